@@ -16,7 +16,7 @@ _ERROR_LINE: Final = re.compile(rb"^\S+Z (?:ERROR|CRITICAL) .*$", re.MULTILINE)
 _EXPECTED: Final = re.compile(
     rb"No space left on device|File too large|"  # the disk is full, or as large as it may grow
     rb"every log directory of this broker failed|"  # follows the line that says why; the process ends, which is judged
-    rb"of controller \d+ cannot go on"  # its registry is silent, or it has a successor
+    rb"of controller \d+ cannot continue"  # its registry is silent, or it has a successor
 )
 
 

@@ -94,7 +94,7 @@ def test_an_installed_package_leaves_the_childs_module_path_alone(
     assert interpreter.environment()["PYTHONPATH"] == "/mine"
 
 
-def test_no_process_of_ours_starts_another_with_the_current_directory_on_its_path() -> None:
+def test_processes_start_without_the_current_directory_on_their_path() -> None:
     starts = re.compile(r'sys\.executable,\s*"-m"')
     folders = [CHECKOUT / name for name in ("broker", "operator", "pipeline", "demo")]
     found = [path for folder in folders for path in folder.rglob("*.py") if starts.search(path.read_text())]

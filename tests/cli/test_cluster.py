@@ -109,7 +109,7 @@ def test_what_promises_protection_stops_every_process_before_it_starts(
     assert list(tmp_path.iterdir()) == [], "nothing was written"
 
 
-def test_a_single_broker_does_not_start_beside_the_cluster_that_its_file_names(
+def test_a_single_broker_does_not_start_with_a_file_of_a_cluster(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)

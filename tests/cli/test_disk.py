@@ -15,7 +15,7 @@ from odradek.cli import disk
 from odradek.cli.disk_words import disk_words, refusal_words
 from odradek.cli.exit_codes import ExitCode
 from odradek.client.admin.disks import ReplicaOnDisk, replicas
-from odradek.client.admin.results import LogDirectory, ReplicaSize
+from odradek.client.admin.results import LogDirectoryDescription, ReplicaSize
 from odradek.client.errors import ConnectionFailed
 from odradek.foundation.ids import TopicPartition
 from tests.cli.conftest import Shell
@@ -31,10 +31,10 @@ def directory(
     usable: int = 50 * MIB,
     total: int = 100 * MIB,
     error: str | None = None,
-) -> LogDirectory:
+) -> LogDirectoryDescription:
     where = {TopicPartition(name[:-2], int(name[-1])): size for name, size in (sizes or {}).items()}
     found = {key: ReplicaSize(size_bytes=size, offset_lag=0) for key, size in where.items()}
-    return LogDirectory(broker, path, total, usable, found, error)
+    return LogDirectoryDescription(broker, path, total, usable, found, error)
 
 
 CLUSTER = {
@@ -50,7 +50,7 @@ CLUSTER = {
 @pytest.fixture
 def asked(invoke: Callable[..., Result], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
     """`asked("--by", …)`: the verb, with the answers of CLUSTER."""
-    monkeypatch.setattr("odradek.cli.options.Session.run", lambda *_: CLUSTER)
+    monkeypatch.setattr("odradek.cli.options.CommandSession.run", lambda *_: CLUSTER)
     return lambda *arguments: invoke("brokers", "disk", *arguments)
 
 
@@ -148,7 +148,7 @@ def test_an_unknown_column_is_wrong_use(invoke: Callable[..., Result]) -> None:
         pytest.param([directory(1, "/a", total=-1, usable=-1)], None, id="a broker before KIP-827"),
     ],
 )
-def test_a_brokers_disks_in_words(directories: list[LogDirectory], words: str | None) -> None:
+def test_a_brokers_disks_in_words(directories: list[LogDirectoryDescription], words: str | None) -> None:
     assert disk_words(directories) == words
 
 

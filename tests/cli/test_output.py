@@ -12,7 +12,7 @@ from odradek.client.admin.results import ConfigSource, ListedOffset
 from odradek.foundation.ids import TopicPartition
 
 
-def test_columns_are_as_wide_as_their_widest_cell_and_numbers_stand_to_the_right() -> None:
+def test_columns_fit_their_widest_cell_with_numbers_to_the_right() -> None:
     table = render_table(("NAME", "N"), [("a", 1), ("longer", 1234), (None, None)])
     assert table.splitlines() == ["NAME       N", "a          1", "longer  1234", "-          -"]
 

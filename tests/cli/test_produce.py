@@ -107,7 +107,7 @@ def test_what_a_broker_refuses_later_is_told_with_what_it_took() -> None:
         assert values(shell, "ended") == lines.splitlines()
 
 
-def test_a_broker_that_refuses_is_named_long_before_its_records_are_given_up() -> None:
+def test_a_refusing_broker_is_named_long_before_records_expire() -> None:
     with odradek.testing.broker() as broker:
         broker.create_topic("refused")
         broker.fail("Produce", error="NOT_ENOUGH_REPLICAS")

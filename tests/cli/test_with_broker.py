@@ -67,7 +67,7 @@ def test_what_the_broker_declines_ends_with_7(shell: Shell, unique: str) -> None
     shell.run("topics", "describe", unique, code=ExitCode.NOT_FOUND)
 
 
-def test_records_that_are_not_taken_are_given_up_in_the_time_that_was_given() -> None:
+def test_refused_records_expire_after_the_given_time() -> None:
     with odradek.testing.broker() as broker:
         broker.create_topic("refused")
         broker.fail("Produce", error="NOT_ENOUGH_REPLICAS")

@@ -139,7 +139,7 @@ async def throttles(admin: Admin, topic: str) -> set[str]:
     return found
 
 
-def test_throttles_are_lifted_from_what_moves_no_more_and_from_nothing_else() -> None:
+def test_only_throttles_of_ended_moves_are_lifted() -> None:
     async def story() -> None:
         async with a_cluster(brokers=3) as (cluster, admin):
             for name in ("slow", "quick", "whole"):

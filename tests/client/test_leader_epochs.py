@@ -53,7 +53,7 @@ def test_an_older_picture_does_not_bring_back_an_older_leader() -> None:
     assert leader_of(newest.merged(picture(1, 0))) == (1, 0)
 
 
-def test_an_epoch_that_was_read_makes_older_leaders_unknown_but_not_for_ever() -> None:
+def test_an_epoch_that_was_read_makes_older_leaders_unknown_for_a_while() -> None:
     newest = NewestLeaders()
     assert not newest.note(KEY, 6), "nothing is known of the topic"
     newest.merged(picture(1, 5))

@@ -12,7 +12,7 @@ from odradek.client.connection import BrokerConnection
 from odradek.protocol.api import ApiKey
 
 
-def test_a_topic_that_grew_is_seen_though_an_older_question_is_answered_late(
+def test_new_partitions_are_seen_although_an_older_answer_arrives_late(
     bootstrap: str, unique: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def story() -> None:

@@ -20,7 +20,7 @@ A, B = TopicPartition("t", 0), TopicPartition("t", 1)
 AWAY = ConnectionFailed("nothing listens")
 
 
-def test_an_outage_is_told_when_it_begins_ever_more_rarely_and_when_it_is_over(
+def test_an_outage_is_logged_at_its_beginning_and_end_and_rarely_between(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     outage = Outage()

@@ -9,7 +9,7 @@ import pytest
 import odradek.testing
 from odradek.client.admin import configs
 from odradek.client.admin.health import (
-    BrokerState,
+    BrokerHealth,
     BrokerStatus,
     ClusterHealth,
     DirectoryStatus,
@@ -23,8 +23,8 @@ from odradek.client.admin.partition_states import (
     partition_states,
     state_of,
 )
-from odradek.client.admin.reassignments import Reassignment
-from odradek.client.admin.results import LogDirectory
+from odradek.client.admin.reassignments import OngoingPartitionReassignment
+from odradek.client.admin.results import LogDirectoryDescription
 from odradek.client.client import Client
 from odradek.client.metadata import PartitionInfo
 
@@ -82,7 +82,7 @@ def test_without_a_leader_it_counts_whether_a_replica_is_there() -> None:
 
 def test_a_replica_that_a_move_adds_is_not_missing() -> None:
     moving = partition(replicas=(1, 2, 3, 4), in_sync=(1, 2, 3))
-    move = Reassignment(replicas=(1, 2, 3, 4), adding=(4,), removing=(1,))
+    move = OngoingPartitionReassignment(replicas=(1, 2, 3, 4), adding=(4,), removing=(1,))
     assert state_of("t", moving, live=(1, 2, 3, 4), min_in_sync=1).problems == (Problem.UNDER_REPLICATED,)
     assert state_of("t", moving, live=(1, 2, 3, 4), min_in_sync=1, move=move).problems == ()
 
@@ -100,8 +100,8 @@ def test_problems_are_counted_the_worst_first() -> None:
     ]
 
 
-def directory(total: int, usable: int, error: str | None = None) -> LogDirectory:
-    return LogDirectory(
+def directory(total: int, usable: int, error: str | None = None) -> LogDirectoryDescription:
+    return LogDirectoryDescription(
         broker_id=1, path="/d", total_bytes=total, usable_bytes=usable, replicas={}, error=error
     )
 
@@ -118,12 +118,12 @@ def directory(total: int, usable: int, error: str | None = None) -> LogDirectory
         (directory(-1, -1, "it failed"), DirectoryStatus.FAILED),
     ],
 )
-def test_room_in_a_directory(found: LogDirectory, status: DirectoryStatus) -> None:
+def test_room_in_a_directory(found: LogDirectoryDescription, status: DirectoryStatus) -> None:
     assert directory_status(found) is status
 
 
 def health(
-    *states: PartitionState, brokers: tuple[BrokerState, ...] = (), controller_id: int | None = 1
+    *states: PartitionState, brokers: tuple[BrokerHealth, ...] = (), controller_id: int | None = 1
 ) -> ClusterHealth:
     return ClusterHealth(
         cluster_id="c",
@@ -139,9 +139,9 @@ def health(
 
 
 def broker(
-    status: BrokerStatus, *, leaders: int = 0, directories: tuple[LogDirectory, ...] = ()
-) -> BrokerState:
-    return BrokerState(
+    status: BrokerStatus, *, leaders: int = 0, directories: tuple[LogDirectoryDescription, ...] = ()
+) -> BrokerHealth:
+    return BrokerHealth(
         id=1,
         status=status,
         address=None,

@@ -60,7 +60,7 @@ def test_a_drained_broker_has_nothing_and_the_others_have_equally_much() -> None
     assert all(set(before[where]) - {4} <= set(plan[where]) for where in plan)
 
 
-def test_a_drain_that_leaves_too_few_brokers_says_which_partition_and_what_to_do() -> None:
+def test_a_drain_that_leaves_too_few_brokers_names_partition_and_remedy() -> None:
     before = {TopicPartition("t", 0): (1, 2, 3)}
     with pytest.raises(
         InvalidReplicationFactor, match=r"t-0 .* 3 replicas .* 2 brokers .* add brokers or lower"

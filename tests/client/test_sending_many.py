@@ -123,9 +123,7 @@ def test_progress_names_the_first_record_that_is_lost_in_a_batch_of_many(bootstr
     run(bootstrap, work)
 
 
-def test_what_is_too_large_for_the_buffer_is_refused_and_what_came_before_it_is_sent(
-    bootstrap: str, unique: str
-) -> None:
+def test_a_record_too_large_is_refused_and_those_before_it_are_sent(bootstrap: str, unique: str) -> None:
     async def work(client: Client) -> None:
         await Admin(client).topics.create(unique, partitions=1)
         producer = Producer(client, buffer_bytes_max=10_000)

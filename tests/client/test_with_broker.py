@@ -104,9 +104,7 @@ def test_a_producer_without_acknowledgements_sends_too(bootstrap: str, unique: s
     run(bootstrap, work)
 
 
-def test_after_a_record_that_was_given_up_the_same_producer_goes_on_under_another_epoch(
-    bootstrap: str, unique: str
-) -> None:
+def test_a_producer_continues_with_another_epoch_after_a_record_expired(bootstrap: str, unique: str) -> None:
     """So that the broker refuses what was given up, should it come late, and does not write it behind what follows."""
 
     async def work(client: Client) -> None:

@@ -9,8 +9,8 @@ import pytest
 from odradek.cluster.changes import config_changes, topic_changes
 from odradek.cluster.config_description import (
     BrokerSources,
-    ConfigEntry,
-    ConfigSource,
+    DescribedConfig,
+    DescribedConfigSource,
     Synonym,
     describe_broker,
     describe_broker_default,
@@ -35,7 +35,7 @@ def _sources(
     return BrokerSources(Settings(given), image)
 
 
-def _by_name(entries: list[ConfigEntry]) -> dict[str, ConfigEntry]:
+def _by_name(entries: list[DescribedConfig]) -> dict[str, DescribedConfig]:
     return {entry.name: entry for entry in entries}
 
 
@@ -68,22 +68,22 @@ def test_a_topics_value_tells_all_its_sources() -> None:
         {"log.retention.ms": "4"}, own={"log.retention.ms": "2"}, default={"log.retention.ms": "3"}
     )
     entry = _by_name(describe_topic({"retention.ms": "1"}, sources=sources))["retention.ms"]
-    assert (entry.value, entry.source) == ("1", ConfigSource.TOPIC)
+    assert (entry.value, entry.source) == ("1", DescribedConfigSource.TOPIC)
     assert entry.synonyms == (
-        Synonym("retention.ms", "1", ConfigSource.TOPIC),
-        Synonym("log.retention.ms", "2", ConfigSource.DYNAMIC_BROKER),
-        Synonym("log.retention.ms", "3", ConfigSource.DYNAMIC_DEFAULT_BROKER),
-        Synonym("log.retention.ms", "4", ConfigSource.STATIC_BROKER),
-        Synonym("log.retention.hours", "168", ConfigSource.DEFAULT),
+        Synonym("retention.ms", "1", DescribedConfigSource.TOPIC),
+        Synonym("log.retention.ms", "2", DescribedConfigSource.DYNAMIC_BROKER),
+        Synonym("log.retention.ms", "3", DescribedConfigSource.DYNAMIC_DEFAULT_BROKER),
+        Synonym("log.retention.ms", "4", DescribedConfigSource.STATIC_BROKER),
+        Synonym("log.retention.hours", "168", DescribedConfigSource.DEFAULT),
     )
     entry = _by_name(describe_topic({}, sources=sources))["retention.ms"]
-    assert (entry.value, entry.source) == ("2", ConfigSource.DYNAMIC_BROKER)
+    assert (entry.value, entry.source) == ("2", DescribedConfigSource.DYNAMIC_BROKER)
 
 
 def test_every_setting_of_a_topic_is_described() -> None:
     entries = describe_topic({}, sources=_sources())
     assert len(entries) == 33
-    assert {entry.source for entry in entries} == {ConfigSource.DEFAULT}
+    assert {entry.source for entry in entries} == {DescribedConfigSource.DEFAULT}
     assert all(entry.value is not None and entry.doc and not entry.is_read_only for entry in entries)
     assert _by_name(entries)["retention.ms"].value == "604800000"
     assert [entry.name for entry in describe_topic({}, sources=_sources(), keys=["segment.ms", "x"])] == [
@@ -103,20 +103,20 @@ def test_a_brokers_settings_tell_theirs() -> None:
     )
     entries = _by_name(describe_broker(sources))
     assert sources.current.log_retention_bytes == 9, "what is ignored takes nothing along"
-    assert entries["log.retention.bytes"].source is ConfigSource.DYNAMIC_BROKER
+    assert entries["log.retention.bytes"].source is DescribedConfigSource.DYNAMIC_BROKER
     assert entries["log.retention.bytes"].value == "9"
     assert not entries["log.retention.bytes"].is_read_only
     assert entries["log.retention.hours"].synonyms == (
-        Synonym("log.retention.hours", "1", ConfigSource.STATIC_BROKER),
-        Synonym("log.retention.hours", "168", ConfigSource.DEFAULT),
+        Synonym("log.retention.hours", "1", DescribedConfigSource.STATIC_BROKER),
+        Synonym("log.retention.hours", "168", DescribedConfigSource.DEFAULT),
     )
     assert entries["log.retention.ms"].value is None
-    assert entries["log.retention.ms"].source is ConfigSource.DEFAULT
+    assert entries["log.retention.ms"].source is DescribedConfigSource.DEFAULT
     assert entries["node.id"].is_read_only
     assert entries["num.io.threads"].value == "3"
     assert entries["ssl.key.password"].value is None
     assert entries["ssl.key.password"].is_sensitive
-    assert entries["my.plugin"].synonyms == (Synonym("my.plugin", None, ConfigSource.STATIC_BROKER),)
+    assert entries["my.plugin"].synonyms == (Synonym("my.plugin", None, DescribedConfigSource.STATIC_BROKER),)
     assert entries["my.plugin"].value is None
     assert entries["my.plugin"].is_sensitive
     assert "hunter2" not in str(entries)
@@ -126,14 +126,14 @@ def test_a_brokers_settings_tell_theirs() -> None:
 def test_the_defaults_of_all_brokers_stand_alone() -> None:
     entries = describe_broker_default(_sources({"num.partitions": "3"}, default={"log.retention.ms": "3"}))
     assert [(entry.name, entry.value, entry.source) for entry in entries] == [
-        ("log.retention.ms", "3", ConfigSource.DYNAMIC_DEFAULT_BROKER)
+        ("log.retention.ms", "3", DescribedConfigSource.DYNAMIC_DEFAULT_BROKER)
     ]
 
 
 def test_a_groups_settings() -> None:
     sources = _sources({"group.consumer.session.timeout.ms": "50000"})
     entries = _by_name(describe_group({"consumer.heartbeat.interval.ms": "6000"}, sources=sources))
-    assert entries["consumer.heartbeat.interval.ms"].source is ConfigSource.GROUP
+    assert entries["consumer.heartbeat.interval.ms"].source is DescribedConfigSource.GROUP
     assert entries["consumer.session.timeout.ms"].value == "50000"
     assert entries["streams.num.standby.replicas"].value == "0"
 

@@ -11,7 +11,7 @@ import pytest
 from odradek.cluster import nodes
 from odradek.foundation.errors import StoreError
 
-STATE = partial(nodes.read_partition_state, number=0, assignment=nodes.Assignment(()), version=0)
+STATE = partial(nodes.read_partition_state, number=0, assignment=nodes.ReplicaAssignment(()), version=0)
 
 
 @pytest.mark.parametrize(

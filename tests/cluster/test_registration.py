@@ -85,7 +85,7 @@ def test_the_node_of_a_dead_process_is_waited_out(world: World) -> None:
     world.run(scenario())
 
 
-def test_a_process_knows_the_node_that_its_predecessor_left_and_does_not_wait(world: World) -> None:
+def test_a_process_replaces_the_node_of_its_predecessor_without_waiting(world: World) -> None:
     async def scenario() -> None:
         dead, member = await Member.of(world), await Member.of(world)
         first = await dead.start()
@@ -100,7 +100,7 @@ def test_a_process_knows_the_node_that_its_predecessor_left_and_does_not_wait(wo
     world.run(scenario())
 
 
-def test_a_broker_that_is_given_up_is_fenced_and_comes_back_with_a_new_epoch(world: World) -> None:
+def test_a_broker_whose_session_expires_is_fenced_and_gets_a_new_epoch(world: World) -> None:
     async def scenario() -> None:
         member, watcher = await Member.of(world), await world.open()
         first = await member.start()
@@ -120,7 +120,7 @@ def test_a_broker_that_is_given_up_is_fenced_and_comes_back_with_a_new_epoch(wor
     world.run(scenario())
 
 
-def test_what_a_broker_may_have_lost_is_said_until_the_controller_has_seen_it(world: World) -> None:
+def test_a_possible_loss_is_reported_until_the_controller_has_read_it(world: World) -> None:
     async def scenario() -> None:
         member = await Member.of(world)
         assert not (await member.start()).stopped_cleanly

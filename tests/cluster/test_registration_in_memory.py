@@ -29,7 +29,7 @@ def in_memory(scenario: Callable[[MemoryWorld], Coroutine[Any, Any, None]]) -> N
     world.run(scenario(world))
 
 
-def test_silence_is_told_after_the_sessions_timeout_and_fences_once_the_session_is_known_to_be_over() -> None:
+def test_silence_is_reported_after_the_timeout_and_fences_after_expiry() -> None:
     async def scenario(world: MemoryWorld) -> None:
         store = await world.open()
         member = Member(store)
@@ -76,7 +76,7 @@ def test_a_session_that_outlived_the_silence_keeps_its_epoch() -> None:
     in_memory(scenario)
 
 
-def test_who_stood_still_for_longer_than_a_session_is_fenced_at_once_and_looks() -> None:
+def test_a_process_stopped_longer_than_a_session_is_fenced_and_reads_again() -> None:
     async def scenario(world: MemoryWorld) -> None:
         store = await world.open()
         member = Member(store)

@@ -6,9 +6,13 @@ from typing import Any
 
 import pytest
 
-from odradek.foundation.broker_settings.protection import NO_PROMISE, PROMISES, promise_of
+from odradek.foundation.broker_settings.protection import (
+    NO_PROMISE,
+    PROTECTION_SETTINGS,
+    protection_setting_of,
+)
 from odradek.foundation.errors import SettingError
-from odradek.foundation.protection import broken_promise
+from odradek.foundation.protection import missing_protection
 from odradek.foundation.setting_types import Kind
 from odradek.foundation.settings import Settings, all_settings, find_setting
 
@@ -50,7 +54,7 @@ PURGATORIES = "purgatory.purge.interval.requests"
 
 def _is_judged(key: str) -> bool:
     known = (*NO_PROMISE, *NOT_ABOUT_PROTECTION)
-    return promise_of(key) is not None or key.startswith(known) or key.endswith(PURGATORIES)
+    return protection_setting_of(key) is not None or key.startswith(known) or key.endswith(PURGATORIES)
 
 
 def _another_value(key: str) -> str:
@@ -72,12 +76,14 @@ def test_every_key_of_kafka_is_used_or_refused_or_known_to_promise_nothing(key: 
     setting = all_settings()[key]
     # The one key that is used and has values which are not: brokers talk over a plain listener.
     if setting.used and key != "security.inter.broker.protocol":
-        assert promise_of(key) is None
+        assert protection_setting_of(key) is None
         return
     assert _is_judged(key), "say in broker_settings.protection what it promises"
 
 
-@pytest.mark.parametrize("key", sorted(key for key in FACTS["broker"] if promise_of(key) is not None))
+@pytest.mark.parametrize(
+    "key", sorted(key for key in FACTS["broker"] if protection_setting_of(key) is not None)
+)
 def test_the_default_is_no_obstacle_and_another_value_is(key: str) -> None:
     default = all_settings()[key].default_text
     if default is not None:
@@ -112,7 +118,7 @@ def test_what_promises_nothing_is_accepted(key: str) -> None:
     assert Settings({key: HARMLESS[key]}).warnings == ()
 
 
-def test_a_secured_clusters_file_is_refused_in_one_line_that_names_all_and_the_way_out() -> None:
+def test_a_secured_clusters_file_is_refused_in_one_line_with_the_remedy() -> None:
     given = {
         "listeners": "PLAINTEXT://:9092,CLIENTS://:9093",
         "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CLIENTS:SASL_SSL",
@@ -159,11 +165,11 @@ def test_a_promise_beside_a_mistake_is_one_line_of_the_list() -> None:
 
 
 def test_every_row_says_what_it_asks_for() -> None:
-    assert len({row.key for row in PROMISES}) == len(PROMISES)
-    for row in PROMISES:
+    assert len({row.key for row in PROTECTION_SETTINGS}) == len(PROTECTION_SETTINGS)
+    for row in PROTECTION_SETTINGS:
         key = row.key.rstrip(".") + (".anything" if row.is_family else "")
-        broken = broken_promise(key, _another_value(key) if key in all_settings() else "x", find_setting)
+        broken = missing_protection(key, _another_value(key) if key in all_settings() else "x", find_setting)
         assert broken is not None, row
         assert row.asks_for in str(broken)
         if row.harmless:
-            assert broken_promise(row.key, row.harmless, find_setting) is None
+            assert missing_protection(row.key, row.harmless, find_setting) is None

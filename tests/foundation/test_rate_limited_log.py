@@ -17,7 +17,7 @@ def _written(caplog: pytest.LogCaptureFixture) -> list[tuple[int, str]]:
     return [(record.levelno, record.getMessage()) for record in caplog.records if record.name == logger.name]
 
 
-def test_a_minute_has_a_bounded_number_of_lines_and_the_next_begins_with_how_many_were_left_out(
+def test_lines_per_minute_are_bounded_and_those_left_out_are_counted(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.INFO)

@@ -123,7 +123,7 @@ def test_a_secret_is_never_shown() -> None:
     assert "hunter2" not in str(refusal.value)
 
 
-def test_unknown_keys_are_warned_of_and_known_ones_that_we_do_not_need_are_not() -> None:
+def test_unknown_keys_give_a_warning_and_known_unused_ones_do_not() -> None:
     settings = Settings(
         {
             "log.segment.byte": "1",

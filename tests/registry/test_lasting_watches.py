@@ -53,7 +53,7 @@ CHANGED = SimpleNamespace(path="/n", type=EventType.CHANGED)
 CONNECTION_ENDED = SimpleNamespace(path=None, type=EventType.NONE)
 
 
-def test_a_watch_that_fires_while_it_is_being_armed_is_armed_and_told_again() -> None:
+def test_a_watch_that_fires_during_arming_is_armed_and_reported_again() -> None:
     async def scenario() -> None:
         server, watches, heard = Server(), LastingWatches(root=""), list[str]()
         watches.connected(server.session)

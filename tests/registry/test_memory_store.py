@@ -57,9 +57,7 @@ def test_a_severed_session_changes_nothing_until_it_is_mended() -> None:
     run(scenario())
 
 
-def test_an_expired_session_does_nothing_until_it_is_opened_anew_and_its_watches_tell_what_they_missed() -> (
-    None
-):
+def test_a_reopened_session_reports_the_changes_that_its_watches_missed() -> None:
     async def scenario() -> None:
         registry = MemoryRegistry()
         store, other = MemoryStore(registry), MemoryStore(registry)
@@ -88,7 +86,7 @@ def test_an_expired_session_does_nothing_until_it_is_opened_anew_and_its_watches
 
 
 @pytest.mark.parametrize("cut_seconds", [5, 20])
-def test_a_session_cut_off_beyond_its_timeout_is_given_up_and_learns_it_when_mended(cut_seconds: int) -> None:
+def test_a_session_severed_beyond_its_timeout_sees_its_expiry_when_mended(cut_seconds: int) -> None:
     async def scenario() -> None:
         registry = MemoryRegistry()
         store, other = MemoryStore(registry, session_timeout_seconds=10), MemoryStore(registry)
@@ -152,7 +150,7 @@ def test_a_cut_takes_what_is_under_way_with_it() -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_whoever_watches_and_then_reads_sees_the_last_value_however_slow_and_lossy_the_way(seed: int) -> None:
+def test_a_watch_then_a_read_see_the_last_value_on_a_lossy_connection(seed: int) -> None:
     async def scenario() -> None:
         registry = MemoryRegistry()
         writer, reader = MemoryStore(registry), MemoryStore(registry, session_timeout_seconds=2)

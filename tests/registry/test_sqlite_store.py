@@ -120,7 +120,7 @@ def test_files_that_are_no_registry_are_refused_with_their_name(tmp_path: Path) 
         (sqlite3.SQLITE_FULL, "enlarge the volume"),
         (sqlite3.SQLITE_READONLY_DIRECTORY, "may this user write"),
         (sqlite3.SQLITE_BUSY, "another process"),
-        (sqlite3.SQLITE_NOTADB, "put a copy of it back"),
+        (sqlite3.SQLITE_NOTADB, "estore a copy of it"),
     ],
 )
 def test_a_file_that_cannot_be_opened_says_what_to_do(
@@ -154,7 +154,7 @@ def test_a_write_that_fails_changes_nothing_and_says_so(tmp_path: Path) -> None:
     asyncio.run(scenario())
 
 
-def test_room_is_in_the_registry_while_it_is_open_and_beside_it_while_it_is_not(tmp_path: Path) -> None:
+def test_the_reserve_is_in_an_open_registry_and_beside_a_closed_one(tmp_path: Path) -> None:
     path = tmp_path / "registry.db"
     reserve = tmp_path / "registry.db.reserve"
     written_ahead = tmp_path / "registry.db-wal"
@@ -229,7 +229,7 @@ def test_a_caller_that_gives_up_leaves_memory_and_disk_alike(tmp_path: Path) -> 
     asyncio.run(scenario())
 
 
-def test_changes_are_numbered_upwards_across_restarts_even_where_nothing_durable_was_written(
+def test_change_numbers_rise_across_restarts_even_without_durable_writes(
     tmp_path: Path,
 ) -> None:
     path = str(tmp_path / "registry.db")

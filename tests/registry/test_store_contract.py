@@ -168,7 +168,7 @@ def test_many_nodes_are_read_as_one_by_one(run: Run) -> None:
     run(scenario)
 
 
-def test_a_session_that_lives_is_not_replaced_and_a_closed_store_does_nothing(run: Run) -> None:
+def test_a_live_session_is_not_replaced_and_a_closed_store_does_nothing(run: Run) -> None:
     async def scenario(store: Store) -> None:
         states: list[SessionState] = []
         forget = store.on_session_change(states.append)

@@ -16,6 +16,6 @@ def test_a_round_of_attempts_takes_a_part_of_the_sessions_timeout(
     assert _round_seconds(timeout_seconds) == round_seconds
 
 
-def test_a_server_that_is_back_is_found_well_before_a_session_of_the_default_length_ends() -> None:
+def test_a_restarted_server_is_found_well_before_the_default_timeout() -> None:
     # A round that began just before it was back, a pause, and the round that finds it.
     assert 2 * _round_seconds(18.0) + _RECONNECT_SECONDS_MAX < 18.0 * 2 / 3

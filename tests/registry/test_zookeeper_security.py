@@ -26,7 +26,7 @@ async def open_as(user: str | None, connect: str) -> Store:
     return await open_registry(connect, entries=entries)
 
 
-def test_nodes_belong_to_the_user_who_made_them_and_secrets_are_read_by_nobody_else(
+def test_only_the_creator_of_nodes_changes_them_and_reads_secrets(
     zookeeper: ZooKeeper,
 ) -> None:
     async def scenario() -> None:
@@ -77,7 +77,7 @@ def tls_zookeeper(
     server.close()
 
 
-def test_the_way_to_zookeeper_can_be_encrypted_with_certificates_of_both_sides(
+def test_connections_use_tls_with_certificates_of_both_sides(
     tls_zookeeper: ZooKeeper, certificates: Certificates
 ) -> None:
     entries = {

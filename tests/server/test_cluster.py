@@ -59,7 +59,7 @@ def test_a_broker_goes_on_while_it_makes_the_logs_of_a_large_topic(monkeypatch: 
     run(story())
 
 
-def test_the_active_controller_dies_in_the_middle_of_a_request_and_the_next_one_answers_it() -> None:
+def test_the_next_controller_answers_a_request_of_one_that_died() -> None:
     async def story() -> None:
         cluster = await WholeCluster.start()
         await cluster.create_topic("before")
@@ -82,7 +82,7 @@ def test_the_active_controller_dies_in_the_middle_of_a_request_and_the_next_one_
     run(story())
 
 
-def test_without_a_controller_requests_for_it_are_refused_and_the_rest_is_served() -> None:
+def test_without_a_controller_only_requests_for_it_are_refused() -> None:
     async def story() -> None:
         cluster = await WholeCluster.start(controllers=1)
         assert await cluster.create_topic("t", partitions=1) == 0
@@ -99,7 +99,7 @@ def test_without_a_controller_requests_for_it_are_refused_and_the_rest_is_served
     run(story())
 
 
-def test_leaders_move_when_a_broker_dies_and_go_back_when_they_are_balanced() -> None:
+def test_leaders_move_when_a_broker_dies_and_return_when_balanced() -> None:
     async def story() -> None:
         cluster = await WholeCluster.start(entries={"leader.imbalance.check.interval.seconds": "20"})
         assert await cluster.create_topic("t", partitions=6, replicas=3) == 0
@@ -123,7 +123,7 @@ def test_leaders_move_when_a_broker_dies_and_go_back_when_they_are_balanced() ->
     run(story())
 
 
-def test_a_broker_whose_session_expires_is_fenced_until_it_is_a_member_again() -> None:
+def test_a_broker_with_an_expired_session_is_fenced_until_it_rejoins() -> None:
     async def story() -> None:
         cluster = await WholeCluster.start()
         assert await cluster.create_topic("t", partitions=3) == 0
@@ -208,7 +208,7 @@ def test_a_failed_disk_ends_the_broker_so_that_others_lead(caplog: pytest.LogCap
     assert "/logs" in caplog.text
 
 
-def test_a_fenced_broker_leads_nothing_even_where_it_knows_more_than_its_image() -> None:
+def test_a_fenced_broker_leads_nothing_although_it_knows_a_newer_epoch() -> None:
     async def story() -> None:
         cluster = await WholeCluster.start()
         assert await cluster.create_topic("t", partitions=1, replicas=2) == 0

@@ -8,7 +8,7 @@ from tests.support.loop import run
 from tests.support.whole_cluster import WholeCluster
 
 
-def test_a_controller_that_answers_nothing_is_left_as_soon_as_another_is_elected() -> None:
+def test_a_silent_controller_is_left_as_soon_as_another_is_elected() -> None:
     async def story() -> None:
         cluster = await WholeCluster.start(brokers=1)
         first = cluster.active

@@ -29,7 +29,7 @@ from tests.support.whole_cluster import WholeCluster
 NOT_CONTROLLER, TOPIC_ALREADY_EXISTS = 41, 36
 
 
-def test_a_controller_without_its_session_is_succeeded_and_can_write_nothing_more() -> None:
+def test_a_controller_without_a_session_is_replaced_and_cannot_write() -> None:
     async def story() -> None:
         cluster = await WholeCluster.start(brokers=1)
         first = cluster.active
@@ -111,7 +111,7 @@ def test_a_deletion_that_the_last_controller_began_is_ended_by_the_next() -> Non
     run(story())
 
 
-def test_a_controller_that_stumbles_over_its_own_fault_leaves_the_office_to_another(
+def test_a_controller_with_an_internal_error_is_replaced_by_another(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def story() -> None:
@@ -139,7 +139,7 @@ def test_a_controller_that_stumbles_over_its_own_fault_leaves_the_office_to_anot
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_a_registry_that_loses_messages_costs_time_and_leaves_everybody_with_one_account(seed: int) -> None:
+def test_all_agree_on_the_cluster_although_the_registry_loses_messages(seed: int) -> None:
     async def story() -> None:
         cluster = await WholeCluster.start(brokers=3, seed=seed)
         cluster.registry.faults = RegistryFaults(

@@ -152,7 +152,7 @@ def test_describe_log_dirs_tells_total_and_usable_bytes() -> None:
     with_small_disk(story)
 
 
-def test_a_quota_that_leaves_nothing_shows_no_usable_bytes_though_the_volume_has_some() -> None:
+def test_a_used_up_quota_shows_no_usable_bytes_on_a_volume_with_space() -> None:
     async def story(broker: WholeBroker) -> None:
         await broker.create_topic("t")
         broker.disk.capacity_bytes = None

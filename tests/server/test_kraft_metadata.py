@@ -68,7 +68,7 @@ def test_the_newest_snapshot_stands_for_all_below_it() -> None:
     assert settings_of(disk) == {"a": {"x": "5", "y": "above"}}
 
 
-def test_what_stands_before_damage_is_taken_in_and_control_records_are_passed_over() -> None:
+def test_records_before_damage_are_read_and_control_records_skipped() -> None:
     log = batch(0, b"\0\0\0\1", is_control=True) + batch(1, topic("a", 1), setting("a", "x", "1"))
     for tail in (batch(3, b"\7"), batch(3, b"\1\4\0\2\xff"), batch(3, setting("a", "y", "1"))[:-2]):
         assert settings_of(written(log_0=log + tail)) == {"a": {"x": "1"}}

@@ -87,7 +87,7 @@ def cut_off(cluster: WholeCluster, broker_id: int) -> None:
     cluster.stores[host].expire()
 
 
-def test_a_leader_that_was_replaced_unawares_neither_knows_of_offsets_nor_of_epochs() -> None:
+def test_a_replaced_leader_reports_neither_wrong_offsets_nor_wrong_epochs() -> None:
     async def story() -> None:
         cluster, old = await begin()
         old_epoch = cluster.image(old).topics["t"].partitions[0].leader_epoch
@@ -116,7 +116,7 @@ def test_a_leader_that_was_replaced_unawares_neither_knows_of_offsets_nor_of_epo
     run(story())
 
 
-def test_a_leader_says_that_there_is_no_such_offset_once_the_controller_has_confirmed_it() -> None:
+def test_a_confirmed_leader_answers_that_an_offset_does_not_exist() -> None:
     async def story() -> None:
         cluster, leader = await begin()
         epoch = cluster.image(leader).topics["t"].partitions[0].leader_epoch

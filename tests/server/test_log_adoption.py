@@ -76,7 +76,7 @@ def test_topics_without_a_registry_are_taken_in_with_their_ids(tmp_path: Path) -
     assert asyncio.run(adopt()) == before
 
 
-def test_producer_ids_that_logs_know_are_not_given_again_without_the_registry(tmp_path: Path) -> None:
+def test_producer_ids_in_logs_are_not_allocated_again(tmp_path: Path) -> None:
     async def write() -> None:
         broker = BrokerProcess(_settings(tmp_path), control=LocalControl())
         await broker.start()

@@ -152,7 +152,7 @@ def kept(cluster: WholeCluster, broker_id: int) -> set[tuple[str, int]]:
     return {(one.topic_partition[0], one.topic_partition[1]) for one in cluster.brokers[broker_id].partitions}
 
 
-def test_the_replication_factor_grows_and_shrinks_where_the_request_allows_it() -> None:
+def test_the_replication_factor_changes_if_the_request_allows_it() -> None:
     async def story() -> None:
         cluster = await WholeCluster.start(brokers=3, controllers=1)
         assert await cluster.create_topic("t", partitions=2, replicas=1) == 0
@@ -249,7 +249,7 @@ def test_a_coordinator_keeps_its_groups_where_only_a_follower_leaves() -> None:
     run(story())
 
 
-def test_a_broker_that_was_away_while_its_replica_moved_has_no_log_of_it_when_it_is_back() -> None:
+def test_a_broker_has_no_log_of_a_replica_that_moved_in_its_absence() -> None:
     async def story() -> None:
         cluster = await WholeCluster.start(brokers=3, controllers=1)
         assert await cluster.create_topic("t", partitions=1, replicas=2) == 0
@@ -270,7 +270,7 @@ def test_a_broker_that_was_away_while_its_replica_moved_has_no_log_of_it_when_it
     run(story())
 
 
-def test_a_broker_that_has_not_heard_yet_that_it_left_does_not_count_when_it_is_to_come_back() -> None:
+def test_a_replica_that_has_not_left_yet_does_not_count_when_moved_back() -> None:
     """It gives up its log when it hears that it left, and begins with nothing."""
 
     async def story() -> None:
@@ -294,7 +294,7 @@ def test_a_broker_that_has_not_heard_yet_that_it_left_does_not_count_when_it_is_
     run(story())
 
 
-def test_a_producer_that_waits_is_answered_though_a_replica_leaves_meanwhile() -> None:
+def test_a_waiting_producer_is_answered_although_a_replica_leaves() -> None:
     async def story() -> None:
         cluster = await WholeCluster.start(brokers=3, controllers=1)
         assert await cluster.create_topic("t", partitions=1, replicas=3) == 0

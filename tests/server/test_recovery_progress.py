@@ -69,7 +69,7 @@ def _scrape(broker: BrokerProcess[LocalControl]) -> dict[str, float]:
     return {line.split(" ")[0]: float(line.split(" ")[1]) for line in lines if line.startswith("odradek_log")}
 
 
-def test_a_start_is_seen_while_it_scans_and_scans_as_many_logs_at_once_as_it_may(tmp_path: Path) -> None:
+def test_a_start_reports_its_scan_and_scans_as_many_logs_as_allowed(tmp_path: Path) -> None:
     async def story() -> None:
         registry, disk = MemoryRegistry(), _SlowDisk()
         size_bytes = await _written(tmp_path, registry)
@@ -96,7 +96,7 @@ def test_a_start_is_seen_while_it_scans_and_scans_as_many_logs_at_once_as_it_may
     asyncio.run(story())
 
 
-def test_a_start_that_is_called_off_ends_after_the_logs_at_hand_and_vouches_for_nothing(
+def test_a_cancelled_start_ends_after_the_logs_at_hand_without_a_marker(
     tmp_path: Path,
 ) -> None:
     async def story() -> None:

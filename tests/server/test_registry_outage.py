@@ -174,7 +174,7 @@ def test_everything_goes_on_while_the_registry_is_away_for_everybody() -> None:
     run(story())
 
 
-def test_after_a_pause_of_the_registry_all_register_again_and_nothing_is_lost() -> None:
+def test_all_register_again_after_a_pause_of_the_registry_without_a_loss() -> None:
     async def story() -> None:
         cluster, leader = await begin()
         await registry_leaves(cluster)
@@ -220,7 +220,7 @@ def test_a_leader_that_is_cut_off_alone_stops_and_is_told() -> None:
     run(story())
 
 
-def test_a_partition_is_confirmed_again_by_itself_when_its_followers_come_back() -> None:
+def test_a_partition_is_confirmed_again_when_its_followers_return() -> None:
     async def story() -> None:
         cluster, leader = await begin()
         coordinator = await cluster.coordinator("g", through=1)
@@ -320,7 +320,7 @@ def test_who_may_be_elected_has_to_follow_too() -> None:
     run(story())
 
 
-def test_a_partition_without_another_candidate_goes_on_cut_off_from_everything() -> None:
+def test_a_partition_without_another_candidate_continues_disconnected() -> None:
     async def story() -> None:
         cluster, _ = await begin()
         assert await cluster.create_topic("alone", partitions=1, replicas=1) == 0
@@ -344,7 +344,7 @@ def test_a_partition_without_another_candidate_goes_on_cut_off_from_everything()
     run(story())
 
 
-def test_a_replica_that_dies_meanwhile_holds_its_partitions_up_until_the_registry_is_back() -> None:
+def test_a_dead_replica_stops_its_partitions_until_the_registry_answers() -> None:
     async def story() -> None:
         cluster, leader = await begin()
         await registry_leaves(cluster)
@@ -413,7 +413,7 @@ BUGS: list[tuple[str, Callable[[pytest.MonkeyPatch], None], Callable[[], None]]]
     (
         "groups",
         _answer_groups_of_others,
-        test_a_partition_is_confirmed_again_by_itself_when_its_followers_come_back,
+        test_a_partition_is_confirmed_again_when_its_followers_return,
     ),
 ]
 

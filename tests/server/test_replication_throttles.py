@@ -64,7 +64,7 @@ def test_a_move_takes_as_long_as_its_throttle_says(side: str, named: str) -> Non
     run(story())
 
 
-def test_others_are_not_throttled_and_a_lifted_throttle_lets_the_rest_through() -> None:
+def test_other_replicas_are_not_throttled_and_a_lifted_throttle_ends() -> None:
     async def story() -> None:
         cluster = await WholeCluster.start(brokers=2, controllers=1, entries=ENTRIES)
         home = await a_filled_topic(cluster, kilobytes=500)

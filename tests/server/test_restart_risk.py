@@ -90,7 +90,7 @@ def test_the_risk_is_found_once_for_each_image_and_settings() -> None:
     assert asked == ["t", "t", "t"]
 
 
-def test_one_that_is_cut_off_from_the_controllers_does_not_go_by_what_it_last_heard() -> None:
+def test_a_broker_cut_off_from_controllers_does_not_use_its_last_image() -> None:
     async def story() -> None:
         cluster = await WholeCluster.start(entries={"min.insync.replicas": "2"})
         assert await cluster.create_topic("t", partitions=1, replicas=3) == 0

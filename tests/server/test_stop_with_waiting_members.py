@@ -20,7 +20,7 @@ ENTRIES = {
 CONTROLLER = 100
 
 
-def test_members_that_wait_for_others_are_told_to_look_for_another_coordinator() -> None:
+def test_members_waiting_for_others_are_sent_to_another_coordinator() -> None:
     async def story() -> None:
         cluster = await WholeCluster.start(brokers=1, controllers=1, entries=ENTRIES)
         assert await cluster.create_topic("t", partitions=1, replicas=1) == 0

@@ -63,7 +63,7 @@ def test_it_does_not_start_where_a_single_node_has_served_its_directory() -> Non
         await cluster.kill_broker(2)
         cluster.disks[2].open("/logs/registry.sqlite", create=True).close()
         with pytest.raises(
-            SettingError, match=r"`odradek start` has served .*/logs/registry.sqlite is there.*Move"
+            SettingError, match=r"`odradek start` has served .*/logs/registry.sqlite exists.*Move"
         ):
             await cluster.start_broker(2)
         cluster.disks[2].remove("/logs/registry.sqlite")

@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from odradek.cli.exit_codes import ExitCode
-from odradek.cli.options import Session
+from odradek.cli.options import CommandSession
 from odradek.cli.output import render_table, show, show_document, warning
 from odradek.client.admin.versions import BrokerVersions, api_name
 
 
-def show_versions(session: Session, found: Mapping[int, BrokerVersions]) -> int:
+def show_versions(session: CommandSession, found: Mapping[int, BrokerVersions]) -> int:
     """Every API and feature of every broker."""
     if session.is_json:
         show_document(session.output, [_document(*one) for one in sorted(found.items())])
@@ -60,7 +60,7 @@ def _document(broker_id: int, versions: BrokerVersions) -> dict[str, Any]:
     }
 
 
-def show_differences(session: Session, found: Mapping[int, BrokerVersions]) -> int:
+def show_differences(session: CommandSession, found: Mapping[int, BrokerVersions]) -> int:
     """The APIs and features in which brokers differ, a column for each broker."""
     said: dict[str, dict[int, str]] = {}
     for broker_id, versions in sorted(found.items()):

@@ -9,7 +9,7 @@ import click
 from odradek.cli.completers import brokers_completed
 from odradek.cli.disk import disk
 from odradek.cli.moves import begin, say_begun, show_plan, throttle_option, until_ended, wait_option
-from odradek.cli.options import Session, session_options
+from odradek.cli.options import CommandSession, session_options
 from odradek.cli.output import bad, count, format_bytes, plain, say, show, warning
 from odradek.cli.watch import WatchCommand, look, watch_option
 
@@ -34,7 +34,7 @@ brokers.add_command(disk)
 @brokers.command("list", cls=WatchCommand)
 @watch_option
 @session_options
-def list_brokers(session: Session, *, watch: float | None) -> int:
+def list_brokers(session: CommandSession, *, watch: float | None) -> int:
     """Show the live brokers and their partitions and disks.
 
     PREFERRED is the number of partitions whose preferred leader is the broker. DISK is free and total bytes of its log
@@ -56,7 +56,7 @@ def list_brokers(session: Session, *, watch: float | None) -> int:
     return look(session, work, _show_brokers, every_seconds=watch)
 
 
-def _show_brokers(session: Session, found: list[BrokerLoad]) -> None:
+def _show_brokers(session: CommandSession, found: list[BrokerLoad]) -> None:
     from odradek.cli.disk_words import directory_document, disk_cell
     from odradek.client.addresses import Address
 
@@ -89,7 +89,7 @@ def _show_brokers(session: Session, found: list[BrokerLoad]) -> None:
 )
 @click.option("--compare", is_flag=True, help="Only the APIs and features in which brokers differ.")
 @session_options
-def api_versions(session: Session, *, broker_ids: tuple[int, ...], compare: bool) -> int:
+def api_versions(session: CommandSession, *, broker_ids: tuple[int, ...], compare: bool) -> int:
     """Show which versions of each API brokers support, and their features. Without IDs all brokers are shown; brokers
     with equal versions are shown together.
 
@@ -117,7 +117,9 @@ def api_versions(session: Session, *, broker_ids: tuple[int, ...], compare: bool
 @throttle_option
 @wait_option
 @session_options
-def drain(session: Session, *, broker_id: int, dry_run: bool, throttle: int | None, wait: bool) -> None:
+def drain(
+    session: CommandSession, *, broker_id: int, dry_run: bool, throttle: int | None, wait: bool
+) -> None:
     """Move all replicas off a broker, and give it no new ones.
 
     The moves continue without this command. `odradek brokers drained` shows their progress, and when the broker can be
@@ -152,7 +154,7 @@ def drain(session: Session, *, broker_id: int, dry_run: bool, throttle: int | No
 @brokers.command()
 @click.argument("broker_id", type=click.IntRange(min=0), metavar="ID", shell_complete=brokers_completed)
 @session_options
-def drained(session: Session, *, broker_id: int) -> int:
+def drained(session: CommandSession, *, broker_id: int) -> int:
     """Show the progress of a drain. The exit code is 0 when the broker can be removed, else 7. The throttle is lifted
     at the end, unless other partitions are moving.
 
@@ -207,7 +209,7 @@ def drained(session: Session, *, broker_id: int) -> int:
 @brokers.command()
 @click.argument("broker_id", type=click.IntRange(min=0), metavar="ID", shell_complete=brokers_completed)
 @session_options
-def undrain(session: Session, *, broker_id: int) -> None:
+def undrain(session: CommandSession, *, broker_id: int) -> None:
     """Reverse a drain: replicas that have not moved yet stay, and the broker is given new replicas again.
 
     Replicas that have moved stay there; `odradek brokers rebalance` gives the broker its share.
@@ -239,7 +241,7 @@ def undrain(session: Session, *, broker_id: int) -> None:
 @wait_option
 @session_options
 def rebalance(
-    session: Session, *, broker_ids: tuple[int, ...], dry_run: bool, throttle: int | None, wait: bool
+    session: CommandSession, *, broker_ids: tuple[int, ...], dry_run: bool, throttle: int | None, wait: bool
 ) -> None:
     """Give brokers equally many replicas by as few moves as possible. With IDs only those brokers are given replicas.
 

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from odradek.cli.connection_settings import ConnectionSettings
+from odradek.cli.connection_settings import ClientSettings
 
 if TYPE_CHECKING:
     from odradek.client.client import Client
 
 
-def new_client(settings: ConnectionSettings, *, wait_ms_max: int | None = None) -> Client:
+def new_client(settings: ClientSettings, *, wait_ms_max: int | None = None) -> Client:
     """A client with these settings, not yet connected. `wait_ms_max` limits its timeouts."""
     from odradek.client.client import Client
 

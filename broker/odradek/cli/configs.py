@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from odradek.cli.completers import config_assignments_completed, config_keys_completed, config_names_completed
-from odradek.cli.options import Session, parse_assignments, session_options
+from odradek.cli.options import CommandSession, parse_assignments, session_options
 from odradek.cli.output import plain, say, show, warn
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def configs() -> None:
 @click.option("--docs", "with_docs", is_flag=True, help="Show what each setting means.")
 @session_options
 def describe(
-    session: Session, *, kind: str, name: str, keys: tuple[str, ...], show_all: bool, with_docs: bool
+    session: CommandSession, *, kind: str, name: str, keys: tuple[str, ...], show_all: bool, with_docs: bool
 ) -> None:
     """Show settings and where their values come from (only those that were set, unless asked).
 
@@ -89,7 +89,7 @@ def _document(entry: ConfigEntry) -> dict[str, Any]:
 @click.option("--validate-only", is_flag=True, help="Check, but change nothing.")
 @session_options
 def set_configs(
-    session: Session, *, kind: str, name: str, assignments: tuple[str, ...], validate_only: bool
+    session: CommandSession, *, kind: str, name: str, assignments: tuple[str, ...], validate_only: bool
 ) -> None:
     """Set settings, all or none of them.
 
@@ -112,7 +112,9 @@ def set_configs(
 @click.argument("keys", nargs=-1, required=True, metavar="KEY…", shell_complete=config_keys_completed)
 @click.option("--validate-only", is_flag=True, help="Check, but change nothing.")
 @session_options
-def unset(session: Session, *, kind: str, name: str, keys: tuple[str, ...], validate_only: bool) -> None:
+def unset(
+    session: CommandSession, *, kind: str, name: str, keys: tuple[str, ...], validate_only: bool
+) -> None:
     """Remove settings, so that their defaults apply again.
 
     \b
@@ -126,7 +128,7 @@ def unset(session: Session, *, kind: str, name: str, keys: tuple[str, ...], vali
     _say_done(session, kind, name, "valid" if validate_only else "unset", list(keys))
 
 
-def _alter(session: Session, kind: str, name: str, changes: list[Any], validate_only: bool) -> None:
+def _alter(session: CommandSession, kind: str, name: str, changes: list[Any], validate_only: bool) -> None:
     async def work(client: Client) -> str | None:
         from odradek.client.admin.configs import ConfigAdmin
         from odradek.client.admin.results import ResourceType
@@ -138,7 +140,7 @@ def _alter(session: Session, kind: str, name: str, changes: list[Any], validate_
     warn(session.run(work), about=f"{kind} {name}")
 
 
-def _say_done(session: Session, kind: str, name: str, verb: str, keys: list[str]) -> None:
+def _say_done(session: CommandSession, kind: str, name: str, verb: str, keys: list[str]) -> None:
     document = {"kind": kind, "name": name, "result": verb, "keys": keys}
     say(session.output, f"{verb}  {kind} {name}: {', '.join(keys)}", document)
 

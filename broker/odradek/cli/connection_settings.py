@@ -58,7 +58,7 @@ class Sourced(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class ConnectionSettings:
+class ClientSettings:
     """Every property with its value in force. `profile` is the one that was read, or None."""
 
     values: Mapping[str, Sourced]
@@ -96,7 +96,7 @@ class ConnectionSettings:
         return int(self.values[METADATA_AGE_MS].value)
 
 
-def resolve(given: GivenOptions) -> ConnectionSettings:
+def resolve(given: GivenOptions) -> ClientSettings:
     """The settings in force. Raises SettingError for a file, profile or value that cannot be used,
     FileNotFoundError for a file or a profile that is not there.
     """
@@ -125,7 +125,7 @@ def resolve(given: GivenOptions) -> ConnectionSettings:
         if timeout_ms < int(values[CONNECT_TIMEOUT_MS].value):
             values[CONNECT_TIMEOUT_MS] = Sourced(str(timeout_ms), TIMEOUT_OPTION)
     _check_bootstrap(values[BOOTSTRAP_SERVERS])
-    return ConnectionSettings(values, profile, tuple(warnings))
+    return ClientSettings(values, profile, tuple(warnings))
 
 
 def _lay_profile(given: GivenOptions, lay: Callable[[ReadProperties, str], None]) -> str | None:

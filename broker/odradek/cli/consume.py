@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from odradek.cli.completers import groups_completed, partition_numbers_completed, topics_completed
-from odradek.cli.options import Session, parse_partitions, session_options
+from odradek.cli.options import CommandSession, parse_partitions, session_options
 from odradek.cli.times import TIME_HELP, parse_moment_ms
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ _COLLECTION_OBJECTS = 50_000
 )
 @session_options
 def consume(
-    session: Session,
+    session: CommandSession,
     *,
     topics: tuple[str, ...],
     regex: bool,

@@ -9,12 +9,12 @@ import click
 
 from odradek.cli.completers import brokers_completed, one_of, topics_completed
 from odradek.cli.exit_codes import ExitCode, exit_code_for
-from odradek.cli.options import Session, session_options
+from odradek.cli.options import CommandSession, session_options
 from odradek.cli.output import format_bytes, print_error, show
 
 if TYPE_CHECKING:
     from odradek.client.admin.disks import Directories, ReplicaOnDisk
-    from odradek.client.admin.results import LogDirectory
+    from odradek.client.admin.results import LogDirectoryDescription
     from odradek.client.client import Client
 
 COLUMNS: Final = ("broker", "directory", "topic", "partition")
@@ -54,7 +54,7 @@ def _columns(_: click.Context, __: click.Parameter, value: str) -> tuple[str, ..
 )
 @session_options
 def disk(
-    session: Session, *, broker_ids: tuple[int, ...], by: tuple[str, ...], topics: tuple[str, ...]
+    session: CommandSession, *, broker_ids: tuple[int, ...], by: tuple[str, ...], topics: tuple[str, ...]
 ) -> int:
     """Show how many bytes of the disks topics take, the largest first. Without IDs all brokers are shown.
 
@@ -120,13 +120,13 @@ def _sums(found: Sequence[ReplicaOnDisk], by: Sequence[str]) -> list[dict[str, A
 
 
 def _with_room(
-    rows: Sequence[dict[str, Any]], by: Sequence[str], told: Sequence[LogDirectory]
+    rows: Sequence[dict[str, Any]], by: Sequence[str], told: Sequence[LogDirectoryDescription]
 ) -> list[dict[str, Any]]:
     """The rows with the bytes of their volumes, and rows for directories that hold no replica or failed."""
     from odradek.cli.disk_words import volumes
 
     fields = {"broker": "broker_id", "directory": "path"}
-    groups: dict[tuple[Any, ...], list[LogDirectory]] = {}
+    groups: dict[tuple[Any, ...], list[LogDirectoryDescription]] = {}
     for one in told:
         groups.setdefault(tuple(getattr(one, fields[name]) for name in by), []).append(one)
     sums = {tuple(row[name] for name in by): row for row in rows}
@@ -151,7 +151,9 @@ def _with_room(
     return sorted(result, key=lambda row: (-row["bytes"], *(row[name] for name in by)))
 
 
-def _print(session: Session, rows: Sequence[dict[str, Any]], by: Sequence[str], *, with_room: bool) -> None:
+def _print(
+    session: CommandSession, rows: Sequence[dict[str, Any]], by: Sequence[str], *, with_room: bool
+) -> None:
     headers = [*(name.upper() for name in by), "REPLICAS", "SIZE"]
     cells = [[*(row[name] for name in by), row["replicas"], format_bytes(row["bytes"])] for row in rows]
     if with_room:

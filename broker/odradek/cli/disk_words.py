@@ -7,10 +7,10 @@ from typing import Any
 
 from odradek.cli.output import Styled, bad, format_bytes, warning
 from odradek.client.admin.health import DirectoryStatus, directory_status
-from odradek.client.admin.results import LogDirectory
+from odradek.client.admin.results import LogDirectoryDescription
 
 
-def disk_words(directories: Sequence[LogDirectory]) -> str | None:
+def disk_words(directories: Sequence[LogDirectoryDescription]) -> str | None:
     """A broker's disks in a few words; None for a broker before Kafka 3.3, which does not report them."""
     failed = sum(one.error is not None for one in directories)
     full = sum(one.is_full for one in directories)
@@ -27,7 +27,7 @@ def disk_words(directories: Sequence[LogDirectory]) -> str | None:
     return ", ".join(parts) or None
 
 
-def disk_cell(directories: Sequence[LogDirectory]) -> Styled | str | None:
+def disk_cell(directories: Sequence[LogDirectoryDescription]) -> Styled | str | None:
     """As `disk_words`, in the colour of the worst that a directory has."""
     words, found = disk_words(directories), {directory_status(one) for one in directories}
     if found & {DirectoryStatus.FULL, DirectoryStatus.FAILED}:
@@ -35,7 +35,7 @@ def disk_cell(directories: Sequence[LogDirectory]) -> Styled | str | None:
     return warning(words) if DirectoryStatus.NEARLY_FULL in found else words
 
 
-def volumes(directories: Iterable[LogDirectory]) -> tuple[int, int] | None:
+def volumes(directories: Iterable[LogDirectoryDescription]) -> tuple[int, int] | None:
     """Total and usable bytes of the volumes under directories of one broker; None when the broker does not report them.
     Directories on one volume report the same numbers, and count once.
     """
@@ -45,7 +45,7 @@ def volumes(directories: Iterable[LogDirectory]) -> tuple[int, int] | None:
     return sum(total for total, _ in found), sum(usable for _, usable in found)
 
 
-def directory_document(directory: LogDirectory) -> dict[str, Any]:
+def directory_document(directory: LogDirectoryDescription) -> dict[str, Any]:
     """A directory for programs, without its replicas. Bytes are None when the broker does not report them."""
     return {
         "path": directory.path,
@@ -56,7 +56,7 @@ def directory_document(directory: LogDirectory) -> dict[str, Any]:
     }
 
 
-def refusal_words(directory: LogDirectory) -> str:
+def refusal_words(directory: LogDirectoryDescription) -> str:
     """Why the commits of a group are refused: its offsets are in this full directory."""
     return (
         f"commits are refused: the log directory {directory.path} of the coordinator, broker {directory.broker_id}, "

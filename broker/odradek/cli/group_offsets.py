@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from odradek.cli.completers import groups_completed, partitions_completed
-from odradek.cli.options import Session, execute_options, session_options
+from odradek.cli.options import CommandSession, execute_options, session_options
 from odradek.cli.times import TIME_HELP
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ save_option = click.option(
 @execute_options
 @session_options
 def reset_offsets(
-    session: Session,
+    session: CommandSession,
     *,
     group_ids: tuple[str, ...],
     all_groups: bool,
@@ -140,7 +140,7 @@ def reset_offsets(
 @execute_options
 @session_options
 def delete_offsets(
-    session: Session,
+    session: CommandSession,
     *,
     group_id: str,
     topics: tuple[str, ...],

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import click
 
-from odradek.cli.options import Session
+from odradek.cli.options import CommandSession
 from odradek.cli.output import count, show, warn
 from odradek.cli.partition_names import named_partitions
 from odradek.cli.saved_offsets import SavedOffset, load, save
@@ -240,7 +240,7 @@ def save_before(path: str, plans: Sequence[ResetPlan]) -> None:
         )
 
 
-def print_resets(session: Session, plans: Sequence[ResetPlan], *, is_done: bool) -> None:
+def print_resets(session: CommandSession, plans: Sequence[ResetPlan], *, is_done: bool) -> None:
     """Print the moves, and after a dry run that nothing was changed."""
     headers = ("GROUP", "TOPIC", "PARTITION", "CURRENT", "NEW")
     keys = [header.lower() for header in headers]

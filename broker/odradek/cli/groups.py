@@ -9,7 +9,7 @@ import click
 from odradek.cli.completers import groups_completed, one_of
 from odradek.cli.exit_codes import ExitCode, exit_code_for
 from odradek.cli.lazy import LazyGroup
-from odradek.cli.options import Session, session_options
+from odradek.cli.options import CommandSession, session_options
 from odradek.cli.output import failure_fields, print_error, say, show, show_document, state_in_color
 from odradek.cli.watch import WatchCommand, look, watch_option
 
@@ -65,7 +65,7 @@ def _chosen(given: tuple[str, ...], known: tuple[str, ...], option: str) -> set[
 @watch_option
 @session_options
 def list_groups(
-    session: Session, *, states: tuple[str, ...], types: tuple[str, ...], watch: float | None
+    session: CommandSession, *, states: tuple[str, ...], types: tuple[str, ...], watch: float | None
 ) -> int:
     """List the groups.
 
@@ -83,7 +83,7 @@ def list_groups(
 
         return await GroupAdmin(client).list()
 
-    def present(session: Session, listed: list[GroupListing]) -> None:
+    def present(session: CommandSession, listed: list[GroupListing]) -> None:
         found = [
             group
             for group in listed
@@ -109,7 +109,7 @@ def list_groups(
 @watch_option
 @session_options
 def describe(
-    session: Session,
+    session: CommandSession,
     *,
     group_ids: tuple[str, ...],
     all_groups: bool,
@@ -144,7 +144,7 @@ def describe(
 
         return await describe_groups(client, group_ids, with_offsets=not state)
 
-    def present(session: Session, described: list[dict[str, Any]]) -> None:
+    def present(session: CommandSession, described: list[dict[str, Any]]) -> None:
         if session.is_json:
             show_document(session.output, described)
         elif state:
@@ -162,7 +162,7 @@ def describe(
 @click.option("--all-groups", is_flag=True, help="Every group there is.")
 @click.option("--if-exists", is_flag=True, help="A group that does not exist is not an error.")
 @session_options
-def delete(session: Session, *, group_ids: tuple[str, ...], all_groups: bool, if_exists: bool) -> int:
+def delete(session: CommandSession, *, group_ids: tuple[str, ...], all_groups: bool, if_exists: bool) -> int:
     """Delete groups with their committed offsets. Their consumers must be stopped first.
 
     \b
@@ -207,7 +207,7 @@ def delete(session: Session, *, group_ids: tuple[str, ...], all_groups: bool, if
 @click.command("check-pattern")
 @click.argument("pattern")
 @session_options
-def check_pattern(session: Session, *, pattern: str) -> None:
+def check_pattern(session: CommandSession, *, pattern: str) -> None:
     """Check whether brokers accept a pattern of topics (RE2, KIP-848). No broker is asked.
 
     \b

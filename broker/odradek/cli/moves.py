@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from odradek.cli.options import Session
+from odradek.cli.options import CommandSession
 from odradek.cli.output import count, format_bytes, show, show_document
 
 if TYPE_CHECKING:
     from odradek.client.admin.brokers import BrokerAdmin
     from odradek.client.admin.plans import Plan
-    from odradek.client.admin.reassignments import Reassignment
+    from odradek.client.admin.reassignments import OngoingPartitionReassignment
     from odradek.foundation.ids import TopicPartition
 
 _LOOK_SECONDS = 1.0
@@ -93,7 +93,7 @@ def plan_document(plan: Mapping[TopicPartition, Collection[int]]) -> dict[str, A
     }
 
 
-def show_plan(session: Session, plan: Plan, before: Mapping[TopicPartition, tuple[int, ...]]) -> None:
+def show_plan(session: CommandSession, plan: Plan, before: Mapping[TopicPartition, tuple[int, ...]]) -> None:
     """Print the old and new replicas of each partition for people, and the plan itself for programs."""
     if not plan and not session.is_json:
         click.echo("nothing has to move")
@@ -112,12 +112,12 @@ def show_plan(session: Session, plan: Plan, before: Mapping[TopicPartition, tupl
 MOVES_HEADERS = ("TOPIC", "PARTITION", "REPLICAS", "ADDING", "REMOVING")
 
 
-def move_rows(moving: Mapping[TopicPartition, Reassignment]) -> list[tuple[Any, ...]]:
+def move_rows(moving: Mapping[TopicPartition, OngoingPartitionReassignment]) -> list[tuple[Any, ...]]:
     """The moves under way as rows under `MOVES_HEADERS`."""
     return [(*where, one.replicas, one.adding, one.removing) for where, one in sorted(moving.items())]
 
 
-def move_documents(moving: Mapping[TopicPartition, Reassignment]) -> list[dict[str, Any]]:
+def move_documents(moving: Mapping[TopicPartition, OngoingPartitionReassignment]) -> list[dict[str, Any]]:
     """The moves under way, for programs."""
     return [
         {"topic": where.topic, "partition": where.partition, "move": one}
@@ -148,7 +148,7 @@ async def until_ended(brokers: BrokerAdmin, plan: Plan) -> None:
     await brokers.lift_throttles(plan)
 
 
-def say_begun(session: Session, plan: Plan, *, waited: bool) -> None:
+def say_begun(session: CommandSession, plan: Plan, *, waited: bool) -> None:
     """Print that moves began, or ended."""
     verb = "moved" if waited else "moving"
     if session.is_json:

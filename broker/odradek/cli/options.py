@@ -1,8 +1,8 @@
 """The options that every verb takes, before or after its name, and the session that they make.
 
-A verb declares `@session_options` and gets a `Session`: the connection's settings, the kind of output, the timeouts.
-The session opens the client for one piece of work and closes it after. `connection_settings` reads settings that no
-option gives.
+A verb declares `@session_options` and gets a `CommandSession`: the connection's settings, the kind of output, the
+timeouts. The session opens the client for one piece of work and closes it after. `connection_settings` reads settings
+that no option gives.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from odradek.cli.completers import profiles_completed
 from odradek.cli.connection_settings import (
     BOOTSTRAP_OPTION,
     DEFAULT,
-    ConnectionSettings,
+    ClientSettings,
     GivenOptions,
     resolve,
 )
@@ -44,7 +44,7 @@ class GlobalOptions:
 
 
 @dataclass(frozen=True)
-class Session:
+class CommandSession:
     """The options of one command, and its client."""
 
     given: GivenOptions
@@ -62,7 +62,7 @@ class Session:
         return self.given.timeout_seconds
 
     @functools.cached_property
-    def settings(self) -> ConnectionSettings:
+    def settings(self) -> ClientSettings:
         """The connection's settings in force, read when first needed. Raises as `resolve`; prints warnings once."""
         settings = resolve(self.given)
         for warning in settings.warnings:
@@ -169,7 +169,7 @@ def session_options(function: Callable[..., Any]) -> Callable[..., Any]:
         if not isinstance(above, GlobalOptions):
             above = GlobalOptions()
         own = GivenOptions(bootstrap, timeout, command_config, profile)
-        session = Session(
+        session = CommandSession(
             given=own.over(above.given),
             output=output or above.output or TABLE,
             verbose=verbose or above.verbose,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from odradek.cli.completers import topics_completed
-from odradek.cli.options import Session, session_options
+from odradek.cli.options import CommandSession, session_options
 from odradek.cli.output import count, format_bytes, show_document
 from odradek.cli.produce import ACKS, BATCH_BYTES_DEFAULT, COMPRESSIONS
 
@@ -42,7 +42,7 @@ def perf() -> None:
 )
 @session_options
 def produce(
-    session: Session,
+    session: CommandSession,
     *,
     topic: str,
     records: int,
@@ -101,7 +101,7 @@ def produce(
 @click.option("--fetch-bytes", type=click.IntRange(min=1), default=1024 * 1024, show_default=True)
 @click.option("--decode", is_flag=True, help="Decode every record, as an application does.")
 @session_options
-def consume(session: Session, *, topic: str, records: int, fetch_bytes: int, decode: bool) -> None:
+def consume(session: CommandSession, *, topic: str, records: int, fetch_bytes: int, decode: bool) -> None:
     """Read a topic from the beginning; print records/s, bytes/s and the latency of a fetch.
 
     The figures are those of one client process and the broker together. Batches are verified, but their records are
@@ -123,7 +123,7 @@ def consume(session: Session, *, topic: str, records: int, fetch_bytes: int, dec
     _print(session, session.run(work))
 
 
-def _print(session: Session, measured: Measurement) -> None:
+def _print(session: CommandSession, measured: Measurement) -> None:
     document: dict[str, Any] = measured.document()
     document["measured"] = MEASURED
     if show_document(session.output, document):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, BinaryIO
 import click
 
 from odradek.cli.completers import partition_numbers_completed, topics_completed
-from odradek.cli.options import Session, session_options
+from odradek.cli.options import CommandSession, session_options
 from odradek.cli.output import count, show_document
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ ACKS = {"0": 0, "1": 1, "all": -1}
 @click.option("-q", "--quiet", is_flag=True, help="Do not print how many records were sent.")
 @session_options
 def produce(
-    session: Session,
+    session: CommandSession,
     *,
     topic: str,
     source: BinaryIO,

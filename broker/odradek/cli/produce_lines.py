@@ -15,7 +15,7 @@ from odradek.cli.options import parse_assignments
 from odradek.cli.record_formats import Headers, InputError, NewRecord, parse_json_record, unescape
 
 
-class Group(NamedTuple):
+class RecordGroup(NamedTuple):
     """Records that share the fields which are not sequences here. `numbers` are the numbers of their lines, from 1 on.
     `keys` has one for each value; without it all have `key`. `timestamps_ms` has one for each value; None is the time
     of sending.
@@ -29,7 +29,7 @@ class Group(NamedTuple):
     partition: int | None = None
     timestamps_ms: Sequence[int | None] | None = None
 
-    def part(self, start: int, end: int) -> Group:
+    def part(self, start: int, end: int) -> RecordGroup:
         """The records from `start` to `end`."""
         return self._replace(
             values=self.values[start:end],
@@ -43,7 +43,7 @@ class Group(NamedTuple):
 class Parsed:
     """The records of some lines, and the error if they end before the lines do."""
 
-    groups: list[Group] = field(default_factory=list)
+    groups: list[RecordGroup] = field(default_factory=list)
     failure: InputError | None = None
 
 
@@ -92,7 +92,7 @@ class LineFormat:
             lines, numbers = [line for line, _ in kept], [number for _, number in kept]
         if self._separator is not None:
             return self._parse_keys(lines, numbers, self._separator)
-        group = Group(
+        group = RecordGroup(
             self._with_nulls(lines),
             numbers,
             key=self._key,
@@ -117,7 +117,7 @@ class LineFormat:
                 break
             keys.append(key)
             values.append(value)
-        group = Group(
+        group = RecordGroup(
             self._with_nulls(values),
             numbers[: len(values)],
             keys=keys,
@@ -142,7 +142,7 @@ class LineFormat:
             keys = [self._key if record.key is None else record.key for record, _ in together]
             times = [record.timestamp_ms for record, _ in together]
             parsed.groups.append(
-                Group(
+                RecordGroup(
                     [record.value for record, _ in together],
                     [number for _, number in together],
                     keys=None if keys.count(None) == len(keys) else keys,

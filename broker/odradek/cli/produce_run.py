@@ -17,7 +17,7 @@ import click
 
 from odradek.cli.line_input import read_lines
 from odradek.cli.output import count
-from odradek.cli.produce_lines import Group, LineFormat
+from odradek.cli.produce_lines import LineFormat, RecordGroup
 from odradek.cli.progress import ProgressBar
 from odradek.cli.record_formats import InputError
 from odradek.client.producer.producer import Producer
@@ -122,7 +122,7 @@ class LineSender:
                 f"the input ends after line {self._skipped - to_skip}, so --skip-lines {self._skipped} leaves nothing"
             )
 
-    async def _send(self, group: Group) -> None:
+    async def _send(self, group: RecordGroup) -> None:
         start = 0
         while start < len(group.values):
             end = len(group.values) if self._rate is None else await self._allowed(start, len(group.values))
@@ -138,7 +138,7 @@ class LineSender:
         due = int((loop.time() - self._started_at) * self._rate) + 1 - taken
         return min(end, start + max(due, 1))
 
-    async def _send_part(self, group: Group) -> None:
+    async def _send_part(self, group: RecordGroup) -> None:
         self._forget_written()
         self._unwritten.append((self._producer.progress.taken, group.numbers))
         try:
@@ -147,7 +147,7 @@ class LineSender:
             taken = self._producer.progress.taken - self._unwritten[-1][0]
             raise type(failure)(f"line {group.numbers[taken]}: {failure}") from failure
 
-    async def _put(self, group: Group) -> None:
+    async def _put(self, group: RecordGroup) -> None:
         if group.timestamps_ms is None:
             await self._producer.send_many(
                 self._topic,

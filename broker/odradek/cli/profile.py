@@ -11,7 +11,7 @@ from odradek.cli import profiles
 from odradek.cli.completers import profiles_completed, properties_completed, property_assignments_completed
 from odradek.cli.connection_settings import GivenOptions, resolve
 from odradek.cli.environment import PROFILE_VARIABLE
-from odradek.cli.options import Session, parse_assignments, session_options
+from odradek.cli.options import CommandSession, parse_assignments, session_options
 from odradek.cli.output import print_error, say, show, show_document, warn
 from odradek.cli.property_files import read_property_file
 from odradek.client.properties import (
@@ -45,7 +45,7 @@ def profile() -> None:
 @click.argument("name")
 @set_option
 @session_options
-def create(session: Session, *, name: str, assignments: tuple[str, ...]) -> None:
+def create(session: CommandSession, *, name: str, assignments: tuple[str, ...]) -> None:
     """Make a profile of the connection options given, and use it from now on. --command-config imports a
     client.properties; --profile copies a profile.
 
@@ -107,7 +107,7 @@ def _strictly(entries: dict[str, str], *, source: str) -> dict[str, str]:
     help="Remove a property; may be repeated.",
 )
 @session_options
-def set_properties(session: Session, *, assignments: tuple[str, ...], unset: tuple[str, ...]) -> None:
+def set_properties(session: CommandSession, *, assignments: tuple[str, ...], unset: tuple[str, ...]) -> None:
     """Change properties of the profile in use, or of the one that --profile names.
 
     \b
@@ -133,7 +133,7 @@ def set_properties(session: Session, *, assignments: tuple[str, ...], unset: tup
 
 @profile.command("list")
 @session_options
-def list_profiles(session: Session) -> None:
+def list_profiles(session: CommandSession) -> None:
     """List the profiles and which is in use.
 
     \b
@@ -163,7 +163,7 @@ def list_profiles(session: Session) -> None:
 @click.argument("name", required=False, shell_complete=profiles_completed)
 @click.option("--none", "is_none", is_flag=True, help="Use no profile.")
 @session_options
-def use(session: Session, *, name: str | None, is_none: bool) -> None:
+def use(session: CommandSession, *, name: str | None, is_none: bool) -> None:
     """Use a profile from now on.
 
     \b
@@ -186,7 +186,7 @@ def use(session: Session, *, name: str | None, is_none: bool) -> None:
 @profile.command("show")
 @click.argument("name", required=False, shell_complete=profiles_completed)
 @session_options
-def show_settings(session: Session, *, name: str | None) -> None:
+def show_settings(session: CommandSession, *, name: str | None) -> None:
     """Show the connection settings in force and where each comes from.
 
     SOURCE is an option, an environment variable, a file, a profile or the default; the first of these wins. A NAME has
@@ -217,7 +217,7 @@ def show_settings(session: Session, *, name: str | None) -> None:
 @profile.command()
 @click.argument("names", nargs=-1, required=True, metavar="NAME…", shell_complete=profiles_completed)
 @session_options
-def delete(session: Session, *, names: tuple[str, ...]) -> None:
+def delete(session: CommandSession, *, names: tuple[str, ...]) -> None:
     """Delete profiles. After the one in use is deleted, none is in use.
 
     \b

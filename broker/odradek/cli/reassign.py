@@ -19,13 +19,13 @@ from odradek.cli.moves import (
     throttle_option,
     wait_option,
 )
-from odradek.cli.options import Session, session_options
+from odradek.cli.options import CommandSession, session_options
 from odradek.cli.output import count, say, show
 from odradek.cli.watch import WatchCommand, look, watch_option
 
 if TYPE_CHECKING:
     from odradek.client.admin.plans import Plan
-    from odradek.client.admin.reassignments import Reassignment
+    from odradek.client.admin.reassignments import OngoingPartitionReassignment
     from odradek.client.client import Client
     from odradek.foundation.ids import TopicPartition
 
@@ -58,7 +58,7 @@ def reassign() -> None:
 @click.argument("topics", nargs=-1, metavar="[TOPIC…]", shell_complete=topics_completed)
 @session_options
 def plan(
-    session: Session,
+    session: CommandSession,
     *,
     drained: int | None,
     spread: bool,
@@ -101,7 +101,9 @@ def plan(
 @throttle_option
 @wait_option
 @session_options
-def execute(session: Session, *, path: str, keep_factor: bool, throttle: int | None, wait: bool) -> None:
+def execute(
+    session: CommandSession, *, path: str, keep_factor: bool, throttle: int | None, wait: bool
+) -> None:
     """Begin the moves of a plan. A move that is under way is replaced, from the replicas before it.
 
     \b
@@ -126,7 +128,7 @@ def execute(session: Session, *, path: str, keep_factor: bool, throttle: int | N
 @plan_argument
 @click.option("--keep-throttle", is_flag=True, help="Keep the throttles at the end.")
 @session_options
-def verify(session: Session, *, path: str, keep_throttle: bool) -> int:
+def verify(session: CommandSession, *, path: str, keep_throttle: bool) -> int:
     """Show the progress of a plan, and lift its throttles at the end. The exit code is 0 then, else 7.
 
     \b
@@ -169,7 +171,7 @@ def verify(session: Session, *, path: str, keep_throttle: bool) -> int:
 def _result(
     where: TopicPartition,
     replicas: tuple[int, ...],
-    moving: dict[TopicPartition, Reassignment],
+    moving: dict[TopicPartition, OngoingPartitionReassignment],
     found: dict[TopicPartition, tuple[int, ...]],
 ) -> str:
     if where in moving:
@@ -183,7 +185,7 @@ def _result(
 @click.argument("path", metavar="[FILE]", required=False, type=click.Path(dir_okay=False, allow_dash=True))
 @click.option("--all", "everything", is_flag=True, help="All moves that are under way.")
 @session_options
-def cancel(session: Session, *, path: str | None, everything: bool) -> None:
+def cancel(session: CommandSession, *, path: str | None, everything: bool) -> None:
     """Cancel moves: replicas stay where they were before. Moves that have ended are kept.
 
     \b
@@ -216,7 +218,7 @@ def cancel(session: Session, *, path: str | None, everything: bool) -> None:
 @reassign.command("list", cls=WatchCommand)
 @watch_option
 @session_options
-def list_moves(session: Session, *, watch: float | None) -> int:
+def list_moves(session: CommandSession, *, watch: float | None) -> int:
     """Show the moves under way.
 
     \b
@@ -225,7 +227,7 @@ def list_moves(session: Session, *, watch: float | None) -> int:
       odradek reassign list --watch
     """
 
-    async def work(client: Client) -> dict[TopicPartition, Reassignment]:
+    async def work(client: Client) -> dict[TopicPartition, OngoingPartitionReassignment]:
         from odradek.client.admin.reassignments import ReassignmentAdmin
 
         return await ReassignmentAdmin(client).under_way()
@@ -233,7 +235,7 @@ def list_moves(session: Session, *, watch: float | None) -> int:
     return look(session, work, _show_moves, every_seconds=watch)
 
 
-def _show_moves(session: Session, moving: dict[TopicPartition, Reassignment]) -> None:
+def _show_moves(session: CommandSession, moving: dict[TopicPartition, OngoingPartitionReassignment]) -> None:
     show(
         session.output,
         headers=MOVES_HEADERS,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from odradek.cli.exit_codes import ExitCode
-from odradek.cli.options import Session, session_options
+from odradek.cli.options import CommandSession, session_options
 from odradek.cli.watch import WatchCommand, look, watch_option
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ PARTITIONS_SHOWN_MAX = 20
 @click.option("--all", "show_all", is_flag=True, help=f"More than {PARTITIONS_SHOWN_MAX} partitions too.")
 @watch_option
 @session_options
-def status(session: Session, *, show_all: bool, watch: float | None) -> int:
+def status(session: CommandSession, *, show_all: bool, watch: float | None) -> int:
     """Show the health of the cluster: controller, brokers, disks, partitions, moves and groups. The exit code is 0 for
     a healthy cluster. 9 means degraded: everything is served, but a broker or replicas are missing, or a disk is nearly
     full. 10 means unhealthy: partitions have no leader or refuse writes with acks=all, a disk is full, or there is no
@@ -40,7 +40,7 @@ def status(session: Session, *, show_all: bool, watch: float | None) -> int:
 
         return await cluster_health(client)
 
-    def present(session: Session, health: ClusterHealth) -> int:
+    def present(session: CommandSession, health: ClusterHealth) -> int:
         from odradek.cli.output import show_document
         from odradek.cli.status_view import health_document, print_health
 

@@ -10,7 +10,7 @@ from odradek.cli.moves import MOVES_HEADERS, move_documents, move_rows
 from odradek.cli.output import bad, count, good, in_color, render_table, warning
 from odradek.cli.partition_words import problem_words
 from odradek.client.admin.health import (
-    BrokerState,
+    BrokerHealth,
     BrokerStatus,
     ClusterHealth,
     Verdict,
@@ -61,7 +61,7 @@ def _controller(health: ClusterHealth) -> str:
     )
 
 
-def _brokers(brokers: Sequence[BrokerState]) -> str:
+def _brokers(brokers: Sequence[BrokerHealth]) -> str:
     live = sum(broker.status is BrokerStatus.LIVE for broker in brokers)
     parts = [f"{live} live"]
     for status, mark in ((BrokerStatus.SILENT, bad), (BrokerStatus.GONE, bad)):
@@ -74,7 +74,7 @@ def _brokers(brokers: Sequence[BrokerState]) -> str:
 _BROKER_HEADERS = ("BROKER", "ADDRESS", "RACK", "STATE", "REPLICAS", "LEADS", "DISK")
 
 
-def _broker_row(broker: BrokerState) -> Sequence[Any]:
+def _broker_row(broker: BrokerHealth) -> Sequence[Any]:
     state = broker.status.value if broker.status is BrokerStatus.LIVE else bad(broker.status.value)
     return (
         broker.id,
@@ -141,7 +141,7 @@ def health_document(health: ClusterHealth) -> dict[str, Any]:
     }
 
 
-def _broker_document(broker: BrokerState) -> dict[str, Any]:
+def _broker_document(broker: BrokerHealth) -> dict[str, Any]:
     return {
         "id": broker.id,
         "state": broker.status.value,

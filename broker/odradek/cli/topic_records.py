@@ -8,7 +8,7 @@ import click
 
 from odradek.cli.completers import partitions_completed
 from odradek.cli.exit_codes import ExitCode, exit_code_for
-from odradek.cli.options import Session, execute_options, session_options
+from odradek.cli.options import CommandSession, execute_options, session_options
 from odradek.cli.output import bad, count, print_error, show
 from odradek.cli.times import TIME_HELP
 from odradek.cli.watch import WatchCommand, look, watch_option
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 )
 @watch_option
 @session_options
-def offsets(session: Session, *, names: tuple[str, ...], at: str, watch: float | None) -> int:
+def offsets(session: CommandSession, *, names: tuple[str, ...], at: str, watch: float | None) -> int:
     """Show the offset of each partition at a time, as kafka-get-offsets does. Without names all topics are shown.
 
     TIME is as for consume: 2026-03-01T12:00:00Z, 5m (ago), or milliseconds since 1970. A dash means that no
@@ -56,7 +56,7 @@ def offsets(session: Session, *, names: tuple[str, ...], at: str, watch: float |
     return look(session, work, _show_offsets, every_seconds=watch)
 
 
-def _show_offsets(session: Session, found: list[FoundOffset]) -> int:
+def _show_offsets(session: CommandSession, found: list[FoundOffset]) -> int:
     from odradek.cli.times import format_moment
 
     show(
@@ -102,7 +102,7 @@ def _report(failures: list[OdradekError]) -> int:
 @execute_options
 @session_options
 def trim(
-    session: Session,
+    session: CommandSession,
     *,
     names: tuple[str, ...],
     to_offset: int | None,
@@ -140,7 +140,7 @@ def trim(
     return _report([one.error for one in trims if one.error is not None])
 
 
-def _show_trims(session: Session, trims: list[Trim], *, is_done: bool) -> None:
+def _show_trims(session: CommandSession, trims: list[Trim], *, is_done: bool) -> None:
     headers = [
         "TOPIC",
         "PARTITION",

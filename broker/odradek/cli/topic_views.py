@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from odradek.cli.completers import topics_completed
-from odradek.cli.options import Session, session_options
+from odradek.cli.options import CommandSession, session_options
 from odradek.cli.output import bad, count, in_color, render_table, show, show_document, warning
 from odradek.cli.watch import WatchCommand, look, watch_option
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 @click.option("--internal", is_flag=True, help="Show internal topics too, such as __consumer_offsets.")
 @watch_option
 @session_options
-def list_topics(session: Session, *, internal: bool, watch: float | None) -> int:
+def list_topics(session: CommandSession, *, internal: bool, watch: float | None) -> int:
     """List the topics, with the problems of those whose partitions have any.
 
     \b
@@ -44,7 +44,7 @@ def list_topics(session: Session, *, internal: bool, watch: float | None) -> int
     return look(session, work, _show_list, every_seconds=watch)
 
 
-def _show_list(session: Session, found: list[tuple[TopicInfo, dict[Problem, int]]]) -> None:
+def _show_list(session: CommandSession, found: list[tuple[TopicInfo, dict[Problem, int]]]) -> None:
     from odradek.cli.partition_words import problem_words
 
     headers = ["TOPIC", "PARTITIONS", "REPLICAS", "ID"]
@@ -93,7 +93,7 @@ def _filter(name: str, meaning: str) -> Callable[[Any], Any]:
 @watch_option
 @session_options
 def describe(
-    session: Session,
+    session: CommandSession,
     *,
     names: tuple[str, ...],
     offsets: bool,
@@ -120,7 +120,7 @@ def describe(
             client, names, with_offsets=offsets, with_configs=with_configs, only=kinds
         )
 
-    def present(session: Session, described: list[dict[str, Any]]) -> None:
+    def present(session: CommandSession, described: list[dict[str, Any]]) -> None:
         if show_document(session.output, described):
             return
         for index, topic in enumerate(described):

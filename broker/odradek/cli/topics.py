@@ -14,7 +14,7 @@ from odradek.cli.completers import (
 )
 from odradek.cli.exit_codes import ExitCode, exit_code_for
 from odradek.cli.lazy import LazyGroup
-from odradek.cli.options import Session, parse_assignments, session_options
+from odradek.cli.options import CommandSession, parse_assignments, session_options
 from odradek.cli.output import failure_fields, print_error, say, show, show_document, warn
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def topics() -> None:
 @click.option("--validate-only", is_flag=True, help="Check, but create nothing.")
 @session_options
 def create(
-    session: Session,
+    session: CommandSession,
     *,
     names: tuple[str, ...],
     partitions: int | None,
@@ -96,7 +96,9 @@ def create(
     return _report(session, outcome, verb=verb, exists_is_fine=if_not_exists)
 
 
-def _report(session: Session, outcome: dict[str, Any], *, verb: str, exists_is_fine: bool = False) -> int:
+def _report(
+    session: CommandSession, outcome: dict[str, Any], *, verb: str, exists_is_fine: bool = False
+) -> int:
     """Print the result of each topic. Returns the exit code of the first that failed."""
     from odradek.foundation.errors import OdradekError, TopicAlreadyExists, UnknownTopicOrPartition
 
@@ -151,7 +153,7 @@ def _report(session: Session, outcome: dict[str, Any], *, verb: str, exists_is_f
 )
 @session_options
 def alter(
-    session: Session,
+    session: CommandSession,
     *,
     name: str,
     partitions: int | None,
@@ -205,7 +207,7 @@ def alter(
 @click.argument("names", nargs=-1, required=True, metavar="TOPIC…", shell_complete=topics_completed)
 @click.option("--if-exists", is_flag=True, help="A topic that does not exist is not an error.")
 @session_options
-def delete(session: Session, *, names: tuple[str, ...], if_exists: bool) -> int:
+def delete(session: CommandSession, *, names: tuple[str, ...], if_exists: bool) -> int:
     """Delete topics with all their records.
 
     \b
@@ -245,7 +247,9 @@ def delete(session: Session, *, names: tuple[str, ...], if_exists: bool) -> int:
     help="For a partition without a leader, elect any live replica: acknowledged records that it lacks are LOST.",
 )
 @session_options
-def elect_leaders(session: Session, *, names: tuple[str, ...], partitions: str | None, unclean: bool) -> int:
+def elect_leaders(
+    session: CommandSession, *, names: tuple[str, ...], partitions: str | None, unclean: bool
+) -> int:
     """Elect the preferred leaders again, or with --unclean leaders of partitions that have none. Without names all
     topics are meant.
 
@@ -274,7 +278,7 @@ def elect_leaders(session: Session, *, names: tuple[str, ...], partitions: str |
     return _report_elections(session, session.run(work))
 
 
-def _report_elections(session: Session, outcome: dict[Any, Any]) -> int:
+def _report_elections(session: CommandSession, outcome: dict[Any, Any]) -> int:
     from odradek.foundation.errors import ElectionNotNeeded
 
     exit_code: int = ExitCode.OK

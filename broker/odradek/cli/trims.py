@@ -24,7 +24,7 @@ _END = -1
 _FILE_EXAMPLE = '{"partitions": [{"topic": "t", "partition": 0, "offset": 3}], "version": 1}'
 
 
-class Target(NamedTuple):
+class TrimTarget(NamedTuple):
     """Up to where: an offset (-1: the end), a time in milliseconds since 1970, or offsets by partition."""
 
     offset: int | None = None
@@ -70,7 +70,7 @@ def parse_target(
     to_datetime: str | None,
     to_latest: bool,
     from_file: str | None,
-) -> Target:
+) -> TrimTarget:
     """The one of the options that was given. Raises click.UsageError, and the errors of `read_offsets`."""
     given = [to_offset is not None, to_datetime is not None, to_latest, from_file is not None]
     if sum(given) != 1:
@@ -80,13 +80,13 @@ def parse_target(
     if (from_file is None) != bool(names):
         raise click.UsageError("name at least one topic, or give --from-file, which names them itself")
     if from_file is not None:
-        return Target(by_partition=read_offsets(from_file))
+        return TrimTarget(by_partition=read_offsets(from_file))
     if to_datetime is not None:
         try:
-            return Target(timestamp_ms=parse_moment_ms(to_datetime, now_ms=time.time_ns() // 1_000_000))
+            return TrimTarget(timestamp_ms=parse_moment_ms(to_datetime, now_ms=time.time_ns() // 1_000_000))
         except ValueError as failure:
             raise click.BadParameter(str(failure), param_hint="--to-datetime") from failure
-    return Target(offset=_END if to_latest else to_offset)
+    return TrimTarget(offset=_END if to_latest else to_offset)
 
 
 def read_offsets(path: str) -> dict[TopicPartition, int]:
@@ -122,7 +122,7 @@ def _offsets(document: Any) -> dict[TopicPartition, int]:
     return found
 
 
-async def plan_trims(client: Client, names: Sequence[str], target: Target) -> list[Trim]:
+async def plan_trims(client: Client, names: Sequence[str], target: TrimTarget) -> list[Trim]:
     """The records that each partition would lose. Raises UnknownTopicOrPartition, OffsetOutOfRange past a high
     watermark, and PolicyViolation for a topic that is only compacted. Then no record of any partition may be deleted.
     """

@@ -21,7 +21,7 @@ import click
 
 from odradek.cli import interrupts
 from odradek.cli.exit_codes import ExitCode
-from odradek.cli.options import Session
+from odradek.cli.options import CommandSession
 from odradek.cli.output import JSON_LINES, bad, failure_fields, has_color, in_color, print_json_line
 from odradek.foundation.errors import OdradekError
 
@@ -68,9 +68,9 @@ def watch_option(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def look(
-    session: Session,
+    session: CommandSession,
     work: Callable[[Client], Awaitable[T]],
-    present: Callable[[Session, T], int | None],
+    present: Callable[[CommandSession, T], int | None],
     *,
     every_seconds: float | None,
 ) -> int:
@@ -86,9 +86,9 @@ def look(
 
 
 async def _watch(
-    session: Session,
+    session: CommandSession,
     work: Callable[[Client], Awaitable[T]],
-    present: Callable[[Session, T], int | None],
+    present: Callable[[CommandSession, T], int | None],
     every_seconds: float,
 ) -> None:
     given_seconds = session.given_timeout_seconds
@@ -118,7 +118,7 @@ async def _watch(
                 await asyncio.sleep(every_seconds)
 
 
-def _captured(present: Callable[[Session, T], int | None], session: Session, found: T) -> str:
+def _captured(present: Callable[[CommandSession, T], int | None], session: CommandSession, found: T) -> str:
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
         present(session, found)

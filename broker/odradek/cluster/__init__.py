@@ -1,1 +1,1 @@
-"""What the cluster is: the image every broker works from, the settings of topics, and their nodes in the registry."""
+"""The cluster: the image that every broker uses, the settings of topics, and their nodes in the registry."""

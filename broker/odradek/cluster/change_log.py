@@ -4,7 +4,8 @@ A broker reports the number up to which it has applied them. It receives the cha
 snapshot) when they are of another term or no longer kept. So there is no queue for each broker, and a slow one costs
 nothing. The bytes are the registry's own: `image_building` builds the image from them, on both sides alike.
 
-What it leaves out: sending, waiting (`subscribe` wakes what waits), and writing to the registry, which comes first.
+What it leaves out: sending, waiting (`subscribe` wakes waiting requests), and the write to the registry, which comes
+first.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from odradek.foundation.limits import CLUSTER_CHANGES_KEPT_MAX, CLUSTER_CHANGES_
 
 
 class NodeChange(NamedTuple):
-    """A node of the registry as it is now: its bytes and version, or gone when `data` is None."""
+    """A changed node of the registry: its present bytes and version. It is deleted when `data` is None."""
 
     path: str
     data: bytes | None
@@ -26,10 +27,8 @@ class NodeChange(NamedTuple):
 
 
 class Changes(NamedTuple):
-    """What a broker receives. With `is_snapshot` it discards what it had: `changes` are all nodes.
-
-    Applying them takes it to number `next_number` of the term `controller_epoch`; `is_complete` is False when more
-    is there already.
+    """The changes for a broker. With `is_snapshot` the broker discards its nodes: `changes` are all nodes. After them
+    it has number `next_number` of the term `controller_epoch`. `is_complete` is False when more changes follow.
     """
 
     controller_epoch: int
@@ -40,7 +39,7 @@ class Changes(NamedTuple):
 
 
 class ChangeLog:
-    """The changes of one controller's term, numbered from 0: the nodes it began with are what is before them."""
+    """The changes of one controller's term, numbered from 0. They follow the nodes that the term began with."""
 
     def __init__(
         self,
@@ -71,7 +70,7 @@ class ChangeLog:
         return iter(self._nodes.values())
 
     def append(self, changes: Iterable[NodeChange]) -> None:
-        """Add changes that the registry has, in its order, and wake the waiting requests."""
+        """Add changes that the registry has written, in its order, and wake the waiting requests."""
         for change in changes:
             if change.data is None:
                 self._nodes.pop(change.path, None)

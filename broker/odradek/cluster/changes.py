@@ -1,4 +1,4 @@
-"""What differs between two images."""
+"""The differences between two images."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class TopicChanges(NamedTuple):
 
 
 def topic_changes(old: ClusterImage, new: ClusterImage) -> TopicChanges:
-    """What happened to topics; nothing at all when both images share their mapping of topics."""
+    """The changes of topics; none when both images share their mapping of topics."""
     if old.topics is new.topics:
         return TopicChanges((), (), ())
     created: list[TopicImage] = []

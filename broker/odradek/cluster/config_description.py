@@ -1,4 +1,4 @@
-"""Every setting of a topic, a broker or a group, with where its value comes from.
+"""Every setting of a topic, a broker or a group, with the source of its value.
 
 The order of sources is Kafka's. The resource's own value is first, then this broker's dynamic value, then the dynamic
 default of all brokers. The value in `server.properties` and the default are last. An entry's synonyms are all sources
@@ -17,13 +17,13 @@ from odradek.cluster.group_configs import GROUP_SETTINGS, group_default_text
 from odradek.cluster.image import ClusterImage, ResourceKind
 from odradek.cluster.paths import DEFAULT_BROKER
 from odradek.foundation.errors import SettingError
-from odradek.foundation.protection import without_broken_promises
+from odradek.foundation.protection import without_missing_protection
 from odradek.foundation.setting_types import Kind, Setting
 from odradek.foundation.settings import USED, Settings, all_settings, find_setting
 
 
-class ConfigSource(IntEnum):
-    """Where a value comes from; the numbers are the wire's."""
+class DescribedConfigSource(IntEnum):
+    """The source of a value; the numbers are those of the wire."""
 
     TOPIC = 1
     DYNAMIC_BROKER = 2
@@ -40,15 +40,15 @@ class Synonym(NamedTuple):
 
     name: str
     value: str | None
-    source: ConfigSource
+    source: DescribedConfigSource
 
 
-class ConfigEntry(NamedTuple):
-    """One setting as it is described. `value` is None when there is none, or when it is a secret."""
+class DescribedConfig(NamedTuple):
+    """One described setting. `value` is None when there is none, or when it is a secret."""
 
     name: str
     value: str | None
-    source: ConfigSource
+    source: DescribedConfigSource
     is_read_only: bool
     is_sensitive: bool
     synonyms: tuple[Synonym, ...]
@@ -56,7 +56,7 @@ class ConfigEntry(NamedTuple):
     doc: str
 
 
-# Keys that are asked for together: which others say the same, in the order in which they count.
+# Keys with one meaning: the other keys of each, in their order of precedence.
 _BROKER_FAMILIES: Final = (
     ("log.roll.ms", "log.roll.hours"),
     ("log.roll.jitter.ms", "log.roll.jitter.hours"),
@@ -81,13 +81,13 @@ class BrokerSources:
         self.known = all_settings()
 
     def synonyms(self, key: str) -> tuple[Synonym, ...]:
-        """All that gives `key` a value, what counts first. Keys of its family that count before `key` are left out."""
+        """All sources of a value for `key`, the one in force first. Keys before `key` in its family are left out."""
         names = _FAMILY_OF.get(key, (key,))
-        levels: tuple[tuple[Callable[[str], str | None], ConfigSource], ...] = (
-            (self.own.get, ConfigSource.DYNAMIC_BROKER),
-            (self.default.get, ConfigSource.DYNAMIC_DEFAULT_BROKER),
-            (self.static.given.get, ConfigSource.STATIC_BROKER),
-            (self._default_text, ConfigSource.DEFAULT),
+        levels: tuple[tuple[Callable[[str], str | None], DescribedConfigSource], ...] = (
+            (self.own.get, DescribedConfigSource.DYNAMIC_BROKER),
+            (self.default.get, DescribedConfigSource.DYNAMIC_DEFAULT_BROKER),
+            (self.static.given.get, DescribedConfigSource.STATIC_BROKER),
+            (self._default_text, DescribedConfigSource.DEFAULT),
         )
         found: list[Synonym] = []
         for value_of, source in levels:
@@ -104,7 +104,7 @@ class BrokerSources:
 
 
 def _with_overrides(static: Settings, overrides: Mapping[str, str]) -> Settings:
-    kept = without_broken_promises(overrides, find_setting)
+    kept = without_missing_protection(overrides, find_setting)
     try:
         return static.with_overrides(kept) if kept else static
     except SettingError:
@@ -123,7 +123,7 @@ def _asked(keys: Iterable[str] | None) -> Callable[[str], bool]:
 
 def describe_topic(
     texts: Mapping[str, str], *, sources: BrokerSources, keys: Iterable[str] | None = None
-) -> list[ConfigEntry]:
+) -> list[DescribedConfig]:
     """The settings of a topic with these texts: all, or those among `keys`."""
     is_asked = _asked(keys)
     return [
@@ -133,18 +133,18 @@ def describe_topic(
     ]
 
 
-def _topic_entry(setting: Setting, texts: Mapping[str, str], sources: BrokerSources) -> ConfigEntry:
+def _topic_entry(setting: Setting, texts: Mapping[str, str], sources: BrokerSources) -> DescribedConfig:
     value = setting.text(topic_value(setting.key, texts, settings=sources.current))
     synonyms = sources.synonyms(setting.synonyms[0]) if setting.synonyms else ()
     if setting.key in texts:
-        synonyms = (Synonym(setting.key, value, ConfigSource.TOPIC), *synonyms)
+        synonyms = (Synonym(setting.key, value, DescribedConfigSource.TOPIC), *synonyms)
     return _entry(setting, value, synonyms, is_read_only=False)
 
 
-def describe_broker(sources: BrokerSources, *, keys: Iterable[str] | None = None) -> list[ConfigEntry]:
-    """The settings of this broker: all, or those among `keys`; unknown keys that were given are among them, unseen."""
+def describe_broker(sources: BrokerSources, *, keys: Iterable[str] | None = None) -> list[DescribedConfig]:
+    """The settings of this broker: all, or those among `keys`. They include given unknown keys, without values."""
     is_asked = _asked(keys)
-    entries: list[ConfigEntry] = []
+    entries: list[DescribedConfig] = []
     given = {**sources.static.given, **sources.default, **sources.own}
     for key, setting in sources.known.items():
         if is_asked(key) and (not setting.internal or key in given):
@@ -162,7 +162,7 @@ def describe_broker(sources: BrokerSources, *, keys: Iterable[str] | None = None
     return entries
 
 
-def _broker_entry(key: str, setting: Setting, sources: BrokerSources) -> ConfigEntry:
+def _broker_entry(key: str, setting: Setting, sources: BrokerSources) -> DescribedConfig:
     if key in USED:
         value = sources.current.text(key)
     else:
@@ -174,10 +174,10 @@ def _broker_entry(key: str, setting: Setting, sources: BrokerSources) -> ConfigE
 
 def describe_broker_default(
     sources: BrokerSources, *, keys: Iterable[str] | None = None
-) -> list[ConfigEntry]:
+) -> list[DescribedConfig]:
     """The dynamic settings that hold for all brokers."""
     is_asked = _asked(keys)
-    entries: list[ConfigEntry] = []
+    entries: list[DescribedConfig] = []
     for key, text in sources.default.items():
         setting = find_setting(key)
         if setting is None or not is_asked(key):
@@ -185,7 +185,7 @@ def describe_broker_default(
         synonyms = tuple(
             synonym
             for synonym in sources.synonyms(key)
-            if synonym.source is ConfigSource.DYNAMIC_DEFAULT_BROKER
+            if synonym.source is DescribedConfigSource.DYNAMIC_DEFAULT_BROKER
         )
         entries.append(_entry(setting, text, synonyms, is_read_only=not setting.is_dynamic))
     return entries
@@ -193,26 +193,28 @@ def describe_broker_default(
 
 def describe_group(
     texts: Mapping[str, str], *, sources: BrokerSources, keys: Iterable[str] | None = None
-) -> list[ConfigEntry]:
+) -> list[DescribedConfig]:
     """The settings of a group with these texts: all, or those among `keys`."""
     is_asked = _asked(keys)
-    entries: list[ConfigEntry] = []
+    entries: list[DescribedConfig] = []
     for key, setting in GROUP_SETTINGS.items():
         if not is_asked(key):
             continue
         value = texts.get(key, group_default_text(key, sources.current))
-        synonyms: tuple[Synonym, ...] = (Synonym(key, setting.default_text, ConfigSource.DEFAULT),)
+        synonyms: tuple[Synonym, ...] = (Synonym(key, setting.default_text, DescribedConfigSource.DEFAULT),)
         if key in texts:
-            synonyms = (Synonym(key, value, ConfigSource.GROUP), *synonyms)
+            synonyms = (Synonym(key, value, DescribedConfigSource.GROUP), *synonyms)
         entries.append(_entry(setting, value, synonyms, is_read_only=False))
     return entries
 
 
-def _entry(setting: Setting, value: Any, synonyms: tuple[Synonym, ...], *, is_read_only: bool) -> ConfigEntry:
-    return ConfigEntry(
+def _entry(
+    setting: Setting, value: Any, synonyms: tuple[Synonym, ...], *, is_read_only: bool
+) -> DescribedConfig:
+    return DescribedConfig(
         name=setting.key,
         value=None if setting.is_sensitive else value,
-        source=synonyms[0].source if synonyms else ConfigSource.DEFAULT,
+        source=synonyms[0].source if synonyms else DescribedConfigSource.DEFAULT,
         is_read_only=is_read_only,
         is_sensitive=setting.is_sensitive,
         synonyms=synonyms,

@@ -1,4 +1,4 @@
-"""The settings of topics: names, defaults, what is allowed, and the values that a topic ends up with.
+"""The settings of topics: names, defaults, allowed values, and the values in force for a topic.
 
 A topic's own value wins, then its synonym: the broker's setting of the same meaning, as `log.retention.ms` for
 `retention.ms`. A synonym may change while the broker runs. `log_config_values` turns them into the values that a log
@@ -65,7 +65,7 @@ _ALL: Final = (
         "follower.replication.throttled.replicas",
         Kind.LIST,
         (),
-        "Replicas whose fetching is slowed to the throttled rate: * or partition:broker pairs.",
+        "Replicas that fetch at the throttled rate: * or partition:broker pairs.",
         allowed=ThrottledReplicas(),
     ),
     _like("index.interval.bytes", "log.index.interval.bytes", "Bytes of log between two index entries."),
@@ -80,7 +80,7 @@ _ALL: Final = (
         "leader.replication.throttled.replicas",
         Kind.LIST,
         (),
-        "Replicas whose feeding is slowed to the throttled rate: * or partition:broker pairs.",
+        "Replicas that the leader sends to at the throttled rate: * or partition:broker pairs.",
         allowed=ThrottledReplicas(),
     ),
     _like(
@@ -131,13 +131,23 @@ _ALL: Final = (
     ),
     _own("remote.storage.enable", Kind.BOOLEAN, False, "Tiered storage, which this broker does not have."),
     _like(
-        "retention.bytes", "log.retention.bytes", "A partition's size at which old segments go; -1 for none."
+        "retention.bytes",
+        "log.retention.bytes",
+        "A larger partition loses its oldest segments; -1 for no limit.",
     ),
-    _like("retention.ms", "log.retention.ms", "The age at which records go; -1 for never.", default=_WEEK_MS),
+    _like(
+        "retention.ms",
+        "log.retention.ms",
+        "The age at which records are deleted; -1 for never.",
+        default=_WEEK_MS,
+    ),
     _like("segment.bytes", "log.segment.bytes", "The size at which a segment is closed."),
     _like("segment.index.bytes", "log.index.size.max.bytes", "The largest offset or time index."),
     _like(
-        "segment.jitter.ms", "log.roll.jitter.ms", "Taken at random from a segment's age, at most.", default=0
+        "segment.jitter.ms",
+        "log.roll.jitter.ms",
+        "The longest random time that is subtracted from a segment's age.",
+        default=0,
     ),
     _like("segment.ms", "log.roll.ms", "The age at which a segment is closed.", default=_WEEK_MS),
     _like(
@@ -150,7 +160,7 @@ _ALL: Final = (
 # Every key that a topic may have, in alphabetical order.
 TOPIC_SETTINGS: Final[Mapping[str, Setting]] = MappingProxyType({setting.key: setting for setting in _ALL})
 
-# Where several broker keys give one value, the property of Settings that does.
+# The property of Settings for a value that several broker keys give.
 _BROKER_ATTRIBUTES: Final = {
     "log.retention.ms": "effective_retention_ms",
     "log.roll.ms": "effective_roll_ms",
@@ -158,7 +168,7 @@ _BROKER_ATTRIBUTES: Final = {
     "log.flush.interval.ms": "effective_flush_ms",
 }
 
-# Bounds that a topic has and the broker's synonym has not.
+# Limits of a topic's key that the broker's synonym does not have.
 _LOWEST: Final = {"retention.ms": -1, "segment.ms": 1, "segment.jitter.ms": 0, "flush.ms": 0}
 
 
@@ -216,7 +226,7 @@ def _refuse_contradictions(texts: Mapping[str, str], settings: Settings) -> None
 
 
 def broker_default(key: str, settings: Settings) -> Any:
-    """What the broker's settings give for a topic's key."""
+    """The value of a topic's key in the broker's settings."""
     setting = TOPIC_SETTINGS[key]
     if not setting.synonyms:
         return setting.default
@@ -226,9 +236,8 @@ def broker_default(key: str, settings: Settings) -> Any:
 
 
 def topic_value(key: str, texts: Mapping[str, str], *, settings: Settings) -> Any:
-    """One value of a topic: its own text's, else the broker's.
-
-    A text that no longer parses (written by a later version) counts as absent, since a topic must stay readable.
+    """One value of a topic: from its own text, else from the broker. A text that no longer parses (written by a later
+    version) counts as absent, since a topic must stay readable.
     """
     text = texts.get(key)
     if text is not None:

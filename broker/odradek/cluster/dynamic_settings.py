@@ -1,8 +1,8 @@
-"""The broker's settings as they are now: those it was started with, below those changed while it runs.
+"""The broker's settings in force: those of its start, overridden by those changed while it runs.
 
 Changes come as images of the cluster: `/config/brokers/<default>` for all brokers, `/config/brokers/N` for one, which
-wins. A controller that is no broker takes the former only: the latter is the broker N's, and a controller may have the
-same number. (In Kafka no two nodes share a number.) Code that must act on a change subscribes. Code that only reads
+wins. A controller that is not a broker uses the former only. The latter belongs to broker N, and a controller may have
+the same number. (In Kafka no two nodes share a number.) Code that must act on a change subscribes. Code that only reads
 uses `current` each time.
 """
 
@@ -15,7 +15,7 @@ from odradek.cluster.changes import config_changes
 from odradek.cluster.image import ClusterImage, ImageHolder, ResourceKind
 from odradek.cluster.paths import DEFAULT_BROKER
 from odradek.foundation.errors import SettingError
-from odradek.foundation.protection import broken_promise, without_broken_promises
+from odradek.foundation.protection import missing_protection, without_missing_protection
 from odradek.foundation.settings import Settings, find_setting
 
 logger = logging.getLogger(__name__)
@@ -30,12 +30,12 @@ class DynamicSettings:
         self.static = static
         self.current = static
         self.broker_name = str(static.effective_broker_id) if is_broker else None
-        """What this process's own settings go by; None when it has none."""
+        """The broker id of this process's own settings; None when it has none."""
         self._callbacks: list[SettingsCallback] = []
         self._named: set[str] = set()
         """Ignored settings that the log has named."""
         self._apply(images.current)
-        # Subscribed first and so called first: later subscribers read settings that fit the new image.
+        # Subscribed first and so called first: later subscribers read the settings of the new image.
         images.subscribe(self._follow)
 
     def subscribe(self, callback: SettingsCallback) -> Callable[[], None]:
@@ -49,7 +49,7 @@ class DynamicSettings:
         return unsubscribe
 
     def overrides(self, image: ClusterImage) -> dict[str, str]:
-        """What the cluster sets over the static settings, by key."""
+        """The cluster's texts that override the static settings, by key."""
         return merged_overrides(
             default=image.config(ResourceKind.BROKER, DEFAULT_BROKER),
             own={} if self.broker_name is None else image.config(ResourceKind.BROKER, self.broker_name),
@@ -82,16 +82,14 @@ class DynamicSettings:
 
     def _kept(self, overrides: dict[str, str]) -> dict[str, str]:
         """Without settings for protection that this broker lacks: an earlier version accepted them."""
-        kept = without_broken_promises(overrides, find_setting)
+        kept = without_missing_protection(overrides, find_setting)
         for key in overrides.keys() - kept.keys() - self._named:
             self._named.add(key)
-            why = broken_promise(key, overrides[key], find_setting)
-            logger.error(
-                "a dynamic setting is ignored: %s; `odradek configs unset broker` takes it away", why
-            )
+            why = missing_protection(key, overrides[key], find_setting)
+            logger.error("a dynamic setting is ignored: %s; `odradek configs unset broker` removes it", why)
         return kept
 
 
 def merged_overrides(*, default: Mapping[str, str], own: Mapping[str, str]) -> dict[str, str]:
-    """The texts that count where a broker has both kinds."""
+    """The texts in force for a broker that has both kinds."""
     return {**default, **own}

@@ -21,16 +21,21 @@ def _own(key: str, default: int, doc: str, allowed: Range = _AT_LEAST_1, *, used
 FENCED_UNTIL_KEY: Final = "odradek.fenced.until"
 RESETS_KEY: Final = "odradek.resets"
 
-_NOT_USED: Final = "Belongs to a kind of group that this broker does not have: accepted, not used."
+_NOT_USED: Final = "Belongs to a kind of group that this broker does not support: accepted, not used."
 
 _ALL: Final = (
     _own(
         "consumer.heartbeat.interval.ms",
         5000,
-        "The time between heartbeats that members are given.",
+        "The time between heartbeats that the broker sends to members.",
         used=True,
     ),
-    _own("consumer.session.timeout.ms", 45_000, "A member silent for this long is removed.", used=True),
+    _own(
+        "consumer.session.timeout.ms",
+        45_000,
+        "A member without a heartbeat for this long is removed.",
+        used=True,
+    ),
     Setting(Kind.STRING, "latest", _NOT_USED, key="share.auto.offset.reset", used=False),
     _own("share.heartbeat.interval.ms", 5000, _NOT_USED),
     Setting(
@@ -81,9 +86,7 @@ def find_group_setting(key: str) -> Setting:
 
 
 def validate_group_config(values: Mapping[str, str | None], *, settings: Settings) -> dict[str, str]:
-    """The texts as they are to be stored. Raises InvalidConfig, also for values outside the bounds that the broker
-    sets.
-    """
+    """The texts to store. Raises InvalidConfig, also for values outside the broker's limits."""
     texts: dict[str, str] = {}
     for key, text in values.items():
         if text is None:
@@ -118,7 +121,7 @@ def _refuse_out_of_bounds(key: str, texts: Mapping[str, str], settings: Settings
 
 
 def fenced_until_ms(texts: Mapping[str, str]) -> int:
-    """Up to when a group with these texts lets no member in, in milliseconds since 1970; 0 for one that is open."""
+    """The time up to which a group with these texts admits no member, in milliseconds since 1970; or 0."""
     return int(texts.get(FENCED_UNTIL_KEY, 0))
 
 

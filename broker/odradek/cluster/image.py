@@ -1,4 +1,4 @@
-"""The cluster as every part of a broker sees it: immutable, replaced as a whole.
+"""The image of the cluster that every part of a broker reads: immutable, replaced as a whole.
 
 A request reads the current image once and uses it throughout, so that one answer never mixes two states of the
 cluster. A cache of derived values compares by identity: a new image is a new object, and unchanged topics stay the
@@ -23,7 +23,7 @@ NO_LEADER: Final = -1
 
 
 class ResourceKind(StrEnum):
-    """What can have settings of its own; the values are the folders below `/config`."""
+    """The kinds of resources with settings of their own; the values are the folders below `/config`."""
 
     TOPIC = "topics"
     BROKER = "brokers"
@@ -63,11 +63,10 @@ class TopicImage(NamedTuple):
 
 
 class BrokerImage(NamedTuple):
-    """One live broker; `endpoints` are host and port by listener name, `epoch` is another at each registration.
-
-    Unless it `stopped_cleanly`, or only its process died and the page cache lived on, it may have lost records that it
-    had acknowledged. `min_in_sync` is min.insync.replicas of its start, for topics without their own value.
-    `features` are the highest levels that it supports, by name.
+    """One live broker. `endpoints` are host and port by listener name; `epoch` is new at each registration. A broker
+    that has not `stopped_cleanly` may have lost acknowledged records, unless only its process died and the page cache
+    survived. `min_in_sync` is min.insync.replicas of its start, for topics without their own value. `features` are the
+    highest levels that it supports, by name.
     """
 
     id: int
@@ -96,7 +95,7 @@ class ClusterImage:
     features: FinalizedFeatures = field(default_factory=FinalizedFeatures)
 
     def is_same_as(self, other: ClusterImage) -> bool:
-        """Whether both are made of the same parts, so that no subscriber has to be called."""
+        """Whether both have the same parts, so that no subscriber has to be called."""
         return (self.cluster_id, self.controller_id) == (other.cluster_id, other.controller_id) and (
             self.brokers is other.brokers
             and self.topics is other.topics
@@ -106,7 +105,7 @@ class ClusterImage:
         )
 
     def config(self, kind: ResourceKind, name: str) -> Mapping[str, str]:
-        """The texts set for one resource, by key; empty when none are."""
+        """The texts set for one resource, by key; empty if none are set."""
         return self.configs.get((kind, name), _NOTHING)
 
 
@@ -115,7 +114,7 @@ ImagePreparation = Callable[[ClusterImage], Awaitable[None]]
 
 
 class ImageHolder:
-    """The current image, and the subscribers of the next."""
+    """The current image, and the subscribers of its changes."""
 
     def __init__(self, image: ClusterImage | None = None) -> None:
         self.current = image or ClusterImage()

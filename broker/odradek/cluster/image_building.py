@@ -1,12 +1,12 @@
-"""From the registry's nodes to the image, and from one image to the next.
+"""Builds the image from the registry's nodes, and each image from the one before.
 
 No other code reads nodes into an image: the controller's start, a broker that follows it, and a snapshot all use
 `apply`. Changes are applied in their order, so that a topic deleted and created again within one batch is the new one.
 Topics that no change names stay the same objects.
 
 A topic with the mark of deletion is not in the image, nor are its settings, also while nodes of it remain. A partition
-without a state was never led (the controller died between two writes), and has no leader in the image. Nodes that are
-no part of the image are ignored, so that older brokers can follow newer controllers.
+without a state was never led (the controller died between two writes), and has no leader in the image. Other nodes are
+ignored, so that older brokers can follow newer controllers.
 """
 
 from __future__ import annotations
@@ -29,22 +29,22 @@ from odradek.cluster.image import (
 from odradek.cluster.topic_names import is_internal_topic
 from odradek.foundation.ids import TopicId
 
-_NOBODY: Final = nodes.Assignment(())
+_NOBODY: Final = nodes.ReplicaAssignment(())
 _KINDS: Final = {str(kind): kind for kind in ResourceKind}
 
 
 class _TopicDraft:
-    """A topic while changes are applied: what its node says, and its partitions' states."""
+    """A topic while changes are applied: the content of its node, and its partitions' states."""
 
     __slots__ = ("id", "is_doomed", "partitions", "replicas")
 
     def __init__(self, before: TopicImage | None) -> None:
         self.id: TopicId | None = None if before is None else before.id
-        self.replicas: Mapping[int, nodes.Assignment] = (
+        self.replicas: Mapping[int, nodes.ReplicaAssignment] = (
             {}
             if before is None
             else {
-                one.partition: nodes.Assignment(one.replicas, one.adding, one.removing)
+                one.partition: nodes.ReplicaAssignment(one.replicas, one.adding, one.removing)
                 for one in before.partitions
             }
         )
@@ -156,7 +156,7 @@ def _apply_topic(drafts: _Drafts, change: NodeChange) -> None:
             return
         node = nodes.read_topic(path, data)
         if node.id != draft.id:
-            # Another topic of the same name: nothing of the old one is its own.
+            # Another topic of the same name: no state of the old one is kept.
             draft.partitions = {number: one for number, one in draft.partitions.items() if draft.id is None}
         draft.id, draft.replicas = node.id, node.replicas
     elif len(steps) == 4 and steps[1] == "partitions" and steps[3] == "state":

@@ -1,4 +1,4 @@
-"""The image, read from the registry at the start."""
+"""Reads the image from the registry at the start."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ async def load_image(store: Store) -> ClusterImage:
 
 
 async def load_nodes(store: Store) -> list[NodeChange]:
-    """The nodes of which an image is made, as they are now. A node that is deleted during the read is left out.
+    """The present nodes for an image. A node that is deleted during the read is left out.
 
     A topic's node has the number of its partitions, so ten thousand states need no list of names for each topic.
     """

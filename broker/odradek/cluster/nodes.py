@@ -1,4 +1,4 @@
-"""The bytes of the registry's nodes: JSON as Kafka writes it, to values and back.
+"""Encodes and decodes the registry's nodes: JSON as Kafka writes it.
 
 A node that cannot be read raises StoreError with its path: to continue without it would lose its content.
 """
@@ -24,7 +24,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class Assignment(NamedTuple):
+class ReplicaAssignment(NamedTuple):
     """The replicas of a partition; `adding` and `removing` while it is reassigned."""
 
     replicas: tuple[int, ...]
@@ -36,13 +36,13 @@ class TopicNode(NamedTuple):
     """A topic's id and the replicas of each partition, by number."""
 
     id: TopicId
-    replicas: Mapping[int, Assignment]
+    replicas: Mapping[int, ReplicaAssignment]
 
 
 def _carefully(
     read: Callable[Concatenate[str, bytes, P], T],
 ) -> Callable[Concatenate[str, bytes, P], T]:
-    """Let a reading raise StoreError also for values of other types than they should have."""
+    """Make a reading function raise StoreError also for values of wrong types."""
 
     @functools.wraps(read)
     def read_carefully(path: str, data: bytes, /, *args: P.args, **named: P.kwargs) -> T:
@@ -63,7 +63,7 @@ def write_json(value: Mapping[str, Any]) -> bytes:
 def read_json(path: str, data: bytes) -> dict[str, Any]:
     """The object in a node. Raises StoreError when there is none."""
     try:
-        # Decoded first: json would look at each text's bytes for its encoding.
+        # Decoded first: json would search each text's bytes for its encoding.
         value = json.loads(data.decode())
     except ValueError as error:
         raise StoreError(
@@ -80,7 +80,7 @@ def topic_id_text(topic_id: TopicId) -> str:
 
 
 def parse_topic_id(text: str) -> TopicId:
-    """The opposite of `topic_id_text`. Raises ValueError."""
+    """The inverse of `topic_id_text`. Raises ValueError."""
     try:
         return uuid.UUID(bytes=base64.urlsafe_b64decode(text + "=="))
     except binascii.Error as error:
@@ -118,7 +118,7 @@ def read_topic(path: str, data: bytes) -> TopicNode:
     value = read_json(path, data)
     adding, removing = value.get("adding_replicas", {}), value.get("removing_replicas", {})
     replicas = {
-        int(number): Assignment(
+        int(number): ReplicaAssignment(
             tuple(brokers), tuple(adding.get(number, ())), tuple(removing.get(number, ()))
         )
         for number, brokers in _field(path, value, "partitions").items()
@@ -136,7 +136,7 @@ def write_partition_state(partition: PartitionImage, *, controller_epoch: int) -
         "leader_epoch": partition.leader_epoch,
         "isr": list(partition.isr),
     }
-    # Not in Kafka's nodes, and seldom there.
+    # Rare, and not in Kafka's nodes.
     if partition.elr:
         fields["elr"] = list(partition.elr)
     if partition.last_known_elr:
@@ -146,7 +146,7 @@ def write_partition_state(partition: PartitionImage, *, controller_epoch: int) -
 
 @_carefully
 def read_partition_state(
-    path: str, data: bytes, *, number: int, assignment: Assignment, version: int
+    path: str, data: bytes, *, number: int, assignment: ReplicaAssignment, version: int
 ) -> PartitionImage:
     value = read_json(path, data)
     return PartitionImage(
@@ -231,7 +231,7 @@ def read_seen_brokers(path: str, data: bytes) -> dict[int, int]:
 
 
 class ControllerAddress(NamedTuple):
-    """Where the active controller listens for brokers; no host where it has no listener."""
+    """The address at which brokers reach the active controller; no host if it has no listener."""
 
     id: int
     host: str
@@ -293,7 +293,7 @@ def write_producer_ids(broker_id: int, *, first: int, last: int) -> bytes:
 
 @_carefully
 def read_producer_ids(path: str, data: bytes) -> int:
-    """The last id of the last block given out."""
+    """The last id of the last allocated block."""
     return int(_field(path, read_json(path, data), "block_end"))
 
 

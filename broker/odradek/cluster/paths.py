@@ -1,4 +1,4 @@
-"""Where things are in the registry: Kafka's ZooKeeper paths.
+"""The paths of the registry, which are Kafka's ZooKeeper paths.
 
 A node holds the JSON or text beside its path:
 
@@ -41,7 +41,7 @@ _PERCENTS: Final = re.compile("(?:%[0-9A-F]{2})+")
 
 DEFAULT_BROKER: Final = "<default>"
 
-# Lasting nodes that are there from the first start, parents first.
+# Persistent nodes that exist from the first start, parents first.
 SKELETON: Final = (
     "/cluster",
     "/brokers",
@@ -87,7 +87,7 @@ def config(kind: str, name: str) -> str:
 
 
 def escape(name: str) -> str:
-    """A name fit for one step of a path: groups may have any name, slashes and dots included."""
+    """A name that is escaped for one step of a path: groups may have any name, with slashes and dots."""
     if name in (".", ".."):
         return name.replace(".", "%2E")
     return _ESCAPED.sub(_percent, name)

@@ -1,4 +1,4 @@
-"""Which brokers hold which partitions of a new topic.
+"""Chooses the brokers for the partitions of a new topic.
 
 The leaders (first replicas) go around the brokers, from a random start. The followers of a partition begin at a shift
 that grows by one in each round. So the load of a lost broker spreads over all others. A topic that gets more partitions
@@ -27,8 +27,8 @@ def place(
 ) -> list[tuple[int, ...]]:
     """The replicas of each new partition, leaders first.
 
-    `brokers` are the racks by live broker id; `leaders` are the preferred leaders of the partitions that a growing
-    topic has already. Raises InvalidPartitions and InvalidReplicationFactor.
+    `brokers` are the racks by live broker id; `leaders` are the preferred leaders of the partitions that the topic
+    already has. Raises InvalidPartitions and InvalidReplicationFactor.
     """
     if partition_count < 1:
         raise InvalidPartitions(f"the number of partitions is {partition_count}; it must be at least 1")
@@ -39,7 +39,7 @@ def place(
     if replication_factor > len(brokers):
         raise InvalidReplicationFactor(
             f"Unable to replicate the partition {replication_factor} time(s): only {len(brokers)} broker(s) are "
-            "registered and take new replicas; ask for fewer replicas or start more brokers"
+            "registered and accept new replicas; ask for fewer replicas or start more brokers"
         )
     order = _alternate_racks(brokers)
     count = len(order)
@@ -57,7 +57,7 @@ def place(
 
 
 def _even_start(order: Sequence[int], leaders: Sequence[int], *, added: int, start: int) -> int:
-    """The start with which brokers lead most evenly, old partitions and new; `start` itself where none is better."""
+    """The start that spreads the leaders of old and new partitions best; `start` itself if none is better."""
     if not leaders:
         return start
     count, led = len(order), Counter(leaders)
@@ -74,7 +74,7 @@ def _even_start(order: Sequence[int], leaders: Sequence[int], *, added: int, sta
 def _over_racks(
     leader: int, others: list[int], racks: Mapping[int, str | None], *, wanted: int
 ) -> tuple[int, ...]:
-    """The leader and as many of `others` as are wanted, in their order but for racks that have more already."""
+    """The leader and as many of `others` as needed, in their order; racks with fewer replicas come first."""
     chosen = [leader]
     taken = Counter((racks[leader],))
     while len(chosen) < wanted:
@@ -99,7 +99,7 @@ def _alternate_racks(brokers: Mapping[int, str | None]) -> list[int]:
 def check_assignment(
     assignment: Sequence[tuple[int, ...]], *, brokers: Mapping[int, str | None]
 ) -> list[tuple[int, ...]]:
-    """An assignment that a client gave, partition by partition from the first. Raises InvalidReplicaAssignment."""
+    """A client's own assignment, partition by partition from the first. Raises InvalidReplicaAssignment."""
     factor = len(assignment[0]) if assignment else 0
     for number, replicas in enumerate(assignment):
         if not replicas:
@@ -112,7 +112,7 @@ def check_assignment(
         if unknown:
             raise InvalidReplicaAssignment(
                 f"partition {number} is assigned to {list(replicas)}, but the brokers {unknown} are not registered or "
-                f"take no new replicas; those that do: {sorted(brokers)}"
+                f"accept no new replicas; choose from {sorted(brokers)}"
             )
         if len(replicas) != factor:
             raise InvalidReplicaAssignment(

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from odradek.cluster.configs import TOPIC_SETTINGS
 from odradek.cluster.group_configs import GROUP_SETTINGS, broker_key_of, has_broker_key
-from odradek.foundation.broker_settings.protection import LISTENER_PROMISES, NO_PROMISE, PROMISES
+from odradek.foundation.broker_settings.protection import LISTENER_PROMISES, NO_PROMISE, PROTECTION_SETTINGS
 from odradek.foundation.broker_settings.unused import RETIRED_PREFIXES, UNUSED
 from odradek.foundation.broker_settings.zookeeper import ZookeeperSettings
 from odradek.foundation.metrics import METRICS
@@ -111,7 +111,7 @@ def _settings_lines() -> Iterator[str]:
         yield _row(setting, broker_key)
     yield ""
     yield from _PROTECTION
-    for row in PROMISES:
+    for row in PROTECTION_SETTINGS:
         key = f"{row.key}*" if row.is_family else row.key
         yield f"| `{key}` | {row.asks_for} | {f'`{row.harmless}`' if row.harmless else ''} |"
     for row in LISTENER_PROMISES:

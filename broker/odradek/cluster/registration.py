@@ -64,22 +64,21 @@ class RegistrationCallbacks:
     """The owner's callbacks, on the event loop. After `on_silent` comes either `on_answering` or `on_fenced`."""
 
     on_fenced: Callable[[str], None]
-    """It is no member any more, and why."""
+    """The broker is no longer a member, and why."""
     on_registered: Callable[[BrokerImage], None]
-    """It is a member again."""
+    """The broker is a member again."""
     on_refused: Callable[[DuplicateBrokerRegistration], None]
-    """Another broker has its id."""
+    """Another broker has the id."""
     on_silent: Callable[[str], None]
-    """The registry is silent (and since when): the registration may be gone."""
+    """The registry has not answered since this time: the registration may be gone."""
     on_answering: Callable[[], None]
-    """The registry answers again, and the registration has outlived its silence."""
+    """The registry answers again, and the registration is unchanged."""
 
 
 class BrokerRegistration(SessionTask):
     """One broker's membership. `start`, then `stop` before the store is closed.
 
-    `wait_seconds` is how long the node of another is given to expire, by default half as long again as a session's
-    timeout.
+    `wait_seconds` is the time for another process's node to expire, by default one and a half session timeouts.
     """
 
     def __init__(
@@ -100,12 +99,12 @@ class BrokerRegistration(SessionTask):
         if wait_seconds is None:
             wait_seconds = (store.session_timeout_seconds or 0) * _WAIT_FACTOR
         self._wait_seconds = wait_seconds
-        # Our node in the registry, and the session that it belongs to.
+        # Our node in the registry, and the session that owns it.
         self._broker: BrokerImage | None = None
         self._session_id: int | None = None
         self._is_fenced = True
         self._is_silent = False
-        # Reported at each registration until the controller has seen one.
+        # Reported at each registration until the controller has read one.
         self._has_all = True
 
     @property
@@ -117,8 +116,8 @@ class BrokerRegistration(SessionTask):
         """Register; `has_all` says whether this broker still has all that it ever acknowledged.
 
         Raises DuplicateBrokerRegistration when a live broker has the id, StoreConnectionLost when the registry stopped
-        answering (call again: a registration whose answer was lost is recognised). The callbacks report only what
-        comes after.
+        answering (call again: a registration whose answer was lost is recognised). The callbacks report only later
+        changes.
         """
         await self._make_branch()
         self._has_all = has_all
@@ -132,7 +131,7 @@ class BrokerRegistration(SessionTask):
         self._has_all = True
 
     async def stop(self) -> None:
-        """Leave the cluster: others see it at once if the registry answers. No callback is called any more."""
+        """Leave the cluster. Others notice at once if the registry answers. No callback is called any more."""
         await self._stop_reconciling()
         self._broker, self._is_fenced, self._is_silent = None, True, False
         try:
@@ -218,7 +217,7 @@ class BrokerRegistration(SessionTask):
             try:
                 await self._store.multi(operations)
             except (NodeExists, NoNode, VersionConflict):
-                # Another was faster, or what was read was old.
+                # Another process was faster, or the read was old.
                 await self._store.sync()
                 continue
             self._check_session(session_id)
@@ -234,7 +233,9 @@ class BrokerRegistration(SessionTask):
         return not has_run and bool(identity) and identity == self._registrant.identity
 
     async def _wait_out(self, there: Node) -> None:
-        """Until the node is gone or another. Raises DuplicateBrokerRegistration when it outlives any dead session."""
+        """Wait until the node is gone or has another owner. Raises DuplicateBrokerRegistration when it outlives any
+        dead session.
+        """
         logger.info(
             "%s waits up to %g s for another's registration to expire", self._name, self._wait_seconds
         )

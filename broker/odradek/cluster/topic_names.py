@@ -1,4 +1,4 @@
-"""Which names a topic may have, and which topics are the cluster's own."""
+"""The names that a topic may have, and the cluster's internal topics."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ _ALLOWED: Final = re.compile(r"[a-zA-Z0-9._-]+")
 
 
 def is_internal_topic(name: str) -> bool:
-    """Whether the cluster makes and writes this topic itself."""
+    """Whether the cluster creates and writes this topic itself."""
     return name in INTERNAL_TOPICS
 
 
 def validate_topic_name(name: str) -> None:
-    """Raises InvalidTopic, saying what is wrong, for a name that no topic may have."""
+    """Raises InvalidTopic, with the mistake, for a name that no topic may have."""
     if not name:
         raise InvalidTopic("a topic's name must not be empty")
     if name in (".", ".."):
-        raise InvalidTopic(f"a topic cannot be named {name!r}, as no directory can have that name")
+        raise InvalidTopic(f"a topic cannot be named {name!r}, since no directory can have that name")
     if len(name) > TOPIC_NAME_LENGTH_MAX:
         raise InvalidTopic(
             f"the topic name of {len(name)} characters is too long ({name[:32]}…): {TOPIC_NAME_LENGTH_MAX} are allowed"
@@ -40,5 +40,5 @@ def validate_topic_name(name: str) -> None:
 
 
 def collision_key(name: str) -> str:
-    """Names with the same key cannot both be: metrics write '.' as '_'."""
+    """Names with the same key cannot both exist: metrics write '.' as '_'."""
     return name.replace(".", "_")

@@ -16,7 +16,7 @@ from odradek.foundation.errors import (
     SettingError,
     UnknownTopicOrPartition,
 )
-from odradek.foundation.protection import broken_promise
+from odradek.foundation.protection import missing_protection
 from odradek.foundation.setting_types import Kind, Scope, Setting
 from odradek.foundation.settings import Settings, all_settings, find_setting
 from odradek.foundation.words import nearest_name
@@ -132,7 +132,7 @@ def _validated_broker(
 ) -> dict[str, str]:
     kept: dict[str, str] = {}
     for key, text in texts.items():
-        broken = broken_promise(key, text, find_setting)
+        broken = missing_protection(key, text, find_setting)
         # What an earlier version took stays until it is deleted; `DynamicSettings` leaves it out.
         if broken is not None and before.get(key) != text:
             raise InvalidRequest(str(broken))

@@ -1,8 +1,8 @@
-"""Time as an object, so that a test or a simulation decides what time it is.
+"""Time as an object, so that a test or a simulation sets it.
 
 Timers are not here: they are the running event loop's (`loop.call_later`, `asyncio.sleep`, `asyncio.timeout`), and a
-simulation brings a loop whose `time()` is virtual. What the loop cannot give is the wall clock, and a monotonic
-clock for code that runs without a loop.
+simulation brings a loop whose `time()` is virtual. The loop lacks the wall clock, and a monotonic clock for code that
+runs without a loop.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """Where the time comes from."""
+    """A source of time."""
 
     def wall_ms(self) -> int:
         """Milliseconds since the Unix epoch; may jump when the host's clock is set."""

@@ -43,9 +43,7 @@ def parse_protocol_map(text: str) -> Mapping[str, str]:
 
 
 def parse_endpoints(text: str, *, key: str, protocols: Mapping[str, str]) -> tuple[Endpoint, ...]:
-    """The endpoints in order. Raises SettingError, naming `key`, for what is not an address or a name without
-    protocol.
-    """
+    """The endpoints in order. Raises SettingError, naming `key`, for a wrong address or unknown name."""
     endpoints: list[Endpoint] = []
     for word in filter(None, (part.strip() for part in text.split(","))):
         match = _ENDPOINT.fullmatch(word)

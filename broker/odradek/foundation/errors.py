@@ -1,7 +1,7 @@
-"""What can go wrong, as exceptions of the domain.
+"""The errors of the domain, as exceptions.
 
 A class is named as Apache Kafka names the error; `protocol.errors` has its number on the wire. The message is for the
-person at the client: what happened, to what, and what to do about it.
+client's user: what happened, to what, and what to do about it.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ class UnknownServerError(OdradekError):
 
 
 class RequestError(OdradekError):
-    """A request that cannot be done; answered with an error code, the connection lives on."""
+    """A request that cannot be done. It is answered with an error code, and the connection stays open."""
 
 
-# --- what a request says ------------------------------------------------------------------------------------------
+# --- the content of requests --------------------------------------------------------------------------------------
 
 
 class InvalidRequest(RequestError):
@@ -35,11 +35,11 @@ class UnsupportedVersion(RequestError):
 
 
 class UnsupportedForMessageFormat(RequestError):
-    """The stored message format cannot express what was asked."""
+    """The stored message format cannot express the requested value."""
 
 
 class RecordsRefused(OdradekError):
-    """What the refusals of a batch share that name its records: `record_errors` are (index in the batch, why)."""
+    """The base of refusals of a batch that name its records: `record_errors` are (index in the batch, reason)."""
 
     def __init__(self, message: str = "", *, record_errors: tuple[tuple[int, str], ...] = ()) -> None:
         super().__init__(message)
@@ -67,7 +67,7 @@ class NoReassignmentInProgress(RequestError):
 
 
 class InvalidReplicaAssignment(RequestError):
-    """An explicit replica assignment that cannot be."""
+    """An invalid explicit replica assignment."""
 
 
 class InvalidPartitions(RequestError):
@@ -79,7 +79,7 @@ class InvalidTopic(RequestError):
 
 
 class TopicAlreadyExists(RequestError):
-    """There is a topic of that name."""
+    """A topic of that name exists already."""
 
 
 class TopicDeletionDisabled(RequestError):
@@ -150,11 +150,11 @@ class EligibleLeadersNotAvailable(RequestError):
 
 
 class InvalidUpdateVersion(RequestError):
-    """A change of a partition was asked for on the ground of an older state of it."""
+    """A change of a partition was requested for an older state of it."""
 
 
 class IneligibleReplica(RequestError):
-    """A replica that is gone or shutting down cannot come into the in-sync set."""
+    """A replica on a fenced or stopping broker cannot join the in-sync set."""
 
 
 class UnknownLeaderEpoch(RequestError):
@@ -174,9 +174,7 @@ class CorruptRecord(RequestError):
 
 
 class InvalidRecord(RecordsRefused, RequestError):
-    """A batch that is whole but not allowed: no key on a compacted topic, wrong offsets, a control batch from a
-    client.
-    """
+    """A whole batch that is not allowed: no key on a compacted topic, wrong offsets, a control batch from a client."""
 
 
 class RecordTooLarge(RequestError):
@@ -219,7 +217,7 @@ class DuplicateSequence(RequestError):
 
 
 class UnknownProducerId(RequestError):
-    """The producer's state is not known here any more."""
+    """The broker no longer has the producer's state."""
 
 
 class InvalidProducerEpoch(RequestError):
@@ -227,7 +225,7 @@ class InvalidProducerEpoch(RequestError):
 
 
 class ProducerFenced(RequestError):
-    """A newer instance of the same transactional id took over."""
+    """A newer instance with the same transactional id has replaced this one."""
 
 
 class TransactionCoordinatorFenced(RequestError):
@@ -265,7 +263,7 @@ class FetchSessionTopicIdError(RequestError):
 
 
 class CoordinatorNotAvailable(RequestError):
-    """The coordinator is not there at the moment; try again."""
+    """The coordinator is not available at the moment; try again."""
 
 
 class CoordinatorLoadInProgress(RequestError):
@@ -301,7 +299,7 @@ class RebalanceInProgress(RequestError):
 
 
 class FencedInstanceId(RequestError):
-    """Another member took over this static instance id."""
+    """Another member has taken this static instance id."""
 
 
 class UnreleasedInstanceId(RequestError):
@@ -325,7 +323,7 @@ class GroupSubscribedToTopic(RequestError):
 
 
 class FencedMemberEpoch(RequestError):
-    """The member's epoch is not the one that the coordinator knows."""
+    """The member's epoch is not the coordinator's."""
 
 
 class StaleMemberEpoch(RequestError):
@@ -344,7 +342,7 @@ class InvalidRegularExpression(RequestError):
 
 
 class BrokerNotAvailable(RequestError):
-    """The broker asked for is not there."""
+    """The requested broker is not available."""
 
 
 class NotController(RequestError):
@@ -391,11 +389,11 @@ class ThrottlingQuotaExceeded(RequestError):
 
 
 class SettingError(OdradekError):
-    """A setting whose key or value is wrong. The message names the key, the value and what is allowed."""
+    """A wrong key or value of a setting. The message names the key, the value and the allowed ones."""
 
 
 class FrameError(OdradekError):
-    """Bytes on a connection that are no frame of the protocol; the connection is closed."""
+    """Bytes on a connection that are not a frame of the protocol; the connection is closed."""
 
 
 class StoreError(OdradekError):
@@ -425,11 +423,11 @@ class StoreAccessDenied(StoreError):
 
 
 class StoreWriteTooLarge(StoreError):
-    """The write is more than the registry takes at once; nothing was asked of it."""
+    """The write exceeds the registry's limit; it was not sent."""
 
 
 class StoreConnectionLost(StoreError):
-    """The registry did not answer; whether the write happened is not known."""
+    """The registry did not answer; the write may or may not have been done."""
 
 
 class StoreWriteFailed(StoreConnectionLost):
@@ -437,7 +435,7 @@ class StoreWriteFailed(StoreConnectionLost):
 
 
 class StoreSessionExpired(StoreError):
-    """The registry gave up this session: its ephemerals are gone."""
+    """The registry ended this session: its ephemerals are gone."""
 
 
 class DirectoryLocked(OdradekError):

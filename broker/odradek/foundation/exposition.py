@@ -1,4 +1,4 @@
-"""What Prometheus reads at /metrics: the samples of a scrape, written by prometheus_client.
+"""The text of /metrics for Prometheus: the samples of a scrape, written by prometheus_client.
 
 The scraper's Accept header chooses the format: Prometheus' text or OpenMetrics. prometheus_client negotiates it and
 writes the lines. A metric of thousands of partitions is written in parts, and a server does other work between them.
@@ -40,7 +40,7 @@ class Exposition:
         """`accept` is the header's value. An empty or malformed one gets Prometheus' text format 0.0.4."""
         try:
             self._encode, self.content_type = choose_encoder(accept)
-        except TypeError:  # a version that is no number, such as 1.x
+        except TypeError:  # a version that is not a number, such as 1.x
             self._encode, self.content_type = choose_encoder("")
         # OpenMetrics ends every text with a line of its own, which the whole answer has once.
         self._end = self._encode(_Families())

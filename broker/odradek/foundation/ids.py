@@ -37,5 +37,5 @@ def by_topic(partitions: Iterable[tuple[str, int]]) -> dict[str, list[int]]:
 
 
 def flat(topics: Iterable[tuple[str, Iterable[int]]]) -> tuple[TopicPartition, ...]:
-    """The opposite of `by_topic(...).items()`."""
+    """The inverse of `by_topic(...).items()`."""
     return tuple(TopicPartition(topic, number) for topic, numbers in topics for number in numbers)

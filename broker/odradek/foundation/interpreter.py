@@ -1,4 +1,4 @@
-"""How one of our processes starts another: the same Python, and the same copy of this package.
+"""Starts one of our processes from another: the same Python, and the same copy of this package.
 
 `python -m` puts the current directory first on the module path. A folder `odradek/` there, such as a clone or a data
 directory, would replace this package. `-P` keeps the directory off (Python 3.11, "safe path").

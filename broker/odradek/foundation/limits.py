@@ -17,7 +17,7 @@ REQUESTS_IN_FLIGHT_PER_CONNECTION_MAX: Final = 256
 # A slow reader takes this much memory and one part of a slice, no more.
 RESPONSE_BYTES_UNSENT_PER_CONNECTION_MAX: Final = 1024 * 1024
 
-# A large file slice is loaded and sent in parts of this size. The fixed cost of a part vanishes at this size, and the
+# A large file slice is loaded and sent in parts of this size. The fixed cost of a part is small at this size, and the
 # part still fits the processor's cache and memory that malloc keeps. Measured on loopback: 0.67 CPU s per GB, against
 # 0.8 with half of it and 1.0 with four times as much.
 SLICE_PART_BYTES: Final = 128 * 1024
@@ -44,19 +44,18 @@ ACCEPTS_PER_TURN_MAX: Final = 64
 # Records of one refused batch that its answer names: a client shows a few, and an answer may not outgrow its request.
 RECORD_ERRORS_PER_BATCH_MAX: Final = 1000
 
-# The pause after accept() failed for want of descriptors or memory; the connections wait in the kernel's
-# queue.
+# The pause after accept() failed for lack of descriptors or memory; the connections wait in the kernel's queue.
 ACCEPT_RETRY_PAUSE_SECONDS: Final = 0.1
 
-# Connections that the kernel completes before they are accepted (Kafka's socket.listen.backlog.size is 50,
-# which drops connections when many clients start at once).
+# Connections that the kernel completes before they are accepted. Kafka's socket.listen.backlog.size is 50, which drops
+# connections when many clients start at once.
 LISTEN_BACKLOG_DEFAULT: Final = 512
 
-# Log lines about peers that are turned away or cut off, for each kind.
+# Log lines about refused or disconnected peers, for each kind.
 LOG_LINES_PER_MINUTE_MAX: Final = 20
 
-# Log lines about topics made and deleted and settings changed: some 150 KB a minute at most. A script that makes
-# hundreds of topics is there with every one.
+# Log lines about created and deleted topics and changed settings: some 150 KB a minute at most. A script may create
+# hundreds of topics in a minute, and each one is logged.
 CHANGE_LINES_PER_MINUTE_MAX: Final = 1000
 
 # A frame gets one buffer of its announced size only after this many bytes of it have arrived. An announced size alone
@@ -67,7 +66,7 @@ FRAME_BYTES_BEFORE_RESERVE: Final = 64 * 1024
 # size and stalls holds no more than that. Frames up to 1 MiB need one step.
 FRAME_RESERVE_FACTOR: Final = 16
 
-# The buffer that all connections of an event loop receive into: the most that one read can bring, held once.
+# The buffer that all connections of an event loop receive into: the most bytes of one read, held once.
 RECEIVE_BUFFER_BYTES: Final = 256 * 1024
 
 # Array elements of all depths in one request that is decoded into objects (Produce is not). The worst case is some two
@@ -83,9 +82,8 @@ PRODUCER_BATCHES_REMEMBERED: Final = 5
 REFUSED_PRODUCERS_MAX: Final = 1_000
 REFUSED_BATCHES_SECONDS_MAX: Final = 30.0
 
-# What one compressed batch may grow to where records are read (compacted topics, the coordinators' topics,
-# tools, clients). Kafka has no bound, and a megabyte of gzip can hold a gigabyte: a hostile producer could
-# end the broker.
+# The largest size of one decompressed batch for code that reads records (compaction, coordinators, tools, clients).
+# Kafka has no bound, and a megabyte of gzip can hold a gigabyte: a hostile producer could end the broker.
 DECOMPRESSED_BATCH_BYTES_MAX: Final = 256 * 1024 * 1024
 
 # Producer ids remembered per partition besides those with an open transaction. Kafka bounds them by time only, so a
@@ -103,8 +101,8 @@ CLIENT_RETRY_PAUSE_MS_MAX: Final = 1_000
 CLIENT_OUTAGE_LOG_SECONDS_MIN: Final = 10.0
 CLIENT_OUTAGE_LOG_SECONDS_MAX: Final = 60.0
 
-# Seconds between two checks for new topics and partitions, by a command that follows them. A person waits no longer
-# than that, and each check is one small request. Kafka's consumers wait five minutes (metadata.max.age.ms).
+# Seconds between two checks for new topics and partitions, by a command that follows them. A user waits no longer than
+# that, and each check is one small request. Kafka's consumers wait five minutes (metadata.max.age.ms).
 TOPICS_CHECK_SECONDS: Final = 5.0
 
 # Further tries for a topic that the broker does not know, within a client's call.
@@ -114,36 +112,37 @@ CLIENT_UNKNOWN_TOPIC_RETRIES_MAX: Final = 2
 CLIENT_TOPIC_GONE_SECONDS: Final = 5.0
 
 # Bytes of an answer that a client accepts: what librdkafka allows (receive.message.max.bytes). It also detects a peer
-# that is no Kafka broker: the letters of an HTTP answer, read as a size, are far above it.
+# that is not a Kafka broker: the letters of an HTTP answer, read as a size, are much larger.
 CLIENT_RESPONSE_BYTES_MAX: Final = 100_000_000
 
-# Bytes of records that a producer takes in one step when it is given many at once. A step is taken whole or not at
-# all, and runs on the event loop without a pause: a megabyte takes some milliseconds.
+# Bytes of records that a producer adds in one step of a call with many. A step is done whole or not at all, and runs on
+# the event loop without a pause: a megabyte takes some milliseconds.
 PRODUCER_SLICE_BYTES_MAX: Final = 1024 * 1024
 
-# Short keys whose partition a producer remembers, since keys mostly come again: two megabytes at most.
+# Short keys whose partition a producer caches, since keys mostly repeat: two megabytes at most.
 PRODUCER_KEYS_REMEMBERED_MAX: Final = 10_000
 
 # Topics or groups whose settings a client asks for by one request: a few keys of so many are an answer of some hundred
 # kilobytes.
 CONFIG_RESOURCES_PER_REQUEST_MAX: Final = 1000
 
-# Seconds for which one broker that does not answer holds up a request to all of them.
+# Seconds for which one broker that does not answer delays a request to all brokers.
 BROKER_ANSWER_SECONDS_MAX: Final = 10.0
 
 # Seconds for which a health check waits for a broker or the controller. Those that answer do so in milliseconds.
 HEALTH_ANSWER_SECONDS_MAX: Final = 5.0
 
-# Bytes of a line that `odradek produce` reads. A longer one has no end in sight, as of a file that is not text.
+# Bytes of a line that `odradek produce` reads. A longer one is mostly from a file that is not text.
 INPUT_LINE_BYTES_MAX: Final = 64 * 1024 * 1024
 
 # Deliveries that a measurement times at once; those beyond are not timed.
 TIMED_DELIVERIES_MAX: Final = 10_000
 
-# Requests that a client has under way on one connection; the broker takes more, but nothing is won by it.
+# Requests that a client has under way on one connection. The broker accepts more, but more are not faster.
 CLIENT_REQUESTS_IN_FLIGHT_MAX: Final = 64
 
-# How long a shell waits for the names of topics and groups when the tab key is pressed: longer is felt as hanging.
+# How long a shell waits for the names of topics and groups when the tab key is pressed. A longer wait looks like a
+# hang.
 COMPLETION_SECONDS_MAX: Final = 1.0
 
 # Bytes of a client.properties or a profile: a hundred times what such a file has. A wrong file (a log, a device) is
@@ -154,7 +153,7 @@ CLIENT_PROPERTIES_BYTES_MAX: Final = 1 << 20
 SAVED_OFFSETS_BYTES_MAX: Final = 64 << 20
 
 # Index entries of a segment that are kept in memory until they are written in one call. 256 entries cover a megabyte of
-# log, so index writes vanish in the cost of appends. A thousand busy partitions hold some 20 MB of them.
+# log, so index writes cost little beside the appends. A thousand busy partitions hold some 20 MB of them.
 INDEX_ENTRIES_UNWRITTEN_MAX: Final = 256
 
 # Positions in a segment that readers are likely to ask for next, offset to position: enough for a few hundred
@@ -169,7 +168,7 @@ CLOSED_SEGMENTS_OPEN_MAX: Final = 256
 # is. Each costs about a kilobyte with its timer.
 FETCHES_WAITING_MAX: Final = 65_536
 
-# Threads for what may wait for a disk: deletion, checkpoints, and reads that are not in the page cache.
+# Threads for work that may wait for a disk: deletion, checkpoints, and reads that are not in the page cache.
 BLOCKING_THREADS_MAX: Final = 4
 
 # Appends of one partition that wait for a flush, each with an offset of its own; more are counted together with the
@@ -180,7 +179,7 @@ APPENDS_UNCOMMITTED_PER_PARTITION_MAX: Final = 10_000
 # clients get a timeout error, and retry.
 ACKNOWLEDGEMENTS_WAITING_MAX: Final = 100_000
 
-# Bytes of fetched records that a follower appends before others have their turn of the loop: about a millisecond.
+# Bytes of fetched records that a follower appends in one turn of the loop: about a millisecond.
 FETCHED_BYTES_PER_TURN_MAX: Final = 2 * 1024 * 1024
 
 # Logs that a broker creates for new partitions in one turn of the loop: some milliseconds on an idle disk. A topic of
@@ -195,8 +194,8 @@ LEADERSHIP_CONFIRMED_SECONDS_MAX: Final = 1.5
 # In-sync sets that a leader proposes in one request: as many as one write of the registry takes ten times.
 IN_SYNC_PROPOSALS_PER_REQUEST_MAX: Final = 1000
 
-# Bytes that must be free before a log directory that was full takes writes again. They hold an append of each of a few
-# clients, and the files of some new partitions. With less the disk would be full again within the same second.
+# Bytes that must be free before a log directory that was full accepts writes again. They hold an append of each of a
+# few clients, and the files of some new partitions. With less the disk would be full again within the same second.
 LOG_DIRECTORY_ROOM_BYTES_MIN: Final = 4 * 1024 * 1024
 
 # Threads that wait for fsync. They use no processor, and a file system's journal commits many requests together.
@@ -211,8 +210,8 @@ COORDINATOR_BATCH_BYTES_MAX: Final = 512 * 1024
 # get an error that they retry: a slow disk or replica must not fill the memory.
 COORDINATOR_WAITING_BYTES_MAX: Final = 64 * 1024 * 1024
 
-# Partitions that one CreateTopics or CreatePartitions request may make, as in Kafka: more in one registry write would
-# hold up everything else.
+# Partitions that one CreateTopics or CreatePartitions request may create, as in Kafka. More in one registry write would
+# delay all other writes.
 NEW_PARTITIONS_PER_REQUEST_MAX: Final = 10_000
 
 # Transactions whose verification waits for one coordinator. Each holds up the connection of its producer, so this is
@@ -284,8 +283,7 @@ REGISTRY_WATCHES_ARMED_AT_ONCE_MAX: Final = 32
 # all requests share.
 REGISTRY_WRITE_BYTES_MAX: Final = 1_000_000
 
-# Nodes that one request to ZooKeeper reads: a few milliseconds of the server's and of our time, which is what others
-# may have to wait.
+# Nodes that one request to ZooKeeper reads. Other requests wait a few milliseconds for it, in the server and here.
 REGISTRY_READS_PER_REQUEST_MAX: Final = 500
 
 # The longest that a controller lets a broker wait for a change. An answer without changes shows that it is alive.
@@ -295,7 +293,7 @@ FOLLOW_WAIT_MS_MAX: Final = 30_000
 # hangs; the end of its session then removes it.
 LEAVING_WAIT_MS_MAX: Final = 5_000
 
-# How long a request for the controller waits for one to be active, below the 30 s that clients wait for an answer.
+# How long a request for the controller waits for an active one, below the 30 s that clients wait for an answer.
 CONTROLLER_WAIT_MS_MAX: Final = 25_000
 
 # Pauses between two attempts to reach the active controller: at first, and at most.

@@ -1,6 +1,6 @@
 """The levels of this process's loggers under Kafka's names, so that they can be changed while it runs.
 
-A logger without a level of its own has its parent's; taking a level back returns to that. `root` stands for all.
+A logger without a level of its own has its parent's level; removing a level restores that. `root` stands for all.
 """
 
 from __future__ import annotations
@@ -36,12 +36,11 @@ def logger_levels() -> dict[str, str]:
 
 
 def check_level(name: str, level: str | None) -> None:
-    """Raises InvalidConfig for a level that is none, InvalidRequest for a logger that does not exist.
-
-    `level` None asks whether the level can be taken back, which the root's cannot: it has no parent.
+    """Raises InvalidConfig for an unknown level, InvalidRequest for a logger that does not exist. `level` None asks
+    whether the level can be removed; the root's cannot, because it has no parent.
     """
     if name not in logger_levels():
-        raise InvalidConfig(f"Logger {name} does not exist; describe the broker's loggers for those that do")
+        raise InvalidConfig(f"Logger {name} does not exist; describe the broker's loggers to see all")
     if level is None:
         if name == ROOT:
             raise InvalidRequest(
@@ -54,7 +53,7 @@ def check_level(name: str, level: str | None) -> None:
 
 
 def set_level(name: str, level: str | None) -> None:
-    """Set a logger's level, or take it back with None. Raises as `check_level`."""
+    """Set a logger's level, or remove it with None. Raises as `check_level`."""
     check_level(name, level)
     logger = logging.getLogger(None if name == ROOT else name)
     logger.setLevel(logging.NOTSET if level is None else LEVELS[level])

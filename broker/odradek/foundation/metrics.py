@@ -1,8 +1,8 @@
 """Every metric, declared once: its name, kind, labels and meaning; and the samples that a scrape collects.
 
-Components count with plain integers and know nothing of this module. The process that is put together registers
-sources. A source is a function that a scrape calls and that yields samples of declared metrics, `REQUESTS.sample(n,
-api)`. So counting costs an addition, and the scrape pays for the rest.
+Components count with plain integers and do not import this module. The process registers sources. A source is a
+function that a scrape calls and that yields samples of declared metrics, `REQUESTS.sample(n, api)`. So counting costs
+an addition, and the scrape pays for the rest.
 
 What it leaves out: the format. `odradek.foundation.exposition` writes samples with prometheus_client. A broker without
 `--admin` never imports that, which keeps the start short.
@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 
 
 class MetricKind(Enum):
-    """What a number may do: only rise, rise and fall, or be a distribution."""
+    """The kind of a metric: a number that only rises, one that rises and falls, or a distribution."""
 
     COUNTER = "counter"
     GAUGE = "gauge"
@@ -103,7 +103,7 @@ REQUEST_BYTES = _counter("odradek_request_bytes_total", "Bytes of requests, with
 RESPONSE_BYTES = _counter("odradek_response_bytes_total", "Bytes of answers, sizes included.", "api")
 REQUEST_SECONDS = _histogram(
     "odradek_request_seconds",
-    "Seconds from taking up a request to its answer being ready; long polls include their wait.",
+    "Seconds from the start of a request to its answer; long polls include their wait.",
     "api",
 )
 MALFORMED_REQUESTS = _counter(
@@ -112,9 +112,9 @@ MALFORMED_REQUESTS = _counter(
 WAITING_REQUESTS = _gauge(
     "odradek_waiting_requests", "Requests that wait: fetches for data, produces for replicas.", "kind"
 )
-FETCH_SESSIONS = _gauge("odradek_fetch_sessions", "Fetch sessions remembered.")
+FETCH_SESSIONS = _gauge("odradek_fetch_sessions", "Fetch sessions kept.")
 FETCH_SESSION_EVICTIONS = _counter(
-    "odradek_fetch_session_evictions_total", "Fetch sessions given up for others."
+    "odradek_fetch_session_evictions_total", "Fetch sessions evicted for others."
 )
 
 # --- connections ---------------------------------------------------------------------------------------
@@ -122,7 +122,7 @@ FETCH_SESSION_EVICTIONS = _counter(
 CONNECTIONS = _gauge("odradek_connections", "Connections open.", "listener")
 CONNECTIONS_OPENED = _counter("odradek_connections_opened_total", "Connections accepted.", "listener")
 CONNECTIONS_REFUSED = _counter(
-    "odradek_connections_refused_total", "Connections refused by a bound.", "listener"
+    "odradek_connections_refused_total", "Connections refused by a limit.", "listener"
 )
 RECEIVED_BYTES = _counter("odradek_received_bytes_total", "Bytes read from connections.", "listener")
 SENT_BYTES = _counter("odradek_sent_bytes_total", "Bytes written to connections.", "listener")
@@ -173,21 +173,21 @@ LOG_SEGMENTS = _gauge("odradek_log_segments", "Segments of a partition.", "topic
 LOG_FLUSHES = _counter("odradek_log_flushes_total", "Times that a log was synced to disk.")
 LOG_FLUSH_SECONDS = _counter("odradek_log_flush_seconds_total", "Seconds spent syncing logs to disk.")
 LOGS_TO_OPEN = _gauge(
-    "odradek_logs_to_open", "Logs that the start has still to open and, after an unclean stop, to scan."
+    "odradek_logs_to_open", "Logs that the start still has to open and, after an unclean stop, to scan."
 )
 LOG_RECOVERY_SCANNED_BYTES = _counter(
     "odradek_log_recovery_scanned_bytes_total", "Bytes of log that this start had to read in full."
 )
 LOG_RECOVERY_CUT_BYTES = _counter(
     "odradek_log_recovery_cut_bytes_total",
-    "Bytes that this start cut off the ends of logs as torn or damaged.",
+    "Torn or damaged bytes that this start truncated at the ends of logs.",
 )
 LOG_DIRECTORY_ONLINE = _gauge(
     "odradek_log_directory_online", "1 while a log directory works, else 0.", "path"
 )
 LOG_DIRECTORY_FULL = _gauge(
     "odradek_log_directory_full",
-    "1 while a log directory refuses writes for want of room, else 0; absent when it failed.",
+    "1 while a log directory refuses writes for lack of space, else 0; absent when it failed.",
     "path",
 )
 LOG_DIRECTORY_FREE_BYTES = _gauge("odradek_log_directory_free_bytes", "Bytes free for logs.", "path")
@@ -247,16 +247,16 @@ REPLICA_FETCH_FAILURES = _counter(
     "leader",
 )
 REPLICA_BYTES_IN = _counter(
-    "odradek_replica_bytes_in_total", "Bytes of batches taken over from a leader.", "leader"
+    "odradek_replica_bytes_in_total", "Bytes of batches fetched from a leader.", "leader"
 )
 REPLICATION_THROTTLE = _gauge(
     "odradek_replication_throttle_bytes_per_second",
-    "What throttled replicas may be fed (leader) or fetch (follower); absent without a limit.",
+    "The rate at which throttled replicas may be sent (leader) or fetched (follower); absent without a limit.",
     "side",
 )
 THROTTLED_REPLICATION_BYTES = _counter(
     "odradek_throttled_replication_bytes_total",
-    "Bytes of throttled replicas that were fed (leader) or fetched (follower).",
+    "Bytes of throttled replicas that were sent (leader) or fetched (follower).",
     "side",
 )
 THROTTLED_REPLICATION_HELD_BACK = _counter(
@@ -306,7 +306,7 @@ CLUSTER_CHANGES_APPLIED = _counter(
     "Changes that controllers sent to this broker of a cluster, snapshots included.",
 )
 FORWARDED_REQUESTS = _counter(
-    "odradek_forwarded_requests_total", "Requests that a broker handed on to the active controller."
+    "odradek_forwarded_requests_total", "Requests that a broker forwarded to the active controller."
 )
 
 # --- groups --------------------------------------------------------------------------------------------
@@ -321,7 +321,7 @@ GROUP_PARTITIONS_REFUSED = _gauge(
 )
 GROUP_LAG_MESSAGES = _gauge(
     "odradek_group_lag_messages",
-    "Offsets between a group's committed offset and what it could read.",
+    "Offsets between a group's committed offset and the end of the readable records.",
     "group",
     "topic",
     "partition",
@@ -350,13 +350,13 @@ Source = Callable[[], Iterable[Sample]]
 
 
 class MetricsRegistry:
-    """The sources of one process, asked at each scrape."""
+    """The sources of one process, called at each scrape."""
 
     def __init__(self) -> None:
         self._sources: list[Source] = []
 
     def register(self, source: Source) -> None:
-        """Ask `source` at each scrape from now on."""
+        """Call `source` at each scrape from now on."""
         self._sources.append(source)
 
     def collect(self) -> dict[Metric, list[Sample]]:
@@ -369,7 +369,7 @@ class MetricsRegistry:
 
 
 def process_samples() -> Iterator[Sample]:
-    """What the operating system says of this process; nothing where there is no /proc."""
+    """Samples of this process from the operating system; none without /proc."""
     times = os.times()
     yield PROCESS_CPU_SECONDS.sample(times.user + times.system)
     try:
@@ -387,7 +387,7 @@ def process_samples() -> Iterator[Sample]:
     yield PROCESS_VIRTUAL_BYTES.sample(int(stat[20]))
     yield PROCESS_START_TIME.sample(booted + int(stat[19]) / os.sysconf("SC_CLK_TCK"))
     yield PROCESS_OPEN_FDS.sample(open_fds)
-    # -1 stands for no limit, which Prometheus has no word for.
+    # -1 stands for no limit, which Prometheus cannot express.
     limit = os.sysconf("SC_OPEN_MAX")
     if limit >= 0:
         yield PROCESS_MAX_FDS.sample(limit)

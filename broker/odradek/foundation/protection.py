@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final, NamedTuple
 
-from odradek.foundation.broker_settings.protection import Promise, promise_of
+from odradek.foundation.broker_settings.protection import ProtectionSetting, protection_setting_of
 from odradek.foundation.endpoints import Endpoint
 from odradek.foundation.errors import SettingError
 from odradek.foundation.setting_types import Setting
@@ -23,8 +23,8 @@ _WAY_OUT: Final = (
 )
 
 
-class BrokenPromise(NamedTuple):
-    """`shown` is KEY=VALUE without secrets; `asks_for` and `way_out` are what it asks for and what switches it off."""
+class MissingProtection(NamedTuple):
+    """`shown` is KEY=VALUE without secrets. `asks_for` is the protection, `way_out` the value that asks for none."""
 
     shown: str
     asks_for: str
@@ -35,12 +35,12 @@ class BrokenPromise(NamedTuple):
         return f"{self.shown} ({self.asks_for}: {self.way_out}) promises {_WHY}"
 
 
-def broken_promise(key: str, text: str, find: FindSetting) -> BrokenPromise | None:
+def missing_protection(key: str, text: str, find: FindSetting) -> MissingProtection | None:
     """The protection that `text` asks for and this broker lacks; None when it asks for none.
 
     `find` returns the declaration of a key, for its default. A value that cannot be parsed is refused elsewhere.
     """
-    promise = promise_of(key)
+    promise = protection_setting_of(key)
     value = text.strip()
     if promise is None or not value or value.lower() == promise.harmless.lower():
         return None
@@ -56,22 +56,22 @@ def broken_promise(key: str, text: str, find: FindSetting) -> BrokenPromise | No
     return _broken(promise, f"{key}={'[hidden]' if is_hidden else value}")
 
 
-def _broken(promise: Promise, shown: str) -> BrokenPromise:
+def _broken(promise: ProtectionSetting, shown: str) -> MissingProtection:
     way_out = f"set {promise.harmless} or remove it" if promise.harmless else "remove it"
-    return BrokenPromise(shown, promise.asks_for, way_out)
+    return MissingProtection(shown, promise.asks_for, way_out)
 
 
-def refusal_of_key(promise: Promise, key: str) -> str:
+def refusal_of_key(promise: ProtectionSetting, key: str) -> str:
     """Why `key` is refused whatever its value, which is not known where a Kubernetes definition declares it."""
     return str(_broken(promise, key))
 
 
-def broken_promises(
+def missing_protections(
     given: Mapping[str, str], find: FindSetting, *, listeners: Iterable[Endpoint] = ()
-) -> list[BrokenPromise]:
-    """Every listener, and every setting of `given`, that promises protection which is not there."""
+) -> list[MissingProtection]:
+    """Every listener, and every setting of `given`, that promises missing protection."""
     broken = [
-        BrokenPromise(
+        MissingProtection(
             f"listeners with {endpoint}",
             f"it speaks {endpoint.security_protocol}, and only PLAINTEXT is served",
             f"write PLAINTEXT://HOST:PORT, or map {endpoint.listener_name} to PLAINTEXT in "
@@ -81,19 +81,19 @@ def broken_promises(
         if endpoint.security_protocol != "PLAINTEXT"
     ]
     for key, text in given.items():
-        one = broken_promise(key, text, find)
+        one = missing_protection(key, text, find)
         if one is not None:
             broken.append(one)
     return broken
 
 
-def without_broken_promises(given: Mapping[str, str], find: FindSetting) -> dict[str, str]:
-    """The entries that promise nothing which is not there."""
-    return {key: text for key, text in given.items() if broken_promise(key, text, find) is None}
+def without_missing_protection(given: Mapping[str, str], find: FindSetting) -> dict[str, str]:
+    """The entries that promise no missing protection."""
+    return {key: text for key, text in given.items() if missing_protection(key, text, find) is None}
 
 
-def refusal(broken: Iterable[BrokenPromise]) -> str:
-    """One line that names all of `broken`, those that ask for the same together, and says what to do."""
+def refusal(broken: Iterable[MissingProtection]) -> str:
+    """One line that names all of `broken`, grouped by what they ask for, with the remedy."""
     groups: dict[tuple[str, str], list[str]] = {}
     for one in broken:
         groups.setdefault((one.asks_for, one.way_out), []).append(one.shown)

@@ -14,9 +14,8 @@ _SECONDS: int = 60
 
 
 class RateLimitedLog:
-    """One kind of lines of `logger`. `what` names the kind in the line that counts those left out.
-
-    That line comes at the end of the minute where an event loop runs, and else before the next line.
+    """One kind of lines of `logger`. `what` names the kind in the line that counts those left out. In an event loop
+    that line is logged at the end of the minute, otherwise before the next line.
     """
 
     def __init__(

@@ -10,7 +10,7 @@ from odradek.foundation.setting_values import SettingValues
 
 
 def contradictions(settings: SettingValues) -> Iterator[str]:
-    """One sentence for each thing that is wrong."""
+    """One sentence for each contradiction."""
     yield from _listeners(settings)
     yield from _connections(settings)
     yield from _retention(settings)
@@ -115,7 +115,7 @@ def _groups(settings: SettingValues) -> Iterator[str]:
         )
     known = {"uniform", "range"}
     for assignor in settings.group_consumer_assignors:
-        # Kafka's full class names are taken too; a class that is not one of Kafka's own cannot run here.
+        # Kafka's full class names are accepted too. A class that is not one of Kafka's own cannot run here.
         if assignor.rpartition(".")[2].removesuffix("Assignor").lower() not in known:
             yield (
                 f"group.consumer.assignors names {assignor}; it must be a list of uniform and range, "
@@ -127,7 +127,7 @@ def _replication(settings: SettingValues) -> Iterator[str]:
     if settings.replica_fetch_wait_max_ms > settings.replica_lag_time_max_ms:
         yield (
             f"replica.fetch.wait.max.ms={settings.replica_fetch_wait_max_ms} must not be above "
-            f"replica.lag.time.max.ms={settings.replica_lag_time_max_ms}, or followers drop out in quiet times"
+            f"replica.lag.time.max.ms={settings.replica_lag_time_max_ms}, or idle followers leave the in-sync set"
         )
     if settings.default_replication_factor < 1:
         yield (

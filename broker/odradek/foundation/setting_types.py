@@ -1,8 +1,7 @@
-"""What a setting is: its kind, default, allowed values, meaning, and the scope of a change at run time.
-
-One declaration serves everything that asks about a setting: the reading of `server.properties`, DescribeConfigs and
-AlterConfigs, and `docs/reference/settings.md`. Values travel as text (as in a properties file and on the wire) and live
-as Python values; `Setting.parse` and `Setting.text` go between them. Which settings there are is not said here.
+"""The declaration of a setting: kind, default, allowed values, meaning, and the scope of a change at run time. One
+declaration serves the reading of `server.properties`, DescribeConfigs and AlterConfigs, and
+`docs/reference/settings.md`. A value is text in a properties file and on the wire, and a Python value in the broker.
+`Setting.parse` and `Setting.text` convert them. `broker_settings` has the declarations.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ class Scope(Enum):
 
 
 class Allowed(Protocol):
-    """A rule for values. `check` returns None, or what a value must be when this one is not allowed."""
+    """A rule for values. `check` returns None for an allowed value, else a description of the allowed ones."""
 
     def check(self, value: Any) -> str | None: ...
 
@@ -76,7 +75,7 @@ class Range:
 
 
 class OneOf:
-    """One of a few words; `any_case` forgives capitals."""
+    """One of a few words; `any_case` ignores case."""
 
     __slots__ = ("any_case", "words")
 
@@ -140,7 +139,7 @@ class ThrottledReplicas:
 
 
 class CordonedDirectories:
-    """`*` or nothing: a broker takes new replicas or none, whichever of its directories they would come into."""
+    """`*` or nothing: a broker accepts new replicas or none, for all of its directories."""
 
     __slots__ = ()
 
@@ -155,10 +154,9 @@ _WHOLE_NUMBER_BOUNDS: Final = {Kind.SHORT: 2**15 - 1, Kind.INT: INT32_MAX, Kind.
 
 
 class Setting:
-    """One key: how its text is read, its default, the allowed values, the scope of a change, and the meaning.
-
-    `attribute` is its name in Python. `synonyms` are the keys that give the value when this one is absent, in order of
-    preference, each in its own unit. `used` is false for keys of Kafka's that this broker has no use for.
+    """One key: its kind, default, allowed values, scope of a change, and meaning. `attribute` is its name in Python.
+    `synonyms` are the keys that give the value when this one is absent, in order of preference, each in its own unit.
+    `used` is false for keys of Kafka's that this broker has no use for.
     """
 
     __slots__ = (
@@ -218,7 +216,7 @@ class Setting:
         return self.scope is not Scope.READ_ONLY
 
     def parse(self, text: str) -> Any:
-        """The value of `text`. Raises SettingError naming key, value and what is allowed."""
+        """The value of `text`. Raises SettingError naming key, value and the allowed values."""
         try:
             value = _parse(self.kind, text.strip())
         except ValueError:

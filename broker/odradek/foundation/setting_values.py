@@ -1,7 +1,6 @@
-"""The values of a broker's settings, by attribute, and what follows from several of them.
-
-Where Kafka has several keys for one thing (`log.retention.hours`, `.minutes`, `.ms`), a property gives the one
-value that counts. How values are read from texts and checked is the matter of `settings`.
+"""The values of a broker's settings, by attribute, and the values derived from several. Kafka has several keys for one
+value (`log.retention.hours`, `.minutes`, `.ms`); a property returns the one in force. `settings` reads and checks
+texts.
 """
 
 from __future__ import annotations
@@ -118,7 +117,7 @@ class SettingValues(
 
     @property
     def connections_per_ip_overrides(self) -> Mapping[str, int]:
-        """max.connections.per.ip.overrides, as bound by address. Raises SettingError when it cannot be read."""
+        """max.connections.per.ip.overrides, as limit by address. Raises SettingError when it cannot be read."""
         bounds: dict[str, int] = {}
         for pair in filter(None, (word.strip() for word in self.max_connections_per_ip_overrides.split(","))):
             address, colon, count = pair.rpartition(":")

@@ -1,8 +1,8 @@
 """The broker's settings: Kafka's `server.properties` keys as one frozen object.
 
 `Settings(entries)` reads texts by key. It refuses wrong values, all of them in one error, before anything is written.
-It also refuses values that promise protection which is not there (`protection`), and warns of unknown keys. Values are
-attributes named as the keys, with underscores: `settings.log_segment_bytes` (`setting_values`).
+It also refuses values that promise missing protection (`protection`), and warns of unknown keys. Values are attributes
+named as the keys, with underscores: `settings.log_segment_bytes` (`setting_values`).
 
 `foundation.broker_settings` declares the keys. Defaults of topics are in `cluster.configs`, and changes while the
 broker runs in `cluster.dynamic_settings`.
@@ -14,11 +14,11 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final, NoReturn
 
-from odradek.foundation.broker_settings.protection import promise_of
+from odradek.foundation.broker_settings.protection import protection_setting_of
 from odradek.foundation.compaction import compaction_warning
 from odradek.foundation.endpoints import Endpoint
 from odradek.foundation.errors import SettingError
-from odradek.foundation.protection import broken_promises, refusal
+from odradek.foundation.protection import missing_protections, refusal
 from odradek.foundation.setting_checks import contradictions
 from odradek.foundation.setting_types import Setting
 from odradek.foundation.setting_values import AREAS, SettingValues
@@ -69,10 +69,9 @@ def _mechanism_setting(base: str) -> Setting | None:
 
 
 class Settings(SettingValues):
-    """All settings of one broker, checked; never changes.
-
-    `given` are the entries as they were written. `warnings` name unknown keys, and values that this broker does not act
-    on yet, one sentence each. `unused` are keys of Kafka's that this broker does not need.
+    """All settings of one broker, checked and immutable. `given` are the original entries. `warnings` name unknown
+    keys, and values that this broker does not act on yet, one sentence each. `unused` are keys of Kafka's that this
+    broker does not need.
     """
 
     given: Mapping[str, str]
@@ -88,7 +87,7 @@ class Settings(SettingValues):
         unused: list[str] = []
         for key, text in given.items():
             setting = find_setting(key)
-            if setting is None and promise_of(key) is not None:
+            if setting is None and protection_setting_of(key) is not None:
                 unused.append(key)
                 continue
             if setting is None:
@@ -110,7 +109,7 @@ class Settings(SettingValues):
         self.__dict__.update(values)
         if not problems:
             problems.extend(contradictions(self))
-        broken = broken_promises(given, find_setting, listeners=_listeners(self))
+        broken = missing_protections(given, find_setting, listeners=_listeners(self))
         if broken:
             problems.append(refusal(broken))
         if problems:
@@ -153,7 +152,7 @@ class Settings(SettingValues):
         return f"Settings({shown})"
 
     def shown(self, key: str) -> str:
-        """The text given for `key`, fit for a log line: a secret, or a key whose nature is unknown, is hidden."""
+        """The text given for `key`, for a log line: a secret, or a key of unknown nature, is hidden."""
         setting = find_setting(key)
         return "[hidden]" if setting is None or setting.is_sensitive else self.given[key]
 
@@ -166,7 +165,7 @@ class Settings(SettingValues):
 
 
 def _listeners(settings: SettingValues) -> tuple[Endpoint, ...]:
-    """Where to listen; nothing where that cannot be read, which is a mistake of its own."""
+    """The listeners; empty if they cannot be read, which is a mistake of its own."""
     try:
         return settings.listener_endpoints
     except SettingError:

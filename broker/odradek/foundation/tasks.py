@@ -16,7 +16,7 @@ class TaskOwner:
     def __init__(self, name: str, *, on_failure: Callable[[str, BaseException], None] | None = None) -> None:
         self._name = name
         self._on_failure = on_failure
-        # In the order they were started, in which closing cancels them: a simulated run must not hang on addresses.
+        # In the order of their start, in which closing cancels them: a simulated run must not depend on addresses.
         self._tasks: dict[asyncio.Task[Any], None] = {}
         self._closed = False
 
@@ -48,7 +48,7 @@ class TaskOwner:
         return len(self._tasks)
 
     async def close(self) -> None:
-        """Cancel what still runs and wait until all of it has ended. Failures were logged as they happened."""
+        """Cancel the running tasks and wait until all have ended. Failures were logged as they happened."""
         self._closed = True
         tasks = list(self._tasks)
         for task in tasks:

@@ -12,7 +12,7 @@ def count(number: int, noun: str) -> str:
 
 def nearest_name(name: str, known: Iterable[str]) -> str | None:
     """The known name that looks most like `name`, for "did you mean …?"; None when none is near."""
-    import difflib  # here, because most programs meet no wrong name
+    import difflib  # imported here, because most programs never see a wrong name
 
     matches = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)
     return matches[0] if matches else None

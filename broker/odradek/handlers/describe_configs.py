@@ -7,8 +7,8 @@ from typing import Final
 
 from odradek.cluster.config_description import (
     BrokerSources,
-    ConfigEntry,
-    ConfigSource,
+    DescribedConfig,
+    DescribedConfigSource,
     describe_broker,
     describe_broker_default,
     describe_group,
@@ -56,7 +56,7 @@ def _result(
     with_docs: bool,
 ) -> dict[str, object]:
     failure: RequestError | None = None
-    entries: list[ConfigEntry] = []
+    entries: list[DescribedConfig] = []
     try:
         entries = _describe(resource, sources, context)
     except RequestError as error:
@@ -72,7 +72,7 @@ def _result(
 
 def _warning(
     resource: DescribeConfigsResource,
-    entries: Iterable[ConfigEntry],
+    entries: Iterable[DescribedConfig],
     sources: BrokerSources,
     context: RequestContext,
 ) -> str | None:
@@ -90,7 +90,7 @@ def _warning(
 
 def _describe(
     resource: DescribeConfigsResource, sources: BrokerSources, context: RequestContext
-) -> list[ConfigEntry]:
+) -> list[DescribedConfig]:
     name, keys = resource.resource_name, resource.configuration_keys
     image = context.broker.images.current
     match resource.resource_type:
@@ -121,19 +121,21 @@ def _describe(
     raise InvalidRequest(f"Unsupported resource type: {resource.resource_type}")
 
 
-def _loggers(keys: Iterable[str] | None) -> list[ConfigEntry]:
+def _loggers(keys: Iterable[str] | None) -> list[DescribedConfig]:
     return [
-        ConfigEntry(name, level, ConfigSource.DYNAMIC_BROKER_LOGGER, False, False, (), Kind.UNKNOWN, "")
+        DescribedConfig(
+            name, level, DescribedConfigSource.DYNAMIC_BROKER_LOGGER, False, False, (), Kind.UNKNOWN, ""
+        )
         for name, level in logger_levels().items()
         if not keys or name in keys
     ]
 
 
-def _default_entry(key: str, value: str, kind: Kind) -> ConfigEntry:
-    return ConfigEntry(key, value, ConfigSource.DEFAULT, False, False, (), kind, "")
+def _default_entry(key: str, value: str, kind: Kind) -> DescribedConfig:
+    return DescribedConfig(key, value, DescribedConfigSource.DEFAULT, False, False, (), kind, "")
 
 
-def _fields(entry: ConfigEntry, *, with_synonyms: bool, with_docs: bool) -> dict[str, object]:
+def _fields(entry: DescribedConfig, *, with_synonyms: bool, with_docs: bool) -> dict[str, object]:
     return {
         "name": entry.name,
         "value": entry.value,

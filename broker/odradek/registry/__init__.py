@@ -1,1 +1,1 @@
-"""The cluster's shared state: a tree of versioned nodes, kept by ZooKeeper, by one SQLite file or in memory."""
+"""The cluster's shared state: a tree of versioned nodes in ZooKeeper, in one SQLite file or in memory."""

@@ -14,10 +14,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class RegistryFaults:
-    """How slow and how lossy the connections to the registry are.
-
-    `latency_seconds` are the least and the most of one direction, `reconnect_seconds` those of the pause after a
-    message was lost; `lost_requests` and `lost_answers` are probabilities.
+    """The delays and losses of the connections to the registry. `latency_seconds` are the least and the most of one
+    direction, `reconnect_seconds` those of the pause after a lost message. `lost_requests` and `lost_answers` are
+    probabilities.
     """
 
     rng: random.Random

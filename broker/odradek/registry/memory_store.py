@@ -21,8 +21,8 @@ from odradek.registry.tree_store import Answer, TreeStore
 
 
 class MemoryRegistry:
-    """What several sessions share: the tree, and all watches. `faults` and `write_bytes_max` may be changed at any
-    time.
+    """The state that several sessions share: the tree, and all watches. `faults` and `write_bytes_max` may be changed
+    at any time.
     """
 
     def __init__(self, *, faults: RegistryFaults | None = None) -> None:
@@ -30,7 +30,7 @@ class MemoryRegistry:
         self.faults = faults
         self.write_bytes_max: int | None = None
         self.stores: list[MemoryStore] = []
-        # The numbers of the sessions that live.
+        # The numbers of the live sessions.
         self.sessions: set[int] = set()
         self.numbers = itertools.count(1)
         self.is_away = False
@@ -44,10 +44,8 @@ class MemoryRegistry:
             store.registry_left()
 
     def come_back(self, *, with_sessions: bool, reconnect_seconds: Callable[[], float]) -> None:
-        """Answer again. Each user reconnects after `reconnect_seconds()`.
-
-        With its sessions, as after a restart, each user has the session's timeout to reconnect. Without, as after a
-        pause of the process, all sessions have expired.
+        """Answer again. Each user reconnects after `reconnect_seconds()`. A restarted registry still has its sessions:
+        each user has the session's timeout to reconnect. After a pause of its process all sessions have expired.
         """
         self.is_away = False
         loop = asyncio.get_running_loop()
@@ -78,16 +76,15 @@ class MemoryRegistry:
         return session
 
     def end(self, session: int) -> None:
-        """Expire a session: its ephemeral nodes go."""
+        """Expire a session and delete its ephemeral nodes."""
         if session in self.sessions:
             self.sessions.remove(session)
             self.run([Delete(path) for path in self.tree.owned_by(session)], session=session)
 
 
 class MemoryStore(TreeStore):
-    """One user of a registry; without `registry` it has a tree of its own.
-
-    The session lasts until `expire` or, where a timeout is given, until it was cut off for that long.
+    """One user of a registry; without `registry` it has a tree of its own. The session lasts until `expire`, or until
+    it was disconnected for the timeout, if one is given.
     """
 
     def __init__(
@@ -98,7 +95,7 @@ class MemoryStore(TreeStore):
         self.session_timeout_seconds = session_timeout_seconds
         self._session = self.registry.begin()
         self._is_severed = False
-        # Counts the connections: messages of a former one are lost.
+        # The number of connections so far: messages of a former one are lost.
         self._connection = 0
         self._last_arrival = 0.0
         self._missed: set[str] = set()
@@ -119,7 +116,7 @@ class MemoryStore(TreeStore):
         return await self._read(lambda: self.registry.run(operations, session=self._session))
 
     async def _read(self, work: Callable[[], Answer]) -> Answer:
-        """Do `work` at the registry, there and back on this session's connection."""
+        """Do `work` at the registry, with a request and an answer on this session's connection."""
         self._check_reachable()
         faults = self.registry.faults
         if faults is None:
@@ -132,7 +129,7 @@ class MemoryStore(TreeStore):
         await asyncio.sleep(faults.latency())
         if connection != self._connection or self._session not in self.registry.sessions:
             self._check_reachable()
-            raise StoreConnectionLost("the connection to the registry ended before the request was there")
+            raise StoreConnectionLost("the connection to the registry ended before the request arrived")
         try:
             return work()
         finally:
@@ -140,7 +137,7 @@ class MemoryStore(TreeStore):
                 self._drop(faults)
             await asyncio.sleep(max(self._arrival(faults) - loop.time(), 0))
             if connection != self._connection:
-                raise StoreConnectionLost("the connection to the registry ended before the answer was here")
+                raise StoreConnectionLost("the connection to the registry ended before the answer arrived")
 
     def notify(self, paths: set[str]) -> None:
         """Called by the registry: these nodes changed."""
@@ -163,7 +160,7 @@ class MemoryStore(TreeStore):
             self._notify_missed()
 
     def _arrival(self, faults: RegistryFaults) -> float:
-        """When a message that leaves the registry now arrives: after all that left before."""
+        """The arrival time of a message that the registry sends now: after all earlier ones."""
         arrival = asyncio.get_running_loop().time() + faults.latency()
         self._last_arrival = max(arrival, self._last_arrival + 1e-6)
         return self._last_arrival
@@ -202,9 +199,8 @@ class MemoryStore(TreeStore):
             self.registry.end(self._session)
 
     def expire(self) -> None:
-        """Have the registry expire this session. The session sees that now, or when it is mended.
-
-        A registry that is away expires nothing.
+        """Have the registry expire this session. The session sees that now, or when it is mended. An unreachable
+        registry expires no session.
         """
         if self.registry.is_away:
             return
@@ -236,7 +232,7 @@ class MemoryStore(TreeStore):
             self._listeners.change(SessionState.SUSPENDED)
 
     def registry_is_back(self, reconnect_seconds: float) -> None:
-        """The registry answers, and this session finds it after so long."""
+        """The registry answers, and this session reconnects after so many seconds."""
         if self._session in self.registry.sessions:
             self._start_timer()
         connection = self._connection
@@ -260,14 +256,14 @@ class MemoryStore(TreeStore):
             self._listeners.change(SessionState.EXPIRED)
 
     def _drop(self, faults: RegistryFaults) -> None:
-        """The connection breaks, and is there again after a while."""
+        """The connection breaks, and is restored after a while."""
         if self._is_severed:
             return
         self.sever()
         connection = self._connection
 
         def reconnect() -> None:
-            # A session that was severed since then stays so until `mend`.
+            # A session that was severed since then stays severed until `mend`.
             if connection == self._connection:
                 self.mend()
 

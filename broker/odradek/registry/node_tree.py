@@ -1,8 +1,7 @@
-"""The registry's tree in memory: what a batch of operations may do, and what it changes. No I/O, no waiting.
-
-`plan` checks operations one after the other, each against the tree as the ones before leave it, and returns the rows
-that change. `apply` makes the changes. Between the two a store may write the rows to disk, so that nothing is visible
-before it is durable.
+"""The registry's tree in memory: checks a batch of operations, and computes its changes. No I/O, no waiting. `plan`
+checks operations one after the other, each against the tree after the ones before, and returns the rows that change.
+`apply` makes the changes. Between the two a store may write the rows to disk, so that nothing is visible before it is
+durable.
 """
 
 from __future__ import annotations
@@ -15,9 +14,9 @@ from odradek.foundation.errors import NodeExists, NodeNotEmpty, NoNode, StoreErr
 from odradek.registry.store import ANY_VERSION, Check, Create, Delete, Node, Operation, Put
 
 
-class Row(NamedTuple):
-    """One node as it is stored. `owner` is the session of an ephemeral node, 0 for a lasting one; `created` is the
-    number of the change that made it.
+class StoredNode(NamedTuple):
+    """One stored node. `owner` is the session of an ephemeral node, 0 for a persistent one. `created` is the number of
+    the change that created it.
     """
 
     data: bytes
@@ -31,8 +30,8 @@ class Row(NamedTuple):
 UNFIT_CHARACTERS: Final = "\\x00-\\x1f\\x7f-\\x9f\\ud800-\\uf8ff\\ufff0-\\uffff\\U00010000-\\U0010ffff"
 _UNFIT: Final = re.compile(f"(?:^|/)[.]{{1,2}}(?:/|$)|[{UNFIT_CHARACTERS}]")
 
-# What a batch changes: the new row of each path, or None where the node goes.
-Changes = dict[str, Row | None]
+# The changes of a batch: the new row of each path, or None for a deleted node.
+Changes = dict[str, StoredNode | None]
 
 
 def parent_of(path: str) -> str:
@@ -41,9 +40,8 @@ def parent_of(path: str) -> str:
 
 
 def check_path(path: str) -> None:
-    """Raises ValueError for what cannot be a node's path, or not in every registry.
-
-    The characters are those that ZooKeeper refuses; `cluster.paths.escape` writes them otherwise.
+    """Raises ValueError for a path that not every registry accepts. The characters are those that ZooKeeper refuses;
+    `cluster.paths.escape` replaces them.
     """
     if path != "/" and (not path.startswith("/") or path.endswith("/") or "//" in path):
         raise ValueError(f"{path!r} is not a path: it must begin with / and must not end with it")
@@ -54,10 +52,10 @@ def check_path(path: str) -> None:
 
 
 class NodeTree:
-    """All nodes by path, and the names of each one's children."""
+    """All nodes by path, and the names of their children."""
 
-    def __init__(self, rows: Iterable[tuple[str, Row]] = (), *, last_change: int = 0) -> None:
-        self._rows: dict[str, Row] = {"/": Row(b"", 0, 0)}
+    def __init__(self, rows: Iterable[tuple[str, StoredNode]] = (), *, last_change: int = 0) -> None:
+        self._rows: dict[str, StoredNode] = {"/": StoredNode(b"", 0, 0)}
         self._children: dict[str, set[str]] = {"/": set()}
         # The number of the newest batch that was applied.
         self.last_change = 0
@@ -74,8 +72,8 @@ class NodeTree:
         row = self._rows.get(path)
         return None if row is None else Node(row.data, row.version, row.created, row.owner)
 
-    def row(self, path: str) -> Row | None:
-        """The node as it is stored, or None."""
+    def row(self, path: str) -> StoredNode | None:
+        """The stored node, or None."""
         return self._rows.get(path)
 
     def exists(self, path: str) -> bool:
@@ -92,7 +90,7 @@ class NodeTree:
         return [path for path, row in self._rows.items() if row.owner == session]
 
     def plan(self, operations: Sequence[Operation], *, session: int) -> Changes:
-        """What the operations would change. Raises what the first impossible one calls for; changes nothing."""
+        """The changes of the operations, without making them. Raises the error of the first impossible operation."""
         changes: Changes = {}
         for index, operation in enumerate(operations):
             try:
@@ -119,8 +117,8 @@ class NodeTree:
             assert isinstance(operation, Check)
 
     def apply(self, changes: Changes) -> set[str]:
-        """Make the changes; the paths whose watchers are notified (the nodes, and parents that gained or lost
-        one).
+        """Make the changes. Returns the paths whose watchers are notified: the nodes, and parents that gained or lost
+        one.
         """
         self.last_change += 1
         touched: set[str] = set()
@@ -139,13 +137,13 @@ class NodeTree:
                     self._children[parent].add(path.rpartition("/")[2])
                     self._children[path] = set()
                 if there is None or there.created != row.created:
-                    # A node deleted and created again by one batch is another child too, as in ZooKeeper.
+                    # A node deleted and created again by one batch is a new child of its parent, as in ZooKeeper.
                     touched.add(parent)
                 self._rows[path] = row
             touched.add(path)
         return touched
 
-    def _row(self, path: str, changes: Changes) -> Row:
+    def _row(self, path: str, changes: Changes) -> StoredNode:
         row = changes[path] if path in changes else self._rows.get(path)
         if row is None:
             raise NoNode(f"the registry has no node {path}")
@@ -163,7 +161,7 @@ class NodeTree:
         # Popped first, so that a node deleted and created again comes after its parent in the order of changes.
         changes.pop(path, None)
         owner = session if operation.ephemeral else 0
-        changes[path] = Row(operation.data, 0, owner, self.last_change + 1)
+        changes[path] = StoredNode(operation.data, 0, owner, self.last_change + 1)
 
     def _plan_delete(self, path: str, changes: Changes) -> None:
         prefix = path + "/"

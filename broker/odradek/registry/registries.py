@@ -1,10 +1,10 @@
-"""A registry by its name, as a setting or an option gives it:
+"""Opens a registry by its name, from a setting or an option:
 
-memory:                        in this process, gone with it
+memory:                        in this process, deleted at its end
 sqlite:FILE                    one file, for one process
 zookeeper:HOST:PORT,…/CHROOT   a ZooKeeper ensemble; `zookeeper:` may be left out
 
-Each implementation is imported only when it is asked for.
+Each implementation is imported only when it is used.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from odradek.registry.store import Store
 async def open_registry(name: str, *, entries: Mapping[str, str] | None = None) -> Store:
     """Open the registry of that name; `entries` are the caller's settings, of which `zookeeper.*` are used.
 
-    Raises SettingError for a name or settings that cannot be, StoreError when the registry cannot be opened.
+    Raises SettingError for a wrong name or wrong settings, StoreError when the registry cannot be opened.
     """
     scheme, colon, rest = name.partition(":")
     if (scheme, rest) == ("memory", "") and colon:

@@ -1,8 +1,8 @@
-"""A checksum over all of a registry's lasting nodes, updated with each change.
+"""A checksum over all of a registry's persistent nodes, updated with each change.
 
-SQLite detects damage to its own structure, not to what it stores: one flipped bit would make another topic id or
-another name. The checksum is written in the transaction of each change and compared when the file is opened. It is a
-sum of checksums of single nodes, so that a change reads no other node. It also covers nodes that are missing.
+SQLite detects damage to its own structure, not to stored values: one flipped bit would make another topic id or another
+name. The checksum is written in the transaction of each change and compared when the file is opened. It is a sum of
+checksums of single nodes, so that a change reads no other node. It also detects missing nodes.
 """
 
 from __future__ import annotations
@@ -11,28 +11,28 @@ import zlib
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-from odradek.registry.node_tree import Row
+from odradek.registry.node_tree import StoredNode
 
-# What fits into SQLite's signed integers.
+# The range of SQLite's signed integers.
 _MASK: Final = (1 << 63) - 1
 
 
 class RegistryChecksum(NamedTuple):
-    """How many nodes there are, and the sum of their checksums."""
+    """The number of nodes, and the sum of their checksums."""
 
     node_count: int = 0
     total: int = 0
 
     @classmethod
-    def over(cls, nodes: Iterable[tuple[str, Row]]) -> RegistryChecksum:
+    def over(cls, nodes: Iterable[tuple[str, StoredNode]]) -> RegistryChecksum:
         """The checksum of these nodes. Raises TypeError or AttributeError for rows whose values are of wrong types."""
         checksum = cls()
         for path, row in nodes:
             checksum = checksum.after(path, None, row)
         return checksum
 
-    def after(self, path: str, old: Row | None, new: Row | None) -> RegistryChecksum:
-        """The checksum once the node at `path` is `new` instead of `old`; None where there is no node."""
+    def after(self, path: str, old: StoredNode | None, new: StoredNode | None) -> RegistryChecksum:
+        """The checksum after the node at `path` changes from `old` to `new`; None stands for no node."""
         count, total = self
         if old is not None:
             count, total = count - 1, total - _checksum(path, old)
@@ -41,10 +41,10 @@ class RegistryChecksum(NamedTuple):
         return RegistryChecksum(count, total & _MASK)
 
     def text(self, *, opening: int) -> str:
-        """As it is stored: it covers the number of the opening too."""
+        """The stored text, which also covers the number of the opening."""
         return f"{self.node_count}:{self.total:x}:{zlib.crc32(b'opening %d' % opening):x}"
 
 
-def _checksum(path: str, row: Row) -> int:
+def _checksum(path: str, row: StoredNode) -> int:
     name = path.encode()
     return zlib.crc32(row.data, zlib.crc32(b"%d %d %d %b" % (len(name), row.version, row.created, name)))

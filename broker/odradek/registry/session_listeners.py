@@ -15,7 +15,7 @@ class SessionListeners:
 
     def __init__(self) -> None:
         self.state = SessionState.CONNECTED
-        # By a key of their own, since one callback may be there twice.
+        # By a key of their own, since one callback may be added twice.
         self._callbacks: dict[object, SessionCallback] = {}
 
     def add(self, callback: SessionCallback) -> Callable[[], None]:

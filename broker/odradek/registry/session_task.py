@@ -20,14 +20,14 @@ from odradek.registry.store import SessionState, Store
 
 logger = logging.getLogger(__name__)
 
-# Between two attempts that the registry did not answer although it was connected.
+# The pause between two attempts that a connected registry did not answer.
 _RETRY_SECONDS: Final = 0.2
 # How often in a session's timeout this process checks whether it was stopped (SIGSTOP, no memory left).
 _LIVENESS_CHECKS_PER_TIMEOUT: Final = 4
 
 
 class SessionTask:
-    """One task, from `_start_reconciling` to `_stop_reconciling`. Subclasses define what it compares and releases."""
+    """One task, from `_start_reconciling` to `_stop_reconciling`. Subclasses define its reconciliation."""
 
     def __init__(self, store: Store, *, path: str, name: str) -> None:
         self._store = store
@@ -45,11 +45,11 @@ class SessionTask:
         return self._store.session_state is SessionState.CONNECTED
 
     async def _reconcile(self) -> None:
-        """Compare what should be with what is, and correct it. May raise StoreError: it is called again."""
+        """Compare the node with its wanted state, and correct it. May raise StoreError: it is called again."""
         raise NotImplementedError
 
     def _on_lost(self, reason: str) -> None:
-        """What was held may be gone; does nothing when nothing was held."""
+        """Handle the possible loss of the node; do nothing if there was none."""
         raise NotImplementedError
 
     def _on_silence(self, reason: str) -> None:
@@ -109,9 +109,9 @@ class SessionTask:
                 self._wake.set()
 
     def _check_session(self, session_id: int) -> None:
-        """After a write that `session_id` made: raises when it may already be gone with its session."""
+        """Call it after a write of `session_id`. Raises when the session may have ended, and deleted the node."""
         if self._store.session_state is not SessionState.CONNECTED or self._store.session_id != session_id:
-            raise StoreConnectionLost("the session with the registry was disturbed meanwhile; look again")
+            raise StoreConnectionLost("the session with the registry was disturbed meanwhile; read again")
 
     # --- the session ---------------------------------------------------------------------------------------------
 
@@ -124,7 +124,7 @@ class SessionTask:
             return
         self._cancel_silence_timer()
         if state is SessionState.EXPIRED:
-            self._on_lost("the registry gave the session up")
+            self._on_lost("the registry ended the session")
         elif state is SessionState.CLOSED:
             self._on_lost("the registry was closed")
         self._wake.set()
@@ -151,7 +151,7 @@ class SessionTask:
         still_seconds = asyncio.get_running_loop().time() - before
         self._start_liveness_timer(timeout_seconds)
         if still_seconds > timeout_seconds:
-            self._on_lost(f"this process stood still for {still_seconds:.1f} s, so the session may be over")
+            self._on_lost(f"this process was stopped for {still_seconds:.1f} s, so the session may be over")
             self._wake.set()
 
     def _cancel_liveness_timer(self) -> None:
@@ -160,7 +160,7 @@ class SessionTask:
             self._liveness_timer = None
 
     def _notify(self, callback: Callable[[], object]) -> None:
-        """Call the owner's callback; what it raises is logged, and ends nothing here."""
+        """Call the owner's callback. Its errors are logged, and do not end this task."""
         try:
             callback()
         except Exception:

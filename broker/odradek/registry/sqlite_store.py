@@ -35,7 +35,7 @@ from pathlib import Path
 from typing import Final
 
 from odradek.foundation.errors import StoreError, StoreSessionExpired, StoreWriteFailed
-from odradek.registry.node_tree import Changes, NodeTree, Row
+from odradek.registry.node_tree import Changes, NodeTree, StoredNode
 from odradek.registry.registry_checksum import RegistryChecksum
 from odradek.registry.store import Operation, SessionState
 from odradek.registry.tree_store import Answer, TreeStore
@@ -43,12 +43,13 @@ from odradek.registry.tree_store import Answer, TreeStore
 logger = logging.getLogger(__name__)
 
 _LAYOUT_VERSION: Final = 3
-# The only session is this process.
+# The only session is that of this process.
 _SESSION: Final = 1
 _OPENING_BITS: Final = 32
-# Room for the write-ahead pages of a start, of deleted topics and of a topic with some hundred partitions.
+# Space for the write-ahead pages of a start, of deleted topics and of a topic with some hundred partitions.
 _RESERVE_BYTES: Final = 256 * 1024
-# Making and deleting the first writes each page twice ahead, and fits into the reserve; the others are for less room.
+# Creating and deleting the first blob writes each page twice ahead, and fits into the reserve. The others are for less
+# space.
 _BLOB_BYTES: Final = (112 * 1024, 56 * 1024, 16 * 1024)
 _PAGE_BYTES: Final = 4096
 _CHECKPOINT: Final = "PRAGMA wal_checkpoint(RESTART)"
@@ -68,13 +69,13 @@ class SqliteStore(TreeStore):
         self._checksum = checksum
         self._lock = asyncio.Lock()
         self._writer: ThreadPoolExecutor | None = None
-        # Whether the file says that there was this opening.
+        # Whether the file has the number of this opening.
         self._is_noted = False
         self._writes: set[asyncio.Task[Changes]] = set()
 
     @classmethod
     def open(cls, path: str) -> SqliteStore:
-        """Open or make the file at `path`. Raises StoreError when it is in use, not a registry, or cannot be read."""
+        """Open or create the file at `path`. Raises StoreError when it is in use, not a registry, or cannot be read."""
         try:
             # Used by the writer thread after this thread has set it up; never by two at once.
             connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=0)
@@ -98,7 +99,7 @@ class SqliteStore(TreeStore):
 
     async def _write(self, operations: Sequence[Operation]) -> Changes:
         # A separate task, shielded: a caller may be cancelled while the thread writes. The next writer must still wait,
-        # and memory must still get what the disk has.
+        # and memory must still get the write.
         task = asyncio.get_running_loop().create_task(self._multi(operations), name="registry-write")
         self._writes.add(task)
         task.add_done_callback(self._written)
@@ -168,10 +169,11 @@ class SqliteStore(TreeStore):
         try:
             self._transact(changes, checksum)
         except sqlite3.OperationalError as error:
-            # SQLite has no code of its own for a quota or for a bound on a file's size.
+            # SQLite has no code of its own for a quota or for a limit of a file's size.
             if not _is_full(error) and error.sqlite_errorcode != sqlite3.SQLITE_IOERR_WRITE:
                 raise
-            # What the write-ahead log holds goes into the file, over pages that are there; it begins from its start.
+            # The checkpoint writes the write-ahead log into existing pages of the file. The log then begins from its
+            # start.
             self._connection.execute(_CHECKPOINT)
             self._transact(changes, checksum)
 
@@ -206,10 +208,10 @@ class SqliteStore(TreeStore):
 
 
 def _reserve_room(connection: sqlite3.Connection, reserve: Path) -> None:
-    """Move the room of the reserve into SQLite's files, as much of it as the disk still has."""
+    """Move the space of the reserve into SQLite's files, as far as the disk still has it."""
     reserve.unlink(missing_ok=True)
     (free_pages,) = connection.execute("PRAGMA freelist_count").fetchone()
-    # Syncs cost the start some milliseconds, and a power failure may take back what is done here.
+    # Syncs would cost the start some milliseconds, and a power failure may undo these writes.
     connection.execute("PRAGMA synchronous = OFF")
     failure: sqlite3.OperationalError | None = None
     for blob_bytes in _BLOB_BYTES:
@@ -231,19 +233,19 @@ def _reserve_room(connection: sqlite3.Connection, reserve: Path) -> None:
         except sqlite3.OperationalError as error:
             failure = error
     if failure is not None:
-        logger.warning("no room could be kept for the registry: %s; make room on its disk", failure)
+        logger.warning("no space could be reserved for the registry: %s; free space on its disk", failure)
 
 
 def _write_reserve_file(reserve: Path) -> None:
-    """Hold room for `_RESERVE_BYTES` while the registry is closed, or as much of it as the disk has."""
+    """Reserve `_RESERVE_BYTES` while the registry is closed, or as many as the disk has."""
     try:
         reserve.write_bytes(bytes(_RESERVE_BYTES))
     except OSError as error:
-        logger.warning("%s could not be laid aside for the registry: %s", reserve, error.strerror)
+        logger.warning("the reserve %s of the registry could not be written: %s", reserve, error.strerror)
 
 
 def _load(connection: sqlite3.Connection, path: str) -> tuple[NodeTree, RegistryChecksum]:
-    # Exclusive before WAL: the index of the write-ahead log then lives in memory, and the lock is held until close.
+    # Exclusive before WAL: the index of the write-ahead log is then in memory, and the lock is held until close.
     connection.execute("PRAGMA locking_mode = EXCLUSIVE")
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = FULL")
@@ -257,20 +259,20 @@ def _load(connection: sqlite3.Connection, path: str) -> tuple[NodeTree, Registry
         _upgrade_layout(connection, layout_version)
     openings = connection.execute("SELECT number, seal FROM opening").fetchall()
     found = connection.execute("SELECT path, data, version, created FROM node").fetchall()
-    rows = [(name, Row(data, version, 0, created)) for name, data, version, created in found]
+    rows = [(name, StoredNode(data, version, 0, created)) for name, data, version, created in found]
     try:
         ((opening, text),) = openings
         checksum = RegistryChecksum.over(rows)
         is_whole = checksum.text(opening=opening) == text
-    except (TypeError, ValueError, AttributeError):  # values of other types than are written
+    except (TypeError, ValueError, AttributeError):  # values of types that no version has written
         is_whole = False
     if not is_whole:
-        raise StoreError(_damaged(path, "what it holds does not match its checksum"))
+        raise StoreError(_damaged(path, "its content does not match its checksum"))
     return NodeTree(rows, last_change=(opening + 1) << _OPENING_BITS), checksum
 
 
 def _upgrade_layout(connection: sqlite3.Connection, layout_version: int) -> None:
-    """Make an empty file a registry, or bring an older layout up: wholly or not at all."""
+    """Make an empty file a registry, or upgrade an older layout: wholly or not at all."""
     connection.execute("BEGIN IMMEDIATE")
     if layout_version == 0:
         connection.execute(
@@ -285,7 +287,7 @@ def _upgrade_layout(connection: sqlite3.Connection, layout_version: int) -> None
     (opening,) = connection.execute("SELECT number FROM opening").fetchone()
     found = connection.execute("SELECT path, data, version, created FROM node").fetchall()
     checksum = RegistryChecksum.over(
-        (name, Row(data, version, 0, created)) for name, data, version, created in found
+        (name, StoredNode(data, version, 0, created)) for name, data, version, created in found
     )
     connection.execute("ALTER TABLE opening ADD COLUMN seal TEXT NOT NULL DEFAULT ''")
     connection.execute("UPDATE opening SET seal = ?", [checksum.text(opening=opening)])
@@ -317,7 +319,7 @@ def _open_failure(path: str, error: Exception) -> str:
     code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF
     if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
         return f"the registry {path} is in use by another process; stop it, or choose another data directory"
-    # A table or column that is not there is damage as well: the layout's number said that it is.
+    # A missing table or column is damage as well: the layout's number requires it.
     if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR):
         return _damaged(path, "it cannot be decoded" if isinstance(error, UnicodeDecodeError) else str(error))
     if code == sqlite3.SQLITE_FULL:

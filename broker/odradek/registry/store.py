@@ -63,21 +63,21 @@ class Check(NamedTuple):
 
 Operation = Create | Put | Delete | Check
 
-# What an operation takes in a request to ZooKeeper besides its path and bytes, an access list included.
+# The bytes of an operation in a request to ZooKeeper besides its path and data, with an access list.
 _OVERHEAD_BYTES: Final = 200
 
 
 def size_bytes(operation: Operation) -> int:
-    """About how many bytes an operation takes in a request; never less than it does."""
+    """An upper estimate of an operation's bytes in a request."""
     data = operation.data if isinstance(operation, Create | Put) else b""
     return len(operation.path.encode()) + len(data) + _OVERHEAD_BYTES
 
 
 class Node(NamedTuple):
-    """What `get` answers.
+    """The result of `get`.
 
     `created` is the number of the registry's change that created the node. A node created later has a higher number,
-    also after a restart of the registry. `owner` is the session of an ephemeral node, 0 for a lasting one.
+    also after a restart of the registry. `owner` is the session of an ephemeral node, 0 for a persistent one.
     """
 
     data: bytes
@@ -87,7 +87,7 @@ class Node(NamedTuple):
 
 
 class SessionState(StrEnum):
-    """What a store's session is at the moment."""
+    """The state of a store's session."""
 
     CONNECTED = "connected"
     # The registry does not answer; the session may live, or may have expired unnoticed.
@@ -119,7 +119,7 @@ class Store(Protocol):
 
     @property
     def write_bytes_max(self) -> int | None:
-        """How large one write may be, by `size_bytes` of its operations; None where that is not bounded."""
+        """The largest size of one write, by `size_bytes` of its operations; None without a limit."""
         ...
 
     def on_session_change(self, callback: SessionCallback) -> Callable[[], None]:
@@ -130,10 +130,9 @@ class Store(Protocol):
         ...
 
     async def reopen(self) -> None:
-        """Begin a new session after the last has expired; nothing to do when it has not.
-
-        Several callers may wait for the same session. Raises StoreConnectionLost when the registry cannot be reached
-        for the time of a connection (call again), StoreSessionExpired when the store is closed.
+        """Begin a new session after the last has expired; otherwise do nothing. Several callers may wait for the same
+        session. Raises StoreConnectionLost when the registry does not answer within the connection timeout (call
+        again), StoreSessionExpired when the store is closed.
         """
         ...
 
@@ -146,7 +145,7 @@ class Store(Protocol):
         ...
 
     async def get_many(self, paths: Sequence[str]) -> list[Node | None]:
-        """The nodes in the order of `paths`, None where there is none: as many `get`, but much cheaper."""
+        """The nodes in the order of `paths`, None for a missing one: as many `get`, but much cheaper."""
         ...
 
     async def exists(self, path: str) -> bool: ...
@@ -156,11 +155,11 @@ class Store(Protocol):
         ...
 
     async def create(self, path: str, data: bytes = b"", *, ephemeral: bool = False) -> int:
-        """Create a node; its `created`. Raises NodeExists; NoNode when the parent is missing or ephemeral."""
+        """Create a node. Returns its `created`. Raises NodeExists; NoNode when the parent is missing or ephemeral."""
         ...
 
     async def put(self, path: str, data: bytes, *, version: int = ANY_VERSION) -> int:
-        """Replace the bytes; the new version. Raises NoNode, VersionConflict."""
+        """Replace the bytes. Returns the new version. Raises NoNode, VersionConflict."""
         ...
 
     async def delete(self, path: str, *, version: int = ANY_VERSION) -> None:
@@ -168,10 +167,8 @@ class Store(Protocol):
         ...
 
     async def multi(self, operations: Sequence[Operation]) -> None:
-        """Do all operations in their order, or none.
-
-        Raises what the first failing operation raises, with its index in `.operation`. Raises StoreWriteTooLarge,
-        without a request to the registry, for more than `write_bytes_max`.
+        """Do all operations in their order, or none. Raises the error of the first failing operation, with its index in
+        `.operation`. Raises StoreWriteTooLarge, without a request to the registry, for more than `write_bytes_max`.
         """
         ...
 
@@ -183,7 +180,7 @@ class Store(Protocol):
         ...
 
     async def close(self) -> None:
-        """End the session: its ephemeral nodes go."""
+        """End the session. Its ephemeral nodes are deleted."""
         ...
 
 
@@ -206,7 +203,7 @@ async def get_or_none(store: Store, path: str) -> Node | None:
 
 
 async def children_or_none(store: Store, path: str) -> list[str]:
-    """The children's names, or none when the node is not there."""
+    """The children's names; none for a missing node."""
     try:
         return await store.children(path)
     except NoNode:

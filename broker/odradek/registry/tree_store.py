@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from odradek.registry.node_tree import Changes, NodeTree, Row
+from odradek.registry.node_tree import Changes, NodeTree, StoredNode
 from odradek.registry.session_listeners import SessionListeners
 from odradek.registry.store import (
     ANY_VERSION,
@@ -35,11 +35,11 @@ class TreeStore:
         self._listeners = SessionListeners()
 
     async def _read(self, work: Callable[[], Answer]) -> Answer:
-        """What `work` reads from the tree. Raises StoreConnectionLost, StoreSessionExpired."""
+        """The result of `work`, which reads the tree. Raises StoreConnectionLost, StoreSessionExpired."""
         raise NotImplementedError
 
     async def _write(self, operations: Sequence[Operation]) -> Changes:
-        """Do all operations or none: every write goes through here. Raises what an operation raises."""
+        """Do all operations or none: every write uses this method. Raises the error of an operation."""
         raise NotImplementedError
 
     async def get(self, path: str) -> Node:
@@ -69,7 +69,7 @@ class TreeStore:
     async def sync(self) -> None:
         await self._read(lambda: None)
 
-    async def _write_one(self, operation: Create | Put) -> Row:
+    async def _write_one(self, operation: Create | Put) -> StoredNode:
         row = (await self._write([operation]))[operation.path]
         assert row is not None
         return row

@@ -15,7 +15,7 @@ class Watches:
     """Callbacks by path, called on the event loop one step after the change."""
 
     def __init__(self) -> None:
-        # Below each path by a key of their own, since one callback may be there twice.
+        # Below each path by a key of their own, since one callback may be added twice.
         self._callbacks: dict[str, dict[object, WatchCallback]] = {}
 
     def add(self, path: str, callback: WatchCallback) -> Callable[[], None]:

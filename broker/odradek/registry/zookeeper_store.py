@@ -1,8 +1,8 @@
 """The registry in ZooKeeper, through kazoo: for clusters.
 
-Reads and writes are one request each, answered in their order. A read may lag behind what other sessions wrote, but
-never behind what this session has seen; `sync` catches up. The store outlives its sessions: `reopen` starts the next
-one, and watches continue.
+Reads and writes are one request each, answered in their order. A read may be older than other sessions' writes, but
+never older than this session's earlier reads; `sync` catches up. The store outlives its sessions: `reopen` starts the
+next one, and watches continue.
 
 Everything is below the chroot of the connect string, which the store creates if missing. With `zookeeper.set.acl` nodes
 belong to the digest user; existing nodes keep their access lists.
@@ -55,7 +55,7 @@ logger = logging.getLogger(__name__)
 
 
 class ZookeeperStore:
-    """The registry below one node of a ZooKeeper ensemble. Make it with `open`."""
+    """The registry below one node of a ZooKeeper ensemble. Create it with `open`."""
 
     def __init__(self, settings: ZookeeperSettings, ensemble: Ensemble, tls: ssl.SSLContext | None) -> None:
         self._settings = settings
@@ -80,7 +80,7 @@ class ZookeeperStore:
         """
         if settings.zookeeper_connect is None:
             raise SettingError(
-                "zookeeper.connect is not given; it says where ZooKeeper is, as zk1:2181,zk2:2181/odradek"
+                "zookeeper.connect is missing; give ZooKeeper's addresses, as zk1:2181,zk2:2181/odradek"
             )
         tls = security.tls_context(settings)
         store = cls(settings, parse_ensemble(settings.zookeeper_connect), tls)
@@ -216,7 +216,7 @@ class ZookeeperStore:
 
     @property
     def session_timeout_seconds(self) -> float:
-        """What was asked for: ZooKeeper may have agreed to less or more, within its own bounds."""
+        """The requested timeout: ZooKeeper may have agreed to less or more, within its own limits."""
         return self._settings.zookeeper_session_timeout_ms / 1000
 
     def on_session_change(self, callback: SessionCallback) -> Callable[[], None]:
@@ -245,7 +245,7 @@ class ZookeeperStore:
         )
         await session.open(seconds_max=timeout_ms / 1000)
         try:
-            # The server may be behind what earlier sessions have seen on another.
+            # The server may be older than earlier sessions' reads from another server.
             await session.ask("/", "sync_async", "/")
             if self.session_state is SessionState.CLOSED:
                 raise StoreSessionExpired("the registry is closed")
@@ -262,7 +262,7 @@ class ZookeeperStore:
         self._changed(session, session.state)
 
     def _changed(self, session: ZooKeeperSession, state: SessionState) -> None:
-        """A session is connected, suspended or expired. One that is being opened has no user yet."""
+        """Handle a session that is connected, suspended or expired. One that is being opened is not used yet."""
         if session is not self._session:
             return
         if state is SessionState.EXPIRED:

@@ -158,18 +158,18 @@ async def _serve(
 
 
 async def _start_unless_stopped(stopping: asyncio.Event, start: Awaitable[Any]) -> bool:
-    """Run `start` unless `stopping` is set first; whether it has finished. Raises what `start` raises."""
+    """Run `start` unless `stopping` is set first. Returns whether it has finished. Raises as `start`."""
     starting = asyncio.ensure_future(start)
     stopped = asyncio.ensure_future(stopping.wait())
     await asyncio.wait({starting, stopped}, return_when=asyncio.FIRST_COMPLETED)
     stopped.cancel()
     if not starting.done():
-        logger.info("the start is given up")
+        logger.info("the start is cancelled")
         starting.cancel()
         await asyncio.wait({starting})
         failure = None if starting.cancelled() else starting.exception()
         if failure is not None:
-            logger.warning("the start failed while it was given up: %s", failure)
+            logger.warning("the start failed while it was cancelled: %s", failure)
         return False
     starting.result()
     return True

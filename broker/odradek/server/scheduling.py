@@ -41,7 +41,7 @@ class _Attributes(NamedTuple):
 
 
 def ask_for_short_slices() -> bool:
-    """Request them for all threads of this process, and those that they start; whether the system accepted it."""
+    """Request them for all threads of this process, and those that they start. Returns whether the system accepted."""
     call_numbers = _CALLS.get(platform.machine())
     if not sys.platform.startswith("linux") or call_numbers is None:
         return False
@@ -55,7 +55,9 @@ def ask_for_short_slices() -> bool:
             with suppress(ProcessLookupError):
                 _ask(library, call_numbers, int(thread))
     except OSError as failure:
-        logger.info("the system grants no shorter slices of time, which are only a wish: %s", failure)
+        logger.info(
+            "the system grants no shorter time slices, and the broker works without them: %s", failure
+        )
         return False
     return True
 

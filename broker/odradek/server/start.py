@@ -149,7 +149,7 @@ def follow_signals(stopping: asyncio.Event) -> None:
     def stop(name: str) -> None:
         nonlocal stopped_at
         if stopped_at is None:
-            logger.info("%s: stopping cleanly; once more to end at once", name)
+            logger.info("%s: stopping cleanly; a second signal ends it at once", name)
             stopped_at = loop.time()
             stopping.set()
         elif loop.time() - stopped_at >= SAME_SIGNAL_SECONDS:

@@ -4,7 +4,7 @@ with odradek.testing.broker() as broker:
     broker.create_topic("orders", partitions=3)
     ...  # any Kafka client, at broker.bootstrap
 
-The names are imported when they are first used: pytest loads the plugin in every run, also without tests for a broker.
+The names are imported when they are first used: pytest loads the plugin in every run, also without a broker.
 """
 
 from __future__ import annotations

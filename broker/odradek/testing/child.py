@@ -1,7 +1,6 @@
-"""The broker's side of `process`: `odradek start`, watched by and listening to the test that started it.
-
-A thread reads commands from stdin, one JSON object a line, and answers each on stdout. When stdin ends the test process
-is gone, and this one ends at once: nothing that it could still save is needed.
+"""The broker's side of `process`: `odradek start`, with commands from the test that started it. A thread reads commands
+from stdin, one JSON object a line, and answers each on stdout. When stdin ends the test process has ended, and this one
+ends at once: its data is no longer needed.
 """
 
 from __future__ import annotations
@@ -18,12 +17,12 @@ from odradek.cli.start_options import parse
 from odradek.cli.start_run import run
 from odradek.testing.fixture_client import FIXTURE_CLIENT_ID
 
-# How long a command waits for a broker that is just becoming ready.
+# How long a command waits for a broker that is not ready yet.
 READY_SECONDS_MAX: Final = 30.0
 
 
 class Commands:
-    """Takes commands off stdin and applies them in the broker's loop."""
+    """Reads commands from stdin and applies them in the broker's loop."""
 
     def __init__(self) -> None:
         self._broker: Any = None
@@ -31,7 +30,7 @@ class Commands:
         self._is_ready = threading.Event()
 
     def ready(self, broker: Any) -> None:
-        """The broker serves; called in its loop."""
+        """Note that the broker serves; called in its loop."""
         broker.control.faults.spare(FIXTURE_CLIENT_ID)
         self._broker = broker
         self._loop = asyncio.get_running_loop()
@@ -50,7 +49,7 @@ class Commands:
         os.kill(os.getpid(), signal.SIGKILL)
 
     def _apply(self, command: dict[str, Any]) -> dict[str, Any]:
-        # A test that has read the `ready` line may be quicker than what follows the line here.
+        # A test that has read the `ready` line may send a command before `on_ready` is called.
         self._is_ready.wait(READY_SECONDS_MAX)
         if self._loop is None:
             return {"error": "the broker is not ready"}
@@ -72,7 +71,7 @@ class Commands:
 
 
 def main() -> int:
-    """Run the broker with the arguments of `odradek start`; the exit code."""
+    """Run the broker with the arguments of `odradek start`. Returns the exit code."""
     arguments = parse(sys.argv[1:])
     if arguments is None:
         print(f"cannot read the arguments {sys.argv[1:]}", file=sys.stderr)

@@ -13,9 +13,8 @@ from odradek.testing.process import START_SECONDS_MAX, TestBroker
 
 
 class BrokerContext:
-    """Starts the broker when it is entered and ends it when it is left; made by `broker`.
-
-    `async with` waits for the process in a thread, so the event loop goes on meanwhile.
+    """Starts the broker when the block begins and ends it with the block; created by `broker`. `async with` waits for
+    the process in a thread, so the event loop continues meanwhile.
     """
 
     def __init__(self, broker: TestBroker, *, temporary: str | None) -> None:
@@ -58,7 +57,7 @@ def broker(
     log_level: str = "info",
     start_seconds_max: float = START_SECONDS_MAX,
 ) -> BrokerContext:
-    """A TestBroker for `with` or `async with`; without `folder` its data lives in one that is removed at the end.
+    """A TestBroker for `with` or `async with`. Without `folder` its data is in a temporary one.
 
     Raises ValueError for an unknown setting; entering raises BrokerFailedToStartError.
     """

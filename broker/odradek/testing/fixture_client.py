@@ -1,7 +1,5 @@
-"""The name by which the fixture's own calls are known to its broker, which spares them the faults that a test asks for.
-
-`create_topic` is no part of what a test tries: a fault for the first Metadata request has to meet the program under
-test.
+"""The client id of the fixture's own calls, which the broker excludes from a test's faults. `create_topic` is not part
+of the tested program: a fault for the first Metadata request has to hit the program under test.
 """
 
 from __future__ import annotations

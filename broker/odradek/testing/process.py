@@ -5,9 +5,9 @@
       stdout pipe  ◀── `ready …`, one answer per command
       broker.log   ◀── everything that the broker logs
 
-The pipe is what makes leaks impossible: it closes when the test process ends, however it ends. A process and not a
-thread, because a test wants to kill it, and because its loop must not share the test's. Little but the standard
-library is imported here; the client comes with the first topic that is made.
+The pipe makes leaks impossible: it closes when the test process ends, in any way. The broker is a process and not a
+thread, because a test can kill a process, and because its loop must not share the test's. Little but the standard
+library is imported here; the client is imported with the first topic.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ START_SECONDS_MAX = 30.0
 STOP_SECONDS_MAX = 30.0
 COMMAND_SECONDS_MAX = 10.0
 _LOG_BYTES_IN_ERROR = 8_000
-# What makes a broker quick enough for a test: groups do not wait for more members, internal topics are small.
+# Settings that make a broker fast enough for a test: groups do not wait for more members, internal topics are small.
 QUICK_SETTINGS: Mapping[str, str] = {
     "group.initial.rebalance.delay.ms": "0",
     "offsets.topic.num.partitions": "1",
@@ -39,17 +39,17 @@ QUICK_SETTINGS: Mapping[str, str] = {
 
 
 class BrokerFailedToStartError(RuntimeError):
-    """The broker ended or stayed silent instead of getting ready. The message holds what it said."""
+    """The broker ended or did not get ready in time. The message contains its output."""
 
 
 class TestBroker:
     """One broker on 127.0.0.1 and a free port; port and data stay the same over `stop`, `kill` and `restart`.
 
     `settings` are Kafka's server.properties keys; an unknown one raises ValueError. All methods are synchronous and may
-    also be called where an event loop runs: they wait for another process, never for that loop.
+    also be called while an event loop runs: they wait for another process, never for that loop.
     """
 
-    __test__ = False  # not a test class, whatever its name says to pytest
+    __test__ = False  # not a test class, although pytest would collect its name
 
     def __init__(
         self,
@@ -84,7 +84,7 @@ class TestBroker:
 
     @property
     def bootstrap(self) -> str:
-        """What a Kafka client calls bootstrap.servers."""
+        """The value of a Kafka client's bootstrap.servers."""
         return f"127.0.0.1:{self.port}"
 
     @property
@@ -94,7 +94,7 @@ class TestBroker:
 
     @property
     def is_running(self) -> bool:
-        """Whether the process lives."""
+        """Whether the process runs."""
         return self._process is not None and self._process.poll() is None
 
     @property
@@ -105,9 +105,9 @@ class TestBroker:
     # --- life -----------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Start and wait until it serves. Raises BrokerFailedToStartError with what the broker said."""
+        """Start and wait until it serves. Raises BrokerFailedToStartError with the broker's output."""
         if self.is_running:
-            raise RuntimeError("the broker runs already")
+            raise RuntimeError("the broker is already running")
         self.folder.mkdir(parents=True, exist_ok=True)
         command = interpreter.command("odradek.testing.child")
         command += ["--listen", f"127.0.0.1:{self.port}", "--data", str(self.data)]
@@ -130,7 +130,7 @@ class TestBroker:
             raise
 
     def stop(self) -> int:
-        """Stop as SIGTERM does: cleanly, flushing everything. Returns the exit code (0 when all was well)."""
+        """Stop as SIGTERM does: cleanly, with all records flushed. Returns the exit code (0 after a clean stop)."""
         return self._end(signal.SIGTERM)
 
     def kill(self) -> int:
@@ -208,7 +208,7 @@ class TestBroker:
     def _log_tail(self) -> str:
         return self.logs[-_LOG_BYTES_IN_ERROR:] or "(nothing)"
 
-    # --- what tests ask of it -------------------------------------------------------------------------------------
+    # --- topics and faults ----------------------------------------------------------------------------------------
 
     def create_topic(
         self,
@@ -218,7 +218,7 @@ class TestBroker:
         replication_factor: int = 1,
         configs: Mapping[str, object] | None = None,
     ) -> None:
-        """Make a topic. Raises `odradek.foundation.errors.TopicAlreadyExists`, `InvalidTopic` and the like."""
+        """Create a topic. Raises `odradek.foundation.errors.TopicAlreadyExists`, `InvalidTopic` and the like."""
         from odradek.testing.topics import create_topic
 
         settings = {key: setting_text(value, key) for key, value in (configs or {}).items()}
@@ -242,31 +242,31 @@ class TestBroker:
 
         `api` is Kafka's name (`Produce`, `list_offsets`), `error` Kafka's name or number. It ends after `times`
         requests (None: when cleared), and begins after `after` good ones. `create_topic` and `delete_topic` of this
-        object meet no fault and count for none. Raises ValueError for an unknown name.
+        object are excluded from faults. Raises ValueError for an unknown name.
         """
         self._command({"do": "fault", "api": api, "error": error, "times": times, "after": after})
 
     def delay(self, api: str, ms: float, *, times: int | None = None, after: int = 0) -> None:
-        """Hold the answers of an API back for `ms` milliseconds; `times` and `after` as for `fail`."""
+        """Delay the answers of an API by `ms` milliseconds; `times` and `after` as for `fail`."""
         self._command({"do": "fault", "api": api, "delay_ms": ms, "times": times, "after": after})
 
     def disconnect(self, api: str, *, times: int | None = None, after: int = 0) -> None:
-        """Close the connection that an API's request came by; `times` and `after` as for `fail`."""
+        """Close the connection of an API's request; `times` and `after` as for `fail`."""
         self._command({"do": "fault", "api": api, "disconnect": True, "times": times, "after": after})
 
     def clear_faults(self) -> None:
-        """Behave well again. A restart does so too."""
+        """End all faults. A restart does so too."""
         self._command({"do": "clear"})
 
     def _command(self, command: dict[str, Any]) -> None:
-        """Hand a command to the broker's process and wait until it is in force. Raises ValueError, RuntimeError."""
+        """Send a command to the broker's process and wait until it is in force. Raises ValueError, RuntimeError."""
         process = self._running()
         assert process.stdin is not None
         with self._commands:
             process.stdin.write(json.dumps(command).encode() + b"\n")
             line = self._read_line(time.monotonic() + COMMAND_SECONDS_MAX)
         if line is None:
-            raise RuntimeError(f"the broker did not take {command}; its log ends with\n{self._log_tail()}")
+            raise RuntimeError(f"the broker did not accept {command}; its log ends with\n{self._log_tail()}")
         problem = json.loads(line).get("error")
         if problem is not None:
             raise ValueError(problem)
@@ -280,7 +280,7 @@ def _port_in(ready: str) -> int:
 
 
 def _in_thread(call: Any, *arguments: Any, **named: Any) -> None:
-    """Run `call` where no event loop can be in its way, and raise here what it raises."""
+    """Run `call` in a thread without an event loop, and raise its error here."""
     failures: list[BaseException] = []
 
     def run() -> None:

@@ -42,7 +42,7 @@ def pytest_configure(config: pytest.Config) -> None:
 def odradek_broker(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[TestBroker]:
-    """A broker of this test's own, running; see `odradek.testing.TestBroker`."""
+    """A running broker of this test's own; see `odradek.testing.TestBroker`."""
     from odradek.testing.process import TestBroker
 
     _show_logs(request.config)
@@ -57,7 +57,9 @@ def odradek_broker(
 def odradek_broker_session(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[TestBroker]:
-    """One broker for the whole session (for each worker, under xdist): quicker, and tests must share it politely."""
+    """One broker for the whole session (for each worker, under xdist): faster, but all tests share its topics and
+    groups.
+    """
     from odradek.testing.process import TestBroker
 
     _show_logs(request.config)
@@ -99,7 +101,7 @@ def _marker_settings(marker: pytest.Mark) -> dict[str, object]:
 class _BrokerLogs:
     """Adds the broker's log to the report of a test that failed.
 
-    Registered by the first fixture, so that runs without a broker pay nothing for it.
+    Registered by the first fixture, so that it costs nothing in runs without a broker.
     """
 
     # The old form of a wrapper: an early pluggy knows no other.

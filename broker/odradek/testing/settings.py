@@ -1,7 +1,6 @@
-"""Settings of a broker under test, as a test gives them: any value, but only keys that exist.
-
-A broker warns of an unknown key and goes on, as Apache Kafka does. In a test that is a spelling mistake which makes the
-test pass for the wrong reason, so here it is an error.
+"""The settings that a test gives its broker: any value, but only existing keys. A broker warns of an unknown key and
+continues, as Apache Kafka does. In a test that is a spelling mistake which makes the test pass for the wrong reason, so
+here it is an error.
 """
 
 from __future__ import annotations
@@ -11,9 +10,8 @@ from typing import Any
 
 
 def setting_texts(given: Mapping[str, object], *, source: str = "settings") -> dict[str, str]:
-    """The settings as `server.properties` has them. Raises ValueError naming every unknown key, TypeError for others.
-
-    `source` says where they were given.
+    """The settings in the form of `server.properties`. Raises ValueError naming every unknown key, TypeError for keys
+    or values of wrong types. `source` names their origin in errors.
     """
     if not isinstance(given, Mapping):
         raise TypeError(f"{source}: a mapping of Kafka's keys to values is needed, not {given!r}")
@@ -24,15 +22,19 @@ def setting_texts(given: Mapping[str, object], *, source: str = "settings") -> d
 
 
 def _problem(key: Any) -> str | None:
-    """Why there is no such key, and which one may be meant; None where there is one."""
-    from odradek.foundation.broker_settings.protection import promise_of
+    """The error for an unknown key, with the nearest one; None for a known key."""
+    from odradek.foundation.broker_settings.protection import protection_setting_of
     from odradek.foundation.broker_settings.unused import RETIRED_PREFIXES
     from odradek.foundation.settings import all_settings, find_setting
     from odradek.foundation.words import nearest_name
 
     if not isinstance(key, str):
         return f"a key has to be a str, not {key!r}"
-    if find_setting(key) is not None or promise_of(key) is not None or key.startswith(RETIRED_PREFIXES):
+    if (
+        find_setting(key) is not None
+        or protection_setting_of(key) is not None
+        or key.startswith(RETIRED_PREFIXES)
+    ):
         return None
     nearest = nearest_name(key.replace("_", "."), all_settings())
     hint = "keys are those of Kafka's server.properties" if nearest is None else f"did you mean {nearest!r}?"
@@ -40,7 +42,7 @@ def _problem(key: Any) -> str | None:
 
 
 def setting_text(value: object, what: str) -> str:
-    """One value as Kafka's files and requests have it: `true`, `a,b`. Raises TypeError for None, naming `what`."""
+    """One value in the form of Kafka's files and requests: `true`, `a,b`. Raises TypeError for None, naming `what`."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, list | tuple):

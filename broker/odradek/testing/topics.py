@@ -1,4 +1,4 @@
-"""Making and deleting topics for a test, each call with a connection of its own."""
+"""Creates and deletes topics for a test, each call with a connection of its own."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from odradek.testing.fixture_client import FIXTURE_CLIENT_ID
 def create_topic(
     bootstrap: str, name: str, *, partitions: int, replication_factor: int, configs: Mapping[str, str]
 ) -> None:
-    """Make a topic and wait until the broker leads its partitions. Raises what the broker answers."""
+    """Create a topic and wait until the broker leads its partitions. Raises the broker's error."""
 
     async def work() -> None:
         async with Client(bootstrap, client_id=FIXTURE_CLIENT_ID) as client:
@@ -25,7 +25,7 @@ def create_topic(
 
 
 def delete_topic(bootstrap: str, name: str) -> None:
-    """Delete a topic. Raises what the broker answers."""
+    """Delete a topic. Raises the broker's error."""
 
     async def work() -> None:
         async with Client(bootstrap, client_id=FIXTURE_CLIENT_ID) as client:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, ClassVar, Final
 
-from odradek.foundation.broker_settings.protection import PROMISES, promise_of
+from odradek.foundation.broker_settings.protection import PROTECTION_SETTINGS, protection_setting_of
 from odradek.foundation.setting_types import Scope
 from odradek.foundation.settings import USED, all_settings
 from odradek_operator.resources.configuration import Configuration
@@ -38,8 +38,8 @@ BROKER_SETTINGS: Final = tuple(
 # What is known by name of those that promise protection; brokers would not start with them.
 _PROMISING: Final = sorted(
     key
-    for key in {*all_settings(), *(row.key for row in PROMISES if not row.is_family)}
-    if promise_of(key) is not None and key not in _REFUSED and not key.startswith("zookeeper.")
+    for key in {*all_settings(), *(row.key for row in PROTECTION_SETTINGS if not row.is_family)}
+    if protection_setting_of(key) is not None and key not in _REFUSED and not key.startswith("zookeeper.")
 )
 CONFIGURATION: Final = Configuration(BROKER_SETTINGS, refused=_REFUSED, promising=_PROMISING)
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from odradek.foundation.broker_settings.protection import promise_of
+from odradek.foundation.broker_settings.protection import protection_setting_of
 from odradek.foundation.errors import SettingError
-from odradek.foundation.protection import broken_promise, refusal_of_key
+from odradek.foundation.protection import missing_protection, refusal_of_key
 from odradek.foundation.setting_types import EachOf, Kind, OneOf, Range, Setting
 from odradek.foundation.settings import find_setting
 from odradek.foundation.words import nearest_name
@@ -54,7 +54,7 @@ class Configuration(Schema):
             setting = self.settings.get(key)
             text = _text(given)
             if setting is None:
-                broken = broken_promise(str(key), text, find_setting)
+                broken = missing_protection(str(key), text, find_setting)
                 if broken is not None or key not in self._promising:
                     problems.append(f"{path}: {broken or self._unknown(str(key))}")
                 continue
@@ -107,7 +107,7 @@ def _native(setting: Setting, text: str) -> Any:
 
 def _promising_property(key: str) -> dict[str, Any]:
     """Declared, so that it is seen, and refused by a rule unless its value promises nothing."""
-    promise = promise_of(key)
+    promise = protection_setting_of(key)
     assert promise is not None, key
     setting = find_setting(key)
     kind = Kind.STRING if setting is None else setting.kind

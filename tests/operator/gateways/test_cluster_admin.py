@@ -11,7 +11,7 @@ import pytest
 
 from odradek.client.admin.brokers import DrainProgress
 from odradek.client.admin.disks import Directories
-from odradek.client.admin.results import LogDirectory
+from odradek.client.admin.results import LogDirectoryDescription
 from odradek.client.errors import ConnectionFailed
 from odradek_operator.gateways import cluster_admin
 from odradek_operator.gateways.cluster_admin import HttpClusterAdmin, RestartAnswer
@@ -83,8 +83,8 @@ def test_what_a_broker_with_a_full_disk_says_of_its_restart(monkeypatch: pytest.
 def test_brokers_with_a_full_directory_are_named_and_silent_ones_omitted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def directory(broker: int, path: str, usable: int) -> LogDirectory:
-        return LogDirectory(broker, path, 1 << 40, usable, {}, None)
+    def directory(broker: int, path: str, usable: int) -> LogDirectoryDescription:
+        return LogDirectoryDescription(broker, path, 1 << 40, usable, {}, None)
 
     async def directories(*_: object, **__: object) -> Directories:
         return {

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from odradek.foundation.broker_settings.protection import promise_of
+from odradek.foundation.broker_settings.protection import protection_setting_of
 from odradek_operator.resources.brokers import CONFIGURATION
 
 PROMISING = {
     key: schema
     for key, schema in CONFIGURATION.openapi()["properties"].items()
-    if promise_of(key) is not None
+    if protection_setting_of(key) is not None
 }
 
 
@@ -29,7 +29,7 @@ PROMISING = {
         ("listener.name.x.ssl.client.auth", "required", "listener.name.x.ssl.client.auth=required"),
     ],
 )
-def test_a_broken_promise_is_a_problem_of_the_resource(key: str, value: Any, shown: str) -> None:
+def test_missing_protection_is_a_problem_of_the_resource(key: str, value: Any, shown: str) -> None:
     problems: list[str] = []
     assert CONFIGURATION.parse({key: value}, "spec.brokers.config", problems) == {}
     (problem,) = problems

@@ -15,8 +15,8 @@ from odradek.client.admin.configs import ConfigAdmin
 from odradek.client.admin.disks import directories
 from odradek.client.admin.logs import LogAdmin
 from odradek.client.admin.plans import Plan, Racks
-from odradek.client.admin.reassignments import SIDES, Reassignment, ReassignmentAdmin
-from odradek.client.admin.results import AlterOperation, ConfigChange, LogDirectory, ResourceType
+from odradek.client.admin.reassignments import SIDES, OngoingPartitionReassignment, ReassignmentAdmin
+from odradek.client.admin.results import AlterOperation, ConfigChange, LogDirectoryDescription, ResourceType
 from odradek.client.client import Client
 from odradek.foundation.errors import BrokerNotAvailable, OdradekError, RequestError
 from odradek.foundation.ids import TopicPartition
@@ -41,7 +41,7 @@ class BrokerLoad:
     replicas: int
     leaders: int
     preferred_leaders: int
-    log_directories: tuple[LogDirectory, ...] = ()
+    log_directories: tuple[LogDirectoryDescription, ...] = ()
     """Its log directories, without their replicas."""
     error: str | None = None
     """Why it does not report its disks."""
@@ -181,7 +181,7 @@ class BrokerAdmin:
             is_live=is_live,
         )
 
-    async def bytes_left(self, moving: Mapping[TopicPartition, Reassignment]) -> int:
+    async def bytes_left(self, moving: Mapping[TopicPartition, OngoingPartitionReassignment]) -> int:
         """The bytes that added replicas have yet to fetch, by the sizes of their logs."""
         if not moving:
             return 0

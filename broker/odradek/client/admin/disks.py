@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from odradek.client.admin.logs import LogAdmin
-from odradek.client.admin.results import GroupDescription, LogDirectory
+from odradek.client.admin.results import GroupDescription, LogDirectoryDescription
 from odradek.client.client import Client
 from odradek.client.errors import ClientTimeout
 from odradek.foundation.errors import OdradekError
@@ -18,7 +18,7 @@ from odradek.foundation.ids import TopicPartition
 from odradek.foundation.limits import BROKER_ANSWER_SECONDS_MAX
 from odradek.protocol.group_partitions import OFFSETS_TOPIC, partition_of
 
-Directories = Mapping[int, list[LogDirectory] | OdradekError]
+Directories = Mapping[int, list[LogDirectoryDescription] | OdradekError]
 """The log directories of each broker, or the error instead of them."""
 
 
@@ -49,7 +49,7 @@ async def directories_of(
     *,
     partitions: Collection[TopicPartition] | None = None,
     seconds_max: float = BROKER_ANSWER_SECONDS_MAX,
-) -> list[LogDirectory] | OdradekError:
+) -> list[LogDirectoryDescription] | OdradekError:
     """The log directories of one broker, or its error. Waits for `seconds_max` at most."""
     try:
         async with asyncio.timeout(seconds_max):
@@ -71,7 +71,9 @@ def replicas(found: Directories) -> list[ReplicaOnDisk]:
     ]
 
 
-async def refused_commits(client: Client, groups: Sequence[GroupDescription]) -> dict[str, LogDirectory]:
+async def refused_commits(
+    client: Client, groups: Sequence[GroupDescription]
+) -> dict[str, LogDirectoryDescription]:
     """The groups whose commits are refused, each with the full log directory of its offsets. Groups whose coordinator
     does not answer are left out. All are left out if the offsets topic cannot be described.
     """

@@ -10,8 +10,8 @@ from enum import IntEnum, StrEnum
 from typing import Final
 
 from odradek.client.admin.partition_states import PartitionState, Problem, count_problems
-from odradek.client.admin.reassignments import Reassignment
-from odradek.client.admin.results import LogDirectory
+from odradek.client.admin.reassignments import OngoingPartitionReassignment
+from odradek.client.admin.results import LogDirectoryDescription
 from odradek.foundation.ids import TopicPartition
 from odradek.foundation.words import count
 
@@ -52,7 +52,7 @@ class DirectoryStatus(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class BrokerState:
+class BrokerHealth:
     """A broker with its replicas and disks. `address` is None for one that is known only by its replicas."""
 
     id: int
@@ -61,7 +61,7 @@ class BrokerState:
     rack: str | None
     replicas: int
     leaders: int
-    directories: tuple[LogDirectory, ...] = ()
+    directories: tuple[LogDirectoryDescription, ...] = ()
     error: str | None = None
     """Why it did not answer."""
 
@@ -83,12 +83,12 @@ class ClusterHealth:
     cluster_id: str
     controller_id: int | None
     is_forwarded: bool
-    brokers: tuple[BrokerState, ...]
+    brokers: tuple[BrokerHealth, ...]
     topics: int
     partitions: int
     troubled: tuple[PartitionState, ...]
     """The partitions that have a problem."""
-    moves: Mapping[TopicPartition, Reassignment] | None
+    moves: Mapping[TopicPartition, OngoingPartitionReassignment] | None
     groups: Mapping[str, int]
     """The number of groups in each state, from the brokers that answered."""
 
@@ -108,7 +108,7 @@ class ClusterHealth:
         return count_problems(self.troubled)
 
 
-def directory_status(directory: LogDirectory) -> DirectoryStatus:
+def directory_status(directory: LogDirectoryDescription) -> DirectoryStatus:
     """Whether a directory has free space. A broker before Kafka 3.3 does not report it (KIP-827): that is `ok`."""
     if directory.error is not None:
         return DirectoryStatus.FAILED
@@ -148,7 +148,7 @@ def _findings(health: ClusterHealth) -> Iterator[Finding]:
         yield Finding(Verdict.HEALTHY, f"{count(rebalancing, 'group')} rebalancing")
 
 
-def _broker_findings(broker: BrokerState) -> Iterator[Finding]:
+def _broker_findings(broker: BrokerHealth) -> Iterator[Finding]:
     if broker.status is BrokerStatus.GONE:
         words = f"broker {broker.id} is gone, with {count(broker.replicas, 'replica')}"
         yield Finding(Verdict.DEGRADED, words)

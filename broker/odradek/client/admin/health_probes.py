@@ -15,10 +15,10 @@ from typing import Final
 from odradek.client.addresses import Address
 from odradek.client.admin.disks import directories_of
 from odradek.client.admin.groups import GroupAdmin
-from odradek.client.admin.health import BrokerState, BrokerStatus, ClusterHealth
+from odradek.client.admin.health import BrokerHealth, BrokerStatus, ClusterHealth
 from odradek.client.admin.logs import LogAdmin
 from odradek.client.admin.partition_states import PartitionState, moves_under_way, partition_states
-from odradek.client.admin.results import GroupListing, LogDirectory
+from odradek.client.admin.results import GroupListing, LogDirectoryDescription
 from odradek.client.client import Client
 from odradek.client.errors import ClientTimeout, raise_for
 from odradek.client.metadata import NO_LEADER, BrokerInfo
@@ -66,7 +66,7 @@ class _Probe:
     """One broker's answers about itself."""
 
     broker: BrokerInfo
-    directories: Sequence[LogDirectory] = ()
+    directories: Sequence[LogDirectoryDescription] = ()
     groups: Sequence[GroupListing] = ()
     error: str | None = None
 
@@ -121,11 +121,11 @@ def _brokers(
     probes: Iterable[_Probe],
     remembered: Mapping[int, tuple[str, int, str | None]],
     states: Sequence[PartitionState],
-) -> tuple[BrokerState, ...]:
+) -> tuple[BrokerHealth, ...]:
     replicas = Counter(broker for state in states for broker in state.info.replicas)
     leaders = Counter(state.info.leader for state in states)
     found = {
-        probe.broker.id: BrokerState(
+        probe.broker.id: BrokerHealth(
             id=probe.broker.id,
             status=BrokerStatus.LIVE if probe.error is None else BrokerStatus.SILENT,
             address=str(probe.broker.address),
@@ -139,7 +139,7 @@ def _brokers(
     }
     for broker_id in sorted((replicas.keys() | remembered.keys()) - found.keys()):
         host, port, rack = remembered.get(broker_id, ("", 0, None))
-        found[broker_id] = BrokerState(
+        found[broker_id] = BrokerHealth(
             id=broker_id,
             status=BrokerStatus.GONE,
             address=str(Address(host, port)) if host else None,

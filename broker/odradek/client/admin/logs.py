@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from odradek.client.admin.results import (
     ClusterDescription,
     ListedOffset,
-    LogDirectory,
+    LogDirectoryDescription,
     ProducerOnPartition,
     ReplicaSize,
 )
@@ -243,10 +243,10 @@ class LogAdmin:
 
     async def describe_log_dirs(
         self, partitions: Iterable[TopicPartition] | None = None
-    ) -> list[LogDirectory]:
+    ) -> list[LogDirectoryDescription]:
         """The log directories of every broker, with the sizes of all replicas or of those of `partitions`."""
         wanted = None if partitions is None else list(partitions)
-        directories: list[LogDirectory] = []
+        directories: list[LogDirectoryDescription] = []
         cluster = await self._client.refresh(())
         for broker_id in sorted(cluster.brokers):
             directories.extend(await self.describe_log_dirs_of(broker_id, wanted))
@@ -254,7 +254,7 @@ class LogAdmin:
 
     async def describe_log_dirs_of(
         self, broker_id: int, partitions: Iterable[TopicPartition] | None = None
-    ) -> list[LogDirectory]:
+    ) -> list[LogDirectoryDescription]:
         """The log directories of one broker. Raises ConnectionFailed or ClientTimeout when it does not answer."""
         topics = None
         if partitions is not None:
@@ -320,9 +320,9 @@ def _brokers(answered: Iterable[Any]) -> dict[int, tuple[str, int, str | None]]:
     return {int(b.broker_id): (str(b.host), int(b.port), b.rack) for b in answered}
 
 
-def _log_directory(broker_id: int, result: Any) -> LogDirectory:
+def _log_directory(broker_id: int, result: Any) -> LogDirectoryDescription:
     failure = error_for(int(result.error_code), about=f"log directory {result.log_dir}")
-    return LogDirectory(
+    return LogDirectoryDescription(
         broker_id=broker_id,
         path=str(result.log_dir),
         total_bytes=int(getattr(result, "total_bytes", -1)),

@@ -15,7 +15,7 @@ from enum import StrEnum
 from typing import Final
 
 from odradek.client.admin.configs import ConfigAdmin
-from odradek.client.admin.reassignments import Reassignment, ReassignmentAdmin
+from odradek.client.admin.reassignments import OngoingPartitionReassignment, ReassignmentAdmin
 from odradek.client.admin.results import ResourceType
 from odradek.client.client import Client
 from odradek.client.metadata import NO_LEADER, PartitionInfo, TopicInfo
@@ -66,7 +66,7 @@ def state_of(
     *,
     live: Collection[int],
     min_in_sync: int | None,
-    move: Reassignment | None = None,
+    move: OngoingPartitionReassignment | None = None,
 ) -> PartitionState:
     """The problem of one partition, if any; `live` are the live brokers."""
     in_sync = len(partition.in_sync_replicas)
@@ -101,7 +101,7 @@ async def partition_states(client: Client, topics: Sequence[TopicInfo]) -> list[
     live = client.cluster.brokers
     described = [topic for topic in topics if not topic.error_code]
     needed = await _min_in_sync(client, [topic.name for topic in described])
-    moves: Mapping[TopicPartition, Reassignment] = {}
+    moves: Mapping[TopicPartition, OngoingPartitionReassignment] = {}
     if any(len(one.in_sync_replicas) < len(one.replicas) for topic in described for one in topic.partitions):
         moves = await moves_under_way(client) or {}
     return [
@@ -136,7 +136,7 @@ async def _min_in_sync(client: Client, names: Sequence[str]) -> dict[str, int]:
     return found
 
 
-async def moves_under_way(client: Client) -> Mapping[TopicPartition, Reassignment] | None:
+async def moves_under_way(client: Client) -> Mapping[TopicPartition, OngoingPartitionReassignment] | None:
     """The reassignments under way; None if no controller answers in time."""
     try:
         async with asyncio.timeout(HEALTH_ANSWER_SECONDS_MAX):

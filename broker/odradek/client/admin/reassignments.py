@@ -28,7 +28,7 @@ SIDES: Final = ("leader", "follower")
 
 
 @dataclass(frozen=True, slots=True)
-class Reassignment:
+class OngoingPartitionReassignment:
     """A partition that moves: `replicas` are the old and the new ones together."""
 
     replicas: tuple[int, ...]
@@ -118,7 +118,7 @@ class ReassignmentAdmin:
 
     async def under_way(
         self, partitions: Iterable[TopicPartition] | None = None
-    ) -> dict[TopicPartition, Reassignment]:
+    ) -> dict[TopicPartition, OngoingPartitionReassignment]:
         """The moves under way, of all or of some partitions."""
         topics = None if partitions is None else by_topic(partitions)
         response = await self._ask(
@@ -129,7 +129,7 @@ class ReassignmentAdmin:
             else [{"name": name, "partition_indexes": numbers} for name, numbers in topics.items()],
         )
         return {
-            TopicPartition(str(topic.name), int(row.partition_index)): Reassignment(
+            TopicPartition(str(topic.name), int(row.partition_index)): OngoingPartitionReassignment(
                 tuple(map(int, row.replicas)),
                 tuple(map(int, row.adding_replicas)),
                 tuple(map(int, row.removing_replicas)),

@@ -178,7 +178,7 @@ class ReplicaSize:
 
 
 @dataclass(frozen=True, slots=True)
-class LogDirectory:
+class LogDirectoryDescription:
     """One log directory of a broker; sizes of its disk are -1 if the broker does not report them."""
 
     broker_id: int

@@ -15,7 +15,7 @@ from odradek.client.admin.logs import EARLIEST, LATEST, LogAdmin
 from odradek.client.client import Client
 from odradek.client.consumer.blocks import ConsumerRecord, RecordBlock
 from odradek.client.consumer.epochs import AskedEpoch, EpochEnd, epoch_ends
-from odradek.client.consumer.fetches import FetchBounds, FetchedPartition, fetch
+from odradek.client.consumer.fetches import CompletedFetch, FetchBounds, fetch
 from odradek.client.consumer.missing_topics import MissingTopics
 from odradek.client.consumer.outage import Outage
 from odradek.client.consumer.positions import PartitionPosition
@@ -394,7 +394,7 @@ class PartitionConsumer:
             if cluster.partition(position.topic_partition).leader == NO_LEADER:
                 position.fetch_at = now + CLIENT_RETRY_PAUSE_MS_MAX / 1000
 
-    async def _take_answer(self, position: PartitionPosition, answer: FetchedPartition) -> None:
+    async def _take_answer(self, position: PartitionPosition, answer: CompletedFetch) -> None:
         self._outage.answered(position.topic_partition, now=asyncio.get_running_loop().time())
         if isinstance(answer.failure, OffsetOutOfRange):
             await self._reset(position, answer.failure)

@@ -30,7 +30,7 @@ class FetchBounds:
     partition_bytes_max: int = 1024 * 1024
 
 
-class FetchedPartition(NamedTuple):
+class CompletedFetch(NamedTuple):
     """The answer of a partition: an error, or bytes of batches (maybe none)."""
 
     failure: OdradekError | None
@@ -50,7 +50,7 @@ async def fetch(
     bounds: FetchBounds,
     is_read_committed: bool,
     lane: str = "",
-) -> dict[TopicPartition, FetchedPartition]:
+) -> dict[TopicPartition, CompletedFetch]:
     """Fetch from these offsets, on the connection of `lane`. Raises the error of a request that failed as a whole.
     `leader_epochs` are those of the known leaders, -1 for any. A broker that leads in another epoch refuses.
     """
@@ -91,9 +91,9 @@ async def fetch(
     }
 
 
-def _fetched(topic: str, partition: Any) -> FetchedPartition:
+def _fetched(topic: str, partition: Any) -> CompletedFetch:
     about = f"partition {topic}-{partition.partition_index}"
-    return FetchedPartition(
+    return CompletedFetch(
         failure=error_for(int(partition.error_code), about=about),
         data=memoryview(partition.records or b""),
         aborted=tuple(

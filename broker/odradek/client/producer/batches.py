@@ -28,14 +28,14 @@ class RecordMetadata(NamedTuple):
     timestamp_ms: int
 
 
-class ProducerIdentity(NamedTuple):
+class ProducerIdAndEpoch(NamedTuple):
     """The id and epoch of an idempotent producer."""
 
     id: int
     epoch: int
 
 
-NO_IDENTITY = ProducerIdentity(NO_PRODUCER_ID, -1)
+NO_IDENTITY = ProducerIdAndEpoch(NO_PRODUCER_ID, -1)
 
 
 class PendingBatch:
@@ -86,7 +86,7 @@ class PendingBatch:
         self,
         *,
         compression: Compression,
-        identity: ProducerIdentity,
+        identity: ProducerIdAndEpoch,
         sequence: int,
         is_transactional: bool = False,
     ) -> None:

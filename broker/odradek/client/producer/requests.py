@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from odradek.client.client import Client
 from odradek.client.errors import error_for, raise_for
-from odradek.client.producer.batches import PendingBatch, ProducerIdentity
+from odradek.client.producer.batches import PendingBatch, ProducerIdAndEpoch
 from odradek.foundation.errors import OdradekError
 from odradek.foundation.ids import TopicPartition
 from odradek.protocol.api import ApiKey
@@ -33,7 +33,7 @@ class BatchOutcome(NamedTuple):
     log_append_time_ms: int
 
 
-async def initialize_producer_id(client: Client) -> ProducerIdentity:
+async def initialize_producer_id(client: Client) -> ProducerIdAndEpoch:
     """A new id for an idempotent producer. Raises the broker's error."""
     response = await (await client.any_broker()).request(
         ApiKey.INIT_PRODUCER_ID,
@@ -44,7 +44,7 @@ async def initialize_producer_id(client: Client) -> ProducerIdentity:
         producer_epoch=-1,
     )
     raise_for(int(response.error_code), about="a producer id")
-    return ProducerIdentity(int(response.producer_id), int(response.producer_epoch))
+    return ProducerIdAndEpoch(int(response.producer_id), int(response.producer_epoch))
 
 
 async def produce(

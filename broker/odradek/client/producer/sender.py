@@ -18,7 +18,7 @@ from typing import NamedTuple
 from odradek.client.client import Client
 from odradek.client.errors import RETRIABLE, BufferFull, ClientClosed, ClientTimeout, TransactionAborted
 from odradek.client.metadata import NO_LEADER
-from odradek.client.producer.batches import NO_IDENTITY, PartitionQueue, PendingBatch, ProducerIdentity
+from odradek.client.producer.batches import NO_IDENTITY, PartitionQueue, PendingBatch, ProducerIdAndEpoch
 from odradek.client.producer.requests import (
     PRODUCE_VERSIONS,
     TRANSACTIONAL_PRODUCE_VERSIONS,
@@ -191,7 +191,7 @@ class Sender:
         return min(waiting, default=None)
 
     @property
-    def _identity(self) -> ProducerIdentity:
+    def _identity(self) -> ProducerIdAndEpoch:
         return self._renewed if self.transactions is None else self.transactions.identity
 
     def _wake_up(self) -> None:
@@ -427,14 +427,14 @@ class Sender:
         self._room.set()
         self._finished.set()
 
-    async def _renew_identity(self, old: ProducerIdentity) -> None:
+    async def _renew_identity(self, old: ProducerIdAndEpoch) -> None:
         """Take another epoch, at once (KIP-360). The broker refuses late batches of the old epoch, and nothing is sent
         in between. Another id is only needed after the last epoch.
         """
         if self._identity != old:
             return
         if old.epoch < _EPOCH_MAX:
-            self._renewed = ProducerIdentity(old.id, old.epoch + 1)
+            self._renewed = ProducerIdAndEpoch(old.id, old.epoch + 1)
             return
         try:
             self._renewed = await self._client.with_retries(lambda: initialize_producer_id(self._client))

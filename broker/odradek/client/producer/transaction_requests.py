@@ -13,7 +13,7 @@ from typing import Any, Final, TypeVar
 from odradek.client.client import Client
 from odradek.client.errors import RETRIABLE_OR_LATE, raise_for
 from odradek.client.group_metadata import GroupMetadata
-from odradek.client.producer.batches import NO_IDENTITY, ProducerIdentity
+from odradek.client.producer.batches import NO_IDENTITY, ProducerIdAndEpoch
 from odradek.foundation.errors import InvalidProducerEpoch, ProducerFenced
 from odradek.foundation.ids import NO_PRODUCER_ID, TopicPartition, by_topic
 from odradek.foundation.transaction_errors import OperationNotAttempted
@@ -46,10 +46,10 @@ class TransactionRequests:
         self._timeout_ms = timeout_ms
         self._about = f"transactional id {transactional_id!r}"
 
-    async def initialize(self, identity: ProducerIdentity = NO_IDENTITY) -> ProducerIdentity:
+    async def initialize(self, identity: ProducerIdAndEpoch = NO_IDENTITY) -> ProducerIdAndEpoch:
         """A new epoch, after the end of what the id has open. `identity` is the one that goes on, if one does."""
 
-        async def ask() -> ProducerIdentity:
+        async def ask() -> ProducerIdAndEpoch:
             response = await (await self._client.transaction_coordinator(self._id)).request(
                 ApiKey.INIT_PRODUCER_ID,
                 versions=INITIALIZE_VERSIONS,
@@ -59,12 +59,12 @@ class TransactionRequests:
                 producer_epoch=identity.epoch,
             )
             raise_for(int(response.error_code), about=self._about)
-            return ProducerIdentity(int(response.producer_id), int(response.producer_epoch))
+            return ProducerIdAndEpoch(int(response.producer_id), int(response.producer_epoch))
 
         return await self._with_retries(ask)
 
     async def add_partitions(
-        self, identity: ProducerIdentity, partitions: Collection[TopicPartition]
+        self, identity: ProducerIdAndEpoch, partitions: Collection[TopicPartition]
     ) -> None:
         """Name partitions that the transaction is going to write to."""
         topics = [{"name": name, "partitions": numbers} for name, numbers in by_topic(partitions).items()]
@@ -89,7 +89,7 @@ class TransactionRequests:
 
         await self._with_retries(ask)
 
-    async def add_offsets(self, identity: ProducerIdentity, group_id: str) -> None:
+    async def add_offsets(self, identity: ProducerIdAndEpoch, group_id: str) -> None:
         """Name a group whose offsets the transaction is going to commit."""
 
         async def ask() -> None:
@@ -107,7 +107,7 @@ class TransactionRequests:
 
     async def commit_offsets(
         self,
-        identity: ProducerIdentity,
+        identity: ProducerIdAndEpoch,
         offsets: Mapping[TopicPartition, int],
         group: GroupMetadata,
         *,
@@ -145,11 +145,11 @@ class TransactionRequests:
         await self._with_retries(ask, group_id=group.group_id)
 
     async def end(
-        self, identity: ProducerIdentity, *, is_commit: bool, is_implicit: bool
-    ) -> ProducerIdentity:
+        self, identity: ProducerIdAndEpoch, *, is_commit: bool, is_implicit: bool
+    ) -> ProducerIdAndEpoch:
         """Commit or abort; the identity of the next transaction."""
 
-        async def ask() -> ProducerIdentity:
+        async def ask() -> ProducerIdAndEpoch:
             response = await (await self._client.transaction_coordinator(self._id)).request(
                 ApiKey.END_TXN,
                 versions=END_VERSIONS[is_implicit],
@@ -162,7 +162,7 @@ class TransactionRequests:
             producer_id = int(getattr(response, "producer_id", NO_PRODUCER_ID))
             if producer_id == NO_PRODUCER_ID:
                 return identity
-            return ProducerIdentity(producer_id, int(response.producer_epoch))
+            return ProducerIdAndEpoch(producer_id, int(response.producer_epoch))
 
         return await self._with_retries(ask)
 

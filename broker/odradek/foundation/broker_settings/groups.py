@@ -18,7 +18,7 @@ CLUSTER_WIDE = Scope.CLUSTER_WIDE
 
 
 class GroupSettings:
-    """Groups of the classic protocol, and what both protocols share."""
+    """Groups of the classic protocol, and settings of both protocols."""
 
     group_min_session_timeout_ms: int = integer(
         6000, "The shortest session timeout that a member of a classic group may ask for."
@@ -54,7 +54,7 @@ class ConsumerGroupSettings:
         60_000, "The longest session timeout that a group may be given.", 1
     )
     group_consumer_heartbeat_interval_ms: int = integer(
-        5000, "The time between heartbeats that members are given.", 1
+        5000, "The time between heartbeats that the broker sends to members.", 1
     )
     group_consumer_min_heartbeat_interval_ms: int = integer(
         5000, "The shortest heartbeat interval that a group may be given.", 1
@@ -74,17 +74,17 @@ class OffsetSettings:
 
     offset_metadata_max_bytes: int = integer(4096, "The longest note that a commit may carry.")
     offsets_retention_minutes: int = integer(
-        10_080, "Offsets of a group without members are dropped after this long.", 1
+        10_080, "Offsets of a group without members are deleted after this long.", 1
     )
     offsets_retention_check_interval_ms: int = integer(
         600_000, "How often expired offsets are looked for.", 1, kind=Kind.LONG
     )
     offsets_topic_num_partitions: int = integer(
-        50, "Partitions of __consumer_offsets; must not change once the topic is there.", 1
+        50, "Partitions of __consumer_offsets; must not change after the topic is created.", 1
     )
     offsets_topic_replication_factor: int = integer(
         3,
-        "Replicas of __consumer_offsets; a cluster with fewer brokers makes as many as it has brokers.",
+        "Replicas of __consumer_offsets; in a cluster with fewer brokers, one on each broker.",
         1,
         kind=Kind.SHORT,
     )
@@ -95,7 +95,7 @@ class OffsetSettings:
         0, "The compression of commits: 0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd."
     )
     offsets_commit_timeout_ms: int = integer(
-        5000, "A commit that the replicas have not taken by then is answered with an error.", 1
+        5000, "A commit that the replicas do not have after this time fails.", 1
     )
     offsets_load_buffer_size: int = integer(
         5 << 20, "Bytes of __consumer_offsets read at once while a coordinator loads.", 1
@@ -107,7 +107,7 @@ class ProducerSettings:
 
     producer_id_expiration_ms: int = integer(
         86_400_000,
-        "The state of a producer that has not written for this long is dropped.",
+        "The state of a producer that has not written for this long is deleted.",
         1,
         scope=CLUSTER_WIDE,
     )
@@ -115,17 +115,17 @@ class ProducerSettings:
         600_000, "How often expired producers are looked for.", 1, internal=True
     )
     transactional_id_expiration_ms: int = integer(
-        604_800_000, "A transactional id that has not been used for this long is forgotten.", 1
+        604_800_000, "A transactional id that has not been used for this long is deleted.", 1
     )
     transaction_max_timeout_ms: int = integer(
         900_000, "The longest transaction timeout that a producer may ask for.", 1
     )
     transaction_state_log_num_partitions: int = integer(
-        50, "Partitions of __transaction_state; must not change once the topic is there.", 1
+        50, "Partitions of __transaction_state; must not change after the topic is created.", 1
     )
     transaction_state_log_replication_factor: int = integer(
         3,
-        "Replicas of __transaction_state; a cluster with fewer brokers makes as many as it has brokers.",
+        "Replicas of __transaction_state; in a cluster with fewer brokers, one on each broker.",
         1,
         kind=Kind.SHORT,
     )

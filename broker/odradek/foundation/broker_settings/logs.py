@@ -33,7 +33,7 @@ class SegmentSettings:
     log_roll_hours: int = integer(168, "The age at which a segment is closed, in hours; see log.roll.ms.", 1)
     log_roll_jitter_ms: int | None = long(
         None,
-        "At most this much is taken at random from a segment's age, so that segments do not all roll at once.",
+        "A random time up to this is subtracted from a segment's age, so that segments do not all roll at once.",
         scope=CLUSTER_WIDE,
         synonyms=("log.roll.jitter.hours",),
     )
@@ -60,7 +60,7 @@ class SegmentSettings:
         INT64_MAX, "How often the broker looks for partitions whose flush is due."
     )
     log_flush_offset_checkpoint_interval_ms: int = integer(
-        60_000, "How often recovery points are written down.", 0
+        60_000, "How often recovery points are written to disk.", 0
     )
     log_segment_delete_delay_ms: int = long(
         60_000,
@@ -81,7 +81,7 @@ class SegmentSettings:
 
 
 class RetentionSettings:
-    """What is kept for how long."""
+    """Retention."""
 
     log_cleanup_policy: tuple[str, ...] = words(
         ("delete",),
@@ -102,9 +102,9 @@ class RetentionSettings:
     )
     log_retention_hours: int = integer(168, "log.retention.ms in hours.")
     log_retention_bytes: int = long(
-        -1, "A partition larger than this loses its oldest segments; -1 sets no bound.", scope=CLUSTER_WIDE
+        -1, "A partition larger than this loses its oldest segments; -1 sets no limit.", scope=CLUSTER_WIDE
     )
-    log_retention_check_interval_ms: int = long(300_000, "How often retention is looked after.", 1)
+    log_retention_check_interval_ms: int = long(300_000, "How often old segments are looked for.", 1)
     log_local_retention_ms: int = long(
         -2, "How long tiered records stay on local disk; -2 means log.retention.ms.", -2, scope=CLUSTER_WIDE
     )
@@ -139,7 +139,7 @@ class CleanerSettings:
         15_000, "How long compaction sleeps when nothing is dirty.", 0, scope=CLUSTER_WIDE
     )
     log_cleaner_min_cleanable_ratio: float = double(
-        0.5, "A log is compacted when this part of it has not been yet.", 0, 1, scope=CLUSTER_WIDE
+        0.5, "A log is compacted when this share of it is not compacted yet.", 0, 1, scope=CLUSTER_WIDE
     )
     log_cleaner_delete_retention_ms: int = long(
         86_400_000, "How long a deletion marker of a compacted topic is kept.", 0, scope=CLUSTER_WIDE
@@ -191,10 +191,10 @@ class MessageSettings:
 
 
 class TopicSettings:
-    """Making and keeping topics."""
+    """Creation and replication of topics."""
 
     auto_create_topics_enable: bool = boolean(
-        True, "Whether asking for the metadata of a topic creates it, as producers and consumers do."
+        True, "Whether a Metadata request for a topic creates it; producers and consumers send one."
     )
     delete_topic_enable: bool = boolean(True, "Whether topics can be deleted.")
     num_partitions: int = integer(1, "Partitions of a topic whose creator gives no number.", 1)

@@ -24,7 +24,7 @@ class IdentitySettings:
     )
     broker_id: int = integer(-1, "The older name of node.id; -1 leaves the number to node.id.")
     broker_rack: str | None = text(
-        None, "The rack or zone this broker stands in; replicas of one partition are spread over racks."
+        None, "The rack or zone of this broker; replicas of one partition are spread over racks."
     )
     log_dir: str = text("/tmp/kafka-logs", "The directory for logs when log.dirs is not given.")
     log_dirs: str | None = text(
@@ -87,7 +87,7 @@ class ConnectionSettings:
         57_671_680, "The most bytes that one fetch is answered with, one batch excepted.", 1024
     )
     max_incremental_fetch_session_cache_slots: int = integer(
-        1000, "Fetch sessions that are remembered; more evict the ones used longest ago.", 0
+        1000, "Fetch sessions that are kept; a new one evicts the one used longest ago.", 0
     )
     max_request_partition_size_limit: int = integer(
         2000, "The most partitions in one DescribeTopicPartitions answer.", 1

@@ -11,8 +11,8 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 
-class Promise(NamedTuple):
-    """What a value of `key` asks for, in words, and the value besides Kafka's default that asks for nothing."""
+class ProtectionSetting(NamedTuple):
+    """`asks_for` is what a value of `key` asks for, in words. `harmless` asks for nothing, like Kafka's default."""
 
     key: str
     asks_for: str
@@ -23,41 +23,45 @@ class Promise(NamedTuple):
         return self.key.endswith(".")
 
 
-PROMISES: Final = (
-    Promise("authorizer.class.name", "access control lists decide what each user may do"),
-    Promise(
-        "allow.everyone.if.no.acl.found", "only super users may use what has no access control list", "true"
+PROTECTION_SETTINGS: Final = (
+    ProtectionSetting("authorizer.class.name", "access control lists decide what each user may do"),
+    ProtectionSetting(
+        "allow.everyone.if.no.acl.found",
+        "only super users may use resources without an access control list",
+        "true",
     ),
-    Promise("super.users", "only these users may do everything"),
-    Promise("principal.builder.class", "a Java class decides which user a client is"),
-    Promise("create.topic.policy.class.name", "a Java class decides which topics may be made"),
-    Promise("alter.config.policy.class.name", "a Java class decides which settings may be changed"),
-    Promise(
+    ProtectionSetting("super.users", "only these users may do everything"),
+    ProtectionSetting("principal.builder.class", "a Java class decides which user a client is"),
+    ProtectionSetting("create.topic.policy.class.name", "a Java class decides which topics may be made"),
+    ProtectionSetting("alter.config.policy.class.name", "a Java class decides which settings may be changed"),
+    ProtectionSetting(
         "security.inter.broker.protocol",
-        "brokers encrypt or authenticate what they say to each other",
+        "brokers encrypt or authenticate their connections to each other",
         "PLAINTEXT",
     ),
-    Promise("security.providers", "Java security providers encrypt or authenticate connections"),
-    Promise("ssl.client.auth", "clients show a certificate", "none"),
-    Promise("ssl.", "connections are encrypted with TLS"),
-    Promise("sasl.", "clients or brokers log in with SASL"),
-    Promise("connections.max.reauth.ms", "clients log in again after this time"),
-    Promise("delegation.token.secret.key", "clients log in with delegation tokens"),
-    Promise("delegation.token.master.key", "clients log in with delegation tokens"),
-    Promise("client.quota.callback.class", "a Java class decides on the quotas of clients"),
-    Promise("controller.quota.", "clients that change topics too fast are slowed down"),
-    Promise("quota.", "clients are slowed down to their quotas"),
-    Promise("max.connection.creation.rate", "clients that connect too fast are slowed down"),
-    Promise("zookeeper.ssl.crl.enable", "revoked certificates of ZooKeeper are refused", "false"),
-    Promise("zookeeper.ssl.ocsp.enable", "revoked certificates of ZooKeeper are refused", "false"),
-    Promise("zookeeper.ssl.cipher.suites", "only these ciphers are spoken with ZooKeeper"),
+    ProtectionSetting("security.providers", "Java security providers encrypt or authenticate connections"),
+    ProtectionSetting("ssl.client.auth", "clients show a certificate", "none"),
+    ProtectionSetting("ssl.", "connections are encrypted with TLS"),
+    ProtectionSetting("sasl.", "clients or brokers log in with SASL"),
+    ProtectionSetting("connections.max.reauth.ms", "clients log in again after this time"),
+    ProtectionSetting("delegation.token.secret.key", "clients log in with delegation tokens"),
+    ProtectionSetting("delegation.token.master.key", "clients log in with delegation tokens"),
+    ProtectionSetting("client.quota.callback.class", "a Java class decides on the quotas of clients"),
+    ProtectionSetting("controller.quota.", "clients that change topics too fast are slowed down"),
+    ProtectionSetting("quota.", "clients are slowed down to their quotas"),
+    ProtectionSetting("max.connection.creation.rate", "clients that connect too fast are slowed down"),
+    ProtectionSetting("zookeeper.ssl.crl.enable", "revoked certificates of ZooKeeper are refused", "false"),
+    ProtectionSetting("zookeeper.ssl.ocsp.enable", "revoked certificates of ZooKeeper are refused", "false"),
+    ProtectionSetting("zookeeper.ssl.cipher.suites", "only these ciphers are used with ZooKeeper"),
 )
 
 # In the form `listener.name.NAME.KEY` only: for the whole broker this one is kept.
-LISTENER_PROMISES: Final = (Promise("max.connections", "this listener takes no more connections than this"),)
+LISTENER_PROMISES: Final = (
+    ProtectionSetting("max.connections", "this listener accepts no more connections than this"),
+)
 
-# Keys of the families above that promise nothing by themselves. They say how long, how often or how much of what
-# another key asks for, or they loosen it.
+# Keys of the families above that promise nothing by themselves. They set a time, a rate or an amount for another key's
+# protection, or they loosen it.
 NO_PROMISE: Final = (
     "ssl.allow.dn.changes",
     "ssl.allow.san.changes",
@@ -78,18 +82,22 @@ NO_PROMISE: Final = (
 _LISTENER_PREFIX: Final = "listener.name."
 
 
-def promise_of(key: str) -> Promise | None:
-    """The row for `key`, also in its forms for one listener and one SASL mechanism; None when it promises nothing."""
+def protection_setting_of(key: str) -> ProtectionSetting | None:
+    """The row for `key`, also in its forms for one listener and one SASL mechanism. None for a key that promises
+    nothing.
+    """
     if key.startswith(_LISTENER_PREFIX):
         base = key.removeprefix(_LISTENER_PREFIX).partition(".")[2]
         # `scram-sha-256.sasl.jaas.config` is the form for one mechanism.
         without_mechanism = base.partition(".")[2]
         is_for_mechanism = without_mechanism.startswith(("sasl.", "connections."))
-        return _find(without_mechanism if is_for_mechanism else base, (*LISTENER_PROMISES, *PROMISES))
-    return _find(key, PROMISES)
+        return _find(
+            without_mechanism if is_for_mechanism else base, (*LISTENER_PROMISES, *PROTECTION_SETTINGS)
+        )
+    return _find(key, PROTECTION_SETTINGS)
 
 
-def _find(key: str, rows: tuple[Promise, ...]) -> Promise | None:
+def _find(key: str, rows: tuple[ProtectionSetting, ...]) -> ProtectionSetting | None:
     for row in rows:
         if key == row.key or (row.is_family and key.startswith(row.key)):
             return None if _fits(key, NO_PROMISE) else row

@@ -1,4 +1,4 @@
-"""Replication, the controller, and the way a broker leaves."""
+"""Replication, the controller, and a broker's controlled stop."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class ReplicaSettings:
         30_000, "A follower that has not caught up for this long leaves the in-sync replicas."
     )
     replica_high_watermark_checkpoint_interval_ms: int = long(
-        5000, "How often high watermarks are written down."
+        5000, "How often high watermarks are written to disk."
     )
     replica_socket_timeout_ms: int = integer(30_000, "How long a follower waits for a leader's answer.")
     replica_socket_receive_buffer_bytes: int = integer(
@@ -53,14 +53,14 @@ class ReplicaSettings:
     )
     follower_replication_throttled_rate: int = long(
         INT64_MAX,
-        "Bytes per second that followers take for throttled replicas.",
+        "Bytes per second that followers fetch for throttled replicas.",
         0,
         scope=Scope.PER_BROKER,
         internal=True,
     )
     cordoned_log_dirs: tuple[str, ...] = words(
         (),
-        "* keeps new replicas away from this broker (KIP-1066), as before it is removed; nothing else is known.",
+        "* keeps new replicas away from this broker (KIP-1066), as before its removal; no other value is supported.",
         CordonedDirectories(),
         scope=Scope.PER_BROKER,
     )
@@ -79,15 +79,11 @@ class ControllerSettings:
     auto_leader_rebalance_enable: bool = boolean(
         True, "Whether leadership goes back to each partition's first replica from time to time."
     )
-    leader_imbalance_check_interval_seconds: int = long(
-        300, "How often the leaders' balance is looked at.", 1
-    )
+    leader_imbalance_check_interval_seconds: int = long(300, "How often the leaders' balance is checked.", 1)
     controlled_shutdown_enable: bool = boolean(
-        True, "Whether a stopping broker first hands its leaderships over."
+        True, "Whether a stopping broker first moves its leaderships to other brokers."
     )
-    broker_session_timeout_ms: int = integer(
-        9000, "A broker without a heartbeat for this long counts as gone."
-    )
+    broker_session_timeout_ms: int = integer(9000, "A broker without a heartbeat for this long is fenced.")
     broker_heartbeat_interval_ms: int = integer(2000, "The time between a broker's heartbeats.")
     controller_socket_timeout_ms: int = integer(
         30_000, "How long the controller waits for a broker's answer."

@@ -1,4 +1,4 @@
-"""Keys of Kafka 4.1 that this broker knows and has no use for, and those of older Kafkas.
+"""Keys of Kafka 4.1 that this broker knows but does not use, and those of older Kafkas.
 
 They are accepted without a warning, because a `server.properties` for Kafka should work here. They are described like
 every other key. Those that promise protection are refused: see `protection`. This module is imported only for a key
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from odradek.foundation.broker_settings.protection import promise_of
+from odradek.foundation.broker_settings.protection import protection_setting_of
 from odradek.foundation.setting_types import Allowed, EachOf, Kind, NotEmpty, OneOf, Range, Scope, Setting
 
 _READ: Final = Scope.READ_ONLY
@@ -38,7 +38,7 @@ _INTERNAL: Final = frozenset(
     }
 )
 
-# What a family of keys is about; the first prefix that fits gives a key its description.
+# The subject of each family of keys; the first matching prefix gives a key its description.
 _FAMILIES: Final = (
     ("group.share.", "share groups"),
     ("share.", "share groups"),
@@ -72,7 +72,7 @@ _FAMILIES: Final = (
     ("telemetry.", "metrics that clients push"),
     ("max.connection.creation.", "quotas on how fast clients connect"),
     ("group.coordinator.append.", "waiting to write the commits of several groups at once"),
-    ("group.consumer.regex.", "matching patterns now and then (they are matched when topics change)"),
+    ("group.consumer.regex.", "periodic matching of patterns (they are matched when topics change)"),
     (
         "log.flush.start.offset.",
         "a separate round for start offsets (they are written with the recovery points)",
@@ -360,9 +360,11 @@ _ROWS: Final[tuple[tuple[str, Kind, str | None, Allowed | None, Scope], ...]] = 
 
 
 def _describe(key: str) -> str:
-    promise = promise_of(key)
+    promise = protection_setting_of(key)
     if promise is not None:
-        return f"Asks that {promise.asks_for}, which this broker does not do: only the default is accepted."
+        return (
+            f"Asks that {promise.asks_for}, which this broker does not support: only the default is accepted."
+        )
     family = next(words for prefix, words in _FAMILIES if key.startswith(prefix))
     return f"Belongs to {family}, which this broker does not have: accepted, not used."
 

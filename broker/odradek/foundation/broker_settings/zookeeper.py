@@ -27,7 +27,7 @@ from odradek.foundation.words import nearest_name
 
 PREFIX: Final = "zookeeper."
 
-# Kafka's own, which a `server.properties` may have and which change nothing here.
+# Kafka's own keys, which a `server.properties` may have and which have no effect here.
 _UNUSED: Final = frozenset(
     {
         "zookeeper.sync.time.ms",
@@ -50,12 +50,12 @@ class ZookeeperSettings:
 
     zookeeper_connect: str | None = text(
         None,
-        "The servers and the node below which everything is, as zk1:2181,zk2:2181/odradek; "
-        "the node is made when absent.",
+        "The servers and the cluster's root node, as zk1:2181,zk2:2181/odradek; "
+        "the node is created when missing.",
     )
     zookeeper_session_timeout_ms: int = integer(
         18_000,
-        "How long ZooKeeper waits for a silent process before it is taken for dead. "
+        "How long ZooKeeper waits for a silent process before it ends the session. "
         "ZooKeeper itself allows 2 to 20 of its ticks.",
         1,
     )
@@ -67,14 +67,13 @@ class ZookeeperSettings:
     )
     zookeeper_set_acl: bool = boolean(
         False,
-        "Whether nodes are made so that only zookeeper.digest.user may change them, "
-        "and only it may read those with secrets.",
+        "Whether only zookeeper.digest.user may change the nodes, and read those with secrets.",
     )
     zookeeper_digest_user: str | None = text(None, "The user for ZooKeeper's digest authentication.")
     zookeeper_digest_password: str | None = Setting(  # type: ignore[assignment]
         Kind.PASSWORD, None, "The password of zookeeper.digest.user."
     )
-    zookeeper_ssl_client_enable: bool = boolean(False, "Whether to speak TLS with ZooKeeper.")
+    zookeeper_ssl_client_enable: bool = boolean(False, "Whether to use TLS with ZooKeeper.")
     zookeeper_ssl_truststore_location: str | None = text(
         None,
         "PEM file of the certificates that ZooKeeper's must be signed by; without one, the machine's trusted ones.",
@@ -137,7 +136,7 @@ class ZookeeperSettings:
             )
         if self.zookeeper_set_acl and self.zookeeper_digest_user is None:
             problems.append(
-                "zookeeper.set.acl needs zookeeper.digest.user: nodes are given to the user who makes them"
+                "zookeeper.set.acl needs zookeeper.digest.user: nodes belong to the user who creates them"
             )
         if not self.zookeeper_ssl_enabled_protocols:
             problems.append("zookeeper.ssl.enabled.protocols names no version of TLS")
@@ -151,7 +150,7 @@ class ZookeeperSettings:
         return f"ZookeeperSettings({shown})"
 
     def shown(self, key: str) -> str:
-        """The text given for `key`, fit for a log line: secrets are hidden, and what is not known to be none."""
+        """The text given for `key`, for a log line: secrets, and keys of unknown nature, are hidden."""
         setting = USED.get(key)
         return "[hidden]" if setting is None or setting.is_sensitive else self.given[key]
 

@@ -1,4 +1,4 @@
-"""ZooKeeper's connect string: `host1:2181,host2:2181/chroot`, as Kafka's zookeeper.connect has it."""
+"""ZooKeeper's connect string: `host1:2181,host2:2181/chroot`, as in Kafka's zookeeper.connect."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ DEFAULT_PORT: Final = 2181
 
 
 class Ensemble(NamedTuple):
-    """Where the servers are, and below which node everything is: "" or a path without a slash at its end."""
+    """The servers, and the root node of all others: "" or a path without a slash at its end."""
 
     servers: tuple[tuple[str, int], ...]
     chroot: str
@@ -28,7 +28,7 @@ class Ensemble(NamedTuple):
 
 
 def parse_ensemble(text: str) -> Ensemble:
-    """The ensemble of a connect string. Raises SettingError that says what is wrong with it."""
+    """The ensemble of a connect string. Raises SettingError that names the mistake."""
     addresses, slash, path = text.strip().partition("/")
     chroot = f"/{path}".rstrip("/") if slash else ""
     try:

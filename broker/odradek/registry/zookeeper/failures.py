@@ -19,7 +19,7 @@ from odradek.foundation.errors import (
 )
 from odradek.registry.store import Operation
 
-# What ends a connection, or comes from one that ended: whether the request was done is not known.
+# Errors that end a connection, or follow its end: the request may or may not have been done.
 _UNKNOWN_OUTCOME = (
     kazoo_errors.ConnectionLoss,
     kazoo_errors.OperationTimeoutError,
@@ -29,14 +29,14 @@ _UNKNOWN_OUTCOME = (
     kazoo_errors.ThrottledOpError,
 )
 _DENIED = (kazoo_errors.NoAuthError, kazoo_errors.AuthFailedError, kazoo_errors.InvalidACLError)
-# In the answer to a batch: what stands for operations that were not tried, or undone.
+# The marks, in the answer to a batch, of operations that were not tried or were undone.
 _COLLATERAL = (kazoo_errors.RolledBackError, kazoo_errors.RuntimeInconsistency)
 
 
 def store_error(failure: BaseException, path: str) -> OdradekError | ValueError:
-    """What to raise for `failure` of a request about `path`."""
+    """The error to raise for `failure` of a request about `path`."""
     if isinstance(failure, kazoo_errors.NoNodeError):
-        return NoNode(f"the registry has no node {path}, or not the one above it")
+        return NoNode(f"the registry has no node {path}, or not its parent")
     if isinstance(failure, kazoo_errors.NodeExistsError):
         return NodeExists(f"the registry has a node {path} already")
     if isinstance(failure, kazoo_errors.BadVersionError):
@@ -44,12 +44,12 @@ def store_error(failure: BaseException, path: str) -> OdradekError | ValueError:
     if isinstance(failure, kazoo_errors.NotEmptyError):
         return NodeNotEmpty(f"{path} has children in the registry and cannot be deleted")
     if isinstance(failure, kazoo_errors.NoChildrenForEphemeralsError):
-        return NoNode(f"the node above {path} is ephemeral and cannot have children")
+        return NoNode(f"the parent of {path} is ephemeral and cannot have children")
     if isinstance(failure, kazoo_errors.SessionExpiredError):
         return StoreSessionExpired("the session with ZooKeeper is over; open a new one")
     if isinstance(failure, _UNKNOWN_OUTCOME):
         return StoreConnectionLost(
-            f"ZooKeeper did not answer about {path}: whether it was done is not known; read again"
+            f"ZooKeeper did not answer about {path}: the request may have been done; read again"
         )
     if isinstance(failure, _DENIED):
         return StoreAccessDenied(
@@ -64,7 +64,7 @@ def store_error(failure: BaseException, path: str) -> OdradekError | ValueError:
 def batch_error(
     results: Sequence[object], operations: Sequence[Operation]
 ) -> OdradekError | ValueError | None:
-    """What to raise for the answer to a batch: the failure of the one operation to blame. None when all was done."""
+    """The error to raise for the answer to a batch: the failure of the one operation to blame. None without one."""
     for index, (result, operation) in enumerate(zip(results, operations, strict=False)):
         if isinstance(result, BaseException) and not isinstance(result, _COLLATERAL):
             error = store_error(result, operation.path)

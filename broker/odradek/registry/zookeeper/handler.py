@@ -26,17 +26,16 @@ logger = logging.getLogger(__name__)
 
 
 class _LoopQueue:
-    """What kazoo takes for the queue of its completion thread."""
+    """A stand-in for the queue of kazoo's completion thread."""
 
     def __init__(self, deliver: Callable[[Callable[[], object]], None]) -> None:
         self.put = deliver
 
 
 class LoopHandler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has no types
-    """kazoo's interface to threads, sockets and callbacks, for one session.
-
-    `connect_seconds_max` bounds one attempt on one server. `last_failure` is why the last attempt failed, and
-    `distrusted_count` how often a server's certificate was the reason.
+    """kazoo's interface to threads, sockets and callbacks, for one session. `connect_seconds_max` limits one attempt on
+    one server. `last_failure` is the reason of the last failed attempt. `distrusted_count` counts those with a server's
+    certificate as the reason.
     """
 
     running = True
@@ -64,7 +63,7 @@ class LoopHandler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo ha
     # --- from kazoo's thread to the loop --------------------------------------------------------------------------
 
     def deliver(self, work: Callable[[], object]) -> None:
-        """Have the event loop call `work`, from any thread."""
+        """Make the event loop call `work`, from any thread."""
         try:
             self._loop.call_soon_threadsafe(work)
         except RuntimeError:
@@ -85,7 +84,7 @@ class LoopHandler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo ha
 
     def spawn(self, func: Callable[..., object], *args: Any, **kwargs: Any) -> threading.Thread:
         def work() -> None:
-            # How kazoo ends a thread that was waiting to connect again.
+            # kazoo's way to end a thread that waits to connect again.
             with contextlib.suppress(InterruptedError):
                 func(*args, **kwargs)
 
@@ -94,7 +93,7 @@ class LoopHandler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo ha
         return thread
 
     def sleep_func(self, seconds: float) -> None:
-        """kazoo's pause between rounds of attempts; over at once when the session is."""
+        """kazoo's pause between rounds of attempts. It ends at once with the session."""
         self.deliver(self._on_pause)
         self._is_over.wait(seconds)
 
@@ -147,7 +146,7 @@ class LoopHandler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo ha
             raise
 
     def end(self) -> None:
-        """Make no more connections, and close the one that is there; from any thread."""
+        """Make no more connections, and close the present one; from any thread."""
         self._is_over.set()
         if self._socket is not None:
             # Closed by kazoo, in its thread.

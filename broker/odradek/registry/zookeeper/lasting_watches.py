@@ -51,11 +51,11 @@ class _WatchedPath:
     def __init__(self, path: str, fired: Callable[[_WatchedPath, Any], None]) -> None:
         self.path = path
         self.fired: Callable[[Any], None] = partial(fired, self)
-        # None until it was armed for the first time.
+        # None until it is armed for the first time.
         self.version: NodeVersion | None = None
         self.is_armed = False
         self.must_notify = False
-        # Two reads are under way; and a watch fired meanwhile.
+        # Whether the two reads are under way, and whether a watch fired meanwhile.
         self.arming = False
         self.fired_again = False
 
@@ -71,7 +71,7 @@ class LastingWatches:
         # Paths to be armed, in their order; a dict for its order and its keys.
         self._waiting: dict[str, None] = {}
         self._arming_count = 0
-        # Counts the connections: what was armed on a former one is not armed.
+        # The number of connections so far: a path armed on a former one is not armed.
         self._connection = 0
 
     def add(self, path: str, callback: WatchCallback) -> Callable[[], None]:
@@ -109,7 +109,7 @@ class LastingWatches:
         if self._is_reachable() and self._arming_count < REGISTRY_WATCHES_ARMED_AT_ONCE_MAX:
             self._arm(watched)
             return
-        # What is read before it is armed could be older than what arming sees.
+        # A read before it is armed could be older than the version that arming reads.
         watched.must_notify = watched.must_notify or watched.version is None
         self._waiting[watched.path] = None
 
@@ -125,7 +125,7 @@ class LastingWatches:
             if self._watches.has(path):
                 self._arm(watched)
             else:
-                # Nothing of it is left in ZooKeeper: this is another connection.
+                # ZooKeeper no longer has its watches: this is another connection.
                 del self._watched[path]
 
     def _arm(self, watched: _WatchedPath) -> None:
@@ -184,7 +184,7 @@ class LastingWatches:
             self._arm_or_wait(watched)
 
     def _version_read(self, watched: _WatchedPath, stat: Any, children: Any) -> NodeVersion | None:
-        """What the two reads saw, or None when they did not come through."""
+        """The version that the two reads returned, or None if they failed."""
         if stat is None:
             return _NO_NODE
         for failure in (stat, children):

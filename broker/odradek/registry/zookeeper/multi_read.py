@@ -28,7 +28,7 @@ _END: Final = _HEADER.pack(-1, True, -1)
 
 
 class MultiRead:
-    """A request as kazoo takes them: with a type, and ways to bytes and from bytes."""
+    """A request in kazoo's form: with a type, and methods to and from bytes."""
 
     type = 22
 
@@ -46,7 +46,7 @@ class MultiRead:
         return b"".join(parts)
 
     def deserialize(self, buffer: bytes, offset: int) -> list[Node | Exception]:
-        """In kazoo's thread: the nodes, or why one could not be read, in the order asked."""
+        """In kazoo's thread: the nodes, or the error of one that could not be read, in the order of the request."""
         results: list[Node | Exception] = []
         while True:
             kind, done, _ = _HEADER.unpack_from(buffer, offset)
@@ -65,14 +65,14 @@ class MultiRead:
             results.append(Node(data or b"", stat[4], stat[0], stat[7]))
 
     def start(self, client: Any) -> Any:
-        """Hand it to kazoo's client; the kazoo result of it."""
+        """Pass it to kazoo's client. Returns kazoo's result."""
         result = client.handler.async_result()
         client._call(self, result)
         return result
 
 
 def nodes_read(results: Sequence[Node | Exception], paths: Sequence[str]) -> list[Node | None]:
-    """The answer, with None where there is no node. Raises for a node that could not be read for another reason."""
+    """The answer, with None for a missing node. Raises for a node that could not be read for another reason."""
     nodes: list[Node | None] = []
     for result, path in zip(results, paths, strict=True):
         if isinstance(result, NoNodeError):

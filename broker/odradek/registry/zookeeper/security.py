@@ -11,7 +11,7 @@ from kazoo.security import CREATOR_ALL_ACL, OPEN_ACL_UNSAFE, READ_ACL_UNSAFE
 from odradek.foundation.broker_settings.zookeeper import ZookeeperSettings
 from odradek.foundation.errors import SettingError
 
-# Their settings may be secrets, so only their owner reads them; everything else may be read by all, as in Kafka.
+# Their settings may be secrets, so only their owner reads them. All users may read everything else, as in Kafka.
 SECRET_BRANCHES: Final = ("/config/users", "/config/brokers")
 
 _VERSIONS: Final = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
@@ -22,18 +22,20 @@ _OWNER: Final[Sequence[Any]] = CREATOR_ALL_ACL + READ_ACL_UNSAFE
 
 
 def open_to_all(path: str) -> Sequence[Any]:
-    """Every client may do everything: the access list, of kazoo's ACLs, for the node made at `path`."""
+    """The access list (kazoo's ACLs) of a node at `path`: all users may do everything."""
     return _ANYBODY
 
 
 def owned(path: str) -> Sequence[Any]:
-    """The user who makes the node may do anything, others may read it unless it can hold secrets."""
+    """The access list of a node at `path`: its creator may do everything, others may read it unless it can hold
+    secrets.
+    """
     is_secret = path.startswith(tuple(f"{branch}/" for branch in SECRET_BRANCHES)) or path in SECRET_BRANCHES
     return _OWNER_ALONE if is_secret else _OWNER
 
 
 def tls_context(settings: ZookeeperSettings) -> ssl.SSLContext | None:
-    """The context that the settings ask for, or None without TLS. Raises SettingError for files that cannot be used."""
+    """The TLS context of the settings, or None without TLS. Raises SettingError for files that cannot be used."""
     if not settings.zookeeper_ssl_client_enable:
         return None
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -47,7 +49,7 @@ def tls_context(settings: ZookeeperSettings) -> ssl.SSLContext | None:
         _use("zookeeper.ssl.truststore.location", trusted, lambda: context.load_verify_locations(trusted))
     own = settings.zookeeper_ssl_keystore_location
     if own is not None:
-        # Without a password OpenSSL would ask on the terminal for that of an encrypted key.
+        # Without a password OpenSSL would ask for an encrypted key's password on the terminal.
         password = settings.zookeeper_ssl_keystore_password or ""
         _use("zookeeper.ssl.keystore.location", own, lambda: context.load_cert_chain(own, password=password))
     return context

@@ -34,12 +34,12 @@ logger = logging.getLogger(__name__)
 _kazoo_logger = logging.getLogger(f"{__name__}.kazoo")
 _kazoo_logger.setLevel(logging.ERROR)
 
-# How long a clean end may take before the connection is closed: the server then finds out by its timeout.
+# How long a clean end may take before the connection is closed. The server then ends the session by its timeout.
 _CLOSE_SECONDS_MAX: Final = 2.0
 # A start without an answer is logged long before it fails.
 _SILENCE_LOGGED_SECONDS: Final = 2.0
-# Pauses between rounds of attempts, and the part of a session's timeout that a round may take. A server that is back
-# counts the session from its own start: a client that reconnects later than the timeout has lost it.
+# Pauses between rounds of attempts, and the part of a session's timeout that a round may take. A restarted server
+# counts the session's timeout from its start: a client that reconnects later has lost the session.
 _RECONNECT_SECONDS: Final = 0.05
 _RECONNECT_SECONDS_MAX: Final = 1.0
 _ROUNDS_PER_TIMEOUT: Final = 4
@@ -47,7 +47,7 @@ _ROUND_SECONDS_MIN: Final = 1.0
 
 
 def _round_seconds(timeout_seconds: float) -> float:
-    """How long an attempt on each of the servers may take: a server that is cut off answers none."""
+    """How long an attempt on each of the servers may take: an unreachable server answers none."""
     return min(timeout_seconds, max(_ROUND_SECONDS_MIN, timeout_seconds / _ROUNDS_PER_TIMEOUT))
 
 
@@ -129,7 +129,7 @@ class ZooKeeperSession:
         )
 
     def _round_failed(self) -> None:
-        """A round of attempts failed. Two rounds of certificates that are not trusted need no third."""
+        """Handle a failed round of attempts. After two rounds with untrusted certificates no third follows."""
         reason = self._handler.last_failure
         if self._handler.distrusted_count >= 2 * len(self._ensemble.servers) and not self._opened.done():
             self._opened.set_exception(
@@ -158,9 +158,9 @@ class ZooKeeperSession:
         return future
 
     def _settle(self, future: asyncio.Future[Any], path: str, result: Any) -> None:
-        """On the loop: kazoo has an answer."""
+        """Handle kazoo's answer, on the loop."""
         if isinstance(result.exception, ConnectionLoss):
-            # kazoo reports it only after it has failed what was under way, whose callers must find the state changed.
+            # kazoo reports it only after it has failed the requests under way, whose callers must see the new state.
             self._changed(KazooState.SUSPENDED, "", None)
         if future.done():
             return
@@ -171,12 +171,12 @@ class ZooKeeperSession:
 
     @property
     def client(self) -> Any:
-        """kazoo's client, for what is built before it is sent."""
+        """kazoo's client, for requests that are built before they are sent."""
         return self._client
 
     def _unreachable_error(self) -> Exception:
         if self.state is SessionState.SUSPENDED:
-            return StoreConnectionLost("ZooKeeper does not answer at the moment; nothing was asked of it")
+            return StoreConnectionLost("ZooKeeper does not answer at the moment; no request was sent")
         return StoreSessionExpired("the session with ZooKeeper is over; open a new one")
 
     # --- its state -----------------------------------------------------------------------------------------------
@@ -217,20 +217,20 @@ class ZooKeeperSession:
         return StoreConnectionLost(f"ZooKeeper at {self._ensemble} ended the session before it began")
 
     def _fail_waiting(self) -> None:
-        """kazoo fails what it sent; this is for what slipped into its queue after that."""
+        """kazoo fails the requests that it has sent; these entered its queue after that."""
         if self.state is not SessionState.CONNECTED:
             for future in list(self._waiting):
                 if not future.done():
                     future.set_exception(
                         StoreConnectionLost(
-                            "the connection to ZooKeeper ended: whether it was done is not known"
+                            "the connection to ZooKeeper ended: the request may have been done"
                         )
                         if self.state is SessionState.SUSPENDED
                         else self._unreachable_error()
                     )
 
     async def close(self) -> None:
-        """End the session, so that its ephemerals go at once where ZooKeeper can be reached. Takes a few seconds at
+        """End the session, so that its ephemerals are deleted at once if ZooKeeper answers. Takes a few seconds at
         most.
         """
         was_connected = self.state is SessionState.CONNECTED
@@ -250,12 +250,12 @@ class ZooKeeperSession:
             await asyncio.wait([ended], timeout=_CLOSE_SECONDS_MAX)
 
     def _stop_kazoo(self, ended: asyncio.Future[None]) -> None:
-        """In a thread of its own, since kazoo waits for its own one."""
+        """In a separate thread, since kazoo waits for its own one."""
         try:
             self._client.stop()
             self._client.close()
         except (KazooException, OSError) as error:
-            logger.warning("the session with ZooKeeper could not be ended in order: %s", error)
+            logger.warning("the session with ZooKeeper could not be ended cleanly: %s", error)
         finally:
             self._handler.deliver(partial(_finish, ended))
 

@@ -5,9 +5,9 @@
     -> ready
 
 The control makes the cluster's decisions or forwards them: `local_control` on a single node, `cluster_control` in a
-cluster. A start that fails half-way closes what it had opened and reports why. A controlled stop hands leaderships
-over, accepts no more connections, and answers the requests in progress. Then it flushes every log and writes the
-clean-shutdown marker.
+cluster. A start that fails half-way closes the opened parts and reports the reason. A controlled stop moves leaderships
+to other brokers, accepts no more connections, and answers the requests in progress. Then it flushes every log and
+writes the clean-shutdown marker.
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ class BrokerProcess(Generic[ControlT]):
         return self._control.not_ready()
 
     def refused_writes(self) -> str | None:
-        """Which log directories refuse writes because the disk is full, and what to do; None while all accept them.
+        """The log directories that refuse writes because the disk is full, with a remedy; None while all accept them.
         Reads continue, so `not_ready` does not include this.
         """
         return self.log_manager.directories.shortages if self.is_serving else None
@@ -146,7 +146,7 @@ class BrokerProcess(Generic[ControlT]):
     # --- start and stop ------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Start the parts in their order; when this returns, clients are served."""
+        """Start the parts in their order. When this returns, clients are served."""
         try:
             self._open_directories()
             await self._control.start(self._environment(), self.log_manager)
@@ -325,7 +325,7 @@ class BrokerProcess(Generic[ControlT]):
             if endpoint.security_protocol != "PLAINTEXT":
                 raise SettingError(
                     f"listener {endpoint.listener_name} asks for {endpoint.security_protocol}, which "
-                    "this broker does not speak yet; use PLAINTEXT"
+                    "this broker does not support; use PLAINTEXT"
                 )
             listener = Listener(
                 name=endpoint.listener_name,

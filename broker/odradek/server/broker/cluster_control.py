@@ -59,7 +59,7 @@ class ClusterControl:
         store: Store | None = None,
         on_fatal: Callable[[str], None] = lambda reason: None,
     ) -> None:
-        """`on_fatal` receives why this broker must exit: another has its id, or it can no longer follow."""
+        """`on_fatal` receives the reason why this broker must exit: another has its id, or it can no longer follow."""
         self._registry = registry
         self._given_store = store
         self._on_fatal = on_fatal
@@ -185,7 +185,7 @@ class ClusterControl:
 
         The directories are marked as this cluster's, and the image is complete. While this broker was away, a topic
         that is not in the image was deleted, and a replica that is not in it was moved. Or the registry was restored
-        from a backup that is older than they are: then these are the last copies of records.
+        from a backup that is older than the logs: then these are the last copies of records.
         """
         image = self._environment.images.current
         for log in list(self._log_manager.logs()):
@@ -281,17 +281,20 @@ class ClusterControl:
         if self._store.session_state is not SessionState.CONNECTED:
             # While the registry does not answer, no controller can move anything.
             logger.warning(
-                "broker %d stops without handing over: the registry does not answer", environment.broker_id
+                "broker %d stops without moving its leaderships: the registry does not answer",
+                environment.broker_id,
             )
             return
         try:
             left = await self.controller.leave()
         except RequestError as error:
-            logger.warning("broker %d stops without the controller's leave: %s", environment.broker_id, error)
+            logger.warning(
+                "broker %d stops without the controller's permission: %s", environment.broker_id, error
+            )
             return
         if left:
             logger.warning(
-                "broker %d stops as the leader of %d partitions that nobody else can lead",
+                "broker %d stops as the leader of %d partitions that no other broker can lead",
                 environment.broker_id,
                 left,
             )

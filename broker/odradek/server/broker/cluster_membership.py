@@ -1,4 +1,4 @@
-"""A cluster's broker as a member: its registration, and what follows when the session with the registry is lost.
+"""A cluster's broker as a member: its registration, and the loss of its session with the registry.
 
 A broker is fenced when its session is over. It then serves neither partitions nor groups until it has registered again
 and the controller has sent its leaderships.
@@ -56,7 +56,7 @@ class ClusterMembership:
 
     @property
     def is_fenced(self) -> bool:
-        """Whether the broker is no member at the moment."""
+        """Whether the broker is not a member at the moment."""
         return self._registered is None
 
     @property
@@ -105,7 +105,7 @@ class ClusterMembership:
         logger.info("broker %d is a member with epoch %d", self._broker_id, self.epoch)
 
     async def _register_with_retries(self) -> BrokerImage:
-        """Register, however long the registry is away: it has answered during this start.
+        """Register, without a time limit: the registry has answered during this start.
 
         A signal ends this wait, as it ends the wait for a controller.
         """
@@ -125,7 +125,7 @@ class ClusterMembership:
         self._log_manager.directories.mark_complete()
 
     def _is_seen(self, image: ClusterImage) -> bool:
-        """Whether the controller has seen this registration, and written what follows from it."""
+        """Whether the controller has read this registration, and written its consequences."""
         broker = image.brokers.get(self._broker_id)
         return broker is not None and broker.epoch == self.epoch
 

@@ -41,7 +41,7 @@ class BrokerControl(Protocol):
     def start_replication(
         self, partitions: HostedPartitions, *, refresh_coordinators: Callable[[], None]
     ) -> None:
-        """Replicate from and to other brokers. Raises KafkaStorageError where too few log directories are left.
+        """Replicate from and to other brokers. Raises KafkaStorageError when too few log directories are left.
 
         `refresh_coordinators` has the coordinators compare their shards with the partitions that this broker leads.
         """
@@ -49,11 +49,11 @@ class BrokerControl(Protocol):
 
     @property
     def active_controller(self) -> Controller | None:
-        """The controller, where this process decides for the cluster."""
+        """The controller, if this process decides for the cluster."""
         ...
 
     def leadership(self) -> Leadership:
-        """Decides on leaders and in-sync sets, where this process decides."""
+        """Decides on leaders and in-sync sets, if this process decides."""
         ...
 
     def make_dispatcher(self, parts: BrokerParts) -> Dispatcher:
@@ -73,5 +73,5 @@ class BrokerControl(Protocol):
         ...
 
     async def hand_over(self) -> None:
-        """Before a controlled stop: move what this broker leads to others."""
+        """Before a controlled stop: move this broker's leaderships to other brokers."""
         ...

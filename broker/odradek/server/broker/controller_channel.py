@@ -1,6 +1,6 @@
 """A broker's connection to the active controller; it reconnects when another controller becomes active.
 
-A request is retried until a controller takes it or its time is up. It is also sent again after a lost connection, as
+A request is retried until a controller accepts it or its time is up. It is also sent again after a lost connection, as
 Apache Kafka's brokers do. The controller may then carry it out twice, and the second answer says that it was done
 already. Answers on one connection have the order of their requests. So requests that may wait long have a separate
 channel.

@@ -1,4 +1,4 @@
-"""The active controller's address from `/controller`: watched, and remembered while the registry is silent."""
+"""The active controller's address from `/controller`: watched, and kept while the registry is silent."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from odradek.registry.store import SessionState, Store, get_or_none
 
 logger = logging.getLogger(__name__)
 
-# Between two reads of a registry that did not answer.
+# The pause between two reads of a registry that did not answer.
 _RETRY_SECONDS: Final = 0.2
 
 
@@ -66,7 +66,7 @@ class ControllerLocation:
                 found = None if node is None else nodes.read_controller_address(paths.CONTROLLER, node.data)
             except StoreError as error:
                 # The known address stays: the controller may run while the registry does not.
-                logger.debug("the registry does not say where the controller is: %s", error)
+                logger.debug("the controller's address cannot be read from the registry: %s", error)
                 await asyncio.sleep(_RETRY_SECONDS)
                 self._wake.set()
                 continue

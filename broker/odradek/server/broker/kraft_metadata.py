@@ -1,8 +1,7 @@
 """Reads topics' settings and the cluster's protection from the metadata log that Apache Kafka (KRaft) leaves.
 
-A topic that lost its cleanup.policy when its directory is adopted would lose records that it was to keep. The
-protection (access control lists, users, quotas) is not in force in this broker, and its owner must know. The records
-of the log:
+A topic without its cleanup.policy would lose records after its directory is adopted. The protection (access control
+lists, users, quotas) is not in force in this broker, and its owner must know. The records of the log:
 
     frame     varint 1, varint kind, varint version, then the fields
     2         topic               name compact string, id 16 bytes
@@ -23,7 +22,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from odradek.foundation.errors import CorruptRecord, InvalidRequest
-from odradek.foundation.protection import broken_promise
+from odradek.foundation.protection import missing_protection
 from odradek.foundation.settings import find_setting
 from odradek.log.files import Disk
 from odradek.protocol.varint import read_unsigned_varint
@@ -50,7 +49,7 @@ _FLOAT64_BYTES: Final = 8
 
 
 class KraftMetadata:
-    """The metadata of the records replayed up to now: settings of topics, and what protected the cluster."""
+    """The metadata of the records replayed up to now: settings of topics, and the cluster's protection."""
 
     def __init__(self) -> None:
         self._names: dict[bytes, str] = {}
@@ -67,7 +66,7 @@ class KraftMetadata:
 
     @property
     def protection(self) -> Sequence[str]:
-        """What protected the cluster and is not in force here, one phrase each; empty when nothing did."""
+        """The cluster's protection that is not in force here, one phrase each; empty if there was none."""
         counted = (
             (len(self._acls), "access control entry", "access control entries"),
             (len(self._users), "SCRAM user", "SCRAM users"),
@@ -77,7 +76,7 @@ class KraftMetadata:
         keys = {
             key
             for (_, key), text in self._broker_settings.items()
-            if broken_promise(key, text, find_setting) is not None
+            if missing_protection(key, text, find_setting) is not None
         }
         return [*found, *(f"the setting {key}" for key in sorted(keys))]
 
@@ -133,7 +132,7 @@ def _text(view: memoryview, position: int) -> tuple[str | None, int]:
         return None, position
     end = position + length - 1
     if end > len(view):
-        raise InvalidRequest(f"a text of {length - 1} bytes in the metadata log is cut off")
+        raise InvalidRequest(f"a text of {length - 1} bytes in the metadata log is truncated")
     return str(view[position:end], "utf-8"), end
 
 

@@ -18,13 +18,13 @@ from typing import Final
 from odradek.foundation.clock import Clock
 from odradek.foundation.tasks import TaskOwner
 
-# Shorter than any session: within it no controller takes this broker for dead and elects another.
+# Shorter than any session: within it no controller fences this broker and elects another.
 FRESH_SECONDS: Final = 2.0
 _PAUSE_SECONDS: Final = 0.5
 _WANTED_SECONDS: Final = 30.0
 _ANSWER_MS_MAX: Final = 2_000
 
-# Waits up to so many ms until all decisions of the controller are applied; False when the time is up.
+# Waits up to so many ms until all decisions of the controller are applied. Returns False when the time is up.
 CatchUp = Callable[[int], Awaitable[bool]]
 
 

@@ -70,7 +70,7 @@ class LocalControl:
         """A single node has no other replicas."""
 
     def leadership(self) -> Leadership:
-        """A new one for each request for elections or reassignments: a single node needs it for nothing more."""
+        """A new one for each request for elections or reassignments, its only uses on a single node."""
         from odradek.controller.leadership import Leadership
 
         assert self._store is not None, "the registry is opened first"

@@ -106,8 +106,8 @@ async def _register(topic: str, logs: list[Log], controller: Controller) -> None
             leader_epochs={log.topic_partition.partition: log.epochs.latest_epoch for log in logs},
         )
     except RequestError as error:
-        logger.error("the logs of %s on disk are left alone: %s", topic, error)
+        logger.error("the logs of %s on disk are not adopted: %s", topic, error)
         return
     logger.warning(
-        "the topic %s with %d partitions was found on disk and taken into the registry", topic, count
+        "the topic %s with %d partitions was found on disk and added to the registry", topic, count
     )

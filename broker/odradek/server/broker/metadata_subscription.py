@@ -72,7 +72,7 @@ class MetadataSubscription:
     async def stop(self) -> None:
         await self._tasks.close()
 
-    # --- what others wait for ------------------------------------------------------------------------------------
+    # --- waiting --------------------------------------------------------------------------------------------------
 
     async def wait_until(self, is_so: Callable[[ClusterImage], bool]) -> None:
         """Wait until `is_so` is true of the controller's image, also while this broker is fenced."""
@@ -98,12 +98,12 @@ class MetadataSubscription:
     # --- fencing -------------------------------------------------------------------------------------------------
 
     def fence(self) -> None:
-        """This broker may no longer be a member: the image does not show it as one until `unfence`."""
+        """Fence this broker, which may no longer be a member: the image does not show it as one until `unfence`."""
         self._is_fenced = True
         self._publish()
 
     def unfence(self) -> None:
-        """The controller has seen this broker's registration: the image shows what it sent."""
+        """Show the controller's image unchanged: the controller has read this broker's registration."""
         self._is_fenced = False
         self._publish()
 
@@ -122,10 +122,10 @@ class MetadataSubscription:
                 )
                 await self._apply(response)
             except NotController as error:
-                logger.warning("broker %d goes by what it knows: %s", self._broker_id, error)
+                logger.warning("broker %d uses its last image: %s", self._broker_id, error)
             except StoreError as error:
                 # A retry would fail again: the next snapshot may be correct.
-                logger.error("broker %d cannot read what the controller tells: %s", self._broker_id, error)
+                logger.error("broker %d cannot read the controller's changes: %s", self._broker_id, error)
                 self.controller_epoch = _NOTHING_YET
                 await asyncio.sleep(1)
 
@@ -163,7 +163,7 @@ class MetadataSubscription:
         if response.is_snapshot:
             self.snapshots += 1
             logger.info(
-                "broker %d was told everything in %d nodes: term %d, change %d",
+                "broker %d received a snapshot of %d nodes: term %d, change %d",
                 self._broker_id,
                 len(changes),
                 self.controller_epoch,

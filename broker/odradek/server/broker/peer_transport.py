@@ -38,7 +38,7 @@ class PeerTransport:
         self._connection = Connection(id=-1, listener_name="", peer=("localhost", 0))
 
     async def send(self, broker_id: int, request: BrokerRequest[Response]) -> Response:
-        """Send a request and wait for its response. Raises what `InterBrokerClient.send` raises."""
+        """Send a request and wait for its response. Raises as `InterBrokerClient.send`."""
         if broker_id != self._broker_id:
             return await self._client.send(broker_id, request)
         dispatch = self._dispatch()
@@ -53,7 +53,7 @@ class PeerTransport:
         return request.parse(memoryview(answer)[_SIZE_BYTES:])
 
     def interrupt(self, broker_id: int) -> None:
-        """Let the requests that wait for another broker raise ConnectionError."""
+        """Make the requests that wait for another broker raise ConnectionError."""
         self._client.interrupt(broker_id)
 
     async def close(self) -> None:

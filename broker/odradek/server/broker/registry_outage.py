@@ -21,7 +21,7 @@ from odradek.replication.hosted_partitions import HostedPartitions
 
 logger = logging.getLogger(__name__)
 
-# Between two checks of waiting clients: a part of the time for which a confirmation counts.
+# The pause between two checks of waiting clients: a part of the time for which a confirmation counts.
 REFUSE_INTERVAL_SECONDS: Final = 0.5
 
 
@@ -63,8 +63,8 @@ class RegistryOutage:
         self._partitions.context.is_registry_silent = True
         led, confirmed = self.counts()
         logger.warning(
-            "%s. Broker %d leads %d partitions; in %d of them it goes on, because each replica that may lead instead "
-            "follows it. Nobody can change topics, settings or leaders until the registry answers",
+            "%s. Broker %d leads %d partitions; in %d of them it continues, because each replica that may lead instead "
+            "follows it. No one can change topics, settings or leaders until the registry answers",
             reason[:1].upper() + reason[1:],
             self._broker_id,
             led,

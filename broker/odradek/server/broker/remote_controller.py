@@ -1,6 +1,6 @@
 """The active controller over the network: `controller.api.ControllerApi` for a broker of a cluster.
 
-A client's request goes as the client's whole frame and comes back under the client's correlation id. The answer waits
+A client's request is sent as the client's whole frame, and its answer has the client's correlation id. The answer waits
 until this broker has applied what the controller wrote for it, so that a client that reads here finds its own change.
 The broker's own requests use the same path, or Kafka's requests between brokers and controllers.
 """
@@ -53,7 +53,7 @@ logger = logging.getLogger(__name__)
 # For creating a topic for a Metadata request, or allocating a block of producer ids: clients retry these themselves.
 _OWN_WAIT_MS_MAX: Final = 10_000
 _LEAVE_WAIT_MS_MAX: Final = 10_000
-# Between two attempts of a broker while the controller has not seen its registration.
+# The pause between two attempts of a broker while the controller has not read its registration.
 _STALE_PAUSE_SECONDS: Final = 0.05
 _NOT_CONTROLLER: Final = error_code(NotController())
 _STALE_BROKER_EPOCH: Final = error_code(StaleBrokerEpoch())
@@ -112,7 +112,7 @@ class RemoteController:
         )
         if not applied:
             logger.warning(
-                "broker %d answers a request before it has applied what the controller did for it",
+                "broker %d answers a request before it has applied the controller's changes for it",
                 self._broker_id,
             )
         return response.frame
@@ -147,11 +147,11 @@ class RemoteController:
         """The topic, created if missing. Raises CoordinatorNotAvailable: only coordinators call this."""
         (outcome,) = await self.ensure_topics([name])
         if isinstance(outcome, RequestError):
-            raise CoordinatorNotAvailable(f"The topic {name} cannot be made yet: {outcome}") from outcome
+            raise CoordinatorNotAvailable(f"The topic {name} cannot be created yet: {outcome}") from outcome
         return outcome
 
     async def ensure_topics(self, names: Sequence[str]) -> list[TopicImage | RequestError]:
-        """The topics, those missing created with the broker's defaults; one outcome for each name, in their order."""
+        """The topics; missing ones are created with the broker's defaults. One outcome for each name, in order."""
         failures: dict[str, RequestError] = {}
         wanted: list[dict[str, Any]] = []
         for name in dict.fromkeys(names):

@@ -113,7 +113,7 @@ class ActiveController:
             return
         except Exception as error:
             # A bug: to stay elected without deciding would be worse than to end the term.
-            logger.exception("controller %d cannot take up its term", self.term.controller_id)
+            logger.exception("controller %d cannot begin its term", self.term.controller_id)
             self.fail(error)
             return
         if self._is_over:
@@ -154,7 +154,7 @@ class ActiveController:
         """After `end`: end the tasks."""
         await self._tasks.close()
 
-    # --- while it lasts ------------------------------------------------------------------------------------------
+    # --- during the term -----------------------------------------------------------------------------------------
 
     def _image_changed(self, old: ClusterImage, new: ClusterImage) -> None:
         """A change of unclean.leader.election.enable applies at once to partitions without a leader."""
@@ -199,5 +199,5 @@ class ActiveController:
             wait_ms_max=LEAVING_WAIT_MS_MAX,
         )
         if not told:
-            logger.warning("broker %d leaves before every other has heard who leads now", broker_id)
+            logger.warning("broker %d leaves before every other broker knows the new leaders", broker_id)
         return left

@@ -124,7 +124,7 @@ class ControllerProcess:
         if given.security_protocol != "PLAINTEXT":
             raise SettingError(
                 f"listener {given.listener_name} asks for {given.security_protocol}, which controllers do not "
-                "speak yet; use PLAINTEXT"
+                "support; use PLAINTEXT"
             )
         self.listener = Listener(
             name=given.listener_name,
@@ -193,7 +193,7 @@ class ControllerProcess:
             self._tasks.start(active.close(), name=f"end-{active.term.epoch}")
 
     def _failed(self, active: ActiveController, reason: str) -> None:
-        logger.error("term %d of controller %d cannot go on: %s", active.term.epoch, self.id, reason)
+        logger.error("term %d of controller %d cannot continue: %s", active.term.epoch, self.id, reason)
         if active is self.active_controller:
             self._tasks.start(self._become_candidate_again(active), name="stand-again")
 

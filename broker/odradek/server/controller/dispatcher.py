@@ -1,4 +1,4 @@
-"""The requests at a controller's listener, and what answers them.
+"""Answers the requests at a controller's listener.
 
     follow (cluster_changes)     a broker's long poll                  `controller.metadata_subscribers`
     forward                      a client's request, from its broker   handlers, in the client's name
@@ -56,7 +56,7 @@ class ControllerDispatcher:
         self._active_dispatcher = self._standby if active is None else _active_dispatcher(active)
 
     def __call__(self, connection: Connection, frame: memoryview) -> Frame | Pending[Frame | None] | None:
-        """The answer to one frame, at once or pending. Raises InvalidRequest for what cannot be read."""
+        """The answer to one frame, at once or pending. Raises InvalidRequest for a frame that cannot be read."""
         match controller_requests.api_key_of(frame):
             case cluster_changes.API_KEY:
                 return self._follow(cluster_changes.parse_request(frame))

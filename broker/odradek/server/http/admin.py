@@ -33,13 +33,16 @@ _REASON_CHARACTERS_MAX: Final = 200
 
 
 class ClientErrorFilter(logging.Filter):
-    """Errors of clients are no failures of the process: each gets one line, not a trace at ERROR."""
+    """Errors of clients are not failures of the process: each gets one line, not a trace at ERROR."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         failure = record.exc_info[1] if record.exc_info else None
         if isinstance(failure, HttpProcessingError | ConnectionError):
             reason = ascii(" ".join(str(failure).split()))[1:-1][:_REASON_CHARACTERS_MAX]
-            record.msg, record.args = "a client of --admin sent no request, or went away in it: %s", (reason,)
+            record.msg, record.args = (
+                "a client of --admin sent no request, or closed the connection during it: %s",
+                (reason,),
+            )
             record.exc_info = record.exc_text = None
             record.levelno, record.levelname = logging.WARNING, logging.getLevelName(logging.WARNING)
         return True

@@ -1,4 +1,4 @@
-"""When records were created, by their offsets: lag in seconds, for callers that do not read the records.
+"""Answers the creation times of records by their offsets, for callers that compute lag in seconds.
 
     POST /record-times  {"orders": {"0": 4711, "1": 12}}
     200                 {"orders": {"0": 1763740800123}}
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def parse_offsets(body: Any) -> dict[tuple[str, int], int]:
-    """The requested offsets by partition. Raises ValueError that says what is wrong."""
+    """The requested offsets by partition. Raises ValueError that names the mistake."""
     if not isinstance(body, Mapping):
         raise ValueError('the body must be an object as {"orders": {"0": 4711}}')
     offsets: dict[tuple[str, int], int] = {}
@@ -47,7 +47,7 @@ def parse_offsets(body: Any) -> dict[tuple[str, int], int]:
 async def record_times(
     broker: AnyBroker, offsets: Mapping[tuple[str, int], int]
 ) -> dict[str, dict[str, int]]:
-    """Milliseconds since 1970 by topic and partition, as the answer has them."""
+    """Milliseconds since 1970 by topic and partition, as in the answer."""
     found: dict[str, dict[str, int]] = {}
     for (topic, index), offset in offsets.items():
         partition = broker.partitions.find(topic, index)

@@ -17,14 +17,14 @@ from odradek.foundation.ids import TopicPartition
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestartRisk:
-    """What a stop of one broker would do to partitions."""
+    """The effect of a broker's stop on partitions."""
 
     too_few: tuple[TopicPartition, ...]
-    """Would have fewer in sync than min.insync.replicas, or have already."""
+    """Partitions with fewer replicas in sync than min.insync.replicas, now or after the stop."""
     only_here: tuple[TopicPartition, ...]
-    """Have no other replica."""
+    """Partitions without another replica."""
     never_safe: tuple[TopicPartition, ...] = ()
-    """Those of `too_few` with all other replicas in sync: waiting cannot make them safer."""
+    """The partitions of `too_few` with all other replicas in sync: waiting cannot make them safer."""
 
     @property
     def can_restart(self) -> bool:
