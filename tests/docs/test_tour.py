@@ -18,7 +18,7 @@ from tests.support.page_folder import REPOSITORY
 README = (REPOSITORY / "README.md").read_text()
 
 
-def test_the_tours_keys_have_a_partition_each_and_the_one_looked_into_is_not_empty() -> None:
+def test_the_tours_keys_have_a_partition_each_and_the_shown_one_has_some() -> None:
     made = re.search(r"odradek topics create orders --partitions (\d+)", README)
     written = re.search(r"printf '(.*)' \| odradek produce orders --key-separator :", README)
     looked_into = re.search(r"odradek dump-log data/orders-(\d+)", README)

@@ -101,7 +101,7 @@ def partitions_of(admin: AdminClient, topic: str) -> Any:
     return admin.list_topics(topic, timeout=30).topics[topic].partitions
 
 
-def test_nothing_acknowledged_is_lost_when_the_controller_and_a_leader_are_killed(cluster: Cluster) -> None:
+def test_no_acknowledged_record_is_lost_with_controller_and_leader_killed(cluster: Cluster) -> None:
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
     create(admin, "orders", min_insync_replicas="2")
     assert {one.leader for one in partitions_of(admin, "orders").values()} == {1, 2, 3}

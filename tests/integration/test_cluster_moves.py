@@ -156,7 +156,7 @@ def kept(cluster: Cluster, broker: int) -> list[str]:
     return sorted(path.name for path in found if not path.name.endswith("-delete"))
 
 
-def test_a_broker_is_drained_removed_and_filled_again_while_the_controller_dies(cluster: Cluster) -> None:
+def test_a_broker_is_drained_and_filled_again_while_the_controller_dies(cluster: Cluster) -> None:
     shell = Shell(cluster)
     shell.run("topics", "create", "orders", "-p", "6", "-r", "2")
     writer = Writer(cluster.bootstrap, "orders")

@@ -119,7 +119,7 @@ async def works_in_the_end(client: Client, name: str) -> None:
             await asyncio.sleep(0.2)
 
 
-def test_a_cluster_goes_on_while_zookeeper_is_killed_and_nobody_steps_down_when_it_is_back(
+def test_a_cluster_serves_with_zookeeper_killed_and_keeps_its_leaders(
     world: World,
 ) -> None:
     async def story() -> None:
@@ -145,7 +145,7 @@ def test_a_cluster_goes_on_while_zookeeper_is_killed_and_nobody_steps_down_when_
     assert world.fenced() == []
 
 
-def test_a_cluster_goes_on_while_zookeeper_stands_still_and_comes_back_with_it(world: World) -> None:
+def test_a_cluster_serves_with_zookeeper_stopped_and_recovers_with_it(world: World) -> None:
     async def story() -> None:
         async with Client(world.cluster.bootstrap) as client:
             await Admin(client).topics.create(WHERE.topic, partitions=6, replication_factor=3)
@@ -163,7 +163,7 @@ def test_a_cluster_goes_on_while_zookeeper_stands_still_and_comes_back_with_it(w
     asyncio.run(story())
 
 
-def test_a_broker_that_is_cut_off_from_everything_stops_and_goes_on_by_itself(world: World) -> None:
+def test_a_broker_cut_off_from_everything_stops_and_recovers_by_itself(world: World) -> None:
     async def story() -> None:
         async with Client(world.cluster.bootstrap) as client:
             await Admin(client).topics.create(WHERE.topic, partitions=6, replication_factor=3)

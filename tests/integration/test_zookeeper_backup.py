@@ -96,7 +96,7 @@ def everything(world: World) -> list[str]:
     return done.stdout.split()
 
 
-def test_after_all_volumes_were_lost_no_record_of_a_topic_that_the_backup_knows_is_lost(world: World) -> None:
+def test_no_record_of_a_topic_in_the_backup_is_lost_with_all_volumes(world: World) -> None:
     async def story() -> None:
         async with Client(world.cluster.bootstrap) as client:
             await Admin(client).topics.create("orders", partitions=1, replication_factor=3)

@@ -128,7 +128,7 @@ def test_a_reader_far_behind_is_not_told_of_the_whole_log() -> None:
     assert len(log.aborted_transactions(0, end)) == 200
 
 
-def test_a_marker_above_the_high_watermark_holds_the_reader_at_the_oldest_of_them() -> None:
+def test_markers_above_the_high_watermark_hold_readers_at_the_oldest() -> None:
     log = open_log(SimulatedDisk(), config=CONFIG)
     history = History(log, random.Random(1))
     history.write(1)

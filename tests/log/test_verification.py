@@ -201,7 +201,7 @@ def test_a_repeated_marker_does_not_end_the_next_transaction() -> None:
     assert not leader.is_open
 
 
-def test_a_repeated_marker_that_finds_nothing_open_is_answered_without_a_write() -> None:
+def test_a_repeated_marker_without_a_transaction_writes_nothing() -> None:
     """KAFKA-19999: its coordinator would ask for ever."""
     leader = Leader()
     leader.write(leader.verify())

@@ -192,7 +192,7 @@ def test_a_marker_that_cannot_be_taken_is_sent_again(code: int) -> None:
     in_transaction_world(story)
 
 
-def test_a_lost_answer_and_a_moved_leader_repeat_the_marker_where_the_leader_is() -> None:
+def test_a_lost_answer_or_moved_leader_repeats_the_marker_at_the_leader() -> None:
     async def story(world: TransactionWorld) -> None:
         producer = await world.initialize()
         await world.add(producer, A)
@@ -291,7 +291,7 @@ def test_the_next_coordinator_sends_the_markers_that_are_left() -> None:
     in_transaction_world(story)
 
 
-def test_a_coordinator_that_comes_back_does_not_count_answers_of_its_last_term() -> None:
+def test_a_returning_coordinator_ignores_answers_of_its_last_term() -> None:
     # Away and back while markers are sent: the old answers must not complete the new attempt (KAFKA-16352).
     async def story(world: TransactionWorld) -> None:
         producer = await world.initialize()

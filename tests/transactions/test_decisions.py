@@ -55,13 +55,13 @@ def initialize(
 
 
 @pytest.mark.parametrize("state", [S.EMPTY, S.COMPLETE_COMMIT, S.COMPLETE_ABORT])
-def test_initialization_without_a_given_id_raises_the_epoch_and_fences_retries(state: S) -> None:
+def test_initialization_without_an_id_raises_the_epoch_and_fences_retries(state: S) -> None:
     next_value = initialize(stored(state)).next
     assert (next_value.state, next_value.producer_id, next_value.producer_epoch) == (S.EMPTY, 7, 4)
     assert (next_value.last_producer_epoch, next_value.timeout_ms, next_value.start_ms) == (-1, 2000, -1)
 
 
-def test_initialization_with_the_current_epoch_raises_it_and_remembers_the_last() -> None:
+def test_initialization_with_the_current_epoch_raises_and_remembers_it() -> None:
     next_value = initialize(stored(S.COMPLETE_ABORT), ME).next
     assert (next_value.producer_epoch, next_value.last_producer_epoch) == (4, 3)
 

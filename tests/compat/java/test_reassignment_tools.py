@@ -120,7 +120,7 @@ def test_a_plan_is_made_executed_and_verified(cluster: Cluster, admin: AdminClie
     assert "No partition reassignments found" in reassign(cluster, "--list")
 
 
-def test_a_throttled_move_is_seen_and_cancelled_and_takes_its_throttles_along(
+def test_a_throttled_move_is_listed_and_cancelled_with_its_throttles(
     cluster: Cluster, admin: AdminClient, tmp_path: Path
 ) -> None:
     topic = topic_creator(cluster.bootstrap)(1)
@@ -168,7 +168,7 @@ def test_a_plan_that_cannot_be_is_refused_with_its_reason(cluster: Cluster, tmp_
         reassign(cluster, "--execute", "--reassignment-json-file", plan_file(tmp_path, plan))
 
 
-def test_preferred_leaders_come_back_and_unclean_ones_lead_when_nobody_else_is_left(
+def test_preferred_leaders_return_and_unclean_ones_lead_when_alone(
     cluster: Cluster, admin: AdminClient
 ) -> None:
     tool = f"{TOOLS}.LeaderElectionCommand"
