@@ -83,7 +83,7 @@ def test_readers_of_committed_records_see_whole_transactions(version: int) -> No
     told(story)
 
 
-def test_a_list_of_aborted_transactions_is_empty_for_readers_of_committed_records() -> None:
+def test_readers_of_committed_records_get_an_empty_list_of_aborted_ones() -> None:
     async def story(broker: WholeBroker) -> None:
         assert (await fetched(broker)).aborted_transactions == ()
         await broker.produce("t", b"x")
@@ -93,7 +93,7 @@ def test_a_list_of_aborted_transactions_is_empty_for_readers_of_committed_record
     told(story)
 
 
-def test_the_last_stable_offset_is_the_latest_for_readers_of_committed_records() -> None:
+def test_the_latest_of_committed_records_is_the_last_stable_offset() -> None:
     async def story(broker: WholeBroker) -> None:
         async def latest(isolation_level: int) -> int:
             topics = [{"name": "t", "partitions": [{"partition_index": 0, "timestamp": -1}]}]

@@ -159,7 +159,7 @@ def test_a_newer_instance_takes_the_place_of_an_older_one() -> None:
     in_story(story)
 
 
-def test_a_transaction_that_is_being_ended_is_asked_for_again_for_a_short_time() -> None:
+def test_a_transaction_that_is_ending_is_asked_for_again_for_a_while() -> None:
     async def story(coordinator: Coordinator, verifier: TransactionVerifier) -> None:
         coordinator.codes = {"x": [51, 51, 0], "y": [51]}
         started = asyncio.get_running_loop().time()

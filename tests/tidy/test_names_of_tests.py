@@ -1,0 +1,42 @@
+"""Names of tests are short enough for one line of a report: what they claim, and no more."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Final
+
+from tests.tidy.checkout import TESTS, named, sources
+
+CHARACTERS_MAX: Final = 70
+# Folders whose tests have longer names; one that is renamed leaves the list.
+FOLDERS_TO_RENAME: Final = (
+    "tests/cli/",
+    "tests/client/",
+    "tests/cluster/",
+    "tests/foundation/",
+    "tests/registry/",
+    "tests/server/",
+)
+
+
+def long_names(paths: Iterable[Path]) -> Iterator[str]:
+    for path in paths:
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and len(node.name) > CHARACTERS_MAX:
+                yield f"{named(path, node.lineno)} {node.name} has {len(node.name)} characters"
+
+
+def test_names_of_tests_are_short() -> None:
+    others = [path for path in sources(*TESTS) if not named(path).startswith(FOLDERS_TO_RENAME)]
+    assert list(long_names(others)) == []
+
+
+def test_a_long_name_is_found(tmp_path: Path) -> None:
+    module = tmp_path / "test_module.py"
+    name = f"test_{'x' * 66}"
+    module.write_text(
+        f"async def {name}():\n    pass\n\n\ndef {name[:-1]}():\n    pass\n\n\ndef {name[1:]}():\n    pass\n"
+    )
+    assert list(long_names([module])) == [f"test_module.py:1 {name} has 71 characters"]
