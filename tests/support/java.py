@@ -115,6 +115,22 @@ def kafka_classpath(version: str = KAFKA_VERSION) -> str:
     return f"{folder}/*"
 
 
+def kafka_tests_classpath() -> str:
+    """Class path of the programs among Apache Kafka's own tests; fetches them when absent."""
+    version = KAFKA_VERSION
+    folder = _fetched(
+        CACHE / "kafka-tests" / version,
+        [
+            *(
+                f"org.apache.kafka:{name}:{version}:test"
+                for name in ("kafka_2.13", "kafka-clients", "kafka-server-common")
+            ),
+            "org.junit.jupiter:junit-jupiter-api:5.10.2",
+        ],
+    )
+    return f"{folder}/*:{kafka_classpath()}"
+
+
 def connector_jars() -> list[Path]:
     """Jars of Spark's Kafka connector which PySpark does not carry itself, kafka-clients 3.9 among them."""
     folder = _fetched(
@@ -269,12 +285,7 @@ def _one_at_a_time(folder: Path) -> Iterator[None]:
 
 
 def _fetch_with_maven(folder: Path, coordinates: Sequence[str]) -> None:
-    dependencies = "".join(
-        "<dependency><groupId>{}</groupId><artifactId>{}</artifactId><version>{}</version></dependency>".format(
-            *coordinate.split(":")
-        )
-        for coordinate in coordinates
-    )
+    dependencies = "".join(map(_maven_dependency, coordinates))
     with tempfile.TemporaryDirectory() as scratch:
         pom = Path(scratch) / "pom.xml"
         pom.write_text(
@@ -286,7 +297,19 @@ def _fetch_with_maven(folder: Path, coordinates: Sequence[str]) -> None:
         _fetching(["mvn", "-q", "-B", "-f", str(pom), *goal], coordinates)
 
 
+def _maven_dependency(coordinate: str) -> str:
+    """`coordinate` is group:artifact:version, and a classifier where there is one."""
+    group, artifact, version, *classifier = coordinate.split(":")
+    kind = "".join(f"<classifier>{one}</classifier>" for one in classifier)
+    return (
+        f"<dependency><groupId>{group}</groupId><artifactId>{artifact}</artifactId><version>{version}</version>"
+        f"{kind}</dependency>"
+    )
+
+
 def _fetch_with_ivy(folder: Path, coordinates: Sequence[str]) -> None:
+    if any(coordinate.count(":") > 2 for coordinate in coordinates):
+        raise JavaUnavailableError(f"{coordinates} have jars of tests, which only Maven fetches: install it")
     ivy = next(iter(pyspark_jars().glob("ivy-*.jar")), None)
     if ivy is None:
         raise JavaUnavailableError(

@@ -300,6 +300,11 @@ CONTROLLER_WAIT_MS_MAX: Final = 25_000
 CONTROLLER_RETRY_MS_MIN: Final = 20
 CONTROLLER_RETRY_MS_MAX: Final = 1_000
 
+# The active segment of an internal topic is closed for compaction once it has these bytes, and is so many times as large
+# as all before it. A restart reads a megabyte in a fraction of a second.
+INTERNAL_ROLL_BYTES_MIN: Final = 1024 * 1024
+INTERNAL_ROLL_GROWTH: Final = 3
+
 # Bytes of a log that compaction reads at once, at least: its loops over many batches at once pay from a few megabytes
 # on. log.cleaner.io.buffer.size, which is 512 KiB by default, may ask for more.
 COMPACTION_WINDOW_BYTES_MIN: Final = 4 * 1024 * 1024

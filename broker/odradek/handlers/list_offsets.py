@@ -5,6 +5,7 @@
     -3 max timestamp       the first record that has the newest timestamp
     -4 earliest local      the log's start: there is no tiered storage (KIP-405)
     -5 latest tiered       no offset: there is no tiered storage
+    -64 compacted up to    for brokers alone, of any replica: see `replication.removal_bounds`
 
 Latest and earliest, which Spark and every consumer ask for at each start and poll, come from memory. A
 look-up by time reads an index and at most one stretch of the log. A time after the last record has no
@@ -28,6 +29,7 @@ from odradek.foundation.errors import (
     UnsupportedVersion,
 )
 from odradek.handlers.context import RequestContext
+from odradek.log.compaction.candidates import first_dirty_offset
 from odradek.protocol import messages
 from odradek.protocol.api import ApiKey
 from odradek.protocol.errors import error_code
@@ -35,6 +37,7 @@ from odradek.protocol.messages import Message
 from odradek.protocol.requests.cluster import ListOffsetsPartition, ListOffsetsRequest
 from odradek.replication.leader import Leader
 from odradek.replication.partition import Partition
+from odradek.replication.removal_bounds import COMPACTED_UP_TO
 
 logger = logging.getLogger(__name__)
 
@@ -88,8 +91,12 @@ def _answer(
     try:
         if is_asked_twice:
             raise InvalidRequest(f"{topic}-{index} is in the request twice; ask for one time at once.")
-        _check_known(asked.timestamp, context.header.api_version)
+        is_for_brokers = asked.timestamp == COMPACTED_UP_TO and replica_id >= 0
+        if not is_for_brokers:
+            _check_known(asked.timestamp, context.header.api_version)
         partition = context.broker.partitions.get(topic, index)
+        if is_for_brokers:
+            return _found(index, first_dirty_offset(partition.log), -1, -1)
         leader = partition.require_leader(asked.current_leader_epoch)
         if leader.followers is not None and replica_id in leader.followers.known:
             limit = partition.log.log_end_offset
@@ -104,6 +111,10 @@ def _answer(
     except Exception as error:
         logger.exception("looking up time %d in %s-%d failed", asked.timestamp, topic, index)
         return {"partition_index": index, "error_code": error_code(error), "timestamp": -1, "offset": -1}
+    return _found(index, offset, timestamp_ms, leader_epoch)
+
+
+def _found(index: int, offset: int, timestamp_ms: int, leader_epoch: int) -> dict[str, object]:
     return {
         "partition_index": index,
         "error_code": 0,

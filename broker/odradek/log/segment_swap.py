@@ -23,6 +23,7 @@ import logging
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from odradek.foundation.errors import CorruptRecord
 from odradek.log.files import Disk
 from odradek.log.headers import headers
 from odradek.log.index import IndexDamagedError
@@ -51,7 +52,8 @@ def end_of_run(segments: Iterable[Segment]) -> int | None:
 def _next_offset(segment: Segment) -> int:
     try:
         return segment.next_offset()
-    except IndexDamagedError:
+    except (IndexDamagedError, CorruptRecord):
+        # An index that names a position inside of a batch makes the log look damaged there.
         end = segment.base_offset
         for _, header in headers(segment.file, 0, segment.size_bytes):
             end = header.last_offset + 1

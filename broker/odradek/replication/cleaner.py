@@ -24,6 +24,7 @@ from odradek.log.compaction.candidates import (
     Cleanable,
     cleanable,
     first_dirty_offset,
+    has_outgrown,
     is_roll_overdue,
     task_for,
 )
@@ -31,10 +32,12 @@ from odradek.log.compaction.task import CleaningSummary
 from odradek.log.disk_space import is_shortage
 from odradek.log.log import Log
 from odradek.log.log_manager import LogManager
+from odradek.log.segment import Segment
 from odradek.replication.blocking import BlockingWork
 from odradek.replication.cleaning_work import CleaningWork, WorkerDied
 from odradek.replication.hosted_partitions import HostedPartitions
 from odradek.replication.partition import Partition
+from odradek.replication.removal_bounds import RemovalBounds
 
 logger = logging.getLogger(__name__)
 
@@ -47,8 +50,15 @@ _FAILURES_MAX: Final = 3
 @dataclass(slots=True)
 class _Round:
     log: Log
+    segments: set[Segment]
+    """Those that are not replaced yet."""
     task: asyncio.Task[None] | None = None
     is_interrupted: bool = False
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether segments were deleted that the round works on: retention and DeleteRecords go on meanwhile."""
+        return not self.segments.issubset(self.log.segments.all)
 
 
 @dataclass(slots=True)
@@ -80,6 +90,7 @@ class LogCleaner:
         clock: Clock,
         current_settings: Callable[[], Settings],
         new_work: Callable[[], CleaningWork],
+        bounds: RemovalBounds,
     ) -> None:
         self._partitions = partitions
         self._log_manager = log_manager
@@ -87,6 +98,7 @@ class LogCleaner:
         self._clock = clock
         self._settings = current_settings
         self._new_work = new_work
+        self._bounds = bounds
         self._tasks = TaskOwner("cleaner")
         self._idle: list[CleaningWork] = []
         self._idle_since_seconds = 0.0
@@ -180,7 +192,7 @@ class LogCleaner:
         due.sort(key=lambda pair: -pair[1].ratio)
         free = max(settings.log_cleaner_threads - len(self._rounds), 0)
         for partition, one in due[:free]:
-            begun = self._rounds[partition.topic_partition] = _Round(one.log)
+            begun = self._rounds[partition.topic_partition] = _Round(one.log, set(one.segments))
             begun.task = self._tasks.start(
                 self._clean(partition, one, begun), name=str(partition.topic_partition)
             )
@@ -202,7 +214,7 @@ class LogCleaner:
         if marked is not None or partition.topic_partition in self._rounds:
             return None
         now_ms = self._clock.wall_ms()
-        if is_roll_overdue(log, now_ms=now_ms):
+        if is_roll_overdue(log, now_ms=now_ms) or (partition.is_internal and has_outgrown(log)):
             log.roll()
         # What is not on the device yet must not be the reason to remove what is.
         bound = min(partition.last_stable_offset, log.recovery_point)
@@ -223,7 +235,8 @@ class LogCleaner:
                 raise
             logger.info("%s: a round of compaction was stopped, since the log has changed", name)
         except (OdradekError, OSError, ValueError) as failure:
-            if begun.is_interrupted or log.failure is not None or partition.gone is not None:
+            is_over = begun.is_interrupted or begun.is_stale or log.failure is not None
+            if is_over or partition.gone is not None:
                 logger.info("%s: a round of compaction was stopped: %s", name, failure)
             else:
                 self._failed(log, failure)
@@ -237,10 +250,12 @@ class LogCleaner:
     async def _work_on(self, partition: Partition, found: Cleanable, begun: _Round) -> None:
         log, settings = found.log, self._settings()
         threads = max(settings.log_cleaner_threads, 1)
+        # A replica that is added from now on has to see what is there: the swap compares.
         replicas = partition.replica.replicas
+        bound = await self._bounds.bound(partition)
         task = task_for(
             found,
-            removal_bound_offset=self._removal_bound(partition),
+            removal_bound_offset=bound,
             now_ms=self._clock.wall_ms(),
             map_bytes=settings.log_cleaner_dedupe_buffer_size // threads,
             map_load_factor=settings.log_cleaner_io_buffer_load_factor,
@@ -253,10 +268,12 @@ class LogCleaner:
         try:
             async with aclosing(work.runs(task, summary)) as runs:
                 async for run in runs:
-                    if begun.is_interrupted or partition.replica.replicas != replicas:
+                    replaced = [by_base[base] for base in run.replaced]
+                    if begun.is_interrupted or begun.is_stale or partition.replica.replicas != replicas:
                         begun.is_interrupted = True
                         raise KafkaStorageError(f"{log.topic_partition} has changed in the middle of a round")
-                    log.swap_segments([by_base[base] for base in run.replaced], run.base_offsets)
+                    log.swap_segments(replaced, run.base_offsets)
+                    begun.segments -= set(replaced)
         finally:
             self._idle.append(work)
             self._idle_since_seconds = self._clock.monotonic_seconds()
@@ -277,12 +294,6 @@ class LogCleaner:
             summary.map_seconds,
             summary.write_seconds,
         )
-
-    def _removal_bound(self, partition: Partition) -> int:
-        """Below it every assigned replica has compacted: tombstones and markers there may go."""
-        if len(partition.replica.replicas) > 1:
-            return 0
-        return first_dirty_offset(partition.log)
 
     def _failed(self, log: Log, failure: Exception) -> None:
         """Mark a log, so that the others continue; what may pass is retried a few times."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from odradek.foundation.limits import INTERNAL_ROLL_BYTES_MIN, INTERNAL_ROLL_GROWTH
 from odradek.log.compaction.task import CleaningTask, SourceSegment
 from odradek.log.config import LONG_MAX
 from odradek.log.log import Log
@@ -101,6 +102,17 @@ def is_roll_overdue(log: Log, *, now_ms: int) -> bool:
     first_ms = active.roll_timestamp_ms()
     since_ms = first_ms if first_ms >= 0 else active.created_ms
     return now_ms - since_ms > min(config.segment_ms, config.max_compaction_lag_ms) - active.jitter_ms
+
+
+def has_outgrown(log: Log) -> bool:
+    """Whether the active segment is a megabyte and several times what compaction left of the log.
+
+    A restart reads the whole log of a coordinator. So such a log is closed early for the next round.
+    """
+    active_bytes = log.segments.active.size_bytes
+    if active_bytes < INTERNAL_ROLL_BYTES_MIN:
+        return False
+    return active_bytes > INTERNAL_ROLL_GROWTH * (log.size_bytes - active_bytes)
 
 
 def task_for(

@@ -43,7 +43,9 @@ from odradek.replication.cleaning_work import InlineWork, ProcessWork
 from odradek.replication.flusher import Flusher
 from odradek.replication.hosted_partitions import HostedPartitions
 from odradek.replication.housekeeping import Housekeeping
+from odradek.replication.inter_broker_client import InterBrokerClient
 from odradek.replication.purgatory import Purgatory
+from odradek.replication.removal_bounds import RemovalBounds
 from odradek.server.broker.compaction_warnings import CompactionWarnings
 from odradek.server.broker.coordinators import Coordinators
 from odradek.server.broker.environment import BrokerEnvironment
@@ -242,6 +244,13 @@ class BrokerProcess(Generic[ControlT]):
             current_settings=lambda: self.dynamic_settings.current,
         )
         self._closing.push_async_callback(self.housekeeping.stop)
+        asking = InterBrokerClient(
+            images=self.images,
+            network=self._network,
+            client_id=f"broker-{self.broker_id}-cleaner",
+            current_settings=lambda: self.dynamic_settings.current,
+        )
+        self._closing.push_async_callback(asking.close)
         self.cleaner = LogCleaner(
             partitions=self.partitions,
             log_manager=self.log_manager,
@@ -250,6 +259,7 @@ class BrokerProcess(Generic[ControlT]):
             current_settings=lambda: self.dynamic_settings.current,
             # A simulated disk cannot be seen from another process.
             new_work=ProcessWork if isinstance(self._disk, SystemDisk) else partial(InlineWork, self._disk),
+            bounds=RemovalBounds(asking, broker_id=self.broker_id),
         )
         self._closing.push_async_callback(self.cleaner.stop)
         self._control.start_replication(self.partitions, refresh_coordinators=self._refresh_coordinators)
