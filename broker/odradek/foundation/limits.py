@@ -300,8 +300,8 @@ CONTROLLER_WAIT_MS_MAX: Final = 25_000
 CONTROLLER_RETRY_MS_MIN: Final = 20
 CONTROLLER_RETRY_MS_MAX: Final = 1_000
 
-# The active segment of an internal topic is closed for compaction once it has these bytes, and is so many times as large
-# as all before it. A restart reads a megabyte in a fraction of a second.
+# An internal topic's active segment is closed for compaction when it has these bytes and is so many times as large as
+# all before. A restart reads a megabyte in a fraction of a second.
 INTERNAL_ROLL_BYTES_MIN: Final = 1024 * 1024
 INTERNAL_ROLL_GROWTH: Final = 3
 
