@@ -10,15 +10,6 @@ from typing import Final
 from tests.tidy.checkout import TESTS, named, sources
 
 CHARACTERS_MAX: Final = 70
-# Folders whose tests have longer names; one that is renamed leaves the list.
-FOLDERS_TO_RENAME: Final = (
-    "tests/cli/",
-    "tests/client/",
-    "tests/cluster/",
-    "tests/foundation/",
-    "tests/registry/",
-    "tests/server/",
-)
 
 
 def long_names(paths: Iterable[Path]) -> Iterator[str]:
@@ -29,8 +20,7 @@ def long_names(paths: Iterable[Path]) -> Iterator[str]:
 
 
 def test_names_of_tests_are_short() -> None:
-    others = [path for path in sources(*TESTS) if not named(path).startswith(FOLDERS_TO_RENAME)]
-    assert list(long_names(others)) == []
+    assert list(long_names(sources(*TESTS))) == []
 
 
 def test_a_long_name_is_found(tmp_path: Path) -> None:
