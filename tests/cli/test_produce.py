@@ -36,7 +36,7 @@ def test_a_bad_line_keeps_the_good_ones_before_it_and_the_rest_can_follow(
     shell.run(*command, code=ExitCode.FAILED)
     assert shell.error == (
         f"odradek: line {GOOD + 1} has no ':' between key and value; {GOOD} records were written, up to line {GOOD}; "
-        f"to go on from there, add --skip-lines {GOOD}\n"
+        f"to continue from there, add --skip-lines {GOOD}\n"
     )
     file.write_text("\n".join([*lines, "k:mended", "k:last"]) + "\n")
     shell.run(*command, "--skip-lines", str(GOOD))
@@ -97,7 +97,7 @@ def test_what_a_broker_refuses_later_is_told_with_what_it_took() -> None:
         lines = "".join(f"{number}\n" for number in range(1_000))
         shell.run("produce", "ended", "--batch-bytes", "1000", input=lines, code=ExitCode.REFUSED)
         found = re.search(
-            r"; (\d+) of 1000 records were written, all up to line (\d+); to go on", shell.error
+            r"; (\d+) of 1000 records were written, all up to line (\d+); to continue", shell.error
         )
         assert found is not None, shell.error
         assert found[1] == found[2]
@@ -144,7 +144,7 @@ def test_a_broker_that_goes_away_is_told_once_with_what_it_took() -> None:
     said = error.decode().splitlines()
     assert typing.returncode == ExitCode.TIMEOUT, said
     assert sum("the metadata could not be refreshed" in line for line in said) == 1, said
-    assert sum("wait, as the broker does not take them" in line for line in said) == 1, said
+    assert sum("wait, since the broker refuses them" in line for line in said) == 1, said
     assert (
         "2 of 200002 records were written, all up to line 2; to continue from there, add --skip-lines 2 ("
         in said[-1]
@@ -192,7 +192,7 @@ def test_a_topic_that_is_made_by_writing_is_made_known(shell: Shell, unique: str
     )
     shell.run("produce", unique + "-ordesr", input="a\n")
     assert shell.error == (
-        f"odradek: there was no topic '{unique}-ordesr' (did you mean '{unique}-orders'?); the broker has made it, "
+        f"odradek: there was no topic '{unique}-ordesr' (did you mean '{unique}-orders'?); the broker has created it, "
         "with 1 partition\n"
     )
     shell.run("produce", unique + "-ordesr", "--no-create", input="b\n")
