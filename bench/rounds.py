@@ -126,6 +126,14 @@ def tiny(peer: Peer, answers: Answers, sizes: Sizes) -> None:
         answers.add("broker CPU, tiny requests", peer.name, sent.broker_cpu_seconds / sizes.tiny * 1e6)
 
 
+def transactional(peer: Peer, answers: Answers, sizes: Sizes) -> None:
+    """One producer of 1 KB records that commits every 100 ms; the next transaction begins while markers are written."""
+    with fresh_topic(peer, PARTITIONS) as topic:
+        sent = tools.produce(peer, topic, records=sizes.records_1k, record_bytes=1000, transaction_ms=100)
+        answers.add("transactional produce, 100 ms transactions", peer.name, sent.megabytes_per_second)
+        answers.add("broker CPU, transactional produce", peer.name, sent.cpu_seconds_per_gigabyte)
+
+
 def latency(peer: Peer, answers: Answers, sizes: Sizes) -> None:
     """As many records are sent before those that count, for the clients' own warming."""
     for client, suffix in ((end_to_end.kafkas_clients, ""), (end_to_end.librdkafka, ", librdkafka")):
@@ -160,6 +168,7 @@ _STEPS: dict[str, Step] = {
     "100B": throughput_100,
     "1KB": throughput_1k,
     "tiny": tiny,
+    "transactions": transactional,
     "latency": latency,
 }
 PARTS = (*_STEPS, START)

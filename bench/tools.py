@@ -28,8 +28,19 @@ class Run:
         return self.broker_cpu_seconds / (self.payload_bytes / 1e9)
 
 
-def produce(peer: Served, topic: str, *, records: int, record_bytes: int, **properties: str) -> Run:
-    """ProducerPerformance as fast as it goes; properties are the producer's, underscores for dots."""
+def produce(
+    peer: Served,
+    topic: str,
+    *,
+    records: int,
+    record_bytes: int,
+    transaction_ms: int | None = None,
+    **properties: str,
+) -> Run:
+    """ProducerPerformance as fast as it goes; properties are the producer's, underscores for dots.
+
+    With `transaction_ms` it commits a transaction after each such time.
+    """
     given = {"bootstrap.servers": peer.bootstrap, "acks": "all"}
     given |= {key.replace("_", "."): value for key, value in properties.items()}
     before = usage(peer)
@@ -37,6 +48,7 @@ def produce(peer: Served, topic: str, *, records: int, record_bytes: int, **prop
         "ProducerPerformance",
         *("--topic", topic, "--num-records", str(records), "--record-size", str(record_bytes)),
         *("--throughput", "-1", "--producer-props", *(f"{key}={value}" for key, value in given.items())),
+        *(() if transaction_ms is None else ("--transaction-duration-ms", str(transaction_ms))),
     )
     cpu_seconds = usage(peer).cpu_seconds - before.cpu_seconds
     found = re.findall(r"([\d.]+) records sent, ([\d.]+) records/sec \(([\d.]+) MB/sec\)", printed)

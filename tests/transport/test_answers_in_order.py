@@ -215,3 +215,61 @@ def test_a_file_that_became_shorter_ends_the_connection() -> None:
                 await peer.is_lost.wait()
 
         run(story())
+
+
+def test_a_request_that_is_held_is_not_overtaken() -> None:
+    async def story() -> None:
+        begun: list[bytes] = []
+        may_end = asyncio.Event()
+
+        async def waits(connection: Connection, body: bytes) -> bytes:
+            await may_end.wait()
+            connection.release()
+            await asyncio.sleep(1)
+            return framed(body)
+
+        def dispatch(connection: Connection, frame: memoryview) -> object:
+            body = bytes(frame)
+            begun.append(body)
+            if body != b"held":
+                return framed(body)
+            connection.hold()
+            return waits(connection, body)
+
+        async with Stage(dispatch) as stage:
+            peer, other = await stage.peer(), await stage.peer()
+            peer.send(b"first", b"held", b"second")
+            await asyncio.sleep(1)
+            peer.send(b"third")
+            other.send(b"elsewhere")
+            await asyncio.sleep(1)
+            assert begun == [b"first", b"held", b"elsewhere"]
+            may_end.set()
+            await asyncio.sleep(0.5)
+            assert begun == [b"first", b"held", b"elsewhere", b"second", b"third"]
+            assert await peer.frames(4) == [b"first", b"held", b"second", b"third"]
+
+    run(story())
+
+
+def test_a_held_connection_may_be_lost() -> None:
+    async def story() -> None:
+        held: list[Connection] = []
+
+        def dispatch(connection: Connection, frame: memoryview) -> object:
+            held.append(connection)
+            connection.hold()
+            return asyncio.get_running_loop().create_future()
+
+        async with Stage(dispatch) as stage:
+            peer = await stage.peer()
+            peer.send(b"one", b"two")
+            await asyncio.sleep(1)
+            peer.transport.abort()
+            await asyncio.sleep(1)
+            (connection,) = held
+            connection.release()
+            await asyncio.sleep(1)
+            assert len(held) == 1 and not stage.listener.connections
+
+    run(story())
