@@ -144,18 +144,21 @@ def test_data_takes_the_token_away() -> None:
         leader.write(token, epoch=1)
 
 
-def test_an_older_instance_gets_a_token_that_never_stands() -> None:
+def test_each_epoch_has_its_own_token() -> None:
+    """An epoch that no coordinator has given must not keep the true one from writing."""
     leader = Leader()
-    new = leader.verify(epoch=5)
-    old = leader.verify(epoch=4)
-    assert old is not new
+    true = leader.verify(epoch=4)
+    false = leader.verify(epoch=9)
+    assert false is not true
     with pytest.raises(InvalidTxnState):
-        leader.write(old, epoch=4)
-    leader.write(new, epoch=5)
-    token = VerificationTokens()
-    before = token.begin(1, 0, first_sequence=0, adds_partition=True, now_ms=0)
-    after = token.begin(1, 1, first_sequence=0, adds_partition=True, now_ms=0)
-    assert token.get(1) is after is not before
+        leader.write(false, epoch=4)
+    leader.write(true, epoch=4)
+    with pytest.raises(InvalidTxnState):
+        leader.write(false, epoch=9)
+    tokens = VerificationTokens()
+    for epoch in range(7):
+        tokens.begin(1, epoch, first_sequence=0, adds_partition=True, now_ms=0)
+    assert [epoch for epoch in range(7) if tokens.get(1, epoch)] == [2, 3, 4, 5, 6]
 
 
 @pytest.mark.parametrize("version", [1, 2])
@@ -235,12 +238,12 @@ def test_a_marker_without_data_fences_the_producer() -> None:
 
 
 def test_tokens_are_bounded_in_number_and_time() -> None:
-    tokens = VerificationTokens(tokens_max=2)
+    tokens = VerificationTokens(producers_max=2)
     for producer_id in (1, 2, 3):
         tokens.begin(producer_id, 0, first_sequence=0, adds_partition=True, now_ms=producer_id)
-    assert [producer_id for producer_id in range(5) if tokens.get(producer_id)] == [2, 3]
+    assert list(tokens.standing) == [2, 3]
     tokens.expire(now_ms=12, expiration_ms=10)
-    assert [producer_id for producer_id in range(5) if tokens.get(producer_id)] == [3]
+    assert list(tokens.standing) == [3]
     tokens.clear()
     assert not tokens.standing
 

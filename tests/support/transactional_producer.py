@@ -101,7 +101,12 @@ class TransactionalProducer:
             topics=[{"name": name, "partitions": rows} for name, rows in topics.items()],
             **{**self.identity, **fields},
         )
-        return [int(one.error_code) for topic in answer.topics for one in topic.partitions]
+        found = {
+            (topic.name, one.partition_index): int(one.error_code)
+            for topic in answer.topics
+            for one in topic.partitions
+        }
+        return [found[topic, partition] for topic, partition, _ in commits]
 
     async def add_offsets(self, group_id: str) -> int:
         answer = await self.broker.ask(ApiKey.ADD_OFFSETS_TO_TXN, 4, group_id=group_id, **self.identity)

@@ -18,6 +18,7 @@ from odradek.foundation.errors import (
     RecordListTooLarge,
     RecordTooLarge,
     RequestError,
+    TransactionalIdAuthorizationFailed,
     UnknownTopicOrPartition,
     UnsupportedCompressionType,
 )
@@ -35,6 +36,7 @@ _WITHOUT_LOG_START: Final = (
     NotLeaderOrFollower,
     RecordListTooLarge,
     RecordTooLarge,
+    TransactionalIdAuthorizationFailed,
     UnknownTopicOrPartition,
 )
 

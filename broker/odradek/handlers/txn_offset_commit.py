@@ -14,6 +14,7 @@ from odradek.foundation.errors import (
     BrokerNotAvailable,
     CoordinatorLoadInProgress,
     CoordinatorNotAvailable,
+    InvalidGroupId,
     InvalidProducerEpoch,
     InvalidTxnState,
     KafkaStorageError,
@@ -58,6 +59,9 @@ async def _commit(request: TxnOffsetCommitRequest, context: RequestContext) -> M
         for (topic, partition, _), error in zip(commits, errors, strict=True)
     }
     missing = error_code(UnknownTopicOrPartition())
+    known = context.broker.images.current.topics
+    # As in Kafka's answers, topics that do not exist come first.
+    topics = sorted(request.topics, key=lambda topic: topic.name in known)
     return response(
         API,
         context.header.api_version,
@@ -72,7 +76,7 @@ async def _commit(request: TxnOffsetCommitRequest, context: RequestContext) -> M
                     for one in topic.partitions
                 ],
             }
-            for topic in request.topics
+            for topic in topics
         ],
     )
 
@@ -103,6 +107,8 @@ async def _write(
     request: TxnOffsetCommitRequest, context: RequestContext, commits: Commits
 ) -> Iterable[OdradekError | None]:
     broker, version = context.broker, context.header.api_version
+    if not request.group_id:
+        raise InvalidGroupId("the group id must not be empty; set group.id")
     offsets = broker.groups.offsets
     adds_partition = version >= FIRST_THAT_ADDS
     partition, writer, must_ask = offsets.begin_verification(

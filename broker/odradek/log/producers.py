@@ -164,7 +164,7 @@ class ProducerStates:
         self, header: BatchHeader, token: VerificationToken | None, *, is_client: bool, is_known: bool
     ) -> None:
         """Raises InvalidTxnState unless the token is still valid, OutOfOrderSequence for what may not come first."""
-        standing = self.verifications.get(header.producer_id)
+        standing = self.verifications.get(header.producer_id, header.producer_epoch)
         if self.rules.must_verify and (standing is None or standing is not token):
             raise InvalidTxnState(
                 f"producer {header.producer_id} (epoch {header.producer_epoch}) has no transaction on"

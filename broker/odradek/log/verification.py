@@ -11,7 +11,12 @@ transaction before, and the token stays valid (KAFKA-18575, KAFKA-18654).
 
 from __future__ import annotations
 
+from typing import Final
+
 from odradek.foundation.limits import PRODUCER_IDS_PER_PARTITION_MAX
+
+# Of one producer: the true epoch, the one before it, and some that no coordinator has given.
+_EPOCHS_MAX: Final = 5
 
 
 class VerificationToken:
@@ -38,41 +43,46 @@ class VerificationToken:
 
 
 class VerificationTokens:
-    """The tokens of one partition, one for each producer id. The oldest is dropped where there are too many."""
+    """The tokens of one partition, by producer id and epoch. The oldest producer's go where there are too many.
 
-    __slots__ = ("_tokens_max", "standing")
+    An epoch that no coordinator has given must not void the token of the true one, so each epoch has its own.
+    """
 
-    def __init__(self, *, tokens_max: int = PRODUCER_IDS_PER_PARTITION_MAX) -> None:
-        self.standing: dict[int, VerificationToken] = {}
-        """By producer id, the oldest first; nearly always empty."""
-        self._tokens_max = tokens_max
+    __slots__ = ("_producers_max", "standing")
+
+    def __init__(self, *, producers_max: int = PRODUCER_IDS_PER_PARTITION_MAX) -> None:
+        self.standing: dict[int, dict[int, VerificationToken]] = {}
+        """By producer id and epoch, the oldest first; nearly always empty."""
+        self._producers_max = producers_max
 
     def begin(
         self, producer_id: int, producer_epoch: int, *, first_sequence: int, adds_partition: bool, now_ms: int
     ) -> VerificationToken:
-        """The producer's token, a new one where there is none: to be made before the coordinator is asked."""
-        standing = self.standing.get(producer_id)
-        if standing is not None and standing.producer_epoch == producer_epoch:
-            standing.lowest_sequence = min(standing.lowest_sequence, first_sequence)
-            return standing
-        token = VerificationToken(
+        """The producer's token, a new one where none stands: to be taken before the coordinator is asked."""
+        tokens = self.standing.get(producer_id)
+        if tokens is None:
+            if len(self.standing) >= self._producers_max:
+                del self.standing[next(iter(self.standing))]
+            tokens = self.standing[producer_id] = {}
+        token = tokens.get(producer_epoch)
+        if token is not None:
+            token.lowest_sequence = min(token.lowest_sequence, first_sequence)
+            token.adds_partition |= adds_partition
+            return token
+        if len(tokens) >= _EPOCHS_MAX:
+            del tokens[next(iter(tokens))]
+        token = tokens[producer_epoch] = VerificationToken(
             producer_id,
             producer_epoch,
             first_sequence=first_sequence,
             adds_partition=adds_partition,
             created_ms=now_ms,
         )
-        if standing is not None:
-            if standing.producer_epoch > producer_epoch:
-                return token  # An older instance of the producer: its token is never valid.
-            del self.standing[producer_id]
-        elif len(self.standing) >= self._tokens_max:
-            del self.standing[next(iter(self.standing))]
-        self.standing[producer_id] = token
         return token
 
-    def get(self, producer_id: int) -> VerificationToken | None:
-        return self.standing.get(producer_id)
+    def get(self, producer_id: int, producer_epoch: int) -> VerificationToken | None:
+        tokens = self.standing.get(producer_id)
+        return None if tokens is None else tokens.get(producer_epoch)
 
     def data_written(self, producer_id: int) -> None:
         """A data batch of the producer is in the log."""
@@ -80,18 +90,19 @@ class VerificationTokens:
 
     def marker_seen(self, producer_id: int, producer_epoch: int) -> None:
         """A marker of the producer was written, or came again."""
-        token = self.standing.get(producer_id)
-        if token is not None and not (token.adds_partition and token.producer_epoch >= producer_epoch):
-            del self.standing[producer_id]
+        tokens = self.standing.get(producer_id, {})
+        for token in list(tokens.values()):
+            is_next = token.adds_partition and token.producer_epoch == producer_epoch
+            if token.producer_epoch <= producer_epoch and not is_next:
+                del tokens[token.producer_epoch]
+        if not tokens:
+            self.standing.pop(producer_id, None)
 
     def expire(self, *, now_ms: int, expiration_ms: int) -> None:
-        """Drop the tokens of questions that no request waits for any more."""
-        tokens = self.standing
-        while tokens:
-            token = next(iter(tokens.values()))
-            if now_ms - token.created_ms < expiration_ms:
-                return
-            del tokens[token.producer_id]
+        """Drop the tokens of questions that nothing waits for any more."""
+        for producer_id, tokens in list(self.standing.items()):
+            if all(now_ms - token.created_ms >= expiration_ms for token in tokens.values()):
+                del self.standing[producer_id]
 
     def clear(self) -> None:
         self.standing.clear()
