@@ -149,8 +149,9 @@ class World:
         await self.broker.create_topic("plain")
         await self.broker.create_topic("compacted", cleanup_policy="compact")
         await self.broker.create_topic("wide", partitions=5, max_message_bytes="5000")
-        assert self.broker.broker.coordinators.groups is not None, (
-            "its tasks are there from the start, so that they can be counted"
+        coordinators = self.broker.broker.coordinators
+        assert coordinators.groups is not None and coordinators.transactions is not None, (
+            "their tasks are there from the start, so that they can be counted"
         )
         for number in range(episodes):
             self._limit_time()

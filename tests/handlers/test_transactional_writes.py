@@ -19,7 +19,7 @@ Story = Callable[[WholeBroker], Awaitable[None]]
 READ_COMMITTED = 1
 
 
-def told(story: Story, **entries: str) -> None:
+def run_story(story: Story, **entries: str) -> None:
     """Run a story on a broker with a topic of two partitions."""
 
     async def scenario() -> None:
@@ -80,7 +80,7 @@ def test_readers_of_committed_records_see_whole_transactions(version: int) -> No
         assert plain.aborted_transactions is None
         assert len(values(plain)) == 9
 
-    told(story)
+    run_story(story)
 
 
 def test_readers_of_committed_records_get_an_empty_list_of_aborted_ones() -> None:
@@ -90,7 +90,7 @@ def test_readers_of_committed_records_get_an_empty_list_of_aborted_ones() -> Non
         assert (await fetched(broker)).aborted_transactions == ()
         assert (await fetched(broker, isolation_level=0)).aborted_transactions is None
 
-    told(story)
+    run_story(story)
 
 
 def test_the_latest_of_committed_records_is_the_last_stable_offset() -> None:
@@ -110,7 +110,7 @@ def test_the_latest_of_committed_records_is_the_last_stable_offset() -> None:
         await settled(broker)
         assert (await latest(0), await latest(READ_COMMITTED)) == (3, 3)
 
-    told(story)
+    run_story(story)
 
 
 def test_the_next_transaction_begins_while_the_last_one_is_being_ended() -> None:
@@ -124,7 +124,7 @@ def test_the_next_transaction_begins_while_the_last_one_is_being_ended() -> None
         await settled(broker)
         assert values(await fetched(broker)) == [b"%d" % number for number in range(20)]
 
-    told(story)
+    run_story(story)
 
 
 def test_a_write_without_a_partition_in_the_transaction_is_refused() -> None:
@@ -138,7 +138,7 @@ def test_a_write_without_a_partition_in_the_transaction_is_refused() -> None:
             assert answer.responses[0].partition_responses[0].error_code == code
         assert broker.broker.partitions.get("t", 0).log.log_end_offset == 0
 
-    told(story)
+    run_story(story)
 
 
 def test_a_write_of_an_older_instance_is_fenced() -> None:
@@ -159,7 +159,7 @@ def test_a_write_of_an_older_instance_is_fenced() -> None:
         await settled(broker)
         assert values(await fetched(broker)) == [b"new"]
 
-    told(story)
+    run_story(story)
 
 
 def test_records_of_a_transaction_need_its_id_and_one_producer() -> None:
@@ -193,7 +193,7 @@ def test_records_of_a_transaction_need_its_id_and_one_producer() -> None:
         assert [one.error_code for one in answer.responses[0].partition_responses] == [49, 49]
         assert await producer.produce("t", b"a", producer_id=99) == 49
 
-    told(story)
+    run_story(story)
 
 
 def test_a_switched_off_verification_lets_version_1_write_at_once() -> None:
@@ -201,7 +201,7 @@ def test_a_switched_off_verification_lets_version_1_write_at_once() -> None:
         producer = await TransactionalProducer(broker, version=1).begin()
         assert await producer.produce("t", b"a") == 0
 
-    told(story, **{"transaction.partition.verification.enable": "false"})
+    run_story(story, **{"transaction.partition.verification.enable": "false"})
 
 
 # --- markers ---------------------------------------------------------------------------------------------------------
@@ -240,7 +240,7 @@ def test_an_administrator_ends_a_transaction_that_hangs(version: int) -> None:
         answer = await fetched(broker)
         assert (values(answer), answer.last_stable_offset) == ([], 2)
 
-    told(story)
+    run_story(story)
 
 
 def test_markers_are_fenced_by_epochs() -> None:
@@ -255,7 +255,7 @@ def test_markers_are_fenced_by_epochs() -> None:
         assert await marked(broker, producer, 0, coordinator_epoch=6) == [47]
         assert broker.broker.partitions.get("t", 0).log.log_end_offset == 2
 
-    told(story)
+    run_story(story)
 
 
 # --- offsets ---------------------------------------------------------------------------------------------------------
@@ -299,7 +299,7 @@ def test_offsets_of_a_transaction_count_once_it_is_committed(version: int) -> No
             await settled(broker)
             assert await offset(broker) == (10, 0)
 
-    told(story)
+    run_story(story)
 
 
 def test_offsets_without_the_group_in_the_transaction_are_refused() -> None:
@@ -312,7 +312,7 @@ def test_offsets_without_the_group_in_the_transaction_are_refused() -> None:
         assert await producer.commit_offsets("g", ("t", 0, 1), version=3, transactional_id="other") == [49]
         assert await offset(broker) == (-1, 0)
 
-    told(story)
+    run_story(story)
 
 
 def test_a_transaction_of_records_and_offsets_survives_a_restart() -> None:
@@ -334,4 +334,4 @@ def test_a_transaction_of_records_and_offsets_survives_a_restart() -> None:
         assert values(await fetched(again)) == [b"a"]
         broker.broker = again.broker
 
-    told(story)
+    run_story(story)

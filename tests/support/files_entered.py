@@ -148,7 +148,7 @@ async def traced_node(directory: Path) -> AsyncIterator[TracedNode]:
             "assignments": [],
             "configs": [],
         }
-        await node.request(ApiKey.CREATE_TOPICS, 2, {"topics": [topic], "timeout_ms": 1000})
+        await node.request(ApiKey.CREATE_TOPICS, 2, {"topics": [topic], "timeout": 1000})
         yield node
         writer.close()
         await writer.wait_closed()
