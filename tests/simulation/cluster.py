@@ -28,9 +28,10 @@ from tests.support.whole_cluster import PORT, ClusterBroker, WholeCluster
 BROKERS: Final = (1, 2, 3)
 CONTROLLERS: Final = (100, 101)
 TOPIC: Final = "t"
+TRANSACTIONAL_TOPIC: Final = "x"
 NETWORK_SECONDS_MAX: Final = 0.001
 # Topics with enough replicas that nothing of them may be lost.
-LASTING: Final = (TOPIC, "__consumer_offsets")
+LASTING: Final = (TOPIC, TRANSACTIONAL_TOPIC, "__consumer_offsets", "__transaction_state")
 
 _ENTRIES: Final = {
     "replica.lag.time.max.ms": "3000",
@@ -40,6 +41,7 @@ _ENTRIES: Final = {
     "controlled.shutdown.retry.backoff.ms": "500",
     "min.insync.replicas": "2",
     "offsets.topic.num.partitions": "2",
+    "transaction.state.log.num.partitions": "2",
     "group.initial.rebalance.delay.ms": "0",
     "group.consumer.min.session.timeout.ms": "3000",
     "group.consumer.session.timeout.ms": "6000",

@@ -26,15 +26,17 @@ from tests.simulation.consumer_members import ConsumerMembers
 from tests.simulation.faults import KINDS, Faults
 from tests.simulation.history import History
 from tests.simulation.members import Members
+from tests.simulation.transactors import Transactors
 from tests.simulation.workload import Actor, Workload
 from tests.support import loop
 
-ACTORS: Final = ("weak", "admin", "classic", "consumer")
+ACTORS: Final = ("weak", "admin", "classic", "consumer", "transactions")
 ACTOR_CHANCE: Final = 0.25
 _MAKE: Final[dict[str, Callable[[Workload, random.Random], Actor]]] = {
     "admin": Administrator,
     "classic": lambda workload, rng: Members(workload, rng, group_id="classic"),
     "consumer": lambda workload, rng: ConsumerMembers(workload, rng, group_id="consumer"),
+    "transactions": Transactors,
 }
 LOOK_SECONDS: Final = 0.2
 WORKS_AGAIN_SECONDS: Final = 30.0

@@ -135,9 +135,15 @@ class GroupConsumer:
     def group_metadata(self) -> GroupMetadata:
         """The group and this member of it, for offsets that a producer's transaction commits.
 
-        From then on nothing is committed here, also not before a rebalance, except by `commit`.
+        From then on nothing is committed here, also not before a rebalance, except by `commit`. Raises
+        IllegalGeneration while this is no member: without one, a coordinator takes offsets of partitions that others
+        read.
         """
         self._is_committing_at_rebalance = False
+        if self.generation < 0:
+            raise IllegalGeneration(
+                f"group {self._group_id!r}: this consumer is no member at the moment; the next poll joins"
+            )
         return GroupMetadata(
             self._group_id, self.generation, self._membership.member_id, self._membership.instance_id
         )

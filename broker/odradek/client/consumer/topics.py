@@ -177,7 +177,7 @@ class Consumer:
         """The group and this member of it, for `Producer.send_offsets_to_transaction`.
 
         From then on the consumer commits nothing by itself, also not when the group changes: the transactions do.
-        Raises InvalidRequest without a group.
+        Raises InvalidRequest without a group, and IllegalGeneration while the group changes: the next read joins.
         """
         return self._member().group_metadata()
 
