@@ -14,7 +14,6 @@ import pytest
 import odradek.testing
 from odradek.cli.exit_codes import ExitCode
 from tests.cli.conftest import COMMAND_SECONDS_MAX, Shell
-from tests.support.peers import needs_transactions
 
 pytestmark = pytest.mark.integration
 
@@ -151,7 +150,6 @@ def test_a_broker_that_goes_away_is_told_once_with_what_it_took() -> None:
     )
 
 
-@needs_transactions
 def test_lines_of_a_transaction_are_all_there_or_none(shell: Shell, unique: str) -> None:
     read = ("consume", unique, "--from-beginning", "--isolation", "read_committed")
     command = ("produce", unique, "-K", ":", "--transactional-id", unique)

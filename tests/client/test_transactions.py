@@ -15,12 +15,11 @@ from odradek.client.consumer.consumer import PartitionConsumer
 from odradek.client.consumer.topics import Consumer
 from odradek.client.errors import NoTransaction, TransactionAborted
 from odradek.client.producer.producer import Producer
-from odradek.foundation.errors import InvalidRequest, ProducerFenced, RecordTooLarge
+from odradek.foundation.errors import IllegalGeneration, InvalidRequest, ProducerFenced, RecordTooLarge
 from odradek.foundation.ids import TopicPartition
 from odradek.foundation.transaction_errors import InvalidTransactionTimeout
-from tests.support.peers import needs_transactions
 
-pytestmark = [pytest.mark.integration, needs_transactions]
+pytestmark = pytest.mark.integration
 
 T = TypeVar("T")
 
@@ -163,6 +162,21 @@ def test_offsets_count_with_the_transaction(kind: Kind, bootstrap: str, unique: 
         assert await admin.groups.offsets(unique, [key]) == {key: CommittedOffset(10)}
 
     run(kind, bootstrap, work)
+
+
+def test_a_consumer_that_is_no_member_has_no_metadata_for_offsets(bootstrap: str, unique: str) -> None:
+    async def work(client: Client) -> None:
+        await Admin(client).topics.create(unique, partitions=1)
+        async with Consumer(client, unique, group_id=unique) as consumer:
+            with pytest.raises(IllegalGeneration, match="the next poll joins"):
+                consumer.group_metadata()
+            await consumer.poll(timeout_ms=100)
+            assert consumer.group_metadata().generation == 1
+        async with Consumer(client, unique) as alone:
+            with pytest.raises(InvalidRequest, match="only a member of a group"):
+                alone.group_metadata()
+
+    run(Client, bootstrap, work)
 
 
 @GENERATIONS

@@ -359,9 +359,7 @@ class Transactors:
                 for record in records:
                     now = asyncio.get_running_loop().time()
                     where = (record.topic, record.partition)
-                    self._polls.append(
-                        Poll(now, f"reader {life}", where, record.offset, record.value or b"")
-                    )
+                    self._polls.append(Poll(now, f"reader {life}", where, record.offset, record.value or b""))
         finally:
             await consumer.close()
             await client.close()

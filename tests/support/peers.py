@@ -17,8 +17,6 @@ from typing import Any
 
 import pytest
 
-from odradek.handlers.table import HANDLERS
-from odradek.protocol.api import ApiKey
 from tests.support.broker_process import Broker
 from tests.support.java import JavaUnavailableError
 from tests.support.kafka_peer import KafkaPeer
@@ -33,13 +31,6 @@ QUICK = {
     # Samples have fixed times, years back: a deletion of records older than a week would delete them during a long run.
     "log.retention.check.interval.ms": "86400000",
 }
-
-
-# A broker without all that transactions need refuses what these tests send.
-needs_transactions = pytest.mark.skipif(
-    ApiKey.WRITE_TXN_MARKERS not in HANDLERS and os.environ.get("ODRADEK_TEST_PEER") != "kafka",
-    reason="the broker does not serve transactions",
-)
 
 
 def in_ci() -> bool:
