@@ -114,7 +114,7 @@ def _duplicate(story: Story) -> None:
 
 
 def _invented(story: Story) -> None:
-    story.logs[TWO].append((9, b"nobody's"))
+    story.logs[TWO].append((9, b"invented"))
 
 
 def _reordered(story: Story) -> None:
@@ -122,7 +122,7 @@ def _reordered(story: Story) -> None:
     story.polls = []
 
 
-def _inconsistent_read(story: Story) -> None:
+def _inconsistent_offset(story: Story) -> None:
     story.polls[0] = Poll(1.1, "r", ONE, 0, b"c")
 
 
@@ -160,10 +160,10 @@ def _processed_twice(story: Story) -> None:
         (_duplicate, ("I4", "duplicate")),
         (_invented, ("I8", "invented record")),
         (_reordered, ("I4", "reordered")),
-        (_inconsistent_read, ("I8", "inconsistent read")),
+        (_inconsistent_offset, ("I8", "inconsistent offset")),
         (_non_monotonic, ("I8", "non-monotonic poll")),
         (_skipping, ("I8", "skipping poll")),
-        (_offset_behind, ("I8", "inconsistent offset")),
+        (_offset_behind, ("I8", "split commit")),
         (_offset_ahead, ("I8", "lost write")),
         (_processed_twice, ("I4", "duplicate")),
     ],

@@ -9,9 +9,9 @@ The anomalies have the names that Jepsen gave them in Kafka and its relatives:
 - duplicate: a record is there twice;
 - invented record: no producer has sent it;
 - reordered: a producer's records of a partition are there in another order;
-- inconsistent read: two readers, or one reader twice, got other values at the same offset;
+- inconsistent offset: two readers, or one reader twice, got other values at the same offset;
 - non-monotonic poll, skipping poll: a reader went back, or missed a record that is there in the end;
-- inconsistent offset: outputs and offsets of one transaction do not agree.
+- split commit: outputs and offsets of one transaction do not agree.
 
 Cycles of writes alone (G0) are legal in Kafka, which does not isolate writers. So they are not looked for.
 """
@@ -87,7 +87,7 @@ def check_final(attempts: Iterable[Attempt], logs: Logs) -> Iterator[Breach]:
     sent = {write for attempt in attempts for write in attempt.writes}
     for key, value in places:
         if (key, value) not in sent:
-            yield Breach("I8", "invented record", f"{value!r} is in {_named(key)}, and nobody sent it")
+            yield Breach("I8", "invented record", f"{value!r} is in {_named(key)}, and no producer sent it")
     for attempt in attempts:
         yield from _check_attempt(attempt, places)
         yield from _check_order(attempt, places)
@@ -136,14 +136,14 @@ def check_polls(attempts: Iterable[Attempt], logs: Logs, polls: Sequence[Poll]) 
         where = f"{poll.reader} got {poll.value!r} of {_named(poll.key)} at {poll.offset}"
         attempt = owner.get((poll.key, poll.value))
         if attempt is None:
-            yield Breach("I8", "invented record", f"{where}, and nobody sent it")
+            yield Breach("I8", "invented record", f"{where}, and no producer sent it")
         elif attempt.outcome is Outcome.ABORTED:
             yield Breach("I8", "aborted read", f"{where}, and {attempt.name} was aborted")
         elif poll.at < attempt.commit_asked_at:
             yield Breach("I8", "early read", f"{where}, before the commit of {attempt.name} was asked for")
         if final.get((poll.key, poll.offset)) != poll.value:
             there = final.get((poll.key, poll.offset))
-            yield Breach("I8", "inconsistent read", f"{where}, where {there!r} is in the end")
+            yield Breach("I8", "inconsistent offset", f"{where}, where {there!r} is in the end")
         before = positions.get((poll.reader, poll.key))
         if before is not None and poll.offset <= before:
             yield Breach("I8", "non-monotonic poll", f"{where}, behind {before}")
@@ -185,7 +185,7 @@ def check_offsets(
             for key, offset in attempt.offsets.items():
                 if committed.get(key, 0) < offset:
                     what = f"{attempt.name} is there, and {_named(key)} is at {committed.get(key, 0)}, not {offset}"
-                    yield Breach("I8", "inconsistent offset", what)
+                    yield Breach("I8", "split commit", what)
     for (key, offset), count in done.items():
         if count > 1:
             yield Breach("I4", "duplicate", f"{_named(key)}:{offset} was processed {count} times")

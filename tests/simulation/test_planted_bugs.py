@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import pytest
 
@@ -26,15 +25,9 @@ from odradek.replication.follower_states import FollowerStates
 from odradek.replication.leader import Leader
 from odradek.replication.partition_reader import PartitionRead, PartitionReader
 from tests.simulation.faults import KINDS
-from tests.simulation.history import InvariantBroken
-from tests.simulation.simulation import simulate
+from tests.simulation.planting import Bug, must_find
 from tests.support import planted_bugs
 
-Plant = Callable[[pytest.MonkeyPatch], None]
-
-SEED_FIRST: Final = 11
-SEEDS_MAX: Final = 200
-FAULTS: Final = 8
 # The faults that show the bugs of a kind, so that not many seeds are needed.
 CRASHES: Final = ("crash", "power_loss")
 PARTITIONS: Final = ("isolate_broker", "expire_broker", "heal", "crash")
@@ -202,17 +195,6 @@ def _forget_who_may_be_elected(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(leader, "others_electable", lambda **sets: electable(**{**sets, "in_sync": ()}))
 
 
-class Bug(NamedTuple):
-    """A planted bug, what brings it out, and which invariants may find it."""
-
-    plant: Plant
-    kinds: tuple[str, ...]
-    invariants: tuple[str, ...]
-    actors: tuple[str, ...] = ()
-    seed_first: int = SEED_FIRST
-    """Where to begin: what comes before does not find it, and every second of `make test` counts."""
-
-
 BUGS: Final = [
     Bug(planted_bugs.acknowledge_at_once, KINDS, ("I1",)),
     Bug(_serve_above_the_high_watermark, KINDS, ("I5",)),
@@ -240,13 +222,4 @@ BUGS: Final = [
 
 @pytest.mark.parametrize("bug", BUGS, ids=[bug.plant.__name__.strip("_") for bug in BUGS])
 def test_a_planted_bug_is_found(bug: Bug, monkeypatch: pytest.MonkeyPatch) -> None:
-    bug.plant(monkeypatch)
-    for seed in range(bug.seed_first, bug.seed_first + SEEDS_MAX):
-        try:
-            simulate(seed, faults=FAULTS, kinds=bug.kinds, actors=bug.actors)
-        except InvariantBroken as found:
-            assert str(found).partition(":")[0] in bug.invariants, str(found)
-            monkeypatch.undo()
-            simulate(seed, faults=FAULTS, kinds=bug.kinds, actors=bug.actors)  # It is the bug that was found.
-            return
-    pytest.fail(f"{SEEDS_MAX} seeds did not find it")
+    must_find(bug, monkeypatch)

@@ -46,6 +46,7 @@ TIMEOUTS_MS: Final = (1_500, 6_000)
 STALL_SECONDS: Final = 8.0
 STALL_CHANCE: Final = 0.04
 SUCCESSOR_CHANCE: Final = 0.05
+DEATH_CHANCE: Final = 0.05
 END_TRIES: Final = 3
 # How long the last stable offset may stand still once nothing fails: the longest timeout, and 10 s.
 STABLE_SECONDS: Final = 16.0
@@ -199,6 +200,10 @@ class Transactors:
                     key = (TRANSACTIONAL_TOPIC, rng.randrange(PARTITIONS))
                     await self._send(producer, attempt, key, b"%s/%d" % (attempt.name.encode(), count))
                     await self._dawdle(name, rng)
+                if rng.random() < DEATH_CHANCE:
+                    self._workload.history.add(name, "dies amid its transaction")
+                    await client.close()
+                    return
                 await self._end(producer, attempt, is_commit=rng.random() < 0.7)
                 if rng.random() < SUCCESSOR_CHANCE:
                     self._succeed_now(self._produce, transactional_id)
@@ -324,7 +329,7 @@ class Transactors:
                 attempt.outcome = Outcome.ABORTED
         self._workload.history.add(attempt.name, attempt.outcome.value)
         if producer._transactional().phase is not Phase.IDLE and producer.is_usable:
-            # Nobody knows how it ended: only another life goes on, which ends it first.
+            # How it ended is not known: another life begins by ending it.
             await producer.close(is_flushing=False)
 
     async def _try(self, name: str, call: Callable[[], Awaitable[object]]) -> bool:
