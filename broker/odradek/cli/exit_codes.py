@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-from odradek.foundation import errors
+from odradek.foundation import errors, transaction_errors
 
 
 class ExitCode(IntEnum):
@@ -50,6 +50,7 @@ _NOT_FOUND = (
     errors.UnknownTopicId,
     errors.GroupIdNotFound,
     errors.LogDirNotFound,
+    transaction_errors.TransactionalIdNotFound,
     FileNotFoundError,
 )
 _EXISTS = (errors.TopicAlreadyExists, FileExistsError)

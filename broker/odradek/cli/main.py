@@ -30,6 +30,7 @@ VERBS = {
     "status": "odradek.cli.status:status",
     "topics": "odradek.cli.topics:topics",
     "groups": "odradek.cli.groups:groups",
+    "transactions": "odradek.cli.transactions:transactions",
     "configs": "odradek.cli.configs:configs",
     "brokers": "odradek.cli.brokers:brokers",
     "reassign": "odradek.cli.reassign:reassign",

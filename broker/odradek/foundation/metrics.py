@@ -309,6 +309,36 @@ FORWARDED_REQUESTS = _counter(
     "odradek_forwarded_requests_total", "Requests that a broker forwarded to the active controller."
 )
 
+# --- transactions --------------------------------------------------------------------------------------
+
+TRANSACTIONAL_IDS = _gauge(
+    "odradek_transactional_ids", "Transactional ids that this broker coordinates, by state.", "state"
+)
+TRANSACTIONS_COMPLETED = _counter(
+    "odradek_transactions_completed_total", "Transactions whose markers are all written.", "outcome"
+)
+TRANSACTIONS_TIMED_OUT = _counter(
+    "odradek_transactions_timed_out_total", "Transactions that were aborted because of their timeout."
+)
+TRANSACTIONAL_IDS_EXPIRED = _counter(
+    "odradek_transactional_ids_expired_total",
+    "Transactional ids that were removed because they were not used.",
+)
+TRANSACTION_OLDEST_OPEN_SECONDS = _gauge(
+    "odradek_transaction_oldest_open_seconds",
+    "Age of the oldest transaction that is not complete; 0 where there is none.",
+)
+TRANSACTION_MARKERS_WAITING = _gauge(
+    "odradek_transaction_markers_waiting", "Markers that wait for a leader, or for their next attempt."
+)
+TRANSACTION_MARKER_RETRIES = _counter(
+    "odradek_transaction_marker_retries_total", "Attempts to write markers that were put off."
+)
+TRANSACTION_PARTITIONS_REFUSED = _gauge(
+    "odradek_transaction_partitions_refused",
+    "Partitions of __transaction_state that cannot be loaded; their ids are refused until they can.",
+)
+
 # --- groups --------------------------------------------------------------------------------------------
 
 GROUPS = _gauge("odradek_groups", "Groups by protocol and state.", "protocol", "state")

@@ -10,7 +10,12 @@ from odradek.foundation.clock import Clock
 from odradek.foundation.errors import CoordinatorLoadInProgress, InvalidRegularExpression, InvalidRequest
 from odradek.foundation.limits import TOPIC_PATTERN_LENGTH_MAX
 from odradek.foundation.transaction_errors import TransactionalIdNotFound
-from odradek.transactions.metadata import NO_PRODUCER_EPOCH, TransactionMetadata, TransactionState
+from odradek.transactions.metadata import (
+    NO_PRODUCER_EPOCH,
+    PREPARE_STATES,
+    TransactionMetadata,
+    TransactionState,
+)
 from odradek.transactions.state_machine import TransactionalId, TransactionStateMachine
 
 
@@ -74,6 +79,17 @@ class TransactionListing:
         if found is None or not _is_shown(found):
             raise TransactionalIdNotFound(f"there is no transactional id {name!r}")
         return found.metadata
+
+    def oldest_open_seconds(self) -> float:
+        """The age of the oldest transaction that is not complete; 0 where there is none."""
+        open_states = (TransactionState.ONGOING, *PREPARE_STATES)
+        starts = [
+            found.metadata.start_ms
+            for shard in self._runtime.loaded_shards()
+            for found in shard.machine.ids.values()
+            if found.metadata.state in open_states
+        ]
+        return max(0.0, (self._clock.wall_ms() - min(starts)) / 1000) if starts else 0.0
 
     def counts(self) -> dict[str, int]:
         """Transactional ids by their state."""

@@ -38,6 +38,11 @@ ALLOWED: Final[dict[str, dict[str, str]]] = {
             " topic that its producer may write to sees the damage"
         ),
     },
+    "transactions-second-generation": {
+        "second: CompleteAbort, commit retried/error_code": (
+            "Kafka's INVALID_TXN_STATE ends a client for good; a later Kafka answers PRODUCER_FENCED (KAFKA-20785)"
+        ),
+    },
     "reassignment": {
         "nothing/error_message": "Kafka says an empty text where nothing was asked for; null says that nothing failed",
     },

@@ -132,6 +132,8 @@ class Producer:
                 break
             time.sleep(0.02)
         plain = self.wire.plain(answer.transaction_states[0])
+        for topic in plain["topics"]:
+            topic["partitions"].sort()  # Kafka's are in the order of a hash
         plain["transaction_start_time"] = (
             "<time>" if answer.transaction_states[0].transaction_start_time else None
         )

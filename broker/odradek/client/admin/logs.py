@@ -289,6 +289,7 @@ class LogAdmin:
                 last_sequence=int(producer.last_sequence),
                 last_timestamp_ms=int(producer.last_timestamp),
                 transaction_start_offset=int(producer.current_txn_start_offset),
+                coordinator_epoch=int(producer.coordinator_epoch),
             )
             for producer in answer.active_producers
         ]

@@ -205,3 +205,4 @@ class ProducerOnPartition:
     last_sequence: int
     last_timestamp_ms: int
     transaction_start_offset: int
+    coordinator_epoch: int = -1

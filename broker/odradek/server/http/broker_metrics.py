@@ -35,11 +35,12 @@ def register(broker: AnyBroker, registry: MetricsRegistry) -> None:
         _connections,
         _topics,
         _logs,
-        _transactions,
+        _open_transactions,
         _directories,
         _compaction,
         _cluster,
         _groups,
+        _transactional_ids,
     )
     for source in serving:
         registry.register(_once_serving(broker, source))
@@ -126,7 +127,7 @@ def _logs(broker: AnyBroker) -> Iterator[Sample]:
     yield metrics.LOG_FLUSH_SECONDS.sample(broker.flusher.flush_seconds)
 
 
-def _transactions(broker: AnyBroker) -> Iterator[Sample]:
+def _open_transactions(broker: AnyBroker) -> Iterator[Sample]:
     now_ms = broker.clock.wall_ms()
     late_after_ms = broker.dynamic_settings.current.transaction_max_timeout_ms + LATE_TRANSACTION_MS
     count = late = 0
@@ -207,6 +208,22 @@ def _groups(broker: AnyBroker) -> Iterator[Sample]:
     yield metrics.GROUP_REBALANCES.sample(coordinator.context.rebalances)
     yield metrics.GROUP_OFFSET_COMMITS.sample(coordinator.context.commits)
     yield metrics.GROUP_PARTITIONS_REFUSED.sample(coordinator.runtime.failed_partitions)
+
+
+def _transactional_ids(broker: AnyBroker) -> Iterator[Sample]:
+    coordinator = broker.coordinators.started_transactions
+    if coordinator is None:
+        return
+    for state, count in coordinator.listing.counts().items():
+        yield metrics.TRANSACTIONAL_IDS.sample(count, state)
+    for outcome, count in coordinator.completed.items():
+        yield metrics.TRANSACTIONS_COMPLETED.sample(count, outcome)
+    yield metrics.TRANSACTIONS_TIMED_OUT.sample(coordinator.sweeps.timed_out)
+    yield metrics.TRANSACTIONAL_IDS_EXPIRED.sample(coordinator.sweeps.expired)
+    yield metrics.TRANSACTION_OLDEST_OPEN_SECONDS.sample(coordinator.listing.oldest_open_seconds())
+    yield metrics.TRANSACTION_MARKERS_WAITING.sample(coordinator.markers.waiting)
+    yield metrics.TRANSACTION_MARKER_RETRIES.sample(coordinator.markers.retries)
+    yield metrics.TRANSACTION_PARTITIONS_REFUSED.sample(coordinator.runtime.failed_partitions)
 
 
 # --- lag ------------------------------------------------------------------------------------------------

@@ -1,0 +1,103 @@
+"""Transactions of Java's clients: 3.9 speaks the first generation, 4.1 the second. Kafka's own tools look on."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any
+
+import pytest
+from py4j.protocol import Py4JJavaError
+
+from tests.compat.java.test_tools import TOOLS, tool
+from tests.support.java import run_kafka_tool
+from tests.support.java_gateway import java_consumer, java_producer, poll
+from tests.support.peers import CreateTopic
+
+pytestmark = [pytest.mark.clients, pytest.mark.java, pytest.mark.slow]
+
+DEADLINE_SECONDS = 45
+both_versions = pytest.mark.parametrize("jvm", ["3_9", "4_1"], indirect=True)
+
+
+def read(jvm: Any, bootstrap: str, topic: str, count: int, level: str) -> list[bytes]:
+    consumer = java_consumer(jvm, bootstrap, isolation_level=level)
+    parts = jvm.java.util.ArrayList()
+    parts.add(jvm.org.apache.kafka.common.TopicPartition(topic, 0))
+    consumer.assign(parts)
+    found: list[bytes] = []
+    deadline = time.monotonic() + DEADLINE_SECONDS
+    while len(found) < count and time.monotonic() < deadline:
+        found += [bytes(record.value()) for record in poll(jvm, consumer)]
+    found += [bytes(record.value()) for record in poll(jvm, consumer)]
+    consumer.close()
+    return found
+
+
+def send(jvm: Any, producer: Any, topic: str, value: bytes) -> None:
+    record = jvm.org.apache.kafka.clients.producer.ProducerRecord(topic, 0, None, None, value)
+    producer.send(record).get()
+
+
+@both_versions
+def test_transactions_commit_abort_and_fence(jvm: Any, bootstrap: str, create_topic: CreateTopic) -> None:
+    topic = create_topic(1)
+    old = java_producer(jvm, bootstrap, transactional_id=topic)
+    old.initTransactions()
+    for number in range(4):
+        old.beginTransaction()
+        send(jvm, old, topic, b"%d" % number)
+        if number % 2:
+            old.abortTransaction()
+        else:
+            old.commitTransaction()
+    old.beginTransaction()
+    send(jvm, old, topic, b"of a zombie")
+    new = java_producer(jvm, bootstrap, transactional_id=topic)
+    new.initTransactions()
+    with pytest.raises(Py4JJavaError, match=r"fenced|Fenced|newer"):
+        old.commitTransaction()
+    new.beginTransaction()
+    send(jvm, new, topic, b"the last")
+    new.commitTransaction()
+    assert read(jvm, bootstrap, topic, 3, "read_committed") == [b"0", b"2", b"the last"]
+    assert len(read(jvm, bootstrap, topic, 6, "read_uncommitted")) == 6
+    new.close()
+    old.close()
+
+
+def test_the_copier_of_kafkas_tools_copies_exactly_once(bootstrap: str, unique: str) -> None:
+    source, target = f"{unique}-in", f"{unique}-out"
+    tool(
+        f"{TOOLS}.VerifiableProducer", bootstrap, "--topic", source, "--max-messages", "3000", "--acks", "-1"
+    )
+    copied = run_kafka_tool(
+        f"{TOOLS}.TransactionalMessageCopier",
+        *("--broker-list", bootstrap, "--transactional-id", unique, "--consumer-group", unique),
+        *("--input-topic", source, "--input-partition", "0", "--output-topic", target),
+        *("--max-messages", "3000", "--transaction-size", "250", "--transaction-timeout", "10000"),
+        *("--enable-random-aborts", "--use-group-metadata"),
+    )
+    assert json.loads(copied.stdout.splitlines()[-1])["remaining"] == 0
+    reads = (f"{TOOLS}.consumer.ConsoleConsumer", bootstrap, "--from-beginning", "--timeout-ms", "8000")
+    both = [
+        tool(*reads, "--topic", name, "--isolation-level", "read_committed").splitlines()
+        for name in (source, target)
+    ]
+    assert both[0] == both[1] == [str(number) for number in range(3000)]
+    listed = tool(f"{TOOLS}.TransactionsCommand", bootstrap, "list")
+    (row,) = [line.split() for line in listed.splitlines() if line.startswith(unique)]
+    assert row[-1].startswith("Complete")
+    described = tool(f"{TOOLS}.TransactionsCommand", bootstrap, "describe", "--transactional-id", unique)
+    assert "CompleteCommit" in described or "CompleteAbort" in described
+    tool(f"{TOOLS}.TransactionsCommand", bootstrap, "find-hanging", "--broker-id", "1")
+
+
+def test_kafka_features_changes_the_level(bootstrap: str) -> None:
+    features = f"{TOOLS}.FeatureCommand"
+    for verb, level in (("downgrade", 1), ("upgrade", 2)):
+        changed = tool(features, bootstrap, verb, "--feature", f"transaction.version={level}")
+        assert f"transaction.version was {verb}d to {level}" in changed
+        described = tool(features, bootstrap, "describe")
+        (row,) = [line for line in described.splitlines() if "transaction.version" in line]
+        assert f"FinalizedVersionLevel: {level}" in row
