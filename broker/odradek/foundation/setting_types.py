@@ -159,20 +159,6 @@ class Setting:
     `used` is false for keys of Kafka's that this broker has no use for.
     """
 
-    __slots__ = (
-        "allowed",
-        "attribute",
-        "default",
-        "default_text",
-        "doc",
-        "internal",
-        "key",
-        "kind",
-        "scope",
-        "synonyms",
-        "used",
-    )
-
     def __init__(
         self,
         kind: Kind,

@@ -274,8 +274,8 @@ _INLINE_BYTES_MAX: Final = 64 * 1024
 
 _SIZE_AND_CORRELATION_ID: Final = Struct(">ii")
 _ERROR_AND_SESSION: Final = Struct(">hi")
-_OFFSETS: Final = Struct(">ihqq")
-_OFFSETS_AND_START: Final = Struct(">ihqqq")
+# Without the last one, the log start offset, before version 5.
+_OFFSETS: Final = Struct(">ihqqq")
 _ABORTED: Final = Struct(">qq")
 _DIVERGING: Final = Struct(">BBBiqB")
 _topic_of = attrgetter("topic")
@@ -358,7 +358,8 @@ class _Packing:
         out += b"\0\0\0\0"
         if self._version >= _FIRST_WITH_SESSIONS:
             out += _ERROR_AND_SESSION.pack(error_code, session_id)
-        runs = [list(run) for _, run in groupby(results, _topic_of)]
+        # Nearly every fetch of a client has one partition.
+        runs = [results] if len(results) == 1 else [list(run) for _, run in groupby(results, _topic_of)]
         self._count(len(runs))
         for run in runs:
             self._put_topic(run[0])
@@ -400,11 +401,11 @@ class _Packing:
         self._out += name
 
     def _put_partition(self, fetched: FetchPartitionData) -> None:
-        offsets = (fetched.index, fetched.error_code, fetched.high_watermark, fetched.last_stable_offset)
-        if self._version >= _FIRST_WITH_LOG_START:
-            self._out += _OFFSETS_AND_START.pack(*offsets, fetched.log_start_offset)
-        else:
-            self._out += _OFFSETS.pack(*offsets)
+        start = fetched.log_start_offset
+        offsets = _OFFSETS.pack(
+            fetched.index, fetched.error_code, fetched.high_watermark, fetched.last_stable_offset, start
+        )
+        self._out += offsets if self._version >= _FIRST_WITH_LOG_START else offsets[:-8]
         self._put_aborted(fetched.aborted)
         if self._version >= _FIRST_WITH_REPLICA:
             if fetched.preferred_replica < 0:

@@ -10,7 +10,7 @@ from typing import Final
 from odradek.foundation import metrics
 from odradek.foundation.limits import LAG_LOOKUPS_PER_SCRAPE_MAX, LAG_TIMES_REMEMBERED_MAX
 from odradek.foundation.metrics import MetricsRegistry, Sample
-from odradek.handlers.counters import LATENCY_BOUNDS_SECONDS
+from odradek.handlers.counters import LATENCY_BOUNDS_SECONDS, RequestCounters
 from odradek.protocol.api import ApiKey
 from odradek.records.batch import HEADER_BYTES
 from odradek.replication.partition import Partition
@@ -25,9 +25,7 @@ LATE_TRANSACTION_MS: Final = 5 * 60 * _MS_PER_SECOND
 def register(broker: AnyBroker, registry: MetricsRegistry) -> None:
     """Register all metrics of `broker`. They are absent while it is still starting."""
     ages = LagAges(broker.clock.wall_ms)
-    registry.register(lambda: _build(broker))
-    registry.register(metrics.process_samples)
-    registry.register(lambda: _requests(broker))
+    register_requests(broker.counters, registry)
     # A start may scan logs for minutes: these metrics show its progress.
     registry.register(lambda: _recovery(broker))
     serving = (
@@ -53,14 +51,21 @@ def _once_serving(
     return lambda: source(broker) if broker.is_serving else iter(())
 
 
-def _build(broker: AnyBroker) -> Iterator[Sample]:
+def register_requests(counters: RequestCounters, registry: MetricsRegistry) -> None:
+    """Register what brokers and controllers have: the version, the process, the requests."""
+    registry.register(_build)
+    registry.register(metrics.process_samples)
+    registry.register(lambda: _requests(counters))
+
+
+def _build() -> Iterator[Sample]:
     from odradek import __version__
 
     yield metrics.BUILD_INFO.sample(1, __version__, platform.python_version())
 
 
-def _requests(broker: AnyBroker) -> Iterator[Sample]:
-    for api_key, counters in enumerate(broker.counters.by_api):
+def _requests(all_counters: RequestCounters) -> Iterator[Sample]:
+    for api_key, counters in enumerate(all_counters.by_api):
         if not counters.requests and not counters.failures:
             continue
         api = ApiKey(api_key).name
@@ -71,7 +76,7 @@ def _requests(broker: AnyBroker) -> Iterator[Sample]:
         yield metrics.REQUEST_SECONDS.distribution(
             LATENCY_BOUNDS_SECONDS, counters.buckets, counters.seconds, api
         )
-    yield metrics.MALFORMED_REQUESTS.sample(broker.counters.malformed)
+    yield metrics.MALFORMED_REQUESTS.sample(all_counters.malformed)
 
 
 def _waiting(broker: AnyBroker) -> Iterator[Sample]:

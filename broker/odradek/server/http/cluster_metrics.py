@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import platform
 from collections.abc import Iterator
 
 from odradek.cluster.image import NO_LEADER
 from odradek.foundation import metrics
 from odradek.foundation.metrics import MetricsRegistry, Sample
-from odradek.handlers.counters import LATENCY_BOUNDS_SECONDS
-from odradek.protocol.api import ApiKey
 from odradek.server.broker.broker_process import BrokerProcess
 from odradek.server.broker.cluster_control import ClusterControl
 from odradek.server.controller.controller_process import ControllerProcess
+from odradek.server.http.broker_metrics import register_requests
 
 
 def register_broker(broker: BrokerProcess[ClusterControl], registry: MetricsRegistry) -> None:
@@ -68,28 +66,8 @@ def _replication(broker: BrokerProcess[ClusterControl]) -> Iterator[Sample]:
 
 def register_controller(controller: ControllerProcess, registry: MetricsRegistry) -> None:
     """Register all metrics of a controller."""
-    registry.register(_build)
-    registry.register(metrics.process_samples)
-    registry.register(lambda: _requests(controller))
+    register_requests(controller.counters, registry)
     registry.register(lambda: _term(controller))
-
-
-def _build() -> Iterator[Sample]:
-    from odradek import __version__
-
-    yield metrics.BUILD_INFO.sample(1, __version__, platform.python_version())
-
-
-def _requests(controller: ControllerProcess) -> Iterator[Sample]:
-    for api_key, counters in enumerate(controller.counters.by_api):
-        if counters.requests or counters.failures:
-            api = ApiKey(api_key).name
-            yield metrics.REQUESTS.sample(counters.requests, api)
-            yield metrics.REQUEST_FAILURES.sample(counters.failures, api)
-            yield metrics.REQUEST_SECONDS.distribution(
-                LATENCY_BOUNDS_SECONDS, counters.buckets, counters.seconds, api
-            )
-    yield metrics.MALFORMED_REQUESTS.sample(controller.counters.malformed)
 
 
 def _term(controller: ControllerProcess) -> Iterator[Sample]:
