@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import aclosing
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol
 
 from odradek.foundation.clock import Clock
 from odradek.foundation.errors import CorruptRecord, KafkaStorageError, OdradekError
@@ -28,13 +28,12 @@ from odradek.log.compaction.candidates import (
     is_roll_overdue,
     task_for,
 )
-from odradek.log.compaction.task import CleaningSummary
+from odradek.log.compaction.task import CleanedRun, CleaningSummary, CleaningTask
 from odradek.log.disk_space import is_shortage
 from odradek.log.log import Log
 from odradek.log.log_manager import LogManager
 from odradek.log.segment import Segment
 from odradek.replication.blocking import BlockingWork
-from odradek.replication.cleaning_work import CleaningWork, WorkerDied
 from odradek.replication.hosted_partitions import HostedPartitions
 from odradek.replication.partition import Partition
 from odradek.replication.removal_bounds import RemovalBounds
@@ -45,6 +44,25 @@ logger = logging.getLogger(__name__)
 _IDLE_SECONDS_MAX: Final = 60.0
 # A failure that may pass is forgiven so often in a row.
 _FAILURES_MAX: Final = 3
+
+
+class WorkerDied(KafkaStorageError):
+    """The process that compacts ended in the middle of a round."""
+
+
+class CleaningWork(Protocol):
+    """One place to work, which does one round at a time."""
+
+    def runs(self, task: CleaningTask, summary: CleaningSummary) -> AsyncGenerator[CleanedRun, None]:
+        """Work on a task; `summary` is filled when the iteration ends by itself.
+
+        Raises KafkaStorageError, OSError, CorruptRecord. An iteration that is left early stops the work.
+        """
+        ...
+
+    async def close(self) -> None:
+        """End what is kept for the next round."""
+        ...
 
 
 @dataclass(slots=True)

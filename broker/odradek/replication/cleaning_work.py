@@ -1,7 +1,7 @@
 """Where rounds of compaction run: in a process of their own, or inline on a simulated disk.
 
 Either way the caller gets the runs one after the other, each when its files are on the device. It swaps each in before
-it requests the next one.
+it requests the next one. The module is loaded for a broker's first round.
 """
 
 from __future__ import annotations
@@ -12,35 +12,17 @@ import os
 import pickle
 import sys
 from collections.abc import AsyncGenerator
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from odradek.foundation.errors import KafkaStorageError
 from odradek.log.compaction.cleaning import Means, clean
+from odradek.log.compaction.frames import SIZE, WorkFailed, encoded
 from odradek.log.compaction.maps import plain_map
 from odradek.log.compaction.task import CleanedRun, CleaningSummary, CleaningTask
-from odradek.log.compaction.worker import SIZE, WorkFailed, encoded
 from odradek.log.files import Disk
+from odradek.replication.cleaner import WorkerDied
 
 _MODULE: Final = "odradek.log.compaction.worker"
-
-
-class WorkerDied(KafkaStorageError):
-    """The process that compacts ended in the middle of a round."""
-
-
-class CleaningWork(Protocol):
-    """One place to work, which does one round at a time."""
-
-    def runs(self, task: CleaningTask, summary: CleaningSummary) -> AsyncGenerator[CleanedRun, None]:
-        """Work on a task; `summary` is filled when the iteration ends by itself.
-
-        Raises KafkaStorageError, OSError, CorruptRecord. An iteration that is left early stops the work.
-        """
-        ...
-
-    async def close(self) -> None:
-        """End what is kept for the next round."""
-        ...
 
 
 class InlineWork:

@@ -16,39 +16,21 @@ import ctypes
 import os
 import pickle
 import signal
-import struct
 import sys
 import time
-from dataclasses import dataclass
 from typing import Any, BinaryIO, Final
 
 from odradek.foundation.errors import OdradekError
 from odradek.log.compaction.cleaning import Means, clean
+from odradek.log.compaction.frames import SIZE, WorkFailed, encoded
 from odradek.log.compaction.maps import best_map
 from odradek.log.compaction.offset_map import OffsetMap
 from odradek.log.compaction.task import CleaningSummary, CleaningTask
 from odradek.log.compaction.throttle import Throttle
 from odradek.log.files import SystemDisk
 
-SIZE: Final = struct.Struct(">i")
 _NICENESS: Final = 10
 _SIGNAL_OF_PARENTS_DEATH: Final = 1  # prctl's PR_SET_PDEATHSIG
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WorkFailed:
-    """Why a round ended early."""
-
-    is_disk: bool
-    """Whether it was an OSError."""
-    error_number: int
-    message: str
-
-
-def encoded(message: Any) -> bytes:
-    """A frame."""
-    data = pickle.dumps(message, protocol=pickle.HIGHEST_PROTOCOL)
-    return SIZE.pack(len(data)) + data
 
 
 def main(parent: int, source: BinaryIO, target: BinaryIO) -> None:

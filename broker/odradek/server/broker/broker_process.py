@@ -16,7 +16,6 @@ import logging
 import os
 import random
 from contextlib import AsyncExitStack
-from functools import partial
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from odradek.cluster.dynamic_settings import DynamicSettings
@@ -38,8 +37,7 @@ from odradek.log.background_jobs import LoadProgress
 from odradek.log.files import Disk, SystemDisk
 from odradek.log.log_manager import LogManager
 from odradek.replication.blocking import BlockingWork
-from odradek.replication.cleaner import LogCleaner
-from odradek.replication.cleaning_work import InlineWork, ProcessWork
+from odradek.replication.cleaner import CleaningWork, LogCleaner
 from odradek.replication.flusher import Flusher
 from odradek.replication.hosted_partitions import HostedPartitions
 from odradek.replication.housekeeping import Housekeeping
@@ -257,12 +255,18 @@ class BrokerProcess(Generic[ControlT]):
             blocking=self.blocking,
             clock=self.clock,
             current_settings=lambda: self.dynamic_settings.current,
-            # A simulated disk cannot be seen from another process.
-            new_work=ProcessWork if isinstance(self._disk, SystemDisk) else partial(InlineWork, self._disk),
+            new_work=self._new_cleaning_work,
             bounds=RemovalBounds(asking, broker_id=self.broker_id),
         )
         self._closing.push_async_callback(self.cleaner.stop)
         self._control.start_replication(self.partitions, refresh_coordinators=self._refresh_coordinators)
+
+    def _new_cleaning_work(self) -> CleaningWork:
+        # Most brokers of a test suite or a laptop never compact: the start does without these modules.
+        from odradek.replication.cleaning_work import InlineWork, ProcessWork
+
+        # A simulated disk cannot be seen from another process.
+        return ProcessWork() if isinstance(self._disk, SystemDisk) else InlineWork(self._disk)
 
     async def _open_logs(self) -> None:
         """Open all logs in threads, so that a long recovery can be stopped and /healthz answers during it."""
