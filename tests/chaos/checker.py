@@ -10,6 +10,7 @@ from tests.chaos.check_leaders import check_leaders
 from tests.chaos.check_readers import check_readers
 from tests.chaos.check_records import check_records
 from tests.chaos.check_service import check_service
+from tests.chaos.check_transactions import check_transactions
 from tests.chaos.final_logs import FinalState
 from tests.chaos.history import Event
 
@@ -22,4 +23,5 @@ def check(events: Sequence[Event], final: FinalState, *, topic: str) -> list[Ano
         *check_leaders(events, final),
         *check_groups(events, final, topic=topic),
         *check_service(events, final),
+        *check_transactions(events),
     ]

@@ -195,6 +195,30 @@ class EpochEndAnswered:
     leader_epoch: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransactionReported:
+    """`what` is "write" (about to be sent, with partition and value), "commit asked", "committed" or "aborted"."""
+
+    at: float
+    transaction: str
+    what: str
+    topic: str
+    partition: int
+    value: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommittedRead:
+    """A reader of committed records got a record. The reader "final" reads all of it after the faults."""
+
+    at: float
+    reader: str
+    topic: str
+    partition: int
+    offset: int
+    value: str
+
+
 Event = (
     ProducerBegan
     | Sent
@@ -210,6 +234,8 @@ Event = (
     | ProcessEnded
     | ErrorLogged
     | EpochEndAnswered
+    | TransactionReported
+    | CommittedRead
 )
 
 _KINDS: Final[dict[str, type[Any]]] = {
@@ -229,6 +255,8 @@ _KINDS: Final[dict[str, type[Any]]] = {
         ProcessEnded,
         ErrorLogged,
         EpochEndAnswered,
+        TransactionReported,
+        CommittedRead,
     )
 }
 _FIELDS: Final = {name: tuple(field.name for field in fields(kind)) for name, kind in _KINDS.items()}

@@ -58,7 +58,11 @@ PATIENT_DELIVERY_MS: Final = 180_000
 DELIVERY_MS: Final = 15_000
 TICK_SECONDS: Final = 0.05
 FINISH_SECONDS_MAX: Final = 120.0
-WRITERS: Final = ("tests.chaos.own_clients", "tests.chaos.librdkafka_clients")
+WRITERS: Final = (
+    "tests.chaos.own_clients",
+    "tests.chaos.librdkafka_clients",
+    "tests.chaos.transactional_clients",
+)
 READERS: Final = "tests.chaos.readers"
 
 

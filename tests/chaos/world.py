@@ -44,6 +44,7 @@ SETTINGS: Final[Mapping[str, str]] = {
     "default.replication.factor": "3",
     "auto.create.topics.enable": "false",
     "offsets.topic.num.partitions": "3",
+    "transaction.state.log.num.partitions": "3",
     "offsets.topic.replication.factor": "3",
     "group.initial.rebalance.delay.ms": "0",
     "group.consumer.min.session.timeout.ms": "1000",
