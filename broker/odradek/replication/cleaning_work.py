@@ -10,10 +10,10 @@ import asyncio
 import errno
 import os
 import pickle
-import sys
 from collections.abc import AsyncGenerator
 from typing import Any, Final
 
+from odradek.foundation import interpreter
 from odradek.foundation.errors import KafkaStorageError
 from odradek.log.compaction.cleaning import Means, clean
 from odradek.log.compaction.frames import SIZE, WorkFailed, encoded
@@ -84,13 +84,10 @@ class ProcessWork:
         process = self._process
         if process is None or process.returncode is not None:
             process = self._process = await asyncio.create_subprocess_exec(
-                sys.executable,
-                "-m",
-                _MODULE,
-                str(os.getpid()),
+                *interpreter.command(_MODULE, str(os.getpid())),
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
-                env=_environment(),
+                env=interpreter.environment(),
             )
         return process
 
@@ -101,8 +98,3 @@ class ProcessWork:
             return pickle.loads(await process.stdout.readexactly(size))
         except (asyncio.IncompleteReadError, ConnectionError) as error:
             raise WorkerDied("the process that compacts ended in the middle of a round") from error
-
-
-def _environment() -> dict[str, str]:
-    """This process's, with the module path that it found the broker by."""
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
