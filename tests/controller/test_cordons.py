@@ -66,7 +66,7 @@ def test_new_replicas_avoid_a_cordoned_broker() -> None:
         ):
             (refused,) = await one.controller.create_topics([request])
             assert isinstance(refused, error)
-            assert "take" in str(refused)
+            assert "new replicas" in str(refused)
         assert await set_cordon(one, "3", None) is None
         (made,) = await one.controller.create_topics([NewTopic("three", 1, 3)])
         assert isinstance(made, CreatableTopicResult)
