@@ -238,7 +238,7 @@ def test_producers_are_known_after_a_crash_as_if_every_batch_had_been_read(
                 disk.remove(f"{DIRECTORY}/{entry.name}")
     log = open_log(disk, config=CONFIG)
 
-    expected = ProducerStates(TP)
+    expected = ProducerStates(TP, rules=log.producers.rules)
     replay_producers(
         log.segments.all, expected, from_offset=0, now_ms=StillClock().wall_ms(), rebuild_aborts=False
     )
