@@ -205,16 +205,28 @@ def test_offsets_are_found_by_time(jvm: Any, bootstrap: str, topic: str) -> None
 
 
 @both_versions
-def test_a_transactional_producer_fails_for_good_with_the_reason(jvm: Any, bootstrap: str) -> None:
-    producer = java_producer(jvm, bootstrap, transactional_id="t", max_block_ms=60_000)
-    try:
-        # A client that waited for max.block.ms would say that it did.
-        with pytest.raises(
-            Py4JJavaError, match=r"KafkaException: .*no transactions; leave transactional.id out"
-        ):
-            producer.initTransactions()
-    finally:
-        producer.close()
+def test_transactions_commit_and_abort(jvm: Any, bootstrap: str, topic: str) -> None:
+    """Java 4.1 speaks the second generation, 3.9 the first."""
+    producer = java_producer(jvm, bootstrap, transactional_id=topic)
+    producer.initTransactions()
+    for value, end in (
+        (b"committed", producer.commitTransaction),
+        (b"aborted", producer.abortTransaction),
+        (b"the last", producer.commitTransaction),
+    ):
+        producer.beginTransaction()
+        producer.send(record_of(jvm, topic, Sample(None, value))).get()
+        end()
+    producer.close()
+    for level, values in (
+        ("read_committed", [b"committed", b"the last"]),
+        ("read_uncommitted", [b"committed", b"aborted", b"the last"]),
+    ):
+        consumer = java_consumer(jvm, bootstrap, isolation_level=level)
+        consumer.assign(assigned(jvm, topic))
+        (found,) = read(jvm, [consumer], len(values))
+        assert [bytes(record.value()) for record in found] == values
+        consumer.close()
 
 
 @both_versions

@@ -10,7 +10,6 @@ import pytest
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient, NewTopic
 from kafka.errors import (
-    KafkaError,
     MessageSizeTooLargeError,
     TopicAlreadyExistsError,
     UnknownTopicOrPartitionError,
@@ -213,10 +212,22 @@ def test_the_admin_client_works(bootstrap: str, unique: str) -> None:
     admin.close()
 
 
-def test_a_transactional_producer_fails_for_good(bootstrap: str) -> None:
-    producer = KafkaProducer(bootstrap_servers=bootstrap, transactional_id="t", max_block_ms=60_000)
-    try:
-        with pytest.raises(KafkaError, match="ClusterAuthorizationFailed"):
-            producer.init_transactions()
-    finally:
-        producer.close(timeout=0)
+def test_transactions_commit_and_abort(bootstrap: str, topic: str) -> None:
+    producer = KafkaProducer(bootstrap_servers=bootstrap, transactional_id=topic)
+    producer.init_transactions()
+    for value, end in (
+        (b"committed", producer.commit_transaction),
+        (b"aborted", producer.abort_transaction),
+        (b"the last", producer.commit_transaction),
+    ):
+        producer.begin_transaction()
+        producer.send(topic, value, partition=0).get(WAIT_SECONDS)
+        end()
+    producer.close()
+    for level, values in (
+        ("read_committed", [b"committed", b"the last"]),
+        ("read_uncommitted", [b"committed", b"aborted", b"the last"]),
+    ):
+        consumer = reader(bootstrap, topic, isolation_level=level)
+        assert [record.value for record in read(consumer, len(values))] == values
+        consumer.close()
