@@ -15,7 +15,13 @@ from odradek.client.consumer.consumer import PartitionConsumer
 from odradek.client.consumer.topics import Consumer
 from odradek.client.errors import NoTransaction, TransactionAborted
 from odradek.client.producer.producer import Producer
-from odradek.foundation.errors import IllegalGeneration, InvalidRequest, ProducerFenced, RecordTooLarge
+from odradek.foundation.errors import (
+    IllegalGeneration,
+    InvalidRequest,
+    ProducerFenced,
+    RecordTooLarge,
+    UnknownTopicOrPartition,
+)
 from odradek.foundation.ids import TopicPartition
 from odradek.foundation.transaction_errors import InvalidTransactionTimeout
 
@@ -99,6 +105,29 @@ def test_an_exception_aborts_and_the_producer_goes_on(kind: Kind, bootstrap: str
             async with producer.transaction():
                 pass  # an empty one
         assert await committed_values(client, unique) == [b"kept"]
+
+    run(kind, bootstrap, work)
+
+
+@GENERATIONS
+def test_what_send_refuses_keeps_the_rest_from_being_committed(
+    kind: Kind, bootstrap: str, unique: str
+) -> None:
+    """As in Kafka's producer: a program that does not look at one failure must not commit a part."""
+
+    async def work(client: Client) -> None:
+        await Admin(client).topics.create(unique, partitions=1)
+        async with Producer(client, transactional_id=unique) as producer:
+            await producer.begin_transaction()
+            await producer.send_and_wait(unique, b"a part", partition=0)
+            with pytest.raises(UnknownTopicOrPartition):
+                await producer.send(unique, b"of no partition", partition=7)
+            with pytest.raises(UnknownTopicOrPartition, match="has to be aborted"):
+                await producer.commit_transaction()
+            await producer.abort_transaction()
+            async with producer.transaction():
+                await producer.send(unique, b"whole")
+        assert await committed_values(client, unique) == [b"whole"]
 
     run(kind, bootstrap, work)
 

@@ -22,7 +22,7 @@ from odradek.client.arguments import (
     whole_number,
 )
 from odradek.client.client import Client
-from odradek.client.errors import ClientClosed
+from odradek.client.errors import ClientClosed, NoTransaction
 from odradek.client.metadata import NO_LEADER
 from odradek.client.producer.batches import Delivery, RecordMetadata
 from odradek.client.producer.incoming import Incoming, record_bytes
@@ -187,7 +187,11 @@ class Producer(TransactionCalls):
             or (key is not None and type(key) is not bytes)
         ):
             value, key, headers = record_parts(topic, value, key, headers)
-        return await self._send_bytes(topic, value, key, headers, partition, timestamp_ms)  # type: ignore[arg-type]
+        try:
+            return await self._send_bytes(topic, value, key, headers, partition, timestamp_ms)  # type: ignore[arg-type]
+        except OdradekError as failure:
+            self._refused(failure)
+            raise
 
     async def _send_bytes(
         self,
@@ -199,7 +203,6 @@ class Producer(TransactionCalls):
         timestamp_ms: int | None,
     ) -> Delivery:
         size_bytes = record_bytes(key, value, headers)
-        self._check_size(size_bytes)
         await self._ready(topic, size_bytes, partition)
         target = self._choose(topic, key, partition)
         if timestamp_ms is None:
@@ -266,9 +269,12 @@ class Producer(TransactionCalls):
             # A slice is added whole or not at all, so that the added records have no gaps.
             end = max(given.fitting(start, self._slice_bytes_max), start + 1)
             size_bytes = given.size_bytes(start, end)
-            self._check_size(size_bytes)
-            await self._ready(topic, size_bytes, partition)
-            self._put(topic, given, start, end, partition)
+            try:
+                await self._ready(topic, size_bytes, partition)
+                self._put(topic, given, start, end, partition)
+            except OdradekError as failure:
+                self._refused(failure)
+                raise
             start = end
 
     def _put(self, topic: str, given: Incoming, start: int, end: int, partition: int | None) -> None:
@@ -349,7 +355,8 @@ class Producer(TransactionCalls):
             )
 
     async def _ready(self, topic: str, size_bytes: int, partition: int | None) -> None:
-        """Wait for the topic's partitions and for space in the buffer."""
+        """Check the size, and wait for the topic's partitions and for space in the buffer."""
+        self._check_size(size_bytes)
         if topic not in self._client.cluster.topics:
             await self._client.with_retries(lambda: self._known(topic))
         if partition is not None and whole_number(partition, "partition") >= self._partition_count(topic):
@@ -359,6 +366,11 @@ class Producer(TransactionCalls):
             await self._sender.wait_for_room(size_bytes)
         if self._sender.transactions is not None:
             self._sender.transactions.require(Phase.OPEN)  # it may have ended meanwhile
+
+    def _refused(self, failure: OdradekError) -> None:
+        """A record was not added: a commit would lack it, so its transaction fails, as in Kafka's producer."""
+        if self._sender.transactions is not None and not isinstance(failure, NoTransaction):
+            self._sender.transactions.lost(failure, was_sent=False)
 
     async def _known(self, topic: str) -> None:
         # A partition without a leader is enough: its records wait for a leader within their delivery timeout.
