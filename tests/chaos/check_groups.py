@@ -66,19 +66,20 @@ def _check_commits(name: str, group: _Group, final: FinalState, topic: str) -> I
     commits = group.history.commits
     of_group = final.commits.get(name, {})
     logged = {
-        partition: [entry for entry in entries if entry[0] in commits]
+        partition: entries.only(commits)
         for (of_topic, partition), entries in of_group.items()
         if of_topic == topic
     }
     unknown = {
-        entry[0] for entries in of_group.values() for entry in entries if entry[0] not in commits and entry[0]
+        entry
+        for entries in of_group.values()
+        for entry, _ in entries.commits
+        if entry not in commits and entry
     }
     for commit in sorted(unknown):
         yield _anomaly(name, "phantom commit", f"{commit} is in the log and no member made it", None)
     for fault in faults(commits, logged):
         kind = next(kind for words, kind in _NAMES if words in fault)
-        if kind == "lost commit" and name in final.groups_rewritten:
-            continue
         mentioned = [commit for commit in commits.values() if f"{commit.name} (" in fault]
         at = max((commit.begun_at for commit in mentioned), default=None)
         yield _anomaly(name, kind, fault, at)
@@ -131,8 +132,8 @@ def _check_whole(name: str, group: _Group, final: FinalState, topic: str) -> Ite
         if of_topic != topic or log is None:
             continue
         taken = group.history.taken.get(partition, set())
-        entries = final.commits.get(name, {}).get((topic, partition), ())
-        end = entries[-1][1] if entries else 0
+        logged = final.commits.get(name, {}).get((topic, partition))
+        end = logged.commits[-1][1] if logged else 0
         missing = [one.offset for one in log.records if one.offset < end and one.offset not in taken]
         if missing:
             what = f"partition {partition} is committed up to {end}, and no member took {missing[:10]}"

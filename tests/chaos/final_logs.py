@@ -12,8 +12,10 @@ from pathlib import Path
 from odradek.coordination.records import kind_of
 from odradek.groups.schema import KIND_OFFSET, decode_offset_key, decode_offset_value
 from odradek.records.batch import BatchView, split
+from odradek.records.checksum import crc32c
 from odradek.records.record import records
 from tests.chaos.history import name_of_value
+from tests.support.group_commits import LoggedCommits
 
 OFFSETS_TOPIC = "__consumer_offsets"
 
@@ -57,18 +59,16 @@ class FinalPartition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FinalState:
-    """`partitions` are those that clients write to. `compared` are others, whose replicas have to be alike; a "record"
-    is a whole batch there, named by its checksum.
+    """`partitions` are those that clients write to. `compared` are others, whose replicas have to be alike where both
+    have a record: each replica is compacted by its own broker. A record is named there by a checksum of its bytes.
 
-    `commits` are (name, position) in the log's order by group, topic and partition; `groups_rewritten` are groups
-    whose log was rewritten, which drops older commits.
+    `commits` are those that the log has of each group, by topic and partition.
     """
 
     partitions: Mapping[TopicPartitionKey, FinalPartition]
     compared: Mapping[TopicPartitionKey, FinalPartition] = field(default_factory=dict)
     topics: frozenset[str] = frozenset()
-    commits: Mapping[str, Mapping[TopicPartitionKey, Sequence[tuple[str, int]]]] = field(default_factory=dict)
-    groups_rewritten: frozenset[str] = frozenset()
+    commits: Mapping[str, Mapping[TopicPartitionKey, LoggedCommits]] = field(default_factory=dict)
 
 
 def whole_batches(data: bytes) -> bytes:
@@ -106,24 +106,32 @@ def read_log(folder: Path) -> StoredLog:
     return StoredLog(found[0].offset if found else 0, found)
 
 
-def read_batches(folder: Path) -> StoredLog:
-    """One replica of any topic, a "record" for each batch: its last offset, and its checksum as a name."""
+def read_any_log(folder: Path) -> StoredLog:
+    """One replica of any topic, each record named by a checksum of its key, value and time."""
     found = [
-        StoredRecord(batch.last_offset, batch.leader_epoch, f"{batch.crc:08x}")
+        StoredRecord(
+            record.offset, batch.leader_epoch, _checksum(record.key, record.value, record.timestamp_ms)
+        )
         for batch in batches_of(folder)
+        for record in records(batch)
     ]
     return StoredLog(found[0].offset if found else 0, found)
 
 
-def read_commits(
-    folder: Path,
-) -> tuple[dict[str, dict[TopicPartitionKey, list[tuple[str, int]]]], int]:
-    """The commits in one partition of the offsets topic, and the offset of its first record."""
-    found: dict[str, dict[TopicPartitionKey, list[tuple[str, int]]]] = {}
-    start = -1
+def _checksum(key: bytes | None, value: bytes | None, timestamp_ms: int) -> str:
+    return f"{crc32c(repr((key, value, timestamp_ms)).encode()):08x}"
+
+
+def read_commits(folder: Path) -> dict[str, dict[TopicPartitionKey, LoggedCommits]]:
+    """The commits in one partition of the offsets topic, by group, topic and partition."""
+    found: dict[str, dict[TopicPartitionKey, list[tuple[int, str, int]]]] = {}
+    whole_from = next_offset = 0
     for batch in batches_of(folder):
-        if start < 0:
-            start = batch.base_offset
+        if batch.base_offset != next_offset:
+            whole_from = batch.base_offset
+        next_offset = batch.last_offset + 1
+        if batch.record_count != next_offset - batch.base_offset:
+            whole_from = next_offset
         if batch.header.is_control:
             continue
         for record in records(batch):
@@ -131,6 +139,16 @@ def read_commits(
                 group, topic, partition = decode_offset_key(record.key)
                 committed = decode_offset_value(record.value)
                 # confluent-kafka sends the zero after its string, too.
-                named = committed.metadata.rstrip("\0"), committed.offset
-                found.setdefault(group, {}).setdefault((topic, partition), []).append(named)
-    return found, max(start, 0)
+                made = record.offset, committed.metadata.rstrip("\0"), committed.offset
+                found.setdefault(group, {}).setdefault((topic, partition), []).append(made)
+    return {
+        group: {
+            key: LoggedCommits(
+                [(name, position) for _, name, position in made],
+                is_compacted=whole_from > 0,
+                compacted_count=sum(1 for offset, *_ in made if offset < whole_from),
+            )
+            for key, made in keys.items()
+        }
+        for group, keys in found.items()
+    }

@@ -27,7 +27,7 @@ from tests.chaos.final_logs import (
     FinalState,
     StoredLog,
     TopicPartitionKey,
-    read_batches,
+    read_any_log,
     read_commits,
     read_log,
 )
@@ -49,6 +49,7 @@ from tests.chaos.probes import Probes
 from tests.chaos.schedule import plan
 from tests.chaos.workers import Worker
 from tests.chaos.world import BROKERS, World, broker
+from tests.support.group_commits import LoggedCommits
 
 PARTITIONS: Final = 4
 OFFSETS_PARTITIONS: Final = 3
@@ -288,13 +289,11 @@ class Round:
                 high_watermark=ends.get(number, 0),
                 logs=self._logs(number),
             )
-        commits, rewritten = self._commits()
         return FinalState(
             partitions=partitions,
             compared=self._offsets_topic(),
             topics=frozenset(topics),
-            commits=commits,
-            groups_rewritten=rewritten,
+            commits=self._commits(),
         )
 
     def _answered_epoch_ends(self) -> Iterator[EpochEndAnswered]:
@@ -311,7 +310,7 @@ class Round:
         found: dict[TopicPartitionKey, FinalPartition] = {}
         for number in range(OFFSETS_PARTITIONS):
             folders = {broker: self._world.data(broker) / f"{OFFSETS_TOPIC}-{number}" for broker in BROKERS}
-            logs = {broker: read_batches(folder) for broker, folder in folders.items() if folder.exists()}
+            logs = {broker: read_any_log(folder) for broker, folder in folders.items() if folder.exists()}
             leader = self._world.leader_of(OFFSETS_TOPIC, number)
             if leader is not None and leader in logs:
                 found[OFFSETS_TOPIC, number] = FinalPartition(
@@ -331,19 +330,15 @@ class Round:
                 return f"partition {partition} ends at {ends} by broker"
         return ""
 
-    def _commits(self) -> tuple[dict[str, dict[TopicPartitionKey, list[tuple[str, int]]]], frozenset[str]]:
-        """Those in the offsets topic by group, and the groups whose log no longer begins at its beginning."""
-        found: dict[str, dict[TopicPartitionKey, list[tuple[str, int]]]] = {}
-        rewritten: set[str] = set()
+    def _commits(self) -> dict[str, dict[TopicPartitionKey, LoggedCommits]]:
+        """Those in the offsets topic, by group, topic and partition."""
+        found: dict[str, dict[TopicPartitionKey, LoggedCommits]] = {}
         for partition in range(OFFSETS_PARTITIONS):
             leader = self._world.leader_of(OFFSETS_TOPIC, partition)
             if leader is None:
                 continue
-            of_one, start = read_commits(self._world.data(leader) / f"{OFFSETS_TOPIC}-{partition}")
-            found.update(of_one)
-            if start > 0:
-                rewritten.update(of_one)
-        return found, frozenset(rewritten)
+            found.update(read_commits(self._world.data(leader) / f"{OFFSETS_TOPIC}-{partition}"))
+        return found
 
 
 def _round_of(topic: str) -> int:

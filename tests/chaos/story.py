@@ -23,6 +23,7 @@ from tests.chaos.history import (
     StateSeen,
     TopicAsked,
 )
+from tests.support.group_commits import LoggedCommits
 
 TOPIC = "t"
 KEY = (TOPIC, 0)
@@ -206,6 +207,6 @@ def clean() -> Story:
             )
         },
         topics=frozenset({TOPIC, "made"}),
-        commits={GROUP: {KEY: [("1.1", 3), ("2.1", 8)]}},
+        commits={GROUP: {KEY: LoggedCommits([("1.1", 3), ("2.1", 8)])}},
     )
     return Story(events, final)

@@ -28,6 +28,7 @@ from tests.chaos.history import (
     read_events,
 )
 from tests.chaos.story import GROUP, KEY, NAMES, TOPIC, Story, clean, epoch_end, fetched, reported, state
+from tests.support.group_commits import LoggedCommits
 
 
 def test_a_clean_history_passes() -> None:
@@ -42,14 +43,16 @@ def test_what_is_allowed_passes_too() -> None:
     more = [StoredRecord(8, 1, "one.0"), StoredRecord(9, 1, "p.6", identity=(7, 0))]
     story.set_records([*story.records(), *more, StoredRecord(10, 1, "p.5", identity=(7, 1))])
     story.set_partition(high_watermark=11)
-    story.final = replace(story.final, commits={GROUP: {KEY: [("1.1", 3), ("1.2", 5), ("2.1", 8)]}})
+    story.final = replace(
+        story.final, commits={GROUP: {KEY: LoggedCommits([("1.1", 3), ("1.2", 5), ("2.1", 8)])}}
+    )
     # So the second member continued from 5.
     story.change(next(one for one in story.of(GroupReported) if one.at == 7.0), details=[[0, 5, 7]])
     assert story.find() == []
     story = clean()
     story.without({"one.1"})
     story.change(story.of(Fetched)[3], records=[(one, NAMES[one]) for one in range(2, 7)])
-    story.final = replace(story.final, commits={GROUP: {KEY: [("1.1", 3), ("2.1", 7)]}})
+    story.final = replace(story.final, commits={GROUP: {KEY: LoggedCommits([("1.1", 3), ("2.1", 7)])}})
     story.change(next(one for one in story.of(GroupReported) if one.at == 7.0), details=[[0, 3, 6]])
     story.change(next(one for one in story.of(GroupReported) if one.at == 7.1), details=["2.1", [0, 7]])
     assert story.find() == []
@@ -289,7 +292,7 @@ def a_replica_in_sync_is_behind(story: Story) -> None:
 
 
 def logged(story: Story, *commits: tuple[str, int]) -> None:
-    story.final = replace(story.final, commits={GROUP: {KEY: list(commits)}})
+    story.final = replace(story.final, commits={GROUP: {KEY: LoggedCommits(commits)}})
 
 
 @plants("I9", "lost commit")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import inf
 
-from tests.support.group_commits import Commit, Logged, faults
+from tests.support.group_commits import Commit, LoggedCommits, faults
 
 PARTITION = 3
 
@@ -23,10 +23,17 @@ def commit(
     )
 
 
-def found(commits: list[Commit], logged: Logged | None = None) -> list[str]:
-    """The faults of a log with `commits` in their order, or of the one given."""
+def found(
+    commits: list[Commit], logged: list[tuple[str, int]] | None = None, *, compacted_count: int | None = None
+) -> list[str]:
+    """The faults of a log with `commits` in their order, or of the one given; None: nothing was compacted."""
     in_order = [(made.name, made.positions[PARTITION]) for made in commits]
-    return faults({made.name: made for made in commits}, {PARTITION: in_order if logged is None else logged})
+    entries = LoggedCommits(
+        in_order if logged is None else logged,
+        is_compacted=compacted_count is not None,
+        compacted_count=compacted_count or 0,
+    )
+    return faults({made.name: made for made in commits}, {PARTITION: entries})
 
 
 def test_a_partition_that_changes_owners_once_is_right() -> None:
@@ -103,3 +110,29 @@ def test_a_new_owner_begins_where_the_last_one_ended() -> None:
     (fault,) = found([first, second])
     assert "position 15" in fault
     assert "follows 20" in fault
+
+
+def three_in_turn() -> list[Commit]:
+    """Commits of one member, each begun after the one before was acknowledged."""
+    return [
+        commit(f"1.{number}", 10 * number, assigned_at=0, begun_at=number, acknowledged_at=number + 0.5)
+        for number in (1, 2, 3)
+    ]
+
+
+def test_compaction_may_remove_a_commit_that_another_follows() -> None:
+    assert found(three_in_turn(), [("1.3", 30)], compacted_count=0) == []
+    assert found(three_in_turn(), [("1.2", 20), ("1.3", 30)], compacted_count=1) == []
+
+
+def test_compaction_does_not_remove_the_last_commit() -> None:
+    (fault,) = found(three_in_turn(), [("1.1", 10), ("1.2", 20)], compacted_count=2)
+    assert "1.3" in fault
+    assert "is not in the log" in fault
+
+
+def test_nothing_is_missing_behind_what_was_compacted() -> None:
+    """The first commit is whole already, so the second cannot have been compacted."""
+    (fault,) = found(three_in_turn(), [("1.1", 10), ("1.3", 30)], compacted_count=0)
+    assert "1.2" in fault
+    assert "is not in the log" in fault

@@ -23,7 +23,7 @@ from odradek.groups.schema import KIND_OFFSET, OffsetKey, decode_offset_key, dec
 from tests.integration.conftest import MakeBroker
 from tests.support.broker_process import Broker
 from tests.support.group_churn import Group, Kind
-from tests.support.group_commits import faults
+from tests.support.group_commits import LoggedCommits, faults
 from tests.support.kafka_peer import KafkaPeer
 from tests.support.plain_client import PlainClient
 
@@ -198,7 +198,11 @@ def test_groups_under_churn(broker: Broker | KafkaPeer, groups: list[Group]) -> 
         group.stop()
     positions = committed_positions(broker.bootstrap)
     for group in groups:
-        logged = {partition: made for (name, _, partition), made in positions.items() if name == group.name}
+        logged = {
+            partition: LoggedCommits(made)
+            for (name, _, partition), made in positions.items()
+            if name == group.name
+        }
         assert not (found := faults(group.history.commits, logged)), "\n".join([group.name, *found])
     assert {(name, partition): made[-1][1] for (name, _, partition), made in positions.items()} == {
         (group.name, partition): end for group in groups for partition, end in source.acknowledged.items()

@@ -13,7 +13,7 @@ these claims are checked:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from math import inf
@@ -41,16 +41,31 @@ class Commit:
         return f"{self.name} (begun {self.begun_at:.3f}, acknowledged {acknowledged})"
 
 
-Logged = Sequence[tuple[str, int]]  # names and positions of one partition's commits, in the log's order
+@dataclass(frozen=True, slots=True)
+class LoggedCommits:
+    """One partition's `commits` that the log has: their names and positions, in the log's order.
+
+    Compaction keeps the last commit at least. The first `compacted_count` are from the part of the log that has gaps.
+    """
+
+    commits: Sequence[tuple[str, int]]
+    is_compacted: bool = False
+    compacted_count: int = 0
+
+    def only(self, names: Container[str]) -> LoggedCommits:
+        """The commits that bear one of `names`."""
+        kept = [entry for entry in self.commits if entry[0] in names]
+        count = sum(1 for entry in self.commits[: self.compacted_count] if entry[0] in names)
+        return LoggedCommits(kept, is_compacted=self.is_compacted, compacted_count=count)
 
 
-def faults(commits: Mapping[str, Commit], logged: Mapping[int, Logged]) -> list[str]:
+def faults(commits: Mapping[str, Commit], logged: Mapping[int, LoggedCommits]) -> list[str]:
     """Everything in the log, by partition, that no correct broker can have written of `commits`."""
     found = list(_missing(commits, logged))
     for partition, entries in logged.items():
         # A client may send a commit again that it has no answer of: what counts is when it first came.
         first: dict[str, int] = {}
-        for name, position in entries:
+        for name, position in entries.commits:
             first.setdefault(name, position)
         made = [(commits[name], position) for name, position in first.items()]
         of_owners = [(commit, position) for commit, position in made if partition not in commit.disowned]
@@ -59,12 +74,25 @@ def faults(commits: Mapping[str, Commit], logged: Mapping[int, Logged]) -> list[
     return found
 
 
-def _missing(commits: Mapping[str, Commit], logged: Mapping[int, Logged]) -> Iterator[str]:
-    there = {partition: set(entries) for partition, entries in logged.items()}
+def _missing(commits: Mapping[str, Commit], logged: Mapping[int, LoggedCommits]) -> Iterator[str]:
+    there = {partition: set(entries.commits) for partition, entries in logged.items()}
     for commit in commits.values():
         for partition, position in commit.positions.items():
-            if commit.acknowledged_at < inf and (commit.name, position) not in there.get(partition, ()):
-                yield f"partition {partition}: {commit} of position {position} is not in the log"
+            if commit.acknowledged_at == inf or (commit.name, position) in there.get(partition, ()):
+                continue
+            if partition in logged and _is_superseded(commit, commits, logged[partition]):
+                continue
+            yield f"partition {partition}: {commit} of position {position} is not in the log"
+
+
+def _is_superseded(commit: Commit, commits: Mapping[str, Commit], logged: LoggedCommits) -> bool:
+    """Whether compaction can have removed it: some commit may follow it, and none of the whole part is before it."""
+    if not logged.is_compacted:
+        return False
+    whole = (commits[name] for name, _ in logged.commits[logged.compacted_count :])
+    if any(one.acknowledged_at < commit.begun_at for one in whole):
+        return False
+    return any(commits[name].acknowledged_at >= commit.begun_at for name, _ in logged.commits)
 
 
 def _out_of_order(made: Sequence[tuple[Commit, int]]) -> Iterator[str]:
