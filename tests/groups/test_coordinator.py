@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from odradek.coordination import rewriting
 from odradek.foundation.errors import (
     CoordinatorLoadInProgress,
     CoordinatorNotAvailable,
@@ -18,12 +17,13 @@ from odradek.foundation.errors import (
 )
 from odradek.groups.classic.group import ClassicGroup
 from odradek.groups.consumer import schema as consumer_schema
+from odradek.groups.consumer.group import ConsumerGroup
 from odradek.groups.schema import CommittedOffset, encode_offset_key, encode_offset_value
 from odradek.protocol.group_partitions import java_hash, partition_of
 from odradek.records.builder import build_batch
 from odradek.records.control import build_marker
 from tests.support.consumer_members import ConsumerMember, converge
-from tests.support.group_world import World, in_world, result_of, turns
+from tests.support.group_world import World, in_world, result_of
 
 
 async def commit(world: World, group_id: str, topic: str, partition: int, offset: int) -> None:
@@ -42,12 +42,14 @@ async def commit(world: World, group_id: str, topic: str, partition: int, offset
 
 def snapshot(world: World) -> Any:
     """Everything that clients could see of all groups."""
-    groups = {}
+    groups: dict[str, Any] = {}
     for shard in world.groups.runtime.loaded_shards():
         for group_id, group in shard.machine.groups.items():
-            groups[group_id] = (
-                group.value() if isinstance(group, ClassicGroup) else sorted(group.live_records())
-            )
+            if isinstance(group, ClassicGroup):
+                groups[group_id] = group.value()
+            else:
+                assert isinstance(group, ConsumerGroup)
+                groups[group_id] = sorted(group.live_records())
     return groups, sorted(world.groups.offsets.committed())
 
 
@@ -215,71 +217,12 @@ async def some_state(world: World) -> None:
     assert joined.error is None
 
 
-def test_a_rewritten_log_says_the_same_and_is_shorter() -> None:
+def test_a_compacted_log_says_the_same_and_is_shorter() -> None:
     async def story(world: World) -> None:
         await some_state(world)
-        before, size = snapshot(world), world.log.size_bytes(0)
-        (shard,) = world.groups.runtime.loaded_shards()
-        end = world.log.bounds(0)[1]
-        assert await rewriting.rewrite(shard, world.log)
-        assert world.log.bounds(0)[0] == end
-        assert world.log.size_bytes(0) < size
-        assert world.log.flushes == 1
-        await world.restart()
-        assert snapshot(world) == before
-
-    in_world(story, partitions=1, topics={"t": 4})
-
-
-def test_a_log_is_rewritten_when_it_has_outgrown_its_state_and_only_then() -> None:
-    async def story(world: World) -> None:
-        await commit(world, "g", "t", 0, 0)
-        (shard,) = world.groups.runtime.loaded_shards()
-        assert not rewriting.is_due(shard, world.log)
-        record = (0, encode_offset_key("g", "t", 0), encode_offset_value(CommittedOffset(1, -1, "x" * 900)))
-        for _ in range(20):
-            world.log.append(0, build_batch([record] * 60))
-        assert rewriting.is_due(shard, world.log)
-        await asyncio.sleep(61)
-        await turns(20)
-        assert world.log.size_bytes(0) < 10_000
-        assert not rewriting.is_due(shard, world.log)
-
-    in_world(story, partitions=1)
-
-
-def test_a_commit_during_a_rewrite_is_not_undone_by_it() -> None:
-    async def story(world: World) -> None:
-        for number in range(20):
-            await commit(world, "g", "t", number, 1)
-        (shard,) = world.groups.runtime.loaded_shards()
-        world.log.is_held = True
-        commits = [asyncio.ensure_future(commit(world, "g", "t", number, 2)) for number in range(10)]
-        await turns()
-        rewrite = asyncio.ensure_future(rewriting.rewrite(shard, world.log))
-        await turns()
-        commits += [asyncio.ensure_future(commit(world, "g", "t", number, 3)) for number in range(5)]
-        await turns()
-        world.log.release()
-        await asyncio.gather(*commits)
-        assert await rewrite
-        before = snapshot(world)
-        assert [row[3] for row in before[1]] == [3] * 5 + [2] * 5 + [1] * 10
-        await world.restart()
-        assert snapshot(world) == before
-
-    in_world(story, partitions=1)
-
-
-def test_a_rewrite_that_fails_drops_nothing() -> None:
-    async def story(world: World) -> None:
-        await some_state(world)
-        before = snapshot(world)
-        (shard,) = world.groups.runtime.loaded_shards()
-        world.log.fail_with = KafkaStorageError("full")
-        assert not await rewriting.rewrite(shard, world.log)
-        assert world.log.bounds(0)[0] == 0
-        world.log.fail_with = None
+        before, size = snapshot(world), sum(map(len, world.log.batches[0]))
+        world.log.compact()
+        assert sum(map(len, world.log.batches[0])) < 0.6 * size
         await world.restart()
         assert snapshot(world) == before
 
@@ -291,7 +234,7 @@ def test_a_rewrite_that_fails_drops_nothing() -> None:
     st.lists(
         st.one_of(
             st.tuples(st.just("commit"), st.sampled_from("abc"), st.integers(0, 3), st.integers(0, 99)),
-            st.tuples(st.just("rewrite"), st.just("a"), st.just(0), st.just(0)),
+            st.tuples(st.just("compact"), st.just("a"), st.just(0), st.just(0)),
             st.tuples(st.just("delete"), st.sampled_from("abc"), st.just(0), st.just(0)),
             st.tuples(st.just("restart"), st.just("a"), st.just(0), st.just(0)),
         ),
@@ -305,9 +248,9 @@ def test_offsets_are_what_was_committed_last(steps: list[tuple[str, str, int, in
             if action == "commit":
                 await commit(world, group_id, "t", partition, offset)
                 model[group_id, "t", partition] = offset
-            elif action == "rewrite":
-                for shard in world.groups.runtime.loaded_shards():
-                    assert await rewriting.rewrite(shard, world.log)
+            elif action == "compact":
+                for number in range(world.log.partition_count()):
+                    world.log.compact(number)
             elif action == "delete":
                 if any(key[0] == group_id for key in model):
                     assert await result_of(world.groups.admin.delete(group_id)) is None
@@ -324,14 +267,13 @@ def test_the_log_has_no_consumer_records_left_after_a_group_is_gone() -> None:
     async def story(world: World) -> None:
         member = ConsumerMember(world, "a", topic_regex="t", topic_names=())
         await member.must_beat()
-        (shard,) = world.groups.runtime.loaded_shards()
-        kinds = {int.from_bytes(key[:2], "big") for key, _ in shard.live_records()}
+        kinds = {int.from_bytes(key[:2], "big") for key in world.log.newest_values()}
         assert kinds == consumer_schema.KINDS - {consumer_schema.KIND_PARTITIONS}
         await member.leave()
         assert await result_of(world.groups.admin.delete("g")) is None
-        assert list(shard.live_records()) == []
+        assert world.log.newest_values() == {}
         await world.restart()
         (shard,) = world.groups.runtime.loaded_shards()
-        assert list(shard.live_records()) == []
+        assert list(shard.machine.groups) == []
 
     in_world(story, partitions=1, topics={"t": 1})

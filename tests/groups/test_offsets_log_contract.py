@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from odradek.coordination import rewriting
 from odradek.coordination.internal_topic import ReplicatedTopicLog
 from odradek.coordination.topic_log import InternalTopicLog
 from odradek.foundation.settings import Settings
@@ -51,7 +50,6 @@ async def in_a_broker(path: Path) -> AsyncIterator[InternalTopicLog]:
             partitions=broker.partitions,
             images=broker.images,
             controller=broker.controller,
-            flusher=broker.flusher,
             new_topic_partitions=broker.settings.offsets_topic_num_partitions,
             commit_timeout_ms=broker.settings.offsets_commit_timeout_ms,
         )
@@ -93,7 +91,6 @@ def test_contract(opened: Open, tmp_path: Path) -> None:
             assert await result_of(log.append(1, batch(b"a", b"b"))) == 0
             assert await result_of(log.append(1, batch(b"c"))) == 2
             assert log.bounds(1) == (0, 3)
-            assert log.size_bytes(1) > 0
             assert await values_from(log, 0) == [(0, b"a"), (1, b"b"), (2, b"c")]
             assert await values_from(log, 0, bytes_max=1) == [(0, b"a"), (1, b"b")]
             for bytes_max in range(1, len(batch(b"a", b"b")) + len(batch(b"c"))):
@@ -101,9 +98,6 @@ def test_contract(opened: Open, tmp_path: Path) -> None:
                 assert await values_from(log, 0, bytes_max=bytes_max) == [(0, b"a"), (1, b"b")]
             assert await values_from(log, 1) == [(0, b"a"), (1, b"b"), (2, b"c")]
             assert await values_from(log, 3) == []
-            await log.flush(1)
-            log.advance_start(1, 2)
-            assert log.bounds(1) == (2, 3)
             assert await values_from(log, 2) == [(2, b"c")]
             assert log.bounds(0) == (0, 0)
 
@@ -128,7 +122,9 @@ def test_what_a_new_leader_does_not_yet_know_to_be_committed_is_read_too(tmp_pat
     asyncio.run(story())
 
 
-def test_a_broker_finds_its_groups_again_also_after_a_rewrite(tmp_path: Path) -> None:
+def test_a_directory_whose_log_was_written_anew_is_loaded(tmp_path: Path) -> None:
+    """Earlier versions kept this topic short so: the live state again at the end, then a later start."""
+
     async def commit(broker: BrokerProcess[LocalControl], partition: int, offset: int) -> None:
         errors = await result_of(
             broker.coordinators.groups.offsets.commit(
@@ -148,10 +144,11 @@ def test_a_broker_finds_its_groups_again_also_after_a_rewrite(tmp_path: Path) ->
         await broker.coordinators.groups.ensure_topic()
         for offset in range(20):
             await commit(broker, offset % 3, offset)
-        shard = broker.coordinators.groups.runtime.shard("g")
-        assert await rewriting.rewrite(shard, broker.coordinators.groups.runtime.log)
-        start, end = broker.coordinators.groups.runtime.log.bounds(shard.partition)
-        assert (start, end) == (20, 23)
+        partition = broker.coordinators.groups.runtime.shard("g").partition
+        log = broker.partitions.get(OFFSETS_TOPIC, partition).log
+        for number, offset in enumerate((18, 19, 17)):
+            await commit(broker, number, offset)
+        log.advance_log_start(20)
         await commit(broker, 0, 99)
         await broker.stop()
 
@@ -159,7 +156,8 @@ def test_a_broker_finds_its_groups_again_also_after_a_rewrite(tmp_path: Path) ->
         await broker.start()
         await broker.coordinators.groups.runtime.loaded()
         found = sorted(broker.coordinators.groups.offsets.committed())
+        start = broker.partitions.get(OFFSETS_TOPIC, partition).log.log_start_offset
         await broker.stop()
-        assert found == [("g", "t", 0, 99), ("g", "t", 1, 19), ("g", "t", 2, 17)]
+        assert (found, start) == ([("g", "t", 0, 99), ("g", "t", 1, 19), ("g", "t", 2, 17)], 20)
 
     asyncio.run(story())

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from odradek.coordination.rewriting import rewrite
 from odradek.coordination.topic_log import TransactionalWriter
 from odradek.foundation.errors import (
     GroupIdNotFound,
@@ -300,17 +299,40 @@ def test_members_are_checked_where_they_are_named() -> None:
     in_world(story, topics={"t": 3})
 
 
-def test_a_log_with_pending_offsets_is_not_rewritten() -> None:
+def test_pending_offsets_survive_the_cleaner() -> None:
     async def story(world: World) -> None:
         transactions = Transactions(world)
+        partition = world.groups.runtime.shard(GROUP).partition
         await transactions.plain(1)
+        await transactions.plain(2)
         await transactions.commit(1, 10)
-        shard = world.groups.runtime.shard(GROUP)
-        assert not await rewrite(shard, world.log)
+        await transactions.plain(3, partition=1)
+        await transactions.plain(4, partition=1)
+        for _ in range(2):
+            world.log.compact(partition)
+            await world.restart()
+            assert (transactions.fetched(), transactions.fetched(partition=1)) == (2, 4)
+            assert transactions.fetched(stable=True) == -2
         await transactions.end(1, commit=True)
-        assert await rewrite(shard, world.log)
+        world.log.compact(partition)
         await world.restart()
         assert transactions.fetched(stable=True) == 10
+
+    in_world(story, topics={"t": 3})
+
+
+def test_in_a_compacted_log_the_later_record_wins_too() -> None:
+    async def story(world: World) -> None:
+        transactions = Transactions(world)
+        partition = world.groups.runtime.shard(GROUP).partition
+        await transactions.commit(1, 10)
+        await transactions.commit(2, 20)
+        await transactions.end(2, commit=True)
+        await transactions.end(1, commit=True)
+        assert transactions.fetched(stable=True) == 20
+        world.log.compact(partition)
+        await world.restart()
+        assert transactions.fetched(stable=True) == 20
 
     in_world(story, topics={"t": 3})
 

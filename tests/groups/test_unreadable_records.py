@@ -6,7 +6,6 @@ import asyncio
 
 import pytest
 
-from odradek.coordination import rewriting
 from odradek.coordination.shard import ShardState
 from odradek.foundation.errors import CoordinatorNotAvailable, OdradekError
 from odradek.groups.classic.members import JoinResult
@@ -14,13 +13,9 @@ from odradek.groups.classic.schema import encode_classic_group_key
 from odradek.groups.schema import (
     CommittedOffset,
     encode_offset_key,
-    encode_offset_value,
 )
 from odradek.protocol.group_partitions import partition_of
-from odradek.records.batch import BatchView
 from odradek.records.builder import build_batch
-from odradek.records.record import records
-from tests.support.consumer_members import ConsumerMember
 from tests.support.group_world import World, in_world, join_request, result_of
 
 SHARE_GROUP_KEY = b"\0\x0b\0\1s"
@@ -48,22 +43,7 @@ async def commit(world: World, group_id: str, partition: int, offset: int) -> li
     )
 
 
-def newest_values(world: World, partition: int = 0) -> dict[bytes, bytes]:
-    """What compaction would leave of the log: the last value by key, without the removed."""
-    newest: dict[bytes, bytes | None] = {}
-    for batch in world.log.batches[partition]:
-        for record in records(BatchView(memoryview(batch))):
-            assert record.key is not None
-            newest[record.key] = record.value
-    return {key: value for key, value in newest.items() if value is not None}
-
-
-async def rewrite(world: World) -> None:
-    for shard in world.groups.runtime.loaded_shards():
-        assert await rewriting.rewrite(shard, world.log)
-
-
-def test_records_that_cannot_be_read_survive_rewrites_as_they_are() -> None:
+def test_records_that_cannot_be_read_survive_the_cleaner_as_they_are() -> None:
     async def story(world: World) -> None:
         await commit(world, "g", 0, 1)
         world.log.append(0, build_batch([(0, key, value) for key, value in FOREIGN.items()]))
@@ -71,8 +51,8 @@ def test_records_that_cannot_be_read_survive_rewrites_as_they_are() -> None:
         for _ in range(2):
             await world.restart()
             assert sorted(row[2:] for row in world.groups.offsets.committed()) == [(0, 1), (2, 3)]
-            await rewrite(world)
-            assert newest_values(world).items() >= FOREIGN.items()
+            world.log.compact()
+            assert world.log.newest_values().items() >= FOREIGN.items()
 
     in_world(story, partitions=1)
 
@@ -84,8 +64,8 @@ def test_removed_and_overwritten_foreign_records_stay_gone() -> None:
         await world.restart()
         assert await commit(world, "g", 7, 70) == [None]  # the key of the offset from a later version
         await world.member("later")
-        await rewrite(world)
-        values = newest_values(world)
+        world.log.compact()
+        values = world.log.newest_values()
         assert SHARE_GROUP_KEY not in values
         assert values[STREAMS_GROUP_KEY] == b"newer"
         assert (
@@ -97,35 +77,22 @@ def test_removed_and_overwritten_foreign_records_stay_gone() -> None:
     in_world(story, partitions=1)
 
 
-@pytest.mark.parametrize("way", ["delete offsets", "delete group", "become a consumer group", "load"])
-def test_every_later_record_of_its_key_ends_a_foreign_record(way: str) -> None:
+@pytest.mark.parametrize("way", ["commit", "delete offsets", "delete group"])
+def test_a_later_record_of_its_key_ends_a_foreign_record(way: str) -> None:
     async def story(world: World) -> None:
-        key = (
-            encode_classic_group_key("g")
-            if way == "become a consumer group"
-            else encode_offset_key("g", "t", 0)
-        )
-        offset = encode_offset_value(CommittedOffset(4))
-        world.log.append(0, build_batch([(0, encode_offset_key("g", "t", 1), offset)]))
-        if way == "load":
-            world.log.append(0, build_batch([(0, key, b"\0\x63"), (0, key, None)]))
-            await world.restart()
-        else:
-            await world.restart()
-            (shard,) = world.groups.runtime.loaded_shards()
-            shard.machine.offsets.put("g", "t", 0, CommittedOffset(1))
-            shard.unknown_records.put(key, b"\0\x63")
+        key = encode_offset_key("g", "t", 0)
+        world.log.append(0, build_batch([(0, key, b"\0\x63")]))
+        await world.restart()
+        assert await commit(world, "g", 0, 4) == [None]
         if way == "delete offsets":
             assert await result_of(world.groups.offsets.delete("g", [("t", 0)])) == [None]
         elif way == "delete group":
             assert await result_of(world.groups.admin.delete("g")) is None
-        elif way == "become a consumer group":
-            group = shard.machine.groups.classic("g")
-            assert group is not None
-            group.start_converted(group.value(), rebalance=False)  # as if it had been stored
-            await ConsumerMember(world, "m").must_beat()
-        (shard,) = world.groups.runtime.loaded_shards()
-        assert key not in dict(shard.unknown_records)
+        world.log.compact()
+        assert (key in world.log.newest_values()) == (way == "commit")
+        await world.restart()
+        committed = [row[2:] for row in world.groups.offsets.committed()]
+        assert committed == ([(0, 4)] if way == "commit" else [])
 
     in_world(story, partitions=1, topics={"t": 1})
 

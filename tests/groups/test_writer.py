@@ -67,7 +67,7 @@ def test_a_callback_of_a_cancelled_append_begins_no_other() -> None:
             writer.submit([RECORD], outcomes.append)
 
         writer.submit([RECORD], go_on)
-        writer.rewrite(lambda: [RECORD], outcomes.append)
+        writer.submit([RECORD], outcomes.append)
         await asyncio.sleep(0.1)
         # As a loop does with all tasks when it ends.
         for task in asyncio.all_tasks() - {asyncio.current_task()}:

@@ -150,12 +150,13 @@ def test_a_moved_start_is_sent_both_ways_without_a_record() -> None:
                 await cluster.produce(1, b"v", index=1)
             await asyncio.sleep(5)
             leader, follower = (cluster.nodes[one].partition(1) for one in (1, 2))
-            leader.advance_log_start(3)
+            leader.require_leader().delete_records(3)
             assert wrong_changes(cluster.nodes[1].parts) == ""
             await asyncio.sleep(2)
             assert follower.log.log_start_offset == 3 and leader.require_leader().low_watermark == 3
             # Retention of its own moves a follower's start too.
-            follower.advance_log_start(4)
+            follower.replica.advance_log_start(4)
+            follower._callbacks.log_start_moved(follower)
             await asyncio.sleep(2)
             assert follower_states(leader).known[2].log_start_offset == 4
             assert wrong_changes(cluster.nodes[1].parts) == ""

@@ -14,6 +14,10 @@ from odradek.log.producers import ProducerStates
 from odradek.log.verification import VerificationToken
 from odradek.records.batch import BatchView, assign
 from odradek.records.control import Marker, build_marker
+from odradek.records.record import records
+from tests.support import compaction
+from tests.support.disk import SimulatedDisk
+from tests.support.logs import StillClock, open_log, stored_batches
 
 
 class MemoryOffsetsLog:
@@ -35,7 +39,6 @@ class MemoryOffsetsLog:
         self.is_held = False
         self.held: list[asyncio.Future[int]] = []
         self.appends = 0
-        self.flushes = 0
 
     def partition_count(self) -> int:
         return self._count
@@ -51,9 +54,6 @@ class MemoryOffsetsLog:
 
     def bounds(self, partition: int) -> tuple[int, int]:
         return self.starts[partition], self.ends[partition]
-
-    def size_bytes(self, partition: int) -> int:
-        return sum(len(batch) for batch in self.batches[partition])
 
     def append(
         self, partition: int, batch: bytearray, *, token: VerificationToken | None = None
@@ -113,14 +113,28 @@ class MemoryOffsetsLog:
         # As a log does: the bound may truncate the last batch, never the first.
         return b"".join(found)[: max(bytes_max, len(found[0]))]
 
-    async def flush(self, partition: int) -> None:
-        self.flushes += 1
-
-    def advance_start(self, partition: int, offset: int) -> None:
-        self.starts[partition] = offset
+    def compact(self, partition: int = 0) -> None:
+        """One round of the cleaner over all that is below the last stable offset."""
+        disk, clock = SimulatedDisk(), StillClock()
+        log = open_log(disk, clock=clock, config=compaction.CONFIG)
+        for batch in self.batches[partition]:
+            log.append_as_follower(memoryview(batch))
+        log.roll()
+        compaction.compact(log, clock=clock, disk=disk)
         self.batches[partition] = [
-            batch for batch in self.batches[partition] if BatchView(memoryview(batch)).last_offset >= offset
+            bytes(batch.buffer[batch.position : batch.position + batch.size_bytes])
+            for batch in stored_batches(log)
         ]
+        assert log.log_end_offset == self.ends[partition]
+
+    def newest_values(self, partition: int = 0) -> dict[bytes, bytes]:
+        """What compaction would leave in the end: the last value by key, without the removed."""
+        newest: dict[bytes, bytes | None] = {}
+        for batch in self.batches[partition]:
+            for record in records(BatchView(memoryview(batch))):
+                assert record.key is not None
+                newest[record.key] = record.value
+        return {key: value for key, value in newest.items() if value is not None}
 
     async def ensure_topic(self) -> None:
         self.exists = True

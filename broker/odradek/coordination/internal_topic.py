@@ -15,7 +15,6 @@ from odradek.coordination.topic_log import TransactionalWriter
 from odradek.log.log import Origin
 from odradek.log.verification import VerificationToken
 from odradek.records.control import Marker
-from odradek.replication.flusher import Flusher
 from odradek.replication.hosted_partitions import HostedPartitions
 from odradek.replication.partition import Partition
 from odradek.replication.transactional_writes import append_marker, begin_verification
@@ -41,7 +40,6 @@ class ReplicatedTopicLog:
         partitions: HostedPartitions,
         images: ImageHolder,
         controller: TopicCreator,
-        flusher: Flusher,
         new_topic_partitions: int,
         commit_timeout_ms: int,
     ) -> None:
@@ -49,7 +47,6 @@ class ReplicatedTopicLog:
         self._partitions = partitions
         self._images = images
         self._controller = controller
-        self._flusher = flusher
         self._new_topic_partitions = new_topic_partitions
         self._commit_timeout_ms = commit_timeout_ms
 
@@ -74,9 +71,6 @@ class ReplicatedTopicLog:
         # To the log's end, as Kafka does. A new leader may know an old high watermark, and the records above it are
         # acknowledged or will be.
         return found.log.log_start_offset, found.log.log_end_offset
-
-    def size_bytes(self, partition: int) -> int:
-        return int(self._partitions.get(self._topic, partition).log.size_bytes)
 
     def append(
         self, partition: int, batch: bytearray, *, token: VerificationToken | None = None
@@ -127,13 +121,6 @@ class ReplicatedTopicLog:
         found = log.read(offset, bytes_max=bytes_max, at_least_one_batch=True)
         data = found.read_cached()
         return asyncio.to_thread(found.read) if data is None else data
-
-    async def flush(self, partition: int) -> None:
-        await self._flusher.flush(self._partitions.get(self._topic, partition).log)
-
-    def advance_start(self, partition: int, offset: int) -> None:
-        # Not `delete_records`, which is for clients and refuses compacted topics.
-        self._partitions.get(self._topic, partition).advance_log_start(offset)
 
     async def ensure_topic(self) -> None:
         await self._controller.ensure_topic(self._topic)

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from typing import Final, Generic
 
 from odradek.coordination.loading import holds_nothing, load
-from odradek.coordination.rewriting import is_due, rewrite
 from odradek.coordination.shard import Machine_co, Shard, ShardParts, ShardState
 from odradek.coordination.timers import SessionTimers
 from odradek.coordination.topic_log import CoordinatedTopic, InternalTopicLog
@@ -131,8 +130,8 @@ class CoordinatorRuntime(Generic[Machine_co]):
     async def _load(self, shard: Shard[Machine_co]) -> None:
         """Load until it succeeds: a disk that fails now may recover, and damage may be repaired.
 
-        Until then the records before and after the damage are not served. Members would go back to old offsets, and a
-        rewrite would make the loss permanent.
+        Until then the records before and after the damage are not served. Members would go back to old offsets, and
+        their commits would make the loss permanent.
         """
         pause_seconds = LOAD_RETRY_SECONDS
         while shard.is_to_be_loaded:
@@ -211,14 +210,3 @@ class CoordinatorRuntime(Generic[Machine_co]):
         """Wait until every partition led now is loaded."""
         for shard in list(self._shards.values()):
             await shard.loaded.wait()
-
-    async def rewrite_long_logs(self) -> None:
-        """Shorten the logs that have outgrown their state, one after the other."""
-        for shard in self.loaded_shards():
-            try:
-                if is_due(shard, self.log):
-                    await rewrite(shard, self.log)
-            except (OdradekError, OSError) as error:
-                logger.warning(
-                    "%s, partition %d, was not rewritten: %s", self.topic.title, shard.partition, error
-                )

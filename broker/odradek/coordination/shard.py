@@ -17,14 +17,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Generic, Protocol, TypeVar, cast
 
 from odradek.coordination.timers import SessionTimers, Wakeable
 from odradek.coordination.topic_log import CoordinatedTopic, EncodedRecord, InternalTopicLog
-from odradek.coordination.unknown_records import UnknownRecords
 from odradek.coordination.writer import OnWritten, RecordWriter
 from odradek.foundation.clock import Clock
 from odradek.foundation.errors import CoordinatorNotAvailable, CorruptRecord, NotCoordinator, OdradekError
@@ -51,14 +50,6 @@ class StateMachine(Protocol):
         """Apply one record of the log; False for a kind that this broker does not read. Raises CorruptRecord."""
         ...
 
-    def live_records(self) -> Iterator[EncodedRecord]:
-        """Everything that a restart must find; the state may change during the walk."""
-        ...
-
-    def live_record_count(self) -> int:
-        """About how many records `live_records` gives."""
-        ...
-
     def on_loaded(self) -> None:
         """Every record is applied, and requests are served from now on."""
         ...
@@ -74,11 +65,6 @@ class StateMachine(Protocol):
 
 class TransactionalRecords(Protocol):
     """What the records of transactions mean, to a state machine whose topic has such records."""
-
-    @property
-    def has_pending(self) -> bool:
-        """Whether any transaction has written a record that counts once it is committed."""
-        ...
 
     def replay_pending(self, producer_id: int, key: bytes, value: bytes | None) -> bool:
         """A record of an open transaction; False for a kind that none may hold. Raises CorruptRecord."""
@@ -146,7 +132,6 @@ class Shard(Generic[Machine_co]):
         self.state = ShardState.LOADING
         self.failure: BaseException | None = None  # why it is FAILED
         self.loaded = asyncio.Event()
-        self.unknown_records = UnknownRecords()
         self.writer = RecordWriter(
             parts.topic,
             parts.log,
@@ -225,7 +210,6 @@ class Shard(Generic[Machine_co]):
             try:
                 if error is None and apply is not None:
                     apply()
-                    self.unknown_records.discard(records)
                 elif error is None:
                     for record_key, value in records:
                         self.replay(record_key, value)
@@ -251,26 +235,16 @@ class Shard(Generic[Machine_co]):
     # --- records --------------------------------------------------------------------------------------------
 
     def replay(self, key: bytes, value: bytes | None) -> None:
-        """Apply one record of the log. A record that cannot be read is logged and kept as it is."""
+        """Apply one record of the log. One that cannot be read is logged, and the cleaner keeps it as it is."""
         try:
-            is_read = self.machine.replay(key, value)
+            self.machine.replay(key, value)
         except CorruptRecord as error:
-            is_read = False
             logger.error(
                 "a record of %s, partition %d, cannot be read and is kept as it is: %s",
                 self.topic.title,
                 self.partition,
                 error,
             )
-        if not is_read:
-            self.unknown_records.put(key, value)
-        elif self.unknown_records:
-            self.unknown_records.discard(((key, value),))
-
-    @property
-    def has_pending(self) -> bool:
-        """Whether records of open transactions wait for their marker."""
-        return self.transactional is not None and self.transactional.has_pending
 
     def replay_pending(self, producer_id: int, key: bytes, value: bytes | None) -> None:
         """Apply one record of an open transaction. One that cannot be read, or may not be there, is logged alone."""
@@ -299,11 +273,6 @@ class Shard(Generic[Machine_co]):
         if self.transactional is not None:
             self.transactional.end_transaction(producer_id, is_commit=is_commit)
 
-    def live_records(self) -> Iterator[EncodedRecord]:
-        """Everything that a restart must find; the state may change during the walk."""
-        yield from self.unknown_records
-        yield from self.machine.live_records()
-
     # --- life -----------------------------------------------------------------------------------------------
 
     def activate(self) -> None:
@@ -324,7 +293,6 @@ class Shard(Generic[Machine_co]):
         if self.state is ShardState.CLOSED:
             return
         self.machine.on_load_failed()
-        self.unknown_records = UnknownRecords()
         self.state = ShardState.FAILED
         self.failure = error
 

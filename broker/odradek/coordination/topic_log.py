@@ -66,10 +66,6 @@ class InternalTopicLog(Protocol):
         """The log's start offset and end offset."""
         ...
 
-    def size_bytes(self, partition: int) -> int:
-        """The bytes that the log occupies."""
-        ...
-
     def append(
         self, partition: int, batch: bytearray, *, token: VerificationToken | None = None
     ) -> int | Awaitable[int]:
@@ -96,14 +92,6 @@ class InternalTopicLog(Protocol):
 
         The first batch is whole; the last one may be incomplete because of `bytes_max`.
         """
-        ...
-
-    def flush(self, partition: int) -> Awaitable[None]:
-        """Everything appended so far is on the disk when this is done."""
-        ...
-
-    def advance_start(self, partition: int, offset: int) -> None:
-        """Delete everything below `offset`."""
         ...
 
     def ensure_topic(self) -> Awaitable[None]:

@@ -125,7 +125,6 @@ class RecordWriter:
         self._closed: OdradekError | None = None
         # The failure of the last append: a full disk refuses every append, for hours.
         self._trouble: type[BaseException] | None = None
-        self._rewrite: tuple[Callable[[], Sequence[EncodedRecord]], OnWritten] | None = None
         self.bytes_written = 0
 
     def submit(
@@ -169,28 +168,11 @@ class RecordWriter:
         self._waiting_bytes += submission.size_bytes
         self._schedule()
 
-    def rewrite(self, produce: Callable[[], Sequence[EncodedRecord]], on_written: OnWritten) -> None:
-        """Write records that repeat what is written already, one such call at a time.
-
-        `produce` is called when no append is under way, and its records go before every submission that waits.
-        So they never hide a newer record of the same key.
-        """
-        if self._closed is not None:
-            on_written(self._closed)
-            return
-        assert self._rewrite is None, "one rewrite at a time"
-        self._rewrite = (produce, on_written)
-        self._schedule()
-
     def close(self, error: OdradekError) -> None:
         """Fail every waiting or later submission with `error`. An append under way continues."""
         self._closed = error
         if self._late_timer is not None:
             self._late_timer.cancel()
-        if self._rewrite is not None:
-            on_written = self._rewrite[1]
-            self._rewrite = None
-            on_written(error)
         self._notify(self._take_all(), error)
 
     async def end(self) -> None:
@@ -266,10 +248,6 @@ class RecordWriter:
 
     def _take_batch(self) -> list[_Submission]:
         batch: list[_Submission] = []
-        if self._rewrite is not None:
-            produce, on_written = self._rewrite
-            self._rewrite = None
-            return [_Submission(produce(), 0, on_written)]
         size_bytes = 0
         while self._waiting:
             submission = self._waiting[0]
@@ -307,7 +285,7 @@ class RecordWriter:
                 level, "a write to %s, partition %d, failed: %s", self._topic.title, self._partition, error
             )
             self._notify(batch + self._take_all(), self._client_error(error))
-        if self._waiting or self._rewrite is not None:
+        if self._waiting:
             self._schedule()
 
     def _watch(self) -> None:

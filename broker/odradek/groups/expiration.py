@@ -1,4 +1,4 @@
-"""What the coordinator does from time to time: it forgets expired offsets and groups, and shortens logs."""
+"""What the coordinator does from time to time: it forgets expired offsets and groups."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from odradek.groups.schema import OffsetKey
 from odradek.groups.state_machine import GroupStateMachine
 
 GROUPS_PER_TURN: Final = 200
-REWRITE_CHECK_SECONDS: Final = 60.0
 
 
 class Expiration:
@@ -27,16 +26,10 @@ class Expiration:
         self._context = context
 
     async def run(self) -> None:
-        """Expire offsets every `offsets.retention.check.interval.ms`, and look at logs every minute."""
-        loop = asyncio.get_running_loop()
-        interval = self._context.settings.offsets_retention_check_interval_ms / 1000
-        next_expiry = loop.time() + interval
+        """Expire offsets every `offsets.retention.check.interval.ms`."""
         while True:
-            await asyncio.sleep(min(REWRITE_CHECK_SECONDS, max(next_expiry - loop.time(), 0.001)))
-            if loop.time() >= next_expiry:
-                next_expiry = loop.time() + interval
-                await self.expire_offsets()
-            await self._runtime.rewrite_long_logs()
+            await asyncio.sleep(self._context.settings.offsets_retention_check_interval_ms / 1000)
+            await self.expire_offsets()
 
     async def expire_offsets(self) -> None:
         """Forget offsets whose retention is over, and groups without members and offsets."""

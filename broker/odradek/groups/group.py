@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence, Sized
+from collections.abc import Callable, Sequence, Sized
 from typing import Protocol
 
 from odradek.coordination.timers import Wakeable
@@ -115,10 +115,6 @@ class Group(Protocol):
 
     def after_tombstones(self, *, has_offsets: bool) -> bool:
         """Its tombstones are in the log; returns whether it may be dropped from memory."""
-        ...
-
-    def live_records(self) -> Iterator[EncodedRecord]:
-        """Everything that a restart must find of it, without its offsets."""
         ...
 
     def tombstones(self) -> list[EncodedRecord]:

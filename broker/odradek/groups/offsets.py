@@ -26,23 +26,17 @@ class OffsetStore:
 
     def __init__(self) -> None:
         self._by_group: dict[str, dict[TopicPartitionKey, CommittedOffset]] = {}
-        self.count = 0
 
     def put(self, group_id: str, topic: str, partition: int, committed: CommittedOffset) -> None:
         offsets = self._by_group.get(group_id)
         if offsets is None:
             offsets = self._by_group[group_id] = {}
-        key = (topic, partition)
-        if key not in offsets:
-            self.count += 1
-        offsets[key] = committed
+        offsets[topic, partition] = committed
 
     def remove(self, group_id: str, topic: str, partition: int) -> None:
         offsets = self._by_group.get(group_id)
-        if offsets is not None and offsets.pop((topic, partition), None) is not None:
-            self.count -= 1
-            if not offsets:
-                del self._by_group[group_id]
+        if offsets is not None and offsets.pop((topic, partition), None) is not None and not offsets:
+            del self._by_group[group_id]
 
     def get(self, group_id: str, topic: str, partition: int) -> CommittedOffset | None:
         return self._by_group.get(group_id, _NO_OFFSETS).get((topic, partition))

@@ -6,7 +6,7 @@ Classic groups keep what is not stored, such as requests that wait, in their own
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from odradek.coordination.records import kind_of
@@ -88,7 +88,6 @@ class GroupStateMachine:
         def stored(error: OdradekError | None) -> None:
             if error is None:
                 group.last_stored = value
-                self.shard.unknown_records.discard((record,))
             on_stored(error)
 
         record = encode_classic_group_key(group.group_id), encode_classic_group_value(value)
@@ -206,8 +205,6 @@ class GroupStateMachine:
                         self._put(OffsetKey(group_id, topic, partition), committed)
                     else:
                         self.pending.put(writer.producer_id, OffsetKey(group_id, topic, partition), committed)
-                if writer is None:
-                    self.shard.unknown_records.discard(records)
                 if group_id not in self.groups:
                     self.new_classic_group(group_id)
             on_written(error)
@@ -253,7 +250,6 @@ class GroupStateMachine:
             if error is None:
                 for removal in removals:
                     self._remove(OffsetKey(*removal))
-                self.shard.unknown_records.discard(records)
             on_written(error)
 
         records: list[EncodedRecord] = [(encode_offset_key(*removal), None) for removal in removals]
@@ -298,10 +294,6 @@ class GroupStateMachine:
             return False
         return True
 
-    @property
-    def has_pending(self) -> bool:
-        return bool(self.pending)
-
     def replay_pending(self, producer_id: int, key: bytes, value: bytes | None) -> bool:
         if value is None or kind_of(key) not in (KIND_OFFSET, KIND_OFFSET_LEGACY):
             return False
@@ -336,20 +328,6 @@ class GroupStateMachine:
         if key.kind == consumer_schema.KIND_GROUP and decoded is None:
             self.shard.stop_timer(group.timed)
             del self.groups[key.group_id]
-
-    def live_records(self) -> Iterator[EncodedRecord]:
-        for group_id in list(self.groups):
-            group = self.groups.get(group_id)
-            if group is not None:
-                yield from group.live_records()
-        for group_id in list(self.offsets.groups()):
-            for topic, partition in list(self.offsets.of_group(group_id)):
-                committed = self.offsets.get(group_id, topic, partition)
-                if committed is not None:
-                    yield encode_offset_key(group_id, topic, partition), encode_offset_value(committed)
-
-    def live_record_count(self) -> int:
-        return self.offsets.count + len(self.groups)
 
     # --- life -----------------------------------------------------------------------------------------------
 

@@ -148,14 +148,6 @@ class Partition:
             self._callbacks.log_start_moved(self)
         return count
 
-    def advance_log_start(self, offset: int) -> None:
-        """Delete the records below `offset`, unless the log starts there or later. Raises as `Log.advance_log_start`.
-
-        `Log.advance_log_start` alone is not enough: the leader or the followers have to learn it.
-        """
-        if self.replica.advance_log_start(offset):
-            self._callbacks.log_start_moved(self)
-
     # --- roles -------------------------------------------------------------------------------------------------------
 
     def take_role(self, state: PartitionImage) -> None:

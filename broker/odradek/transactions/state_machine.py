@@ -7,7 +7,7 @@ changes when the write is committed, so a write that fails leaves nothing behind
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 from odradek.coordination.records import kind_of
 from odradek.coordination.shard import Shard, StateMachine
@@ -77,7 +77,6 @@ class TransactionStateMachine:
             found.pending = None
             if error is None:
                 found.metadata = metadata
-                self.shard.unknown_records.discard(records)
             elif found.metadata.producer_epoch == NO_PRODUCER_EPOCH:
                 self.ids.pop(found.name, None)
             on_written(error)
@@ -111,18 +110,6 @@ class TransactionStateMachine:
         else:
             self.ids[name] = TransactionalId(name, decode_value(value))
         return True
-
-    def live_records(self) -> Iterator[EncodedRecord]:
-        for found in list(self.ids.values()):
-            is_stored = found.metadata.producer_epoch != NO_PRODUCER_EPOCH
-            if is_stored and self.ids.get(found.name) is found:
-                yield (
-                    encode_key(found.name),
-                    encode_value(found.metadata, version_level=self._version_level()),
-                )
-
-    def live_record_count(self) -> int:
-        return len(self.ids)
 
     # --- life -----------------------------------------------------------------------------------------------
 

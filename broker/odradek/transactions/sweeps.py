@@ -27,7 +27,6 @@ from odradek.transactions.state_machine import TransactionalId, TransactionState
 logger = logging.getLogger(__name__)
 
 IDS_PER_TURN: Final = 2000
-REWRITE_CHECK_SECONDS: Final = 60.0
 
 _Shard = Shard[TransactionStateMachine]
 
@@ -87,19 +86,11 @@ class Sweeps:
             )
 
     async def remove_expired(self) -> None:
-        """Remove unused ids, and shorten logs, for ever."""
-        loop = asyncio.get_running_loop()
-        next_expiry = loop.time() + self._expiry_interval_seconds()
+        """Remove unused ids, for ever."""
         while True:
-            await asyncio.sleep(min(REWRITE_CHECK_SECONDS, max(next_expiry - loop.time(), 0.001)))
-            if loop.time() >= next_expiry:
-                next_expiry = loop.time() + self._expiry_interval_seconds()
-                await self.expiry_round()
-            await self._runtime.rewrite_long_logs()
-
-    def _expiry_interval_seconds(self) -> float:
-        settings = self._current_settings()
-        return float(settings.transaction_remove_expired_transaction_cleanup_interval_ms / 1000)
+            settings = self._current_settings()
+            await asyncio.sleep(settings.transaction_remove_expired_transaction_cleanup_interval_ms / 1000)
+            await self.expiry_round()
 
     async def expiry_round(self) -> None:
         """Remove the ids without an open transaction that have not changed for transactional.id.expiration.ms."""

@@ -19,7 +19,7 @@ Members of a consumer group that speak the classic protocol are in `consumer.cla
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 from odradek.coordination.topic_log import EncodedRecord
@@ -53,7 +53,6 @@ from odradek.groups.classic.rebalance import GroupHost, GroupState, Rebalance
 from odradek.groups.classic.schema import (
     ClassicGroupValue,
     encode_classic_group_key,
-    encode_classic_group_value,
 )
 from odradek.groups.classic.static_members import StaticMembers
 from odradek.groups.offsets import commit_time_ms
@@ -418,11 +417,6 @@ class ClassicGroup:
     def value(self) -> ClassicGroupValue:
         """The group as it is stored."""
         return self._rebalance.value()
-
-    def live_records(self) -> Iterator[EncodedRecord]:
-        stored = self._rebalance.last_stored
-        if stored is not None:
-            yield encode_classic_group_key(self.group_id), encode_classic_group_value(stored)
 
     def tombstones(self) -> list[EncodedRecord]:
         """Nothing for a group that was never stored."""

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 from odradek.foundation.errors import CorruptRecord
 from odradek.log.compaction.offset_map import Kept, OffsetMap, Retention
-from odradek.log.compaction.reading import StoredBatch, windows
+from odradek.log.compaction.reading import StoredBatch, portions, windows
 from odradek.log.compaction.rewriting import emptied, rewritten
 from odradek.log.compaction.segment_writer import SegmentWriter
 from odradek.log.compaction.task import CleanedRun, CleaningSummary, CleaningTask, SourceSegment
@@ -147,23 +147,24 @@ class _Round:
                 continue
             file = self._open(segment)
             for batches in self._windows(file, segment):
-                data = []
-                for batch in batches:
-                    if batch.header.is_control:
-                        transactions.end(batch)
-                    elif not transactions.is_aborted(batch):
-                        data.append(batch)
-                if self._map.add(data, task.first_dirty_offset):
-                    self._summary.is_map_full = True
-                    if self._map.latest_offset < task.first_dirty_offset:
-                        raise CorruptRecord(
-                            f"{task.name}: not one key fits a map of {task.map_bytes} bytes; raise "
-                            "log.cleaner.dedupe.buffer.size"
-                        )
-                    return
-                self._summary.records_mapped += sum(batch.header.record_count for batch in data)
+                data = _data(batches, transactions)
+                for part in portions(data, size_of=StoredBatch.load, bytes_max=task.portion_bytes):
+                    if self._map.add(part, task.first_dirty_offset):
+                        self._map_is_full()
+                        return
+                    for batch in part:
+                        batch.release()
+                        self._summary.records_mapped += batch.header.record_count
         # Offsets above the last record are not in use: the next round begins where this one may not continue.
         self._map.latest_offset = task.first_uncleanable_offset - 1
+
+    def _map_is_full(self) -> None:
+        task = self._task
+        self._summary.is_map_full = True
+        if self._map.latest_offset < task.first_dirty_offset:
+            raise CorruptRecord(
+                f"{task.name}: not one key fits a map of {task.map_bytes} bytes; raise log.cleaner.dedupe.buffer.size"
+            )
 
     # --- pass 2 ------------------------------------------------------------------------------------------------------
 
@@ -183,7 +184,9 @@ class _Round:
             file = self._open(segment)
             end = segment.size_bytes if number == last else -1
             for batches in self._windows(file, segment):
-                is_changed = self._write_window(writer, batches, end) or is_changed
+                verdicts = map(self._judged, batches)
+                for part in portions(verdicts, size_of=_Verdict.load, bytes_max=task.portion_bytes):
+                    is_changed = self._write_part(writer, part, end) or is_changed
             if segment.base_offset in self._cold:
                 file.drop_cached()
         if not is_changed:
@@ -193,24 +196,23 @@ class _Round:
         writer.finish(modified_ms=group[-1].modified_ms, is_cached=is_cached)
         return CleanedRun(replaced=tuple(one.base_offset for one in group), base_offsets=writer.base_offsets)
 
-    def _write_window(self, writer: SegmentWriter, batches: Sequence[StoredBatch], end: int) -> bool:
+    def _judged(self, batch: StoredBatch) -> _Verdict:
+        """What can be said of a batch without its keys. Batches are shown to it once each, in their order."""
+        verdict = _Verdict(batch)
+        if batch.header.is_control:
+            self._judge_marker(verdict)
+        elif self._transactions.is_aborted(batch):
+            verdict.kept = _NOTHING
+        else:
+            verdict.needs_keys = batch.header.base_offset <= self._map.latest_offset
+        return verdict
+
+    def _write_part(self, writer: SegmentWriter, verdicts: Sequence[_Verdict], end: int) -> bool:
         """Write what stays of these batches; whether anything changed. `end` is where the run's last batch ends."""
         latest = self._map.latest_offset
-        verdicts: list[tuple[StoredBatch, _Verdict]] = []
-        judged: list[_Verdict] = []
-        for batch in batches:
-            header = batch.header
-            verdict = _Verdict(batch)
-            if header.is_control:
-                self._judge_marker(verdict)
-            elif self._transactions.is_aborted(batch):
-                verdict.kept = _NOTHING
-            elif header.base_offset <= latest:
-                judged.append(verdict)
-            verdicts.append((batch, verdict))
-        for verdict, kept in zip(
-            judged, self._map.kept([one.batch for one in judged], self._retention), strict=True
-        ):
+        by_keys = [one for one in verdicts if one.needs_keys]
+        found = self._map.kept([one.batch for one in by_keys], self._retention)
+        for verdict, kept in zip(by_keys, found, strict=True):
             verdict.kept = kept
             verdict.needs_horizon = (
                 kept.has_tombstone
@@ -218,7 +220,8 @@ class _Round:
                 and verdict.batch.header.last_offset <= latest
             )
         is_changed = False
-        for batch, verdict in verdicts:
+        for verdict in verdicts:
+            batch = verdict.batch
             written = self._replacement(
                 verdict, must_stay=batch.end == end or self._is_last_of_producer(batch)
             )
@@ -230,6 +233,7 @@ class _Round:
                 self._summary.bytes_written += size
                 self._spend(size)
                 self._summary.records_kept += writer.append(written, verdict.aborted)
+            batch.release()
         return is_changed
 
     def _judge_marker(self, verdict: _Verdict) -> None:
@@ -274,16 +278,30 @@ class _Round:
 class _Verdict:
     """What stays of a batch; `kept` None: all of it, as it is."""
 
-    __slots__ = ("aborted", "batch", "kept", "needs_horizon")
+    __slots__ = ("aborted", "batch", "kept", "needs_horizon", "needs_keys")
 
     def __init__(self, batch: StoredBatch) -> None:
         self.batch = batch
         self.kept: Kept | None = None
         self.needs_horizon = False
+        self.needs_keys = False
         self.aborted: AbortedTransaction | None = None
+
+    def load(self) -> int:
+        """Decompress the batch if its keys are needed; about how many bytes it takes to work on it."""
+        return self.batch.load() if self.needs_keys else 0
 
 
 _NOTHING = Kept(0, b"", False, -1)
+
+
+def _data(batches: Sequence[StoredBatch], transactions: TransactionPass) -> Iterator[StoredBatch]:
+    """Those whose keys count: no markers, nothing aborted."""
+    for batch in batches:
+        if batch.header.is_control:
+            transactions.end(batch)
+        elif not transactions.is_aborted(batch):
+            yield batch
 
 
 def _all_of(batch: StoredBatch) -> Kept:

@@ -3,11 +3,15 @@
 Cleaning removes records because of others that are newer. So a damaged key must not enter the map, and a damaged batch
 must not get a new CRC: the round ends with CorruptRecord instead. Message sets of the formats before 2 are given as the
 batch that they become when one of their records goes.
+
+A few megabytes of a log may hold gigabytes of records, so what is read at once says nothing of the memory that it
+takes. `portions` decompresses batch by batch, and hands over what has been until its bound is reached.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final, TypeVar
 
 from odradek.foundation.errors import CorruptRecord
 from odradek.log.files import DiskFile
@@ -22,6 +26,11 @@ from odradek.records.batch import (
 )
 from odradek.records.compression import Compression, decompress
 from odradek.records.legacy import upconvert
+
+T = TypeVar("T")
+
+# What a record takes besides its bytes while a portion is worked on: columns of numbers, and what they become.
+RECORD_BYTES: Final = 160
 
 
 class StoredBatch:
@@ -38,19 +47,49 @@ class StoredBatch:
         if self.is_legacy:
             # In a message, offset, size, CRC and magic come before the attributes, which take one byte.
             self.codec = Compression(raw[MAGIC_POSITION + 1] & COMPRESSION_MASK)
-            converted = upconvert(raw)
-            self.header: BatchHeader = read_header(converted)
-            self._payload = memoryview(converted)[HEADER_BYTES:]
+            self.header: BatchHeader = read_header(upconvert(raw))
         else:
             self.header = verified_header(raw)
             self.codec = self.header.compression
 
     @property
     def payload(self) -> bytes | bytearray | memoryview:
-        """The records, decompressed once. Raises CorruptRecord."""
+        """The records, decompressed once until `release`. Raises CorruptRecord."""
         if self._payload is None:
-            self._payload = decompress(self.raw[HEADER_BYTES:], self.codec)
+            if self.is_legacy:
+                self._payload = memoryview(upconvert(self.raw))[HEADER_BYTES:]
+            elif self.codec == Compression.NONE:
+                self._payload = self.raw[HEADER_BYTES:]
+            else:
+                # Not the room that was guessed for them, which is several times as large.
+                self._payload = bytes(decompress(self.raw[HEADER_BYTES:], self.codec))
         return self._payload
+
+    def load(self) -> int:
+        """Decompress the records; about how many bytes it takes to work on them. Raises CorruptRecord."""
+        return len(self.payload) + RECORD_BYTES * max(self.header.record_count, 0)
+
+    def release(self) -> None:
+        """Give the decompressed records back."""
+        self._payload = None
+
+
+def portions(items: Iterable[T], *, size_of: Callable[[T], int], bytes_max: int) -> Iterator[list[T]]:
+    """Items in their order, together not larger than `bytes_max`; one that is larger alone comes alone.
+
+    `size_of` is called once for each item, when what came before has been handed over or fits with it.
+    """
+    found: list[T] = []
+    held_bytes = 0
+    for item in items:
+        size_bytes = size_of(item)
+        if found and held_bytes + size_bytes > bytes_max:
+            yield found
+            found, held_bytes = [], 0
+        found.append(item)
+        held_bytes += size_bytes
+    if found:
+        yield found
 
 
 def windows(

@@ -12,6 +12,8 @@ from typing import Final
 
 from odradek.log.config import LONG_MAX
 
+# Records of 100 bytes that are not compressed take three times their bytes. A whole window of them is a portion.
+_WINDOWS_PER_PORTION: Final = 4
 NO_RATE_LIMIT: Final = 1.7976931348623157e308
 
 
@@ -53,6 +55,11 @@ class CleaningTask:
     map_load_factor: float = 0.9
     window_bytes: int = 8 << 20
     bytes_per_second: float = NO_RATE_LIMIT
+
+    @property
+    def portion_bytes(self) -> int:
+        """About what decompressed records may take at once, with all that is made of them."""
+        return _WINDOWS_PER_PORTION * self.window_bytes
 
     @property
     def first_uncleanable_offset(self) -> int:

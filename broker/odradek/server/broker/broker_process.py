@@ -297,7 +297,6 @@ class BrokerProcess(Generic[ControlT]):
             images=self.images,
             partitions=self.partitions,
             controller=self.controller,
-            flusher=self.flusher,
         )
         self._closing.push_async_callback(self.coordinators.stop)
         self.coordinators.start()

@@ -16,7 +16,6 @@ from odradek.foundation.clock import Clock
 from odradek.foundation.limits import TRANSACTION_WRITE_MS_MAX
 from odradek.foundation.settings import Settings
 from odradek.protocol.group_partitions import OFFSETS_TOPIC
-from odradek.replication.flusher import Flusher
 from odradek.replication.hosted_partitions import HostedPartitions
 from odradek.replication.producer_ids import ProducerIds
 from odradek.transport.connection import Dispatch
@@ -48,7 +47,6 @@ class Coordinators:
         images: ImageHolder,
         partitions: HostedPartitions,
         controller: ControllerApi,
-        flusher: Flusher,
     ) -> None:
         self._settings = settings
         self._current_settings = current_settings
@@ -58,7 +56,6 @@ class Coordinators:
         self._images = images
         self._partitions = partitions
         self._controller = controller
-        self._flusher = flusher
         self._groups: GroupCoordinator | None = None
         self._transactions: TransactionCoordinator | None = None
         self._verifier: TransactionVerifier | None = None
@@ -196,7 +193,6 @@ class Coordinators:
             partitions=self._partitions,
             images=self._images,
             controller=self._controller,
-            flusher=self._flusher,
             new_topic_partitions=new_topic_partitions,
             commit_timeout_ms=commit_timeout_ms,
         )
