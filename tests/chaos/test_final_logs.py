@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from odradek.groups.schema import CommittedOffset, encode_offset_key, encode_offset_value
+from odradek.groups.schema import OffsetAndMetadata, encode_offset_key, encode_offset_value
 from odradek.records.batch import assign
 from odradek.records.builder import build_batch
 from tests.chaos.final_logs import read_any_log, read_commits
@@ -16,7 +16,7 @@ def committed(*commits: tuple[str, int], base_offset: int) -> bytes:
     """A batch of commits on partition 0, each a name and a position."""
     key = encode_offset_key(GROUP, TOPIC, 0)
     records = [
-        (1000 + position, key, encode_offset_value(CommittedOffset(position, metadata=name)))
+        (1000 + position, key, encode_offset_value(OffsetAndMetadata(position, metadata=name)))
         for name, position in commits
     ]
     batch = build_batch(records)

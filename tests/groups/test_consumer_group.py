@@ -26,7 +26,7 @@ from odradek.foundation.errors import (
     UnsupportedAssignor,
 )
 from odradek.groups.consumer.requests import HeartbeatResult
-from odradek.groups.schema import CommittedOffset
+from odradek.groups.schema import OffsetAndMetadata
 from tests.support.consumer_members import ConsumerMember, converge
 from tests.support.group_world import World, in_world, result_of, topic_id, turns
 
@@ -348,7 +348,7 @@ def test_commits_and_fetches_must_be_of_the_epoch() -> None:
                     instance_id=None,
                     generation=epoch,
                     version=version,
-                    commits=[("t", 0, CommittedOffset(7))],
+                    commits=[("t", 0, OffsetAndMetadata(7))],
                 )
             )
 

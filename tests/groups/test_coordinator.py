@@ -18,7 +18,7 @@ from odradek.foundation.errors import (
 from odradek.groups.classic.group import ClassicGroup
 from odradek.groups.consumer import schema as consumer_schema
 from odradek.groups.consumer.group import ConsumerGroup
-from odradek.groups.schema import CommittedOffset, encode_offset_key, encode_offset_value
+from odradek.groups.schema import OffsetAndMetadata, encode_offset_key, encode_offset_value
 from odradek.protocol.group_partitions import java_hash, partition_of
 from odradek.records.builder import build_batch
 from odradek.records.control import build_marker
@@ -34,7 +34,9 @@ async def commit(world: World, group_id: str, topic: str, partition: int, offset
             instance_id=None,
             generation=-1,
             version=9,
-            commits=[(topic, partition, CommittedOffset(offset, commit_timestamp_ms=world.clock.wall_ms()))],
+            commits=[
+                (topic, partition, OffsetAndMetadata(offset, commit_timestamp_ms=world.clock.wall_ms()))
+            ],
         )
     )
     assert errors == [None]
@@ -93,7 +95,7 @@ def test_while_loading_clients_are_refused_and_the_loop_is_free() -> None:
         for number in range(10_000):
             record = (
                 encode_offset_key("g", "t", number % 500),
-                encode_offset_value(CommittedOffset(number)),
+                encode_offset_value(OffsetAndMetadata(number)),
             )
             world.log.append(0, build_batch([(0, *record)]))
         await world.groups.stop()
@@ -110,7 +112,7 @@ def test_while_loading_clients_are_refused_and_the_loop_is_free() -> None:
             passes += 1
         assert passes >= 5
         assert world.groups.offsets.fetch("g", member_id=None, member_epoch=-1, partitions=[("t", 499)]) == {
-            ("t", 499): CommittedOffset(9999)
+            ("t", 499): OffsetAndMetadata(9999)
         }
 
     in_world(story, partitions=1, offsets_load_buffer_size=10_000)
@@ -163,7 +165,7 @@ def test_a_partition_that_returns_in_a_new_epoch_is_reloaded() -> None:
     async def story(world: World) -> None:
         await commit(world, "g", "t", 0, 1)
         world.log.append(
-            0, build_batch([(0, encode_offset_key("g", "t", 0), encode_offset_value(CommittedOffset(9)))])
+            0, build_batch([(0, encode_offset_key("g", "t", 0), encode_offset_value(OffsetAndMetadata(9)))])
         )
         world.log.epoch += 1
         world.groups.runtime.refresh()
@@ -179,7 +181,7 @@ def test_offsets_of_transactions_count_from_their_commit() -> None:
             record = (
                 0,
                 encode_offset_key("g", "t", producer_id),
-                encode_offset_value(CommittedOffset(offset)),
+                encode_offset_value(OffsetAndMetadata(offset)),
             )
             return build_batch(
                 [record], producer_id=producer_id, producer_epoch=0, base_sequence=0, is_transactional=True

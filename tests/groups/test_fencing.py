@@ -12,7 +12,7 @@ from odradek.cluster.image import ResourceKind
 from odradek.foundation.errors import CoordinatorLoadInProgress, OdradekError, UnknownMemberId
 from odradek.groups.classic.group import ClassicGroup, GroupState
 from odradek.groups.consumer.requests import HeartbeatResult
-from odradek.groups.schema import CommittedOffset
+from odradek.groups.schema import OffsetAndMetadata
 from tests.support.consumer_members import ConsumerMember
 from tests.support.group_world import World, in_world, result_of, turns
 
@@ -35,7 +35,7 @@ async def commit(
             instance_id=None,
             generation=generation,
             version=9,
-            commits=[("t", 0, CommittedOffset(offset))],
+            commits=[("t", 0, OffsetAndMetadata(offset))],
         )
     )
 

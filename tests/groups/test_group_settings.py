@@ -17,7 +17,7 @@ from odradek.foundation.errors import (
     UnsupportedAssignor,
     UnsupportedVersion,
 )
-from odradek.groups.schema import CommittedOffset
+from odradek.groups.schema import OffsetAndMetadata
 from odradek.protocol.api import ApiKey
 from odradek.records.batch import BatchView
 from odradek.records.compression import Compression
@@ -39,7 +39,7 @@ def commit(world: World, partition: int, *, metadata: str = "") -> asyncio.Task[
                 instance_id=None,
                 generation=-1,
                 version=9,
-                commits=[("t", partition, CommittedOffset(1, metadata=metadata))],
+                commits=[("t", partition, OffsetAndMetadata(1, metadata=metadata))],
             )
         )
     )

@@ -12,7 +12,7 @@ import pytest
 from odradek.coordination.internal_topic import ReplicatedTopicLog
 from odradek.coordination.topic_log import InternalTopicLog
 from odradek.foundation.settings import Settings
-from odradek.groups.schema import CommittedOffset
+from odradek.groups.schema import OffsetAndMetadata
 from odradek.protocol.group_partitions import OFFSETS_TOPIC
 from odradek.records.batch import split
 from odradek.records.builder import build_batch
@@ -133,7 +133,7 @@ def test_a_directory_whose_log_was_written_anew_is_loaded(tmp_path: Path) -> Non
                 instance_id=None,
                 generation=-1,
                 version=9,
-                commits=[("t", partition, CommittedOffset(offset, commit_timestamp_ms=2**42))],
+                commits=[("t", partition, OffsetAndMetadata(offset, commit_timestamp_ms=2**42))],
             )
         )
         assert errors == [None]

@@ -24,7 +24,7 @@ from odradek.foundation.errors import (
     UnknownServerError,
 )
 from odradek.groups import administration
-from odradek.groups.schema import CommittedOffset
+from odradek.groups.schema import OffsetAndMetadata
 from tests.support.consumer_members import ConsumerMember
 from tests.support.group_world import World, in_world, result_of, turns
 
@@ -37,7 +37,7 @@ async def commit(
     values: dict[str, Any] = {"member_id": "", "instance_id": None, "generation": -1, "version": 9, **fields}
     now_ms = world.clock.wall_ms()
     offsets = [
-        (topic, partition, CommittedOffset(offset, 3, f"note {offset}", now_ms))
+        (topic, partition, OffsetAndMetadata(offset, 3, f"note {offset}", now_ms))
         for topic, partition, offset in commits
     ]
     return await result_of(world.groups.offsets.commit(group_id, commits=offsets, **values))
@@ -155,7 +155,7 @@ def test_commits_keep_a_member_alive() -> None:
 
 def test_a_note_may_be_too_long() -> None:
     async def story(world: World) -> None:
-        commits = [("t", 0, CommittedOffset(1, -1, "x" * 11)), ("t", 1, CommittedOffset(1, -1, "x" * 10))]
+        commits = [("t", 0, OffsetAndMetadata(1, -1, "x" * 11)), ("t", 1, OffsetAndMetadata(1, -1, "x" * 10))]
         errors = await result_of(
             world.groups.offsets.commit(
                 "g", member_id="", instance_id=None, generation=-1, version=9, commits=commits
@@ -213,7 +213,7 @@ def test_offsets_of_a_group_expire_from_when_it_became_empty() -> None:
 def test_a_commit_may_bring_its_own_retention() -> None:
     async def story(world: World) -> None:
         now_ms = world.clock.wall_ms()
-        commits = [("t", 0, CommittedOffset(1, -1, "", now_ms, now_ms + 1000))]
+        commits = [("t", 0, OffsetAndMetadata(1, -1, "", now_ms, now_ms + 1000))]
         await result_of(
             world.groups.offsets.commit(
                 "g", member_id="", instance_id=None, generation=-1, version=2, commits=commits

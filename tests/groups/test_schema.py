@@ -28,7 +28,7 @@ from odradek.groups.consumer.schema import (
     TargetValue,
 )
 from odradek.groups.schema import (
-    CommittedOffset,
+    OffsetAndMetadata,
     OffsetKey,
     decode_offset_key,
     decode_offset_value,
@@ -187,14 +187,14 @@ def test_offset_key() -> None:
 
 
 def test_offset_values_written() -> None:
-    assert encode_offset_value(CommittedOffset(42, 5, "méta", NOW)) == golden("offset_commit_value_v3")
-    with_expiry = CommittedOffset(42, -1, "méta", NOW, NOW + 100_000)
+    assert encode_offset_value(OffsetAndMetadata(42, 5, "méta", NOW)) == golden("offset_commit_value_v3")
+    with_expiry = OffsetAndMetadata(42, -1, "méta", NOW, NOW + 100_000)
     assert encode_offset_value(with_expiry) == golden("offset_commit_value_v1")
 
 
 @pytest.mark.parametrize("version", range(5))
 def test_offset_values_read(version: int) -> None:
-    assert decode_offset_value(golden(f"offset_commit_value_v{version}")) == CommittedOffset(
+    assert decode_offset_value(golden(f"offset_commit_value_v{version}")) == OffsetAndMetadata(
         42,
         5 if version >= 3 else -1,
         "méta",
@@ -205,7 +205,7 @@ def test_offset_values_read(version: int) -> None:
 
 
 def test_offset_value_without_tags() -> None:
-    assert decode_offset_value(golden("offset_commit_value_v4_plain")) == CommittedOffset(42, 5, "", NOW)
+    assert decode_offset_value(golden("offset_commit_value_v4_plain")) == OffsetAndMetadata(42, 5, "", NOW)
 
 
 def test_classic_group_written() -> None:
@@ -267,7 +267,7 @@ def test_unknown_tags_are_passed_over() -> None:
 
 @given(
     st.builds(
-        CommittedOffset,
+        OffsetAndMetadata,
         st.integers(-1, 2**63 - 1),
         st.integers(-1, 2**31 - 1),
         st.text(max_size=50),
@@ -276,7 +276,7 @@ def test_unknown_tags_are_passed_over() -> None:
         st.none(),
     )
 )
-def test_offsets_are_read_back(value: CommittedOffset) -> None:
+def test_offsets_are_read_back(value: OffsetAndMetadata) -> None:
     assert decode_offset_value(encode_offset_value(value)) == value
 
 

@@ -20,7 +20,7 @@ from odradek.foundation.errors import (
     UnknownMemberId,
 )
 from odradek.groups.offset_requests import UNSTABLE
-from odradek.groups.schema import CommittedOffset
+from odradek.groups.schema import OffsetAndMetadata
 from odradek.records.control import Marker
 from tests.support.group_world import World, in_world, result_of, turns
 
@@ -47,14 +47,18 @@ class Transactions:
             group_id, TransactionalWriter(producer_id, epoch), adds_partition=True
         )
         asked = {"member_id": "", "instance_id": None, "generation": -1, "version": 5, **fields}
-        commits = [("t", partition, CommittedOffset(offset, commit_timestamp_ms=self.world.clock.wall_ms()))]
+        commits = [
+            ("t", partition, OffsetAndMetadata(offset, commit_timestamp_ms=self.world.clock.wall_ms()))
+        ]
         (error,) = await result_of(
             self.offsets.commit_transactional(group_id, commits=commits, writer=writer, **asked)
         )
         return error  # type: ignore[no-any-return]
 
     async def plain(self, offset: int, *, partition: int = 0) -> None:
-        commits = [("t", partition, CommittedOffset(offset, commit_timestamp_ms=self.world.clock.wall_ms()))]
+        commits = [
+            ("t", partition, OffsetAndMetadata(offset, commit_timestamp_ms=self.world.clock.wall_ms()))
+        ]
         (error,) = await result_of(
             self.offsets.commit(
                 GROUP, member_id="", instance_id=None, generation=-1, version=8, commits=commits
@@ -265,7 +269,7 @@ def test_a_refused_commit_does_not_fail_others() -> None:
             instance_id=None,
             generation=-1,
             version=5,
-            commits=[("t", 0, CommittedOffset(3))],
+            commits=[("t", 0, OffsetAndMetadata(3))],
             writer=writer,
         )
         second = asyncio.ensure_future(transactions.plain(2))

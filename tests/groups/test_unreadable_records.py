@@ -11,7 +11,7 @@ from odradek.foundation.errors import CoordinatorNotAvailable, OdradekError
 from odradek.groups.classic.members import JoinResult
 from odradek.groups.classic.schema import encode_classic_group_key
 from odradek.groups.schema import (
-    CommittedOffset,
+    OffsetAndMetadata,
     encode_offset_key,
 )
 from odradek.protocol.group_partitions import partition_of
@@ -38,7 +38,7 @@ async def commit(world: World, group_id: str, partition: int, offset: int) -> li
             instance_id=None,
             generation=-1,
             version=9,
-            commits=[("t", partition, CommittedOffset(offset, commit_timestamp_ms=world.clock.wall_ms()))],
+            commits=[("t", partition, OffsetAndMetadata(offset, commit_timestamp_ms=world.clock.wall_ms()))],
         )
     )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from odradek.groups.schema import CommittedOffset
+from odradek.groups.schema import OffsetAndMetadata
 from odradek.protocol.api import ApiKey
 from tests.support.group_requests import ask
 from tests.support.group_world import World, in_world, result_of
@@ -13,7 +13,7 @@ API = ApiKey.OFFSET_DELETE
 def test_delete_offsets() -> None:
     async def story(world: World) -> None:
         joined = await world.member(topics=("t",))
-        commits = [("t", 0, CommittedOffset(5)), ("u", 0, CommittedOffset(6))]
+        commits = [("t", 0, OffsetAndMetadata(5)), ("u", 0, OffsetAndMetadata(6))]
         await result_of(
             world.groups.offsets.commit(
                 "g",

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from odradek.groups.schema import CommittedOffset
+from odradek.groups.schema import OffsetAndMetadata
 from odradek.protocol.api import ApiKey
 from tests.support.consumer_members import ConsumerMember
 from tests.support.group_requests import ask, topic_id, versions
@@ -16,7 +16,7 @@ API = ApiKey.OFFSET_FETCH
 
 
 async def committed(world: World) -> None:
-    commits = [("t", 0, CommittedOffset(5, 2, "note")), ("u", 1, CommittedOffset(6))]
+    commits = [("t", 0, OffsetAndMetadata(5, 2, "note")), ("u", 1, OffsetAndMetadata(6))]
     await result_of(
         world.groups.offsets.commit(
             "g", member_id="", instance_id=None, generation=-1, version=9, commits=commits

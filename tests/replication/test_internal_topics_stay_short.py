@@ -12,7 +12,7 @@ import pytest
 from odradek.cluster.topic_names import TRANSACTION_STATE
 from odradek.coordination.topic_log import TransactionalWriter
 from odradek.groups.offset_requests import UNSTABLE
-from odradek.groups.schema import CommittedOffset
+from odradek.groups.schema import OffsetAndMetadata
 from odradek.log.compaction import candidates
 from odradek.protocol.api import ApiKey
 from odradek.protocol.group_partitions import OFFSETS_TOPIC
@@ -38,8 +38,8 @@ def short_segments() -> Iterator[None]:
         yield
 
 
-def committed_offset(node: WholeBroker, offset: int) -> CommittedOffset:
-    return CommittedOffset(offset, metadata=METADATA, commit_timestamp_ms=node.broker.clock.wall_ms())
+def committed_offset(node: WholeBroker, offset: int) -> OffsetAndMetadata:
+    return OffsetAndMetadata(offset, metadata=METADATA, commit_timestamp_ms=node.broker.clock.wall_ms())
 
 
 async def commit(node: WholeBroker, partitions: range, offset: int) -> None:

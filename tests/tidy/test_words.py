@@ -70,7 +70,7 @@ BETTER: Final = {
 }
 FOLDERS: Final = (*PRODUCT, *TESTS, "helm")
 # Folders whose texts have no such words either.
-FOLDERS_OF_TEXTS: Final = ("operator", "pipeline", "helm", "release")
+FOLDERS_OF_TEXTS: Final = ("broker", "operator", "pipeline", "helm", "release")
 _ANY: Final = re.compile(rf"\b(?:{'|'.join(BETTER)})\b", re.IGNORECASE)
 
 

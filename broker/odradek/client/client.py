@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import TypeVar
 
 from odradek.client.addresses import Address, parse_addresses
-from odradek.client.connection import NO_FEATURES, BrokerConnection, FinalizedFeatures
+from odradek.client.connection import NO_FEATURES, BrokerConnection, BrokerFeatures
 from odradek.client.errors import (
     METADATA_STALE,
     RETRIABLE,
@@ -87,7 +87,7 @@ class Client:
         self._cluster_sent_at = float("-inf")  # later changes may be missing
         self._refreshing = asyncio.Lock()
         self._coordinators: dict[tuple[int, str], int] = {}  # by type of key, and key
-        self._features: FinalizedFeatures = NO_FEATURES
+        self._features: BrokerFeatures = NO_FEATURES
         self._closed = False
 
     async def __aenter__(self) -> Client:

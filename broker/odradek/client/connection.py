@@ -35,14 +35,14 @@ _FOREIGN_BEGINNINGS = {
 }
 
 
-class FinalizedFeatures(NamedTuple):
+class BrokerFeatures(NamedTuple):
     """The level of each feature that the whole cluster works at, and the epoch of that knowledge, which grows."""
 
     epoch: int
     levels: Mapping[str, int]
 
 
-NO_FEATURES = FinalizedFeatures(-1, {})
+NO_FEATURES = BrokerFeatures(-1, {})
 
 
 class BrokerConnection:
@@ -103,7 +103,7 @@ class BrokerConnection:
             str(feature.name): int(feature.max_version_level)
             for feature in getattr(response, "finalized_features", ())
         }
-        self.features = FinalizedFeatures(int(getattr(response, "finalized_features_epoch", -1)), levels)
+        self.features = BrokerFeatures(int(getattr(response, "finalized_features_epoch", -1)), levels)
 
     async def _ask_versions(self, version: int, timeout_ms: int) -> Any:
         fields = {"client_software_name": SOFTWARE_NAME, "client_software_version": __version__}

@@ -9,7 +9,7 @@ from odradek.coordination.timers import Wakeable
 from odradek.coordination.topic_log import EncodedRecord
 from odradek.foundation.errors import OdradekError
 from odradek.groups.classic.members import AnswerJoin, AnswerLeave, AnswerSync, JoinRequest, SyncRequest
-from odradek.groups.schema import CommittedOffset
+from odradek.groups.schema import OffsetAndMetadata
 
 
 class Group(Protocol):
@@ -86,7 +86,7 @@ class Group(Protocol):
         """Whether members read `topic`, or may read it."""
         ...
 
-    def retention_start(self) -> Callable[[CommittedOffset], int] | None:
+    def retention_start(self) -> Callable[[OffsetAndMetadata], int] | None:
         """The moment, in ms since 1970, that an offset's retention counts from; None while every offset is in use."""
         ...
 

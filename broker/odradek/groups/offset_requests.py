@@ -19,12 +19,12 @@ from odradek.foundation.errors import (
 from odradek.foundation.ids import TopicPartition
 from odradek.groups.consumer.group import COMMIT_VERSION_OF_BOTH_PROTOCOLS
 from odradek.groups.context import GroupContext
-from odradek.groups.schema import CommittedOffset, OffsetKey
+from odradek.groups.schema import OffsetAndMetadata, OffsetKey
 from odradek.groups.state_machine import GroupStateMachine
 from odradek.records.control import Marker
 
 # Stands for an offset that a transaction is about to change.
-UNSTABLE: Final = CommittedOffset(-1, metadata="")
+UNSTABLE: Final = OffsetAndMetadata(-1, metadata="")
 
 
 class OffsetRequests:
@@ -42,7 +42,7 @@ class OffsetRequests:
         instance_id: str | None,
         generation: int,
         version: int,
-        commits: Sequence[tuple[str, int, CommittedOffset]],
+        commits: Sequence[tuple[str, int, OffsetAndMetadata]],
     ) -> list[OdradekError | None] | Awaitable[list[OdradekError | None]]:
         """Store offsets, each (topic, partition, committed); gives an error or None for each, in their order.
 
@@ -82,7 +82,7 @@ class OffsetRequests:
         instance_id: str | None,
         generation: int,
         version: int,
-        commits: Sequence[tuple[str, int, CommittedOffset]],
+        commits: Sequence[tuple[str, int, OffsetAndMetadata]],
         writer: TransactionalWriter,
     ) -> list[OdradekError | None] | Awaitable[list[OdradekError | None]]:
         """As `commit`, for offsets that count once the writer's transaction is committed.
@@ -125,7 +125,7 @@ class OffsetRequests:
         self,
         shard: Shard[GroupStateMachine],
         group_id: str,
-        commits: Sequence[tuple[str, int, CommittedOffset]],
+        commits: Sequence[tuple[str, int, OffsetAndMetadata]],
         *,
         writer: TransactionalWriter | None = None,
     ) -> list[OdradekError | None] | Awaitable[list[OdradekError | None]]:
@@ -166,7 +166,7 @@ class OffsetRequests:
         member_epoch: int,
         partitions: Iterable[tuple[str, int]] | None,
         require_stable: bool = False,
-    ) -> dict[tuple[str, int], CommittedOffset]:
+    ) -> dict[tuple[str, int], OffsetAndMetadata]:
         """The committed ones among `partitions`, or all of the group's for None; a group unknown here has none.
 
         With `require_stable` those that a transaction is about to change are UNSTABLE instead, also where none is

@@ -14,20 +14,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
-from odradek.groups.schema import CommittedOffset
+from odradek.groups.schema import OffsetAndMetadata
 
 TopicPartitionKey = tuple[str, int]
 
-_NO_OFFSETS: Final[dict[TopicPartitionKey, CommittedOffset]] = {}
+_NO_OFFSETS: Final[dict[TopicPartitionKey, OffsetAndMetadata]] = {}
 
 
 class OffsetStore:
     """Offsets by group, topic and partition, as they are written to the log."""
 
     def __init__(self) -> None:
-        self._by_group: dict[str, dict[TopicPartitionKey, CommittedOffset]] = {}
+        self._by_group: dict[str, dict[TopicPartitionKey, OffsetAndMetadata]] = {}
 
-    def put(self, group_id: str, topic: str, partition: int, committed: CommittedOffset) -> None:
+    def put(self, group_id: str, topic: str, partition: int, committed: OffsetAndMetadata) -> None:
         offsets = self._by_group.get(group_id)
         if offsets is None:
             offsets = self._by_group[group_id] = {}
@@ -38,28 +38,28 @@ class OffsetStore:
         if offsets is not None and offsets.pop((topic, partition), None) is not None and not offsets:
             del self._by_group[group_id]
 
-    def get(self, group_id: str, topic: str, partition: int) -> CommittedOffset | None:
+    def get(self, group_id: str, topic: str, partition: int) -> OffsetAndMetadata | None:
         return self._by_group.get(group_id, _NO_OFFSETS).get((topic, partition))
 
-    def of_group(self, group_id: str) -> dict[TopicPartitionKey, CommittedOffset]:
+    def of_group(self, group_id: str) -> dict[TopicPartitionKey, OffsetAndMetadata]:
         """The group's offsets; not to be changed by the caller."""
         return self._by_group.get(group_id, _NO_OFFSETS)
 
     def groups(self) -> Iterable[str]:
         return self._by_group.keys()
 
-    def __iter__(self) -> Iterator[tuple[str, str, int, CommittedOffset]]:
+    def __iter__(self) -> Iterator[tuple[str, str, int, OffsetAndMetadata]]:
         for group_id, offsets in self._by_group.items():
             for (topic, partition), committed in offsets.items():
                 yield group_id, topic, partition, committed
 
 
 def expired_offsets(
-    offsets: dict[TopicPartitionKey, CommittedOffset],
+    offsets: dict[TopicPartitionKey, OffsetAndMetadata],
     *,
     now_ms: int,
     retention_ms: int,
-    counted_from: Callable[[CommittedOffset], int] | None,
+    counted_from: Callable[[OffsetAndMetadata], int] | None,
     is_subscribed_to: Callable[[str], bool],
 ) -> list[TopicPartitionKey]:
     """The offsets to forget. `counted_from` gives the moment that retention starts at; None keeps every offset."""
@@ -78,6 +78,6 @@ def expired_offsets(
     return expired
 
 
-def commit_time_ms(committed: CommittedOffset) -> int:
+def commit_time_ms(committed: OffsetAndMetadata) -> int:
     """Retention counted from the commit."""
     return committed.commit_timestamp_ms

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from odradek.groups.schema import CommittedOffset, OffsetKey
+from odradek.groups.schema import OffsetAndMetadata, OffsetKey
 
 
 class _Pending:
     __slots__ = ("committed", "is_replaced", "order")
 
-    def __init__(self, committed: CommittedOffset, order: int) -> None:
+    def __init__(self, committed: OffsetAndMetadata, order: int) -> None:
         self.committed = committed
         self.order = order
         self.is_replaced = False
@@ -42,7 +42,7 @@ class PendingOffsets:
 
     # --- the log's records ------------------------------------------------------------------------------------------
 
-    def put(self, producer_id: int, key: OffsetKey, committed: CommittedOffset) -> None:
+    def put(self, producer_id: int, key: OffsetKey, committed: OffsetAndMetadata) -> None:
         """A transaction has written an offset."""
         self._order += 1
         pending = _Pending(committed, self._order)
@@ -64,9 +64,9 @@ class PendingOffsets:
             self._drop_of_producer(producer_id, key)
         self._drop_key(key)
 
-    def end(self, producer_id: int, *, is_commit: bool) -> list[tuple[OffsetKey, CommittedOffset]]:
+    def end(self, producer_id: int, *, is_commit: bool) -> list[tuple[OffsetKey, OffsetAndMetadata]]:
         """A marker of the producer was written. Returns the offsets that are committed by it."""
-        committed: list[tuple[OffsetKey, CommittedOffset]] = []
+        committed: list[tuple[OffsetKey, OffsetAndMetadata]] = []
         for key, ended in self._by_producer.pop(producer_id, {}).items():
             producers = self._by_key[key]
             del producers[producer_id]

@@ -45,7 +45,7 @@ class OffsetKey(NamedTuple):
     partition: int
 
 
-class CommittedOffset(NamedTuple):
+class OffsetAndMetadata(NamedTuple):
     """One committed offset: that of the next record to read. -1 stands for an unknown epoch or no expiry."""
 
     offset: int
@@ -57,10 +57,10 @@ class CommittedOffset(NamedTuple):
 
 
 # Every version; the one that is written and read by the million is packed by hand below.
-_OFFSET_VALUE: Final[RecordValue[CommittedOffset]] = RecordValue(
+_OFFSET_VALUE: Final[RecordValue[OffsetAndMetadata]] = RecordValue(
     "a committed offset",
     Declaration(
-        CommittedOffset,
+        OffsetAndMetadata,
         FieldRow("offset", "int64"),
         FieldRow("leader_epoch", "int32", since=3),
         FieldRow("metadata", "string"),
@@ -81,7 +81,7 @@ def encode_offset_key(group_id: str, topic: str, partition: int) -> bytes:
     )
 
 
-def encode_offset_value(value: CommittedOffset) -> bytes:
+def encode_offset_value(value: OffsetAndMetadata) -> bytes:
     if value.expire_timestamp_ms >= 0:
         return _OFFSET_VALUE.encode(value, version=OFFSET_VALUE_VERSION_WITH_EXPIRY)
     metadata = value.metadata.encode()
@@ -112,14 +112,14 @@ def decode_offset_key(key: bytes) -> OffsetKey:
         raise CorruptRecord(f"an offset key of {len(key)} bytes cannot be read: {error}") from error
 
 
-def decode_offset_value(value: bytes) -> CommittedOffset:
+def decode_offset_value(value: bytes) -> OffsetAndMetadata:
     """Versions 0 to 4. Raises CorruptRecord for others and for bytes that end early."""
     if value[:2] == b"\0\3":
         return _decode_offset_value_3(value)
     return _OFFSET_VALUE.decode(value)
 
 
-def _decode_offset_value_3(value: bytes) -> CommittedOffset:
+def _decode_offset_value_3(value: bytes) -> OffsetAndMetadata:
     """The version that every broker writes, read by hand: a restart reads millions."""
     try:
         _, offset, leader_epoch, size = _OFFSET_HEAD.unpack_from(value)
@@ -127,6 +127,6 @@ def _decode_offset_value_3(value: bytes) -> CommittedOffset:
         if size < 0:
             raise CorruptRecord("a committed offset with null metadata")
         metadata = value[_OFFSET_HEAD.size : end].decode() if size else ""
-        return CommittedOffset(offset, leader_epoch, metadata, _INT64.unpack_from(value, end)[0])
+        return OffsetAndMetadata(offset, leader_epoch, metadata, _INT64.unpack_from(value, end)[0])
     except (struct.error, UnicodeDecodeError) as error:
         raise CorruptRecord(f"a committed offset of {len(value)} bytes cannot be read: {error}") from error

@@ -39,7 +39,7 @@ from odradek.groups.pending_offsets import PendingOffsets
 from odradek.groups.schema import (
     KIND_OFFSET,
     KIND_OFFSET_LEGACY,
-    CommittedOffset,
+    OffsetAndMetadata,
     OffsetKey,
     decode_offset_key,
     decode_offset_value,
@@ -187,7 +187,7 @@ class GroupStateMachine:
     def write_offsets(
         self,
         group_id: str,
-        commits: Sequence[tuple[str, int, CommittedOffset]],
+        commits: Sequence[tuple[str, int, OffsetAndMetadata]],
         on_written: OnWritten,
         *,
         on_late: OnLate | None = None,
@@ -215,7 +215,7 @@ class GroupStateMachine:
         ]
         self.shard.writer.submit(records, apply, on_late=on_late, writer=writer)
 
-    def _put(self, key: OffsetKey, committed: CommittedOffset) -> None:
+    def _put(self, key: OffsetKey, committed: OffsetAndMetadata) -> None:
         self.offsets.put(*key, committed)
         if self.pending:
             self.pending.replaced(key)

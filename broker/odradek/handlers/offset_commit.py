@@ -7,7 +7,7 @@ from typing import Final
 from uuid import UUID
 
 from odradek.foundation.errors import OdradekError, UnknownTopicId, UnknownTopicOrPartition
-from odradek.groups.schema import CommittedOffset
+from odradek.groups.schema import OffsetAndMetadata
 from odradek.handlers.context import RequestContext
 from odradek.protocol.api import ApiKey
 from odradek.protocol.errors import error_code
@@ -20,7 +20,7 @@ VERSION_WITH_TOPIC_IDS: Final = 10
 
 # A topic as the request names it.
 Name = str | UUID | None
-Commits = list[tuple[str, int, CommittedOffset]]
+Commits = list[tuple[str, int, OffsetAndMetadata]]
 
 
 def handle(request: OffsetCommitRequest, context: RequestContext) -> Message | Pending[Message]:
@@ -69,7 +69,7 @@ def _commits(
                 (
                     found.name,
                     partition.partition_index,
-                    CommittedOffset(
+                    OffsetAndMetadata(
                         partition.committed_offset,
                         partition.committed_leader_epoch,
                         partition.committed_metadata or "",

@@ -13,7 +13,7 @@ from uuid import UUID
 from odradek.foundation.errors import OdradekError, UnknownTopicId
 from odradek.foundation.transaction_errors import UnstableOffsetCommit
 from odradek.groups.offset_requests import UNSTABLE
-from odradek.groups.schema import CommittedOffset
+from odradek.groups.schema import OffsetAndMetadata
 from odradek.handlers.context import RequestContext
 from odradek.protocol import messages
 from odradek.protocol.api import ApiKey
@@ -31,7 +31,7 @@ VERSION_WITH_GROUPS: Final = 8
 VERSION_WITH_TOPIC_IDS: Final = 10
 VERSION_WITH_ERROR_OF_ALL: Final = 2
 
-_NONE: Final = CommittedOffset(-1)
+_NONE: Final = OffsetAndMetadata(-1)
 _UNSTABLE: Final = error_code(UnstableOffsetCommit())
 
 # A topic as the request names it.
@@ -121,7 +121,7 @@ def _asked(topics: Topics, context: RequestContext) -> Asked:
 def _asked_topic(
     version: int,
     row: tuple[str | None, Name, Sequence[int]],
-    committed: Mapping[tuple[str, int], CommittedOffset],
+    committed: Mapping[tuple[str, int], OffsetAndMetadata],
 ) -> Mapping[str, object]:
     name, asked_as, indexes = row
     if name is None:
@@ -132,16 +132,16 @@ def _asked_topic(
     )
 
 
-def _stable(index: int, value: CommittedOffset) -> tuple[int, CommittedOffset, int]:
+def _stable(index: int, value: OffsetAndMetadata) -> tuple[int, OffsetAndMetadata, int]:
     """Partition, offset and error."""
     return (index, _NONE, _UNSTABLE) if value is UNSTABLE else (index, value, 0)
 
 
 def _all(
-    committed: Mapping[tuple[str, int], CommittedOffset], context: RequestContext
+    committed: Mapping[tuple[str, int], OffsetAndMetadata], context: RequestContext
 ) -> Iterable[Mapping[str, object]]:
     version = context.header.api_version
-    by_topic: dict[str, list[tuple[int, CommittedOffset, int]]] = {}
+    by_topic: dict[str, list[tuple[int, OffsetAndMetadata, int]]] = {}
     for (topic, partition), value in committed.items():
         by_topic.setdefault(topic, []).append(_stable(partition, value))
     topics = context.broker.images.current.topics
@@ -153,7 +153,7 @@ def _all(
 
 
 def _topic(
-    version: int, name: Name, partitions: Iterable[tuple[int, CommittedOffset, int]]
+    version: int, name: Name, partitions: Iterable[tuple[int, OffsetAndMetadata, int]]
 ) -> Mapping[str, object]:
     return {
         "topic_id" if version >= VERSION_WITH_TOPIC_IDS else "name": name,

@@ -26,7 +26,7 @@ from odradek.foundation.errors import (
     UnknownTopicOrPartition,
 )
 from odradek.foundation.transaction_errors import TransactionAbortable
-from odradek.groups.schema import CommittedOffset
+from odradek.groups.schema import OffsetAndMetadata
 from odradek.handlers.context import RequestContext
 from odradek.protocol.api import ApiKey
 from odradek.protocol.errors import error_code
@@ -40,7 +40,7 @@ FIRST_THAT_ADDS: Final = 5
 _FIRST_WITH_ABORTABLE: Final = 4
 _FIRST_WITH_LOADING: Final = 2
 
-Commits = list[tuple[str, int, CommittedOffset]]
+Commits = list[tuple[str, int, OffsetAndMetadata]]
 
 
 def handle(request: TxnOffsetCommitRequest, context: RequestContext) -> Pending[Message]:
@@ -83,16 +83,16 @@ async def _commit(request: TxnOffsetCommitRequest, context: RequestContext) -> M
 
 def _known(
     request: TxnOffsetCommitRequest, context: RequestContext
-) -> Iterable[tuple[str, int, CommittedOffset]]:
+) -> Iterable[tuple[str, int, OffsetAndMetadata]]:
     """The offsets of topics that exist; a partition that is named twice has the last one."""
     image = context.broker.images.current
     now_ms = context.broker.clock.wall_ms()
-    found: dict[tuple[str, int], CommittedOffset] = {}
+    found: dict[tuple[str, int], OffsetAndMetadata] = {}
     for topic in request.topics:
         known = image.topics.get(topic.name)
         for one in topic.partitions:
             if known is not None and 0 <= one.partition_index < len(known.partitions):
-                found[topic.name, one.partition_index] = CommittedOffset(
+                found[topic.name, one.partition_index] = OffsetAndMetadata(
                     one.committed_offset,
                     one.committed_leader_epoch,
                     one.committed_metadata or "",

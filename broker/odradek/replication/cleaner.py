@@ -66,7 +66,7 @@ class CleaningWork(Protocol):
 
 
 @dataclass(slots=True)
-class _Round:
+class _RunningRound:
     log: Log
     segments: set[Segment]
     """Those that are not replaced yet."""
@@ -120,7 +120,7 @@ class LogCleaner:
         self._tasks = TaskOwner("cleaner")
         self._idle: list[CleaningWork] = []
         self._idle_since_seconds = 0.0
-        self._rounds: dict[TopicPartition, _Round] = {}
+        self._rounds: dict[TopicPartition, _RunningRound] = {}
         self._failures: dict[TopicPartition, int] = {}
         self._round_ended = asyncio.Event()
         self._checkpoint_lock = asyncio.Lock()
@@ -210,7 +210,7 @@ class LogCleaner:
         due.sort(key=lambda pair: -pair[1].ratio)
         free = max(settings.log_cleaner_threads - len(self._rounds), 0)
         for partition, one in due[:free]:
-            begun = self._rounds[partition.topic_partition] = _Round(one.log, set(one.segments))
+            begun = self._rounds[partition.topic_partition] = _RunningRound(one.log, set(one.segments))
             begun.task = self._tasks.start(
                 self._clean(partition, one, begun), name=str(partition.topic_partition)
             )
@@ -242,7 +242,7 @@ class LogCleaner:
 
     # --- one round -----------------------------------------------------------------------------------------------
 
-    async def _clean(self, partition: Partition, found: Cleanable, begun: _Round) -> None:
+    async def _clean(self, partition: Partition, found: Cleanable, begun: _RunningRound) -> None:
         log = found.log
         name = log.topic_partition
         try:
@@ -265,7 +265,7 @@ class LogCleaner:
             self._rounds.pop(name, None)
             self._round_ended.set()
 
-    async def _work_on(self, partition: Partition, found: Cleanable, begun: _Round) -> None:
+    async def _work_on(self, partition: Partition, found: Cleanable, begun: _RunningRound) -> None:
         log, settings = found.log, self._settings()
         threads = max(settings.log_cleaner_threads, 1)
         # A replica that is added from now on has to see what is there: the swap compares.

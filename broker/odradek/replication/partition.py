@@ -238,7 +238,7 @@ class Partition:
     def mark_removed(self) -> None:
         """The replica was assigned to other brokers: every later call raises NotLeaderOrFollower."""
         self._mark_gone(
-            NotLeaderOrFollower(f"{self.topic_partition} is not kept here any more; refresh the metadata.")
+            NotLeaderOrFollower(f"{self.topic_partition} is no longer hosted here; refresh the metadata.")
         )
 
     def mark_offline(self, reason: str) -> None:

@@ -51,7 +51,7 @@ class Question(NamedTuple):
     partitions: tuple[TopicPartition, ...]
 
 
-class _Waiting:
+class _WaitingQuestion:
     """The questions of one transactional id that leave together."""
 
     __slots__ = ("answers", "partitions", "question")
@@ -86,7 +86,7 @@ class TransactionVerifier:
         self._images = images
         self._current_settings = current_settings
         # By coordinator: what waits while a request is under way.
-        self._queues: dict[int, dict[str, _Waiting]] = {}
+        self._queues: dict[int, dict[str, _WaitingQuestion]] = {}
         self._sending: set[int] = set()
         self._tasks = TaskOwner("verification")
         self._is_closed = False
@@ -143,7 +143,7 @@ class TransactionVerifier:
                 return _refused(
                     question, CoordinatorNotAvailable("too many transactions wait to be verified")
                 )
-            waiting = queue[question.transactional_id] = _Waiting(question)
+            waiting = queue[question.transactional_id] = _WaitingQuestion(question)
         answer = waiting.add(question)
         if coordinator not in self._sending:
             self._sending.add(coordinator)
@@ -168,7 +168,7 @@ class TransactionVerifier:
         finally:
             self._sending.discard(broker_id)
 
-    async def _exchange(self, broker_id: int, batch: list[_Waiting]) -> None:
+    async def _exchange(self, broker_id: int, batch: list[_WaitingQuestion]) -> None:
         self.requests += 1
         try:
             response = await self._transport.send(
@@ -195,7 +195,7 @@ class TransactionVerifier:
             _settle(waiting, codes.get(waiting.question.transactional_id, {}))
 
 
-def _settle(waiting: _Waiting, codes: Mapping[TopicPartition, int]) -> None:
+def _settle(waiting: _WaitingQuestion, codes: Mapping[TopicPartition, int]) -> None:
     refusals: dict[TopicPartition, RequestError] = {}
     for partition in waiting.partitions:
         code = codes.get(partition)
@@ -215,7 +215,7 @@ def _error(code: int, what: str) -> RequestError:
     return error
 
 
-def _refuse(waiting: Iterable[_Waiting], error: RequestError) -> None:
+def _refuse(waiting: Iterable[_WaitingQuestion], error: RequestError) -> None:
     for one in waiting:
         one.refuse(error)
 
@@ -230,7 +230,7 @@ def _are_concurrent(refusals: Refusals) -> bool:
     return any(isinstance(error, ConcurrentTransactions) for error in refusals.values())
 
 
-def _message(batch: list[_Waiting]) -> Any:
+def _message(batch: list[_WaitingQuestion]) -> Any:
     return request(
         ApiKey.ADD_PARTITIONS_TO_TXN,
         VERSION,

@@ -21,7 +21,7 @@ from odradek.transport.network import Network
 _UNREAD: Final = -1
 
 
-class _Waiting(NamedTuple):
+class _WaitingRequest(NamedTuple):
     """A request without an answer yet."""
 
     correlation_id: int
@@ -41,7 +41,7 @@ class OutboundConnection(asyncio.BufferedProtocol):
         self._timeout_ms = timeout_ms
         self._reader = FrameReader(frame_bytes_max, receive_buffer())
         self._transport: Any = None
-        self._waiting: deque[_Waiting] = deque()
+        self._waiting: deque[_WaitingRequest] = deque()
         self._room = asyncio.Semaphore(OUTBOUND_REQUESTS_IN_FLIGHT_MAX)
         self._next_correlation_id = 0
         self._may_write = asyncio.Event()
@@ -155,7 +155,7 @@ class OutboundConnection(asyncio.BufferedProtocol):
         self._next_correlation_id = (correlation_id + 1) & 0x7FFFFFFF
         frame = pack(correlation_id)
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self._waiting.append(_Waiting(correlation_id, api_key, api_version, answer))
+        self._waiting.append(_WaitingRequest(correlation_id, api_key, api_version, answer))
         self.requests += 1
         self.bytes_out += len(frame)
         self._transport.write(frame)

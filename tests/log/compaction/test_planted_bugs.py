@@ -15,7 +15,7 @@ from odradek.log.compaction.transactions import TransactionPass
 from odradek.log.compaction.vector_map import VectorOffsetMap, _KeyFile
 from tests.support.compaction_model import rounds
 
-Round: Any = cleaning._Round
+Round: Any = cleaning._CleaningRound
 SEEDS = range(40)
 
 

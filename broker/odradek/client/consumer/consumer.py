@@ -366,9 +366,9 @@ class PartitionConsumer:
             return None
         where = f"below offset {cut_offset}" if cut_offset >= 0 else "at an unknown offset"
         failure = LogTruncated(
-            f"the log of partition {key} was cut {where}: its leader does not have all that was read up to offset "
+            f"the log of partition {key} was truncated {where}: its leader lacks records that were read, up to offset "
             f"{position.position} in leader epoch {position.fetch_epoch}. An unclean election does this; "
-            "seek to where reading is to go on"
+            "seek to the offset to continue from"
         )
         if self._on_out_of_range == "error":
             position.fetch_at = asyncio.get_running_loop().time() + CLIENT_RETRY_PAUSE_MS_MAX / 1000

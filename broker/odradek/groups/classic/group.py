@@ -56,7 +56,7 @@ from odradek.groups.classic.schema import (
 )
 from odradek.groups.classic.static_members import StaticMembers
 from odradek.groups.offsets import commit_time_ms
-from odradek.groups.schema import CommittedOffset
+from odradek.groups.schema import OffsetAndMetadata
 
 __all__ = ["ClassicGroup", "GroupHost", "GroupState", "JoinRequest"]
 
@@ -401,7 +401,7 @@ class ClassicGroup:
         """Whether it has no members, and none is joining."""
         return self._rebalance.state is GroupState.EMPTY and not self._rebalance.pending_joins
 
-    def retention_start(self) -> Callable[[CommittedOffset], int] | None:
+    def retention_start(self) -> Callable[[OffsetAndMetadata], int] | None:
         """See `Group`. The retention of an empty group counts from when it became empty (KIP-211)."""
         rebalance = self._rebalance
         if rebalance.protocol_type is None:

@@ -48,7 +48,7 @@ from odradek.groups.consumer.schema import (
     encode_value,
 )
 from odradek.groups.offsets import commit_time_ms
-from odradek.groups.schema import CommittedOffset
+from odradek.groups.schema import OffsetAndMetadata
 from odradek.protocol.consumer import PROTOCOL_TYPE
 
 logger = logging.getLogger(__name__)
@@ -367,7 +367,7 @@ class ConsumerGroup:
     def validate_offset_delete(self) -> None:
         """Offsets of topics without subscribers may be deleted at any time."""
 
-    def retention_start(self) -> Callable[[CommittedOffset], int] | None:
+    def retention_start(self) -> Callable[[OffsetAndMetadata], int] | None:
         return commit_time_ms
 
     def validate_delete(self) -> None:

@@ -49,7 +49,7 @@ def clean(task: CleaningTask, means: Means, summary: CleaningSummary) -> Iterato
 
     Raises CorruptRecord when a batch is damaged or no key fits the map, OSError.
     """
-    return _Round(task, means, summary).run()
+    return _CleaningRound(task, means, summary).run()
 
 
 def groups(
@@ -82,7 +82,7 @@ def groups(
     return found
 
 
-class _Round:
+class _CleaningRound:
     def __init__(self, task: CleaningTask, means: Means, summary: CleaningSummary) -> None:
         self._task = task
         self._disk = means.disk

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 
-class Throttle:
+class ThroughputThrottle:
     """`wait` is called with seconds. Bytes above the rate are paid for right after they were moved."""
 
     def __init__(

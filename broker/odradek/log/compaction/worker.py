@@ -26,7 +26,7 @@ from odradek.log.compaction.frames import SIZE, WorkFailed, encoded
 from odradek.log.compaction.maps import best_map
 from odradek.log.compaction.offset_map import OffsetMap
 from odradek.log.compaction.task import CleaningSummary, CleaningTask
-from odradek.log.compaction.throttle import Throttle
+from odradek.log.compaction.throttle import ThroughputThrottle
 from odradek.log.files import SystemDisk
 
 _NICENESS: Final = 10
@@ -53,7 +53,7 @@ def _end_with(parent: int) -> None:
 
 def _work(task: CleaningTask, parent: int, source: BinaryIO, target: BinaryIO) -> bool:
     """One round; whether the broker is still there."""
-    throttle = Throttle(task.bytes_per_second, seconds=time.monotonic, wait=time.sleep)
+    throttle = ThroughputThrottle(task.bytes_per_second, seconds=time.monotonic, wait=time.sleep)
 
     def spend(size_bytes: int) -> None:
         if os.getppid() != parent:

@@ -200,7 +200,7 @@ class ClusterControl:
             else:
                 continue
             logger.warning(
-                "the log of %s is set aside: %s. Its directory now ends in -stray and is kept; remove it if nobody "
+                "the log of %s is set aside: %s. Its directory now ends in -stray and is kept; remove it if no one "
                 "needs its records",
                 where,
                 why,
