@@ -19,7 +19,7 @@ RUN printf '%s\n' 'import re, tomllib' \
       'spark = re.search(r"name=\"spark-sql-kafka\S+ rev=\"(.+?)\"", open("/pipeline/connector.xml").read())[1]' \
       'write("broker", broker + project("/pyproject.toml")["optional-dependencies"]["compaction"])' \
       'write("operator", broker + [one for one in operator if not one.startswith("odradek")])' \
-      'write("pipeline", pipeline + [f"pyspark=={spark}"])' | python3
+      'write("pipeline", broker + [one for one in pipeline if not one.startswith("odradek")] + [f"pyspark=={spark}"])' | python3
 
 FROM ${BASE} AS venv
 RUN python3 -m venv /opt/odradek
@@ -70,8 +70,7 @@ COPY operator operator
 RUN --mount=type=cache,target=/root/.cache/pip \
     /opt/odradek/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --prefix /product ./operator
 
-FROM venv AS pipeline-product
-WORKDIR /source
+FROM broker-product AS pipeline-product
 COPY pipeline pipeline
 RUN --mount=type=cache,target=/root/.cache/pip \
     /opt/odradek/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --prefix /product ./pipeline

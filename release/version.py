@@ -44,7 +44,7 @@ class Copies:
 
 COPIES = (
     Copies("operator/pyproject.toml", (r'^version = "', r'"odradek==')),
-    Copies("pipeline/pyproject.toml", (r'^version = "',)),
+    Copies("pipeline/pyproject.toml", (r'^version = "', r'"odradek==')),
     Copies("helm/*/Chart.yaml", (r"^version: ", r"^appVersion: ", _IMAGE)),
     Copies("manifests/**/*.yaml", _RENDERED),
     Copies("tests/charts/golden/**/*.yaml", _RENDERED),

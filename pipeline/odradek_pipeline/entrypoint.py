@@ -1,4 +1,6 @@
-"""The image's entry point: what Spark on Kubernetes starts as `driver` or `executor`; any other command runs as it is.
+"""The command `odradek-pipeline`: its subcommands, and the image's entry point, which Spark on Kubernetes starts.
+
+`driver` and `executor` are what Spark asks a container to be. Another word is a program, which is run as it is.
 
 Spark hands a driver its arguments and an executor its environment, and leaves it to the image to make a command line
 of them. The process is replaced, so that signals reach the JVM. What a JVM and Python write of themselves goes to the
@@ -15,14 +17,12 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-USAGE = "usage: odradek-pipeline driver ARGUMENT… | executor | COMMAND ARGUMENT…"
-_HELP = f"""\
-{USAGE}
-
-The entry point of the pipeline's image.
+USAGE = "usage: odradek-pipeline COMMAND OPTION… | driver ARGUMENT… | executor | PROGRAM ARGUMENT…"
+_HELP = """
+In the pipeline's image also:
   driver      what Spark on Kubernetes starts to submit a job; ARGUMENTs are spark-submit's
   executor    what Spark on Kubernetes starts to run tasks; its environment says how
-  COMMAND     any other program, run as it is"""
+  PROGRAM     any other program, run as it is"""
 _EXECUTOR_CLASS = "org.apache.spark.scheduler.cluster.k8s.KubernetesExecutorBackend"
 _JAVA_OPTION = re.compile(r"SPARK_JAVA_OPT_(\d+)")
 
@@ -104,10 +104,16 @@ def scratch_environment(environ: Mapping[str, str], scratch: str) -> dict[str, s
 
 
 def main() -> int:
-    """Become what the arguments name, or print the usage; a number other than 0 only when that fails."""
+    """Run a subcommand, or become what the arguments name. Returns the exit code."""
+    from odradek_pipeline.cli.main import run
+    from odradek_pipeline.cli.table import COMMANDS
+
     if sys.argv[1:] in (["--help"], ["-h"]):
+        code = run(["--help"])
         print(_HELP)
-        return 0
+        return code
+    if sys.argv[1:2] and sys.argv[1] in COMMANDS:
+        return run(sys.argv[1:])
     try:
         becoming = command(sys.argv[1:], os.environ)
     except EntryError as error:

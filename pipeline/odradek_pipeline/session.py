@@ -16,8 +16,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import pyspark
 from pyspark.sql import SparkSession
 
+from odradek_pipeline.errors import JobRefusedError as JobRefusedError
+
+CONNECTOR_PACKAGE = f"org.apache.spark:spark-sql-kafka-0-10_2.13:{pyspark.__version__}"
+# Delta 4.0 and this Iceberg are the ones that are tried with Spark 4.0.
+_FORMAT_PACKAGES = {
+    "delta": ("io.delta:delta-spark_2.13:4.0.0",),
+    "iceberg": ("org.apache.iceberg:iceberg-spark-runtime-4.0_2.13:1.10.1",),
+}
 PREFIX = "spark.odradek."
 BINDING_FOLDER = "/etc/odradek"
 BINDING_VARIABLE = "ODRADEK_BINDING"  # names another folder
@@ -30,10 +39,6 @@ _SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
 _READING_ONLY = frozenset(
     {"max.poll.records", "fetch.min.bytes", "fetch.max.bytes", "max.partition.fetch.bytes"}
 )
-
-
-class JobRefusedError(Exception):
-    """A job is asked for what cannot be; the text says what can."""
 
 
 class ConnectionMissingError(JobRefusedError):
@@ -68,24 +73,38 @@ def connection_from(options: Mapping[str, str], folder: Path) -> Connection:
     settings = {name.removeprefix(PREFIX): value for name, value in wanted.items() if name.startswith(PREFIX)}
     if not settings.get("bootstrap.servers"):
         raise ConnectionMissingError(
-            f"no brokers are named: set {PREFIX}bootstrap.servers in Spark's configuration, or mount the ConfigMap "
-            f"NAME-spark of your Cluster at {folder}"
+            f"no brokers are named: add --bootstrap, set {PREFIX}bootstrap.servers in Spark's configuration, or mount "
+            f"the ConfigMap NAME-spark of your Cluster at {folder}"
         )
     return Connection(settings)
 
 
-def open_session(application: str) -> SparkSession:
-    """The session that spark-submit configured, or a local one."""
-    spark = SparkSession.builder.appName(application).getOrCreate()
+def jars_for(output_format: str | None, reader: str | None) -> list[str]:
+    """The packages that a session needs for a format and a reader, as Maven names them."""
+    found = [CONNECTOR_PACKAGE] if reader == "kafka" else []
+    return [*found, *_FORMAT_PACKAGES.get(output_format or "", ())]
+
+
+def open_session(application: str, options: Mapping[str, str] | None = None) -> SparkSession:
+    """The session that spark-submit configured, or a local one; `options` are Spark's own."""
+    builder = SparkSession.builder.appName(application)
+    for name, value in (options or {}).items():
+        builder = builder.config(name, value)
+    spark = builder.getOrCreate()
     if not spark.sparkContext.getConf().contains(_SHUFFLE_PARTITIONS):
         spark.conf.set(_SHUFFLE_PARTITIONS, str(SHUFFLE_PARTITIONS_DEFAULT))
     return spark
 
 
-def connection_of(spark: SparkSession) -> Connection:
-    """The connection of a session's configuration and of the folder that is mounted."""
+def connection_of(spark: SparkSession, given: Mapping[str, str] | None = None) -> Connection:
+    """The connection of a session's configuration and of the folder that is mounted, below what is `given`.
+
+    The names of `given` are those of Kafka's clients.
+    """
     folder = Path(os.environ.get(BINDING_VARIABLE, BINDING_FOLDER))
-    return connection_from(dict(spark.sparkContext.getConf().getAll()), folder)
+    options = dict(spark.sparkContext.getConf().getAll())
+    options |= {f"{PREFIX}{name}": value for name, value in (given or {}).items()}
+    return connection_from(options, folder)
 
 
 def run_job(name: str, work: Callable[[SparkSession, Connection], Mapping[str, object]]) -> int:

@@ -1,0 +1,1 @@
+"""The command line: subcommands from their declared settings, and what a run shows."""

@@ -1,0 +1,151 @@
+"""What a run shows: bars and a table at a terminal, lines of JSON otherwise. Notices and errors go to standard error.
+
+JSON lines are for programs: one object for each step, with `event`, and the summary last, with `event` of `summary`.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Any, Final
+
+from odradek_pipeline.commands.command import Summary
+from odradek_pipeline.runs.steps import FINISHED, Steps
+
+_POLL_SECONDS: Final = 0.5
+
+
+def console_for(report: str) -> JsonConsole | TerminalConsole:
+    """The console that `--report` asks for."""
+    if report == "table" or (report == "auto" and sys.stdout.isatty()):
+        return TerminalConsole()
+    return JsonConsole()
+
+
+class JsonConsole:
+    """One JSON object a line, on standard output."""
+
+    @property
+    def steps(self) -> Steps:
+        return self._step
+
+    def __enter__(self) -> JsonConsole:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, failure: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Nothing to end."""
+
+    def watch(self, spark: Any) -> None:
+        """Programs have the summary; the progress of tasks is for people."""
+
+    def notice(self, text: str) -> None:
+        print(f"odradek-pipeline: {text}", file=sys.stderr, flush=True)
+
+    def summary(self, made: Summary) -> None:
+        self._line("summary", {**made.facts, "ranges": list(made.rows)} if made.rows else made.facts)
+
+    def _step(self, name: str, /, **figures: object) -> None:
+        self._line(name, figures)
+
+    def _line(self, event: str, content: Mapping[str, Any]) -> None:
+        print(json.dumps({"event": event, **content}, default=str), flush=True)
+
+
+class TerminalConsole:
+    """A bar of Spark's tasks while they run, and a table at the end."""
+
+    def __init__(self) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+        self._progress = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            console=Console(stderr=True),
+            transient=True,
+        )
+        self._row = self._progress.add_task("starting", total=None)
+        self._ended = threading.Event()
+        self._watcher: threading.Thread | None = None
+
+    @property
+    def steps(self) -> Steps:
+        return self._step
+
+    def __enter__(self) -> TerminalConsole:
+        self._progress.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, failure: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._end()
+
+    def watch(self, spark: Any) -> None:
+        self._watcher = threading.Thread(target=self._poll, args=(spark.sparkContext,), daemon=True)
+        self._watcher.start()
+
+    def notice(self, text: str) -> None:
+        self._progress.console.print(text, style="yellow", highlight=False)
+
+    def summary(self, made: Summary) -> None:
+        from rich.console import Console
+        from rich.table import Table
+
+        self._end()
+        console = Console()
+        console.print(made.title, style="bold", highlight=False)
+        facts = Table.grid(padding=(0, 2))
+        for name, value in made.facts.items():
+            facts.add_row(name.replace("_", " "), _shown(value))
+        console.print(facts)
+        if made.rows:
+            table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0))
+            for name, value in made.rows[0].items():
+                table.add_column(
+                    name.replace("_", " "), justify="right" if isinstance(value, int) else "left"
+                )
+            for row in made.rows:
+                table.add_row(*map(_shown, row.values()))
+            console.print(table)
+
+    def _step(self, name: str, /, **figures: object) -> None:
+        said = ", ".join(
+            f"{value:,} {key}" if isinstance(value, int) else f"{value} {key}"
+            for key, value in figures.items()
+        )
+        self._progress.update(self._row, description=f"{name}  {said}".rstrip())
+        if name == FINISHED:
+            self._ended.set()
+
+    def _poll(self, context: Any) -> None:
+        """Counts the tasks of the jobs that run; the status tracker is meant for other threads."""
+        tracker = context.statusTracker()
+        while not self._ended.wait(_POLL_SECONDS):
+            done = total = 0
+            for stage_id in tracker.getActiveStageIds():
+                stage = tracker.getStageInfo(stage_id)
+                if stage is not None:
+                    done, total = done + stage.numCompletedTasks, total + stage.numTasks
+            self._progress.update(self._row, completed=done, total=total or None)
+
+    def _end(self) -> None:
+        self._ended.set()
+        if self._watcher is not None:
+            self._watcher.join(timeout=2)
+        self._progress.stop()
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, int) and not isinstance(value, bool):
+        return f"{value:,}"
+    return str(value)

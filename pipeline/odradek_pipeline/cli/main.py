@@ -1,0 +1,109 @@
+"""The root of `odradek-pipeline`: one subcommand for each command, options from its declared settings, exit codes.
+
+An error becomes one line on standard error. `errors.MEANINGS` has the exit codes.
+"""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from odradek_pipeline.cli.console import console_for
+from odradek_pipeline.cli.table import COMMANDS
+from odradek_pipeline.commands.command import Command
+from odradek_pipeline.errors import ExitCode, PipelineError
+from odradek_pipeline.settings.declared import Setting, made, settings_of
+from odradek_pipeline.settings.files import read_file
+
+_CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
+
+
+def command_line() -> click.Group:
+    """The group of all subcommands."""
+    return click.Group(
+        name="odradek-pipeline",
+        help="Topics into tables and back with Spark, each record once.",
+        context_settings=_CONTEXT,
+        commands={name: click_command(one) for name, one in COMMANDS.items()},
+    )
+
+
+def click_command(command: Command) -> click.Command:
+    """A command with an option for each setting, and `--config` for a file of them."""
+    options: list[click.Parameter] = [_option(one) for one in settings_of(command.settings).values()]
+    options.append(
+        click.Option(
+            ["--config"],
+            type=click.Path(dir_okay=False, path_type=Path),
+            metavar="FILE",
+            help="A YAML file of settings; flags win.",
+        )
+    )
+    options.append(click.Option(["--verbose", "-v"], is_flag=True, help="Show the trace of an error."))
+    return click.Command(
+        command.name,
+        params=options,
+        callback=_callback(command),
+        help=command.help,
+        context_settings=_CONTEXT,
+    )
+
+
+def _option(one: Setting) -> click.Option:
+    shown = one.shown_default
+    meaning = f"{one.meaning} [default: {shown}]" if shown and one.kind is not bool else one.meaning
+    if one.kind is bool:
+        return click.Option([f"{one.flag}/--no-{one.flag[2:]}"], default=None, help=meaning)
+    kind: Any = click.Choice(one.choices) if one.choices else {int: int, float: float}.get(one.kind, str)
+    return click.Option(
+        [one.flag],
+        type=kind,
+        multiple=one.is_repeated,
+        default=None,
+        metavar=None if one.choices else one.metavar,
+        help=meaning,
+    )
+
+
+def _callback(command: Command) -> Any:
+    def call(config: Path | None, verbose: bool, **given: Any) -> int:
+        known = {name: settings_of(one.settings).keys() for name, one in COMMANDS.items()}
+        values = {} if config is None else read_file(config, command.name, known)
+        for name, value in given.items():
+            if value not in (None, ()):
+                values[name] = (value, "--" + name.replace("_", "-"))
+        settings = made(command.settings, values)
+        with console_for(settings.report) as console:
+            console.summary(command.run(settings, console))
+        return int(ExitCode.OK)
+
+    return call
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one subcommand and return its exit code."""
+    try:
+        code = command_line().main(args=list(arguments), prog_name="odradek-pipeline", standalone_mode=False)
+        return int(code) if isinstance(code, int) else int(ExitCode.OK)
+    except click.exceptions.NoArgsIsHelpError as failure:
+        failure.show()
+        return int(ExitCode.USAGE)
+    except click.ClickException as failure:
+        failure.show()
+        return int(ExitCode.USAGE)
+    except (KeyboardInterrupt, click.Abort):
+        return int(ExitCode.INTERRUPTED)
+    except PipelineError as failure:
+        if "-v" in arguments or "--verbose" in arguments:
+            traceback.print_exception(failure)
+        print(f"odradek-pipeline: {' '.join(str(failure).split())}", file=sys.stderr)
+        return int(failure.exit_code)
+
+
+if __name__ == "__main__":
+    sys.exit(run(sys.argv[1:]))

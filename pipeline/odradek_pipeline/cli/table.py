@@ -1,0 +1,8 @@
+"""The subcommands by name. A new one is one row here."""
+
+from __future__ import annotations
+
+from odradek_pipeline.commands import load, runs
+from odradek_pipeline.commands.command import Command
+
+COMMANDS: dict[str, Command] = {one.name: one for one in (load.COMMAND, runs.COMMAND)}

@@ -1,0 +1,1 @@
+"""The subcommands: one module each, with its settings, its work and its summary."""

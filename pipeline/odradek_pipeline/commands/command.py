@@ -1,0 +1,139 @@
+"""What a subcommand is, and the settings that several of them share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+from odradek_pipeline.errors import SettingError
+from odradek_pipeline.runs.steps import Steps
+from odradek_pipeline.settings.declared import setting
+
+# As the modules of outputs and readers name them. Those import PySpark, which `--help` has no need of.
+FORMATS: Final = ("parquet", "delta", "iceberg")
+READERS: Final = ("kafka", "odradek")
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What a command answers: `facts` by name, and rows of a table. Both are plain values.
+
+    `title` is one line for people.
+    """
+
+    title: str
+    facts: Mapping[str, Any]
+    rows: Sequence[Mapping[str, Any]] = ()
+
+
+class Console(Protocol):
+    """Where a command reports to."""
+
+    @property
+    def steps(self) -> Steps: ...
+
+    def watch(self, spark: Any) -> None:
+        """Show the tasks of this session, where there is a terminal."""
+        ...
+
+    def notice(self, text: str) -> None:
+        """A sentence for people; on standard error."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """One subcommand. `run` is given its settings as an object of `settings`. Raises PipelineError."""
+
+    name: str
+    help: str
+    settings: type[Any]
+    run: Callable[[Any, Console], Summary]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConnectionSettings:
+    """How to reach the brokers."""
+
+    bootstrap: str | None = setting(
+        "The brokers to ask first. Without it: `spark.odradek.bootstrap.servers`, or the mounted binding.",
+        default=None,
+        metavar="HOST:PORT,…",
+    )
+    kafka: tuple[str, ...] = setting(
+        "A setting of Kafka's clients, by its own name. May be repeated.", default=(), metavar="NAME=VALUE"
+    )
+
+    def client_settings(self) -> dict[str, str]:
+        """By the names of Kafka's clients. Raises SettingError."""
+        given = pairs(self.kafka, "--kafka")
+        return {**given, "bootstrap.servers": self.bootstrap} if self.bootstrap else given
+
+
+@dataclass(frozen=True, kw_only=True)
+class SparkSettings:
+    """The session, where spark-submit does not make it."""
+
+    master: str | None = setting("Spark's master, as `local[4]`.", default=None, metavar="URL")
+    conf: tuple[str, ...] = setting("A setting of Spark. May be repeated.", default=(), metavar="NAME=VALUE")
+    fetch_jars: bool = setting(
+        "Fetch the connector's and the format's jars with Spark's own Ivy; the image has them.", default=False
+    )
+
+    def spark_options(self) -> dict[str, str]:
+        """Spark's options. Raises SettingError."""
+        options = pairs(self.conf, "--conf")
+        return {**options, "spark.master": self.master} if self.master else options
+
+
+@dataclass(frozen=True, kw_only=True)
+class OutputSettings:
+    """The table."""
+
+    output: str = setting("The table: a folder or URL, or a table's name for Iceberg.", metavar="PATH")
+    format: str = setting("The format of the table.", default="parquet", choices=FORMATS)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReadingSettings:
+    """How records are read."""
+
+    reader: str = setting(
+        "Spark's Kafka connector, or Odradek's own data source.", default="kafka", choices=READERS
+    )
+    isolation: str = setting(
+        "Whether records of open and aborted transactions are left out.",
+        default="read_committed",
+        choices=("read_committed", "read_uncommitted"),
+    )
+    records_per_task: int = setting(
+        "A partition with more offsets than this is read by several tasks.", default=2_000_000, at_least=1
+    )
+    on_truncated: str = setting(
+        "What to do when the log no longer has what is next: fail, or pass over it and record the gap.",
+        default="fail",
+        choices=("fail", "pass-over"),
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReportSettings:
+    """What is shown."""
+
+    report: str = setting(
+        "Progress and a table, or lines of JSON; auto goes by whether there is a terminal.",
+        default="auto",
+        choices=("auto", "table", "json"),
+    )
+
+
+def pairs(given: Sequence[str], flag: str) -> dict[str, str]:
+    """NAME=VALUE texts by name. Raises SettingError."""
+    found = {}
+    for one in given:
+        name, equals, value = one.partition("=")
+        if not equals or not name:
+            raise SettingError(f"{flag} {one}: write it as NAME=VALUE")
+        found[name] = value
+    return found

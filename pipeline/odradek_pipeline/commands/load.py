@@ -1,0 +1,72 @@
+"""`load`: a topic's records into a table, from where the table ends. Offsets and rows are one commit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from odradek_pipeline.commands.command import (
+    Command,
+    ConnectionSettings,
+    Console,
+    OutputSettings,
+    ReadingSettings,
+    ReportSettings,
+    SparkSettings,
+    Summary,
+)
+from odradek_pipeline.runs.positions import position
+from odradek_pipeline.settings.declared import setting
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoadSettings(ConnectionSettings, OutputSettings, ReadingSettings, SparkSettings, ReportSettings):
+    """The settings of `load`."""
+
+    topic: tuple[str, ...] = setting("A topic to load. May be repeated; all are one commit.", metavar="NAME")
+    start: str = setting(
+        "Where a topic begins that the table does not hold yet; later runs go on where the table ends.",
+        default="earliest",
+        metavar="POSITION",
+    )
+    stop: str = setting(
+        "The first that is not loaded: latest, a time, or offsets as 0:1500,1:1480.",
+        default="latest",
+        metavar="POSITION",
+    )
+    on_recreated: str = setting(
+        "What to do when a topic was deleted and made again: fail, or start again and keep the rows of both.",
+        default="fail",
+        choices=("fail", "start-again"),
+    )
+
+
+def run(settings: LoadSettings, console: Console) -> Summary:
+    """Load what is new. Raises PipelineError."""
+    from odradek_pipeline.commands.work import new_record, nothing_to_do, summary, worker
+    from odradek_pipeline.runs.plans import plan_load
+    from odradek_pipeline.runs.record import LOAD, REFRESH
+
+    start, stop = position(settings.start), position(settings.stop)
+    topics = list(dict.fromkeys(settings.topic))
+    with worker(settings, settings.client_settings(), console) as work:
+        known = work.output.newest()
+        plan = plan_load(
+            known.holdings,
+            work.facts(topics, start, stop, settings),
+            start=start,
+            stop=stop,
+            on_truncated=settings.on_truncated,
+            on_recreated=settings.on_recreated,
+        )
+        for lost in plan.lost:
+            console.notice(f"passed over {lost}: the log no longer has these offsets")
+        has_news = bool(plan.ranges or plan.lost) or plan.holdings != known.holdings
+        if not has_news and not known.is_covered:
+            return nothing_to_do(LOAD, settings.output, known)
+        record = new_record(LOAD if has_news else REFRESH, known, plan)
+        return summary(work.commit(known, record, settings), settings.output)
+
+
+COMMAND = Command(
+    "load", "Load a topic's records into a table, from where the table ends.", LoadSettings, run
+)

@@ -1,0 +1,147 @@
+"""What load and replay share: the session, the log's facts, the commit and the summary."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from odradek_pipeline.commands.command import (
+    Console,
+    OutputSettings,
+    ReadingSettings,
+    SparkSettings,
+    Summary,
+)
+from odradek_pipeline.outputs.named import open_output
+from odradek_pipeline.outputs.output import Committed, Known, Output
+from odradek_pipeline.reading.named import reader_named
+from odradek_pipeline.reading.reader import ReadOptions
+from odradek_pipeline.records import no_rows, with_origin
+from odradek_pipeline.runs.plans import LogFacts, Plan
+from odradek_pipeline.runs.positions import Position
+from odradek_pipeline.runs.record import RunRecord, run_id
+from odradek_pipeline.runs.steps import CONNECTED, FINISHED, PLANNED, Steps
+from odradek_pipeline.session import Connection, connection_of, jars_for, open_session
+from odradek_pipeline.topics import log_facts
+
+READ_COMMITTED = "read_committed"
+
+
+def now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Worker:
+    """One run at work: where it reads, where it writes, and to what it reports."""
+
+    spark: SparkSession
+    connection: Connection
+    output: Output
+    steps: Steps
+
+    def facts(
+        self, topics: Sequence[str], start: Position, stop: Position, reading: ReadingSettings
+    ) -> list[LogFacts]:
+        """The log's facts of `topics`, through the project's client."""
+        facts = log_facts(
+            self.connection.settings,
+            topics,
+            start=start,
+            stop=stop,
+            is_read_committed=reading.isolation == READ_COMMITTED,
+        )
+        self.steps(CONNECTED, topics=len(topics), partitions=sum(len(one.ends) for one in facts))
+        return facts
+
+    def commit(self, known: Known, record: RunRecord, reading: ReadingSettings) -> Committed:
+        """Read the record's ranges and commit them with it."""
+        self.steps(PLANNED, ranges=len(record.ranges), span=record.span)
+        rows = no_rows(self.spark)
+        if record.ranges:
+            options = ReadOptions(reading.isolation == READ_COMMITTED, reading.records_per_task)
+            frame = reader_named(reading.reader).frame(self.spark, self.connection, record.ranges, options)
+            rows = with_origin(frame, record.ranges, record.run)
+        committed = self.output.commit(known, record, rows, self.steps)
+        self.steps(FINISHED)
+        return committed
+
+
+@contextmanager
+def worker(settings: Any, client_settings: Mapping[str, str], console: Console) -> Iterator[Worker]:
+    """A worker with a session that ends with it."""
+    with session(settings, console) as spark:
+        connection = connection_of(spark, client_settings)
+        yield Worker(spark, connection, open_output(spark, settings.format, settings.output), console.steps)
+
+
+@contextmanager
+def session(settings: SparkSettings | OutputSettings, console: Console) -> Iterator[SparkSession]:
+    """Spark's session for these settings. One that was there before stays."""
+    assert isinstance(settings, SparkSettings) and isinstance(settings, OutputSettings)
+    options = settings.spark_options()
+    reader = getattr(settings, "reader", None)
+    if settings.fetch_jars:
+        options.setdefault("spark.jars.packages", ",".join(jars_for(settings.format, reader)))
+    was_there = SparkSession.getActiveSession() is not None
+    spark = open_session("odradek-pipeline", options)
+    console.watch(spark)
+    try:
+        yield spark
+    finally:
+        if not was_there:
+            spark.stop()
+
+
+def new_record(kind: str, known: Known, plan: Plan, replaced: Sequence[str] = ()) -> RunRecord:
+    """The record of a run that begins now."""
+    moment_ms = now_ms()
+    return RunRecord(
+        run=run_id(moment_ms, os.urandom(4)),
+        kind=kind,
+        number=known.next_number,
+        cluster_id=plan.cluster_id,
+        ranges=plan.ranges,
+        holdings=plan.holdings,
+        started_ms=moment_ms,
+        lost=plan.lost,
+        replaced=tuple(replaced),
+    )
+
+
+def summary(committed: Committed, output: str) -> Summary:
+    """What a run answers: its figures, and a row for each range."""
+    record = committed.record
+    seconds = (record.committed_ms - record.started_ms) / 1000
+    gaps = None if committed.rows is None else record.span - committed.rows
+    facts: dict[str, Any] = {
+        "kind": record.kind,
+        "run": record.run,
+        "number": record.number,
+        "output": output,
+        "version": committed.version,
+        "rows": committed.rows,
+        "offsets": record.span,
+        "offsets_without_row": gaps,
+        "bytes": committed.size_bytes,
+        "files": committed.files,
+        "lost_offsets": sum(one.span for one in record.lost),
+        "seconds": round(seconds, 3),
+    }
+    rows = [
+        {"topic": one.key.topic, "partition": one.key.partition, "start": one.start, "end": one.end}
+        for one in record.ranges
+    ]
+    return Summary(f"{record.kind} {record.run}: {committed.rows} rows into {output}", facts, rows)
+
+
+def nothing_to_do(kind: str, output: str, known: Known) -> Summary:
+    """The answer of a run that has nothing to read."""
+    facts = {"kind": kind, "run": None, "output": output, "version": known.version, "rows": 0, "offsets": 0}
+    return Summary(f"{kind}: {output} holds all there is", facts)

@@ -1,0 +1,98 @@
+"""What can go wrong in a run, and the exit code that each failure has: one table, for schedulers and for people.
+
+A number never changes its meaning. Numbers up to 7 are those of `odradek`; the pipeline's own begin at 20.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import ClassVar
+
+
+class ExitCode(IntEnum):
+    """One number for each kind of outcome."""
+
+    OK = 0
+    FAILED = 1
+    USAGE = 2
+    NOT_FOUND = 3
+    CONNECTION = 4
+    TIMEOUT = 5
+    TRUNCATED = 20
+    RECREATED = 21
+    FENCED = 22
+    RECORD_LOST = 23
+    INTERRUPTED = 130
+
+
+MEANINGS: dict[ExitCode, str] = {
+    ExitCode.OK: "done, also when there was nothing to do",
+    ExitCode.FAILED: "failed for another reason than those below; the message on stderr says which",
+    ExitCode.USAGE: "wrong use: an unknown option or setting, or a value that cannot be",
+    ExitCode.NOT_FOUND: "the topic, the output or the run that is named does not exist",
+    ExitCode.CONNECTION: "no broker could be reached",
+    ExitCode.TIMEOUT: "a broker did not answer in time",
+    ExitCode.TRUNCATED: "`truncated`: the log no longer has records that were to be read",
+    ExitCode.RECREATED: "`recreated`: the topic was deleted and made again, or the cluster is another one",
+    ExitCode.FENCED: "`fenced`: another run committed the same ranges first; this one changed nothing",
+    ExitCode.RECORD_LOST: "`record-lost`: the output has rows, and its record of ranges is gone",
+    ExitCode.INTERRUPTED: "stopped by Ctrl-C",
+}
+
+
+class PipelineError(Exception):
+    """A run cannot go on; the text says what happened, to what, and what to do."""
+
+    exit_code: ClassVar[ExitCode] = ExitCode.FAILED
+
+
+class JobRefusedError(PipelineError):
+    """A job is asked for what cannot be; the text says what can."""
+
+    exit_code = ExitCode.USAGE
+
+
+class SettingError(JobRefusedError):
+    """A setting that is unknown, missing, or has a value of another kind."""
+
+
+class NotFoundError(PipelineError):
+    """A topic, an output or a run that does not exist."""
+
+    exit_code = ExitCode.NOT_FOUND
+
+
+class UnreachableError(PipelineError):
+    """No broker could be reached."""
+
+    exit_code = ExitCode.CONNECTION
+
+
+class AnswerTimeoutError(PipelineError):
+    """A broker did not answer in time."""
+
+    exit_code = ExitCode.TIMEOUT
+
+
+class TruncatedError(PipelineError):
+    """The log start has passed offsets that were to be read, or the log ends before what was read from it."""
+
+    exit_code = ExitCode.TRUNCATED
+
+
+class RecreatedError(PipelineError):
+    """The topic of this name has another id than the one that the output holds."""
+
+    exit_code = ExitCode.RECREATED
+
+
+class FencedError(PipelineError):
+    """Another run committed first; nothing of this run is in the output."""
+
+    exit_code = ExitCode.FENCED
+
+
+class RecordLostError(PipelineError):
+    """The output has rows, and the record of their ranges cannot be found."""
+
+    exit_code = ExitCode.RECORD_LOST

@@ -1,0 +1,26 @@
+"""Outputs by the name of their format. A new one is one row here; its module is imported when it is asked for."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import SparkSession
+
+from odradek_pipeline.errors import JobRefusedError
+from odradek_pipeline.outputs.output import Output
+
+PARQUET: Final = "parquet"
+DELTA: Final = "delta"
+ICEBERG: Final = "iceberg"
+FORMATS: Final = (PARQUET, DELTA, ICEBERG)
+
+
+def open_output(spark: SparkSession, kind: str, location: str) -> Output:
+    """The output of that kind: a folder or URL for Parquet and Delta, a table's name for Iceberg.
+
+    Raises JobRefusedError."""
+    if kind == PARQUET:
+        from odradek_pipeline.outputs.parquet.output import ParquetOutput
+
+        return ParquetOutput(spark, location)
+    raise JobRefusedError(f"there is no format {kind!r}: it can be {', '.join(FORMATS)}")

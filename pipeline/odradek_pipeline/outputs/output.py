@@ -1,0 +1,68 @@
+"""What an output is. Rows and the record of their ranges become visible in one commit, or neither does."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from pyspark.sql import DataFrame
+
+from odradek_pipeline.runs.ranges import Holdings
+from odradek_pipeline.runs.record import RunRecord
+from odradek_pipeline.runs.steps import Steps
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """An output as a run finds it. `version` is the output's own; 0 where there is none yet.
+
+    `is_covered` says that commits of others lie above the newest record, which a refresh should repeat.
+    """
+
+    record: RunRecord | None
+    version: int
+    is_covered: bool = False
+
+    @property
+    def holdings(self) -> Holdings:
+        return Holdings.none() if self.record is None else self.record.holdings
+
+    @property
+    def next_number(self) -> int:
+        return 1 if self.record is None else self.record.number + 1
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """One run in an output. `version` is the output's own; rows and bytes are None where they are not known."""
+
+    record: RunRecord
+    version: int
+    rows: int | None
+    size_bytes: int | None
+    files: int | None
+
+
+class Output(Protocol):
+    """One table. A run calls `newest`, plans by what it says, and commits on top of it."""
+
+    def newest(self) -> Known:
+        """What the output holds, by its newest record. Its cost does not grow with what was loaded.
+
+        Raises RecordLostError when there are rows without a record."""
+        ...
+
+    def commit(self, known: Known, record: RunRecord, rows: DataFrame, steps: Steps) -> Committed:
+        """Add `rows` with their record; a replay's rows take the place of all rows in its ranges.
+
+        Raises FencedError, and leaves the output as it was, when another run committed these ranges since `known`."""
+        ...
+
+    def runs(self, count_max: int | None) -> Sequence[Committed]:
+        """The newest runs, newest first, or all there are."""
+        ...
+
+    def rows(self) -> DataFrame | None:
+        """The table as it is now; None when there is none yet."""
+        ...

@@ -1,0 +1,147 @@
+"""Parquet files as an output: files first, then the manifest that makes them part of the table.
+
+A file that no manifest names is no part of the table. Plain `spark.read.parquet` of the folder would read such files
+too, so a table is read with `read_table`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from functools import reduce
+from itertools import islice
+from typing import Final
+
+from pyspark.sql import DataFrame, SparkSession
+
+from odradek_pipeline.errors import FencedError, PipelineError
+from odradek_pipeline.outputs.output import Committed, Known
+from odradek_pipeline.outputs.parquet.footers import data_files
+from odradek_pipeline.outputs.parquet.log import ManifestLog
+from odradek_pipeline.outputs.parquet.manifests import DataFile, Manifest
+from odradek_pipeline.outputs.parquet.store import open_store
+from odradek_pipeline.records import COLUMNS, SCHEMA, is_in, no_rows
+from odradek_pipeline.runs.ranges import OffsetRange
+from odradek_pipeline.runs.record import REPLAY, RunRecord
+from odradek_pipeline.runs.steps import PUBLISHED, PUBLISHING, WRITING, WRITTEN, Steps
+
+DATA: Final = "data"
+
+
+def clock_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+class ParquetOutput:
+    """One table in a folder."""
+
+    def __init__(self, spark: SparkSession, location: str) -> None:
+        self._spark = spark
+        self._store = open_store(spark, location)
+        self.log = ManifestLog(self._store, clock_ms)
+
+    def newest(self) -> Known:
+        """By the newest manifest alone."""
+        found = self.log.newest()
+        return Known(None, 0) if found is None else Known(found.record, found.version)
+
+    def commit(self, known: Known, record: RunRecord, rows: DataFrame, steps: Steps) -> Committed:
+        """Write the files, then publish their manifest. Files of a run that failed are removed, or left to a vacuum."""
+        taken: list[DataFile] = []
+        if record.kind == REPLAY:
+            taken = _overlapping(self.log.live(known.version).values(), record.ranges)
+            rows = self._with_survivors(rows, taken, record.ranges)
+        folder = f"{DATA}/{record.run}"
+        steps(WRITING)
+        try:
+            added = self._write(rows, folder) if record.ranges else []
+            _require_within(added, record, taken)
+        except Exception:
+            self._store.remove(folder)  # no manifest names it
+            raise
+        steps(WRITTEN, files=len(added), rows=_rows(added, record))
+        steps(PUBLISHING)
+        try:
+            manifest = self.log.publish(known.version, record, added, [one.path for one in taken])
+        except FencedError:
+            self._store.remove(folder)
+            raise
+        steps(PUBLISHED)
+        self.log.checkpoint(manifest.version)
+        return _committed(manifest)
+
+    def runs(self, count_max: int | None) -> Sequence[Committed]:
+        """By the manifests, one small file for each run."""
+        newest = self.log.newest()
+        if newest is None:
+            return []
+        return [_committed(one) for one in islice(self.log.history(newest.version), count_max)]
+
+    def rows(self) -> DataFrame | None:
+        newest = self.log.newest()
+        if newest is None:
+            return None
+        return self._read(self.log.live(newest.version).values())
+
+    def _read(self, files: Iterable[DataFile]) -> DataFrame:
+        paths = [self._store.url(one.path) for one in files]
+        return self._spark.read.schema(SCHEMA).parquet(*paths) if paths else no_rows(self._spark)
+
+    def _with_survivors(
+        self, rows: DataFrame, taken: Sequence[DataFile], ranges: Sequence[OffsetRange]
+    ) -> DataFrame:
+        """`rows` with what is not replaced of the files that a range splits. Each such file is one task."""
+        split = [one for one in taken if not any(range_.contains(one.held) for range_ in ranges)]
+        survivors = [self._read([one]).where(f"not ({is_in(ranges)})").coalesce(1) for one in split]
+        return reduce(DataFrame.unionByName, survivors, rows)
+
+    def _write(self, rows: DataFrame, folder: str) -> list[DataFile]:
+        writer = rows.select(*COLUMNS).write.mode("errorifexists")
+        writer.option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false").parquet(
+            self._store.url(folder)
+        )
+        stored = [one for one in self._store.files(folder) if one.path.endswith(".parquet")]
+        added = data_files(self._spark, self._store, stored)
+        kept = {one.path for one in added}
+        for one in stored:
+            if one.path not in kept:
+                self._store.remove(one.path)
+        self._store.sync(sorted(kept))
+        return added
+
+
+def read_table(spark: SparkSession, location: str) -> DataFrame:
+    """The rows of a Parquet output: those of its live files, and no others. Raises PipelineError without a table."""
+    found = ParquetOutput(spark, location).rows()
+    if found is None:
+        raise PipelineError(f"{location} is no output of odradek-pipeline: it has no manifest")
+    return found
+
+
+def _overlapping(files: Iterable[DataFile], ranges: Sequence[OffsetRange]) -> list[DataFile]:
+    return [one for one in files if any(one.held.overlaps(range_) for range_ in ranges)]
+
+
+def _require_within(added: Sequence[DataFile], record: RunRecord, taken: Sequence[DataFile]) -> None:
+    """Raises PipelineError when a reader returned a row that was not asked for."""
+    allowed = [*record.ranges, *(one.held for one in taken)]
+    for one in added:
+        if not any(range_.contains(one.held) for range_ in allowed):
+            raise PipelineError(
+                f"the reader returned {one.held}, which is in no range of run {record.run}: nothing was committed"
+            )
+
+
+def _rows(added: Iterable[DataFile], record: RunRecord) -> int:
+    """The rows that were read, without survivors: a survivor's file lies outside the ranges, or around one."""
+    return sum(one.rows for one in added if any(range_.contains(one.held) for range_ in record.ranges))
+
+
+def _committed(manifest: Manifest) -> Committed:
+    return Committed(
+        record=manifest.record,
+        version=manifest.version,
+        rows=_rows(manifest.added, manifest.record),
+        size_bytes=sum(one.size_bytes for one in manifest.added),
+        files=len(manifest.added),
+    )

@@ -1,0 +1,97 @@
+"""The record of a run, which its output's own commit carries: ids, ranges, and all that the output holds after it.
+
+A restart needs the newest record alone, however many there are.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from odradek_pipeline.runs.ranges import Holdings, OffsetRange, require_format
+
+FORMAT: Final = 1
+LOAD: Final = "load"
+REPLAY: Final = "replay"
+REFRESH: Final = "refresh"
+VACUUM: Final = "vacuum"
+KINDS: Final = (LOAD, REPLAY, REFRESH, VACUUM)
+"""`refresh` repeats the vector above commits of others; `vacuum` fences runs whose files are removed."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunRecord:
+    """One run. `number` counts the runs of the output; times are in milliseconds since 1970."""
+
+    run: str
+    kind: str
+    number: int
+    cluster_id: str | None
+    ranges: tuple[OffsetRange, ...]
+    holdings: Holdings
+    started_ms: int
+    committed_ms: int = 0
+    lost: tuple[OffsetRange, ...] = ()
+    """Offsets that the log no longer had, which the run was allowed to pass over."""
+    replaced: tuple[str, ...] = ()
+    """Runs that a replay was asked to do again."""
+    details: Mapping[str, Any] = field(default_factory=dict)
+    """What a kind adds of its own: the fenced runs of a vacuum, a stream's query and batch."""
+
+    @property
+    def span(self) -> int:
+        return sum(one.span for one in self.ranges)
+
+    def committed_at(self, moment_ms: int) -> RunRecord:
+        return replace(self, committed_ms=moment_ms)
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "format": FORMAT,
+            "run": self.run,
+            "kind": self.kind,
+            "number": self.number,
+            "cluster_id": self.cluster_id,
+            "started_ms": self.started_ms,
+            "committed_ms": self.committed_ms,
+            "ranges": [one.as_json() for one in self.ranges],
+            "lost": [one.as_json() for one in self.lost],
+            "replaced": list(self.replaced),
+            "details": dict(self.details),
+            "holdings": self.holdings.as_json(),
+        }
+
+    def to_text(self) -> str:
+        """One line of JSON, with its keys in a fixed order."""
+        return json.dumps(self.as_json(), separators=(",", ":"))
+
+    @staticmethod
+    def from_json(row: Mapping[str, Any], where: str = "a record") -> RunRecord:
+        """Raises RecordLostError for a record of a later format."""
+        require_format(row, FORMAT, where)
+        return RunRecord(
+            run=str(row["run"]),
+            kind=str(row["kind"]),
+            number=int(row["number"]),
+            cluster_id=row["cluster_id"],
+            ranges=tuple(map(OffsetRange.from_json, row["ranges"])),
+            holdings=Holdings.from_json(row["holdings"]),
+            started_ms=int(row["started_ms"]),
+            committed_ms=int(row["committed_ms"]),
+            lost=tuple(map(OffsetRange.from_json, row["lost"])),
+            replaced=tuple(map(str, row["replaced"])),
+            details=dict(row["details"]),
+        )
+
+    @staticmethod
+    def from_text(text: str, where: str = "a record") -> RunRecord:
+        return RunRecord.from_json(json.loads(text), where)
+
+
+def run_id(moment_ms: int, chance: bytes) -> str:
+    """A name that no other run has, and that sorts by time: `20260301T120000Z-1f0c9a2b`."""
+    moment = datetime.fromtimestamp(moment_ms / 1000, UTC)
+    return f"{moment:%Y%m%dT%H%M%SZ}-{chance.hex()}"

@@ -1,0 +1,23 @@
+"""The named steps of a run. They are what a progress display shows and where tests end a driver."""
+
+from __future__ import annotations
+
+from typing import Final, Protocol
+
+CONNECTED: Final = "connected"
+PLANNED: Final = "planned"
+WRITING: Final = "writing"
+WRITTEN: Final = "written"
+PUBLISHING: Final = "publishing"
+PUBLISHED: Final = "published"
+FINISHED: Final = "finished"
+
+
+class Steps(Protocol):
+    """Called as a run reaches a step, with figures for people."""
+
+    def __call__(self, name: str, /, **figures: object) -> None: ...
+
+
+def silent(name: str, /, **figures: object) -> None:
+    """Steps that nothing shows."""

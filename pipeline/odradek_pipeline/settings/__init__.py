@@ -1,0 +1,1 @@
+"""Typed settings: each is declared once, and flags, YAML files and pages are made from the declaration."""

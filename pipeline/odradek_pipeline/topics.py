@@ -1,0 +1,115 @@
+"""What a topic's log has now, through the project's own client: ids, log starts, ends, and offsets at a time.
+
+Spark's connector knows neither the id of a topic nor that of its cluster, so a topic made again would go unnoticed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+
+from odradek.client.admin.admin import Admin
+from odradek.client.admin.logs import EARLIEST, LATEST
+from odradek.client.client import Client
+from odradek.client.errors import ClientTimeout, ConnectionFailed
+from odradek.client.metadata import ClusterInfo
+from odradek.client.properties import (
+    API_TIMEOUT_MS,
+    BOOTSTRAP_SERVERS,
+    CONNECT_TIMEOUT_MS,
+    REQUEST_TIMEOUT_MS,
+    read_client_properties,
+)
+from odradek.foundation.errors import OdradekError, UnknownTopicOrPartition
+from odradek.foundation.errors import SettingError as ClientSettingError
+from odradek_pipeline.errors import (
+    AnswerTimeoutError,
+    NotFoundError,
+    PipelineError,
+    SettingError,
+    UnreachableError,
+)
+from odradek_pipeline.runs.plans import LogFacts
+from odradek_pipeline.runs.positions import Position
+
+
+def log_facts(
+    settings: Mapping[str, str],
+    topics: Sequence[str],
+    *,
+    start: Position,
+    stop: Position,
+    is_read_committed: bool,
+) -> list[LogFacts]:
+    """The facts of `topics`, in their order. `settings` are those of Kafka's clients.
+
+    Raises NotFoundError, UnreachableError, AnswerTimeoutError, SettingError; PipelineError for what else a broker says.
+    """
+    return asyncio.run(_asked(settings, topics, start, stop, is_read_committed))
+
+
+async def _asked(
+    settings: Mapping[str, str],
+    topics: Sequence[str],
+    start: Position,
+    stop: Position,
+    is_read_committed: bool,
+) -> list[LogFacts]:
+    try:
+        async with new_client(settings) as client:
+            cluster = await client.with_retries(lambda: client.refresh(topics))
+            return [await _facts(client, cluster, name, start, stop, is_read_committed) for name in topics]
+    except UnknownTopicOrPartition as failure:
+        raise NotFoundError(f"{failure}. The brokers are {settings[BOOTSTRAP_SERVERS]}") from failure
+    except ClientTimeout as failure:
+        raise AnswerTimeoutError(str(failure)) from failure
+    except ConnectionFailed as failure:
+        raise UnreachableError(str(failure)) from failure
+    except OdradekError as failure:
+        raise PipelineError(f"the offsets of {', '.join(topics)} cannot be listed: {failure}") from failure
+
+
+def new_client(settings: Mapping[str, str]) -> Client:
+    """A client for the brokers that `settings` name, not yet connected. Raises SettingError.
+
+    Settings that only Spark's consumers know have no effect on it.
+    """
+    try:
+        known = read_client_properties(settings, source="the connection").values
+    except ClientSettingError as failure:
+        raise SettingError(str(failure)) from failure
+    return Client(
+        known[BOOTSTRAP_SERVERS],
+        client_id="odradek-pipeline",
+        request_timeout_ms=int(known.get(REQUEST_TIMEOUT_MS, "30000")),
+        api_timeout_ms=int(known.get(API_TIMEOUT_MS, "60000")),
+        connect_timeout_ms=int(known.get(CONNECT_TIMEOUT_MS, "10000")),
+    )
+
+
+async def _facts(
+    client: Client, cluster: ClusterInfo, name: str, start: Position, stop: Position, is_read_committed: bool
+) -> LogFacts:
+    topic = cluster.topic(name)
+    keys = cluster.partitions(name)
+    logs = Admin(client).logs
+
+    async def offsets(timestamp_ms: int | None, *, read_committed: bool = False) -> dict[int, int]:
+        if timestamp_ms is None:
+            return {}
+        found = await logs.offsets_at(keys, timestamp_ms, read_committed=read_committed)
+        return {key.partition: offset for key, offset in found.items()}
+
+    # The ends before the starts: retention may delete in between, and a start beyond an end would look like damage.
+    high_watermarks = await offsets(LATEST)
+    ends = await offsets(LATEST, read_committed=True) if is_read_committed else high_watermarks
+    return LogFacts(
+        topic=name,
+        topic_id=str(topic.id),
+        cluster_id=cluster.cluster_id,
+        log_starts=await offsets(EARLIEST),
+        ends=ends,
+        high_watermarks=high_watermarks,
+        start_offsets=await offsets(start.time_ms),
+        stop_offsets=await offsets(stop.time_ms),
+    )

@@ -1,0 +1,110 @@
+"""Settings: declared once, from flags and files, with errors that name the place."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from odradek_pipeline.cli.main import run
+from odradek_pipeline.cli.table import COMMANDS
+from odradek_pipeline.errors import MEANINGS, ExitCode, SettingError
+from odradek_pipeline.settings.declared import made, setting, settings_of
+from odradek_pipeline.settings.files import read_file
+
+
+@dataclass(frozen=True, kw_only=True)
+class Example:
+    topic: tuple[str, ...] = setting("Topics.")
+    count: int = setting("A count.", default=3, at_least=1)
+    share: float | None = setting("A share.", default=None)
+    is_quick: bool = setting("Quick.", default=False)
+    mode: str = setting("A mode.", default="a", choices=("a", "b"))
+
+
+KNOWN = {"example": settings_of(Example).keys(), "other": {"count", "place"}}
+
+
+def file_of(folder: Path, text: str) -> Path:
+    path = folder / "settings.yaml"
+    path.write_text(text)
+    return path
+
+
+def test_a_file_has_keys_for_all_commands_and_sections(tmp_path: Path) -> None:
+    path = file_of(
+        tmp_path,
+        "topic: [t, u]\ncount: 4\nplace: here\nexample:\n  share: 1\n  is_quick: true\nother:\n  count: 9\n",
+    )
+    assert made(Example, read_file(path, "example", KNOWN)) == Example(
+        topic=("t", "u"), count=4, share=1.0, is_quick=True
+    )
+    single = made(Example, read_file(file_of(tmp_path, "topic: t"), "example", KNOWN))
+    assert single == Example(topic=("t",))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("topics: [t]", r"settings.yaml: there is no setting 'topics'; did you mean topic\?"),
+        ("example:\n  place: x", r"section example: there is no setting 'place'"),
+        ("count: many\ntopic: t", r"count is 'many'; it takes a whole number"),
+        ("count: true\ntopic: t", r"count is True; it takes a whole number"),
+        ("count: 0\ntopic: t", r"count is 0; it is at least 1"),
+        ("mode: c\ntopic: t", r"mode is 'c'; it can be a, b"),
+        ("count: 1", r"--topic must be given, as a flag or in the file of --config"),
+        ("- t", r"holds a list: write one setting a line"),
+        ("a: [", r"is not YAML"),
+    ],
+)
+def test_a_wrong_file_says_what_is_wrong_where(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(SettingError, match=message):
+        made(Example, read_file(file_of(tmp_path, text), "example", KNOWN))
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(SettingError, match=r"absent\.yaml cannot be read: No such file"):
+        read_file(tmp_path / "absent.yaml", "example", KNOWN)
+
+
+def test_each_setting_says_what_it_means() -> None:
+    for command in COMMANDS.values():
+        for one in settings_of(command.settings).values():
+            assert one.meaning.endswith("."), (command.name, one.name)
+    assert set(MEANINGS) == set(ExitCode)
+
+
+def test_wrong_use_ends_with_2(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert run(["load", "--topic", "t"]) == ExitCode.USAGE
+    assert "--output must be given" in capsys.readouterr().err
+    assert run(["load", "--topics", "t"]) == ExitCode.USAGE
+    assert "--topic" in capsys.readouterr().err
+    assert run(["load", "--topic", "t", "--output", "o", "--start", "soon"]) == ExitCode.USAGE
+    assert "'soon' is no position" in capsys.readouterr().err
+    settings = file_of(tmp_path, "load:\n  topic: t\n  output: o\n  stop: soon\n")
+    assert run(["load", "--config", str(settings)]) == ExitCode.USAGE
+    assert run(["load", "--help"]) == ExitCode.OK
+    shown = capsys.readouterr().out
+    assert all(
+        one.flag in shown for one in settings_of(COMMANDS["load"].settings).values() if one.kind is not bool
+    )
+
+
+def test_a_summary_is_one_line_of_json(capsys: pytest.CaptureFixture[str]) -> None:
+    from odradek_pipeline.cli.console import console_for
+    from odradek_pipeline.commands.command import Summary
+
+    with console_for("auto") as console:
+        console.steps("planned", ranges=2)
+        console.summary(Summary("done", {"rows": 3}, [{"partition": 0}]))
+    assert [json.loads(line) for line in capsys.readouterr().out.splitlines()] == [
+        {"event": "planned", "ranges": 2},
+        {"event": "summary", "rows": 3, "ranges": [{"partition": 0}]},
+    ]
+    with console_for("table") as console:
+        console.steps("planned", ranges=2000)
+        console.summary(Summary("done", {"rows": 3000}, [{"partition": 0, "end": 1234}]))
+    printed = capsys.readouterr().out
+    assert "3,000" in printed and "1,234" in printed
