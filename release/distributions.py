@@ -20,6 +20,8 @@ class Distribution:
     """Its pytest plugin's module."""
     sdist_extras: tuple[str, ...] = ()
     """What an sdist has beside the package, as paths below `folder`."""
+    beside: str | None = None
+    """The folder of a second package, for programs that look for that name; beside the first one."""
 
     @property
     def file_name(self) -> str:
@@ -53,5 +55,6 @@ DISTRIBUTIONS = (
         "pipeline/odradek_pipeline",
         "odradek_pipeline.entrypoint:main",
         sdist_extras=("README.md", "connector.xml"),
+        beside="pipeline/pyspark_odradek",
     ),
 )

@@ -102,6 +102,10 @@ def all_of(wheels: Sequence[Path], folder: Path) -> None:
     pipeline = Environment(folder / "pipeline", [by_name["odradek"], by_name["odradek_pipeline"]])
     _says(pipeline.run("odradek-pipeline", "--help"), "executor")
     _says(pipeline.run("odradek-pipeline", "load", "--help"), "--topic")
+    if pipeline.packages() != {"odradek", "odradek_pipeline"}:
+        raise TryoutError(
+            f"the wheel of odradek-pipeline brings {sorted(pipeline.packages())}, not itself and odradek"
+        )
 
 
 def _says(text: str, word: str) -> None:

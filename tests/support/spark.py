@@ -7,6 +7,7 @@ set those, for they are what is tested.
 from __future__ import annotations
 
 import os
+import sys
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,6 +22,8 @@ def spark_session(folder: Path, *, threads: int = 2, memory: str = "1g") -> Iter
     """A session of its own JVM; what Spark writes of itself goes to `folder`."""
     os.environ["JAVA_HOME"] = java_home()
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    # Spark's workers are another `python3` otherwise, which has neither our packages nor pyarrow.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     from pyspark.sql import SparkSession
 
     builder = (

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from odradek.foundation.ids import TopicPartition
 from odradek.records.batch import BatchHeader, BatchView
 from odradek.records.bulk_decoding import all_records, values
+from odradek.records.compression import decompress
 from odradek.records.record import Headers, Record
 
 _new_tuple = tuple.__new__
@@ -38,6 +39,7 @@ class RecordBlock:
 
     __slots__ = (
         "_batch",
+        "_payload",
         "_records",
         "_start",
         "_stop",
@@ -60,6 +62,7 @@ class RecordBlock:
         self.first_offset = first_offset
         self.end_offset = end_offset
         self._batch = batch
+        self._payload: bytes | bytearray | memoryview | None = None
         # All records of the batch, shared with its other blocks, and the range of this block's.
         self._records: list[Record] | None = None
         self._start = 0
@@ -77,6 +80,12 @@ class RecordBlock:
         """The records, without the fields that all of them share."""
         found = self._read()
         return found if self._stop - self._start == len(found) else found[self._start : self._stop]
+
+    def payload(self) -> bytes | bytearray | memoryview:
+        """The records of the whole batch as plain bytes, also those outside of this block; decompressed once."""
+        if self._payload is None:
+            self._payload = decompress(self._batch.payload, self.header.compression)
+        return self._payload
 
     def values(self) -> list[bytes | None]:
         """The values alone: half the work of `records`."""

@@ -1,0 +1,1 @@
+"""`format("odradek")` for writing: frames and streams into topics by transactions, each batch once."""

@@ -1,0 +1,1 @@
+"""`format("odradek")` for reading: topics as a batch or a stream of Arrow batches, by our own client."""

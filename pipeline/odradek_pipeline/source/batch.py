@@ -1,0 +1,60 @@
+"""The reader of a batch: plans ranges beside the driver, once, and reads each range in a task.
+
+Spark pickles the reader to the tasks. So it holds options and no connection.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+
+from odradek_pipeline.connector.client_loop import ClientLoop
+from odradek_pipeline.connector.options import READING, Options
+from odradek_pipeline.source.positions import ending, resolve, starting
+from odradek_pipeline.source.ranges import OffsetRange, split
+from odradek_pipeline.source.reading import ReadSettings, read
+from odradek_pipeline.source.topics import Subscription, checked_starts, find
+
+
+class BatchReader(DataSourceReader):
+    """`options` are the user's. Raises OptionError."""
+
+    def __init__(self, options: Mapping[str, str]) -> None:
+        self._given = dict(options)
+        parsed = Options(self._given, READING)
+        Subscription.of(parsed)
+        starting(parsed, is_stream=False)
+        ending(parsed)
+        ReadSettings.of(parsed)
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """The ranges of the tasks. Raises OptionError, DataLossError, and the client's errors."""
+        options = Options(self._given, READING)
+        with ClientLoop(options) as loop:
+            ranges = loop.run(_ranges(loop, options))
+        return split(
+            ranges,
+            tasks_min=options.number_if_set("minPartitions"),
+            records_max=options.number_if_set("maxRecordsPerPartition"),
+        )
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Arrow batches of one range."""
+        if not isinstance(partition, OffsetRange):
+            return iter(())  # Spark's stand-in for a read without any range
+        return read(partition, Options(self._given, READING))
+
+
+async def _ranges(loop: ClientLoop, options: Options) -> list[OffsetRange]:
+    client, settings = loop.client, ReadSettings.of(options)
+    known = await find(client, Subscription.of(options))
+    keys = known.partitions
+    is_committed = settings.is_read_committed
+    starts = await resolve(client, starting(options, is_stream=False), keys, is_read_committed=is_committed)
+    ends = await resolve(client, ending(options), keys, is_read_committed=is_committed)
+    starts = await checked_starts(client, starts, ends, is_failing=settings.is_failing_on_loss)
+    return [
+        OffsetRange(key.topic, key.partition, known.ids[key.topic], starts[key], ends[key]) for key in keys
+    ]
