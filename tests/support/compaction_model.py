@@ -13,6 +13,7 @@ from odradek.log.log import Log
 from odradek.records.batch import BatchView
 from odradek.records.control import Marker, parse_marker
 from odradek.records.record import Record, records
+from tests.support.committed_reads import visible_offsets
 from tests.support.compaction import CONFIG, MakeMap, Writer, compact, plain
 from tests.support.disk import SimulatedDisk
 from tests.support.logs import StillClock, open_log, stored_batches
@@ -87,32 +88,13 @@ class Model:
             elif record.value is not None:
                 assert offset in held, f"{offset} is the newest of {record.key!r}"
         stable = log.producers.transactions.last_stable_offset(high_watermark=log.log_end_offset)
-        assert visible(log) == [
+        assert visible_offsets(log) == [
             offset for offset in offsets if offset < stable and offset not in self.aborted
         ]
 
 
 def data_batches(log: Log) -> Iterator[BatchView]:
     return (batch for batch in stored_batches(log) if not batch.is_control)
-
-
-def visible(log: Log) -> list[int]:
-    """What a reader of committed records keeps, as Java's does: aborts by first offset, ended by markers."""
-    stable = log.producers.transactions.last_stable_offset(high_watermark=log.log_end_offset)
-    to_come = sorted(log.aborted_transactions(log.log_start_offset, stable), key=lambda one: one.first_offset)
-    aborting: set[int] = set()
-    found = []
-    for batch in stored_batches(log):
-        header = batch.header
-        while to_come and to_come[0].first_offset <= header.last_offset:
-            aborting.add(to_come.pop(0).producer_id)
-        if header.is_control:
-            marker = parse_marker(batch)
-            if marker is not None and not marker.is_commit:
-                aborting.discard(marker.producer_id)
-        elif header.base_offset < stable and not (header.is_transactional and header.producer_id in aborting):
-            found += [one.offset for one in records(batch)]
-    return found
 
 
 def state(log: Log) -> tuple[object, ...]:

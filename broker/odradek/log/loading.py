@@ -96,6 +96,7 @@ class LogLoader:
         segments = self._segments(files)
         epochs, epochs_known = self._epochs()
         scanned = truncated = 0
+        first_scanned: int | None = None
         if segments and not clean:
             first_scanned = segments[first_to_scan(segments, recovery_point)].base_offset
             done = recover(
@@ -106,6 +107,7 @@ class LogLoader:
             for segment in done.removed:
                 self._remove(segment)
             self._unindexed = {base for base in self._unindexed if base < first_scanned}
+            _forget_aborts(segments, first_scanned)
         for segment in segments:
             if segment.base_offset in self._unindexed:
                 rebuild_indexes(segment, config=self._config, name=self._name, why="a file is absent or torn")
@@ -129,7 +131,8 @@ class LogLoader:
             self._read_epochs(segments, epochs)
         epochs.truncate_from_end(end)
         epochs.truncate_from_start(log_start_offset)
-        self._load_producers(segments, files, start=log_start_offset, end=end, clean=clean)
+        span = (log_start_offset, end)
+        self._load_producers(segments, files, span, snapshot_offset_max=first_scanned, clean=clean)
         for segment in segments[:-1]:
             # A broker with many logs keeps no files open that it does not need.
             segment.release()
@@ -202,6 +205,8 @@ class LogLoader:
             epochs=epochs,
             name=self._name,
         )
+        if done.bytes_truncated:
+            active.transaction_index.truncate(done.next_offset)
         return done.next_offset, size_bytes
 
     def _epochs(self) -> tuple[LeaderEpochs, bool]:
@@ -219,8 +224,15 @@ class LogLoader:
                     epochs.assign(epoch=header.leader_epoch, start_offset=header.base_offset)
 
     def _load_producers(
-        self, segments: list[Segment], files: Files, *, start: int, end: int, clean: bool
+        self,
+        segments: list[Segment],
+        files: Files,
+        span: tuple[int, int],
+        *,
+        snapshot_offset_max: int | None,
+        clean: bool,
     ) -> None:
+        start, end = span
         listed = (snapshot_offset(name) for name in files)
         snapshots = [offset for offset in listed if offset is not None]
         from_offset = self._producers.reload(
@@ -229,6 +241,7 @@ class LogLoader:
             now_ms=self._now_ms,
             # Recovery may have removed some; after a clean stop the list is still true.
             snapshots=snapshots if clean else None,
+            snapshot_offset_max=snapshot_offset_max,
         )
         if from_offset >= end or (clean and not snapshots):
             return
@@ -240,3 +253,10 @@ class LogLoader:
             rebuild_aborts=not clean,
             tails=self._tails,
         )
+
+
+def _forget_aborts(segments: list[Segment], first_scanned: int) -> None:
+    """A loss of power may have left less of a transaction index than of its log. The replay writes all of it again."""
+    for segment in segments:
+        if segment.base_offset >= first_scanned:
+            segment.transaction_index.truncate(0)

@@ -389,9 +389,11 @@ class ProducerStates:
         log_end_offset: int,
         now_ms: int,
         snapshots: Collection[int] | None = None,
+        snapshot_offset_max: int | None = None,
     ) -> int:
         """Forget everything and load the newest usable snapshot of a log that spans these offsets.
 
+        None above `snapshot_offset_max` is loaded, for a caller that has to see the batches from there on.
         `snapshots` are the offsets of those that there are, where they are known; else the directory is listed.
         Returns the offset from which the log's batches are to be replayed. Snapshots that do not fit the log
         (it was truncated, or records were deleted) and damaged ones are removed. Raises OSError.
@@ -405,6 +407,8 @@ class ProducerStates:
                 self.files.remove(offset)
                 continue
             if self._snapshot_offset > log_start_offset:
+                continue
+            if snapshot_offset_max is not None and offset > snapshot_offset_max:
                 continue
             try:
                 entries = self.files.read(offset)

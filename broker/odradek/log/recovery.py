@@ -61,7 +61,7 @@ def recover(
 ) -> Recovery:
     """Scan from the recovery point's segment on; truncate at the first damaged batch. Raises OSError.
 
-    The removed segments' files are still there: the caller deletes them.
+    The removed segments' files are still there: the caller deletes them. The transaction indexes are left to it, too.
     """
     first = first_to_scan(segments, recovery_point)
     result = Recovery(kept=list(segments[:first]), removed=[], next_offset=segments[first].base_offset)
@@ -82,7 +82,6 @@ def recover(
         truncated_bytes = segment.size_bytes - found.valid_bytes
         result.bytes_scanned += segment.size_bytes
         if truncated_bytes:
-            segment.transaction_index.truncate(found.next_offset)
             segment.file.truncate(found.valid_bytes)
             # The removed bytes must not reappear after the next crash, when they may be below the recovery point.
             segment.file.sync()

@@ -95,12 +95,13 @@ class TransactionIndex:
         return found
 
     def truncate(self, offset: int) -> None:
-        """Forget the aborts whose marker is at `offset` or above; 0 forgets all. Raises OSError."""
+        """Forget the aborts whose marker is at `offset` or above; 0 forgets all. Raises CorruptRecord, OSError."""
         if not self._has_file:
             return
         file = self._disk.open(self.path)
         if offset == 0:
             file.truncate(0)
             return
-        kept = [entry for entry in self.entries() if entry.last_offset < offset]
-        file.truncate(len(kept) * _ENTRY.size)
+        # A loss of power may have left a part of the last entry.
+        whole = self._decode(file.pread(0, file.size - file.size % _ENTRY.size))
+        file.truncate(sum(entry.last_offset < offset for entry in whole) * _ENTRY.size)

@@ -122,6 +122,8 @@ class LogCleaner:
         self._idle_since_seconds = 0.0
         self._rounds: dict[TopicPartition, _RunningRound] = {}
         self._failures: dict[TopicPartition, int] = {}
+        # Logs whose last round failed, and until when on the monotonic clock they are left alone.
+        self._resting: dict[TopicPartition, float] = {}
         self._round_ended = asyncio.Event()
         self._checkpoint_lock = asyncio.Lock()
         self._is_checkpoint_due = False
@@ -231,6 +233,9 @@ class LogCleaner:
             marked = None
         if marked is not None or partition.topic_partition in self._rounds:
             return None
+        if self._resting.get(partition.topic_partition, 0.0) > self._clock.monotonic_seconds():
+            return None
+        self._resting.pop(partition.topic_partition, None)
         now_ms = self._clock.wall_ms()
         if is_roll_overdue(log, now_ms=now_ms) or (partition.is_internal and has_outgrown(log)):
             log.roll()
@@ -316,10 +321,14 @@ class LogCleaner:
     def _failed(self, log: Log, failure: Exception) -> None:
         """Mark a log, so that the others continue; what may pass is retried a few times."""
         name = log.topic_partition
-        may_pass = isinstance(failure, WorkerDied) or (isinstance(failure, OSError) and is_shortage(failure))
+        # A log refuses what a full disk refused in an error of its own.
+        cause = failure if isinstance(failure, OSError) else failure.__cause__
+        is_full = isinstance(cause, OSError) and is_shortage(cause)
         count = self._failures[name] = self._failures.get(name, 0) + 1
-        if may_pass and (isinstance(failure, OSError) or count < _FAILURES_MAX):
+        if is_full or (isinstance(failure, WorkerDied) and count < _FAILURES_MAX):
             logger.warning("%s was not compacted, and is tried again: %s", name, failure)
+            pause_seconds = self._settings().log_cleaner_backoff_ms / 1000
+            self._resting[name] = self._clock.monotonic_seconds() + pause_seconds
             return
         self.uncleanable[name] = (log, str(failure))
         logger.error(

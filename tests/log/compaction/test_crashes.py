@@ -9,8 +9,9 @@ import pytest
 
 from odradek.log.log import Log
 from odradek.records.record import records
+from tests.support.committed_reads import visible_offsets
 from tests.support.compaction import CONFIG, Writer, compact
-from tests.support.compaction_model import Model, data_batches, state, visible
+from tests.support.compaction_model import Model, data_batches, state
 from tests.support.disk import SimulatedDisk
 from tests.support.logs import StillClock, open_log
 from tests.support.unordered_disk import DiskDied, UnorderedDisk
@@ -52,7 +53,7 @@ def check_between(model: Model, log: Log) -> None:
         assert model.records[offset].value is None or offset in held, (
             f"{key!r} lost its last value, at {offset}"
         )
-    assert set(visible(log)) == held.keys() - model.aborted
+    assert set(visible_offsets(log)) == held.keys() - model.aborted
 
 
 def step_of_the_round(disk: UnorderedDisk, clock: StillClock, cleaned: int, step: int) -> bool:

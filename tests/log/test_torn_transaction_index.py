@@ -1,0 +1,71 @@
+"""A loss of power leaves less of a `.txnindex` than of its log: the start writes it again from the log."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from odradek.log.append_rules import Origin
+from odradek.log.config import LogConfig
+from odradek.log.log import Log
+from odradek.records.control import build_marker
+from tests.support.committed_reads import visible_offsets
+from tests.support.disk import SimulatedDisk
+from tests.support.logs import START_MS, batch, open_log
+
+CONFIG = LogConfig(segment_bytes=600)
+
+
+def _write(log: Log) -> set[int]:
+    """Aborted and committed transactions over several segments; the offsets of committed records."""
+    committed = set()
+    for number in range(40):
+        producer_id = 1 + number % 3
+        data = batch(
+            b"value %d" % number,
+            producer_id=producer_id,
+            producer_epoch=0,
+            base_sequence=number // 3,
+            is_transactional=True,
+        )
+        offset = log.append(data, leader_epoch=0).first_offset
+        is_commit = number % 4 == 0
+        if is_commit:
+            committed.add(offset)
+        marker = build_marker(
+            producer_id=producer_id,
+            producer_epoch=0,
+            is_commit=is_commit,
+            coordinator_epoch=0,
+            timestamp_ms=START_MS,
+        )
+        log.append(marker, leader_epoch=0, origin=Origin.COORDINATOR)
+    return committed
+
+
+@pytest.mark.parametrize("flushed_below", [0, 30])
+@pytest.mark.parametrize("damage", ["gone", "empty", "torn", "zeros", "noise"])
+def test_no_aborted_record_is_shown_after_a_loss_of_power(damage: str, flushed_below: int) -> None:
+    disk = SimulatedDisk()
+    log = open_log(disk, config=CONFIG)
+    committed = _write(log)
+    assert len(log.segments.all) > 5
+    for path in disk.paths(".txnindex"):
+        if int(path.rpartition("/")[2].partition(".")[0]) < flushed_below:
+            continue
+        data = disk.read(path)
+        if damage == "gone":
+            disk.remove(path)
+        else:
+            torn = {
+                "empty": b"",
+                "torn": data[: len(data) - 11],
+                "zeros": bytes(len(data)),
+                "noise": random.Random(1).randbytes(len(data)),
+            }
+            disk.replace(path, torn[damage])
+    disk.kill()
+    # The segment that holds the recovery point is the first one that may be damaged.
+    again = open_log(disk, config=CONFIG, recovery_point=flushed_below + 1)
+    assert set(visible_offsets(again)) == committed
