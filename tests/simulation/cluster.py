@@ -29,9 +29,11 @@ BROKERS: Final = (1, 2, 3)
 CONTROLLERS: Final = (100, 101)
 TOPIC: Final = "t"
 TRANSACTIONAL_TOPIC: Final = "x"
+COMPACTED_TOPIC: Final = "k"
 NETWORK_SECONDS_MAX: Final = 0.001
+WALL_START_MS: Final = 1_700_000_000_000
 # Topics with enough replicas that nothing of them may be lost.
-LASTING: Final = (TOPIC, TRANSACTIONAL_TOPIC, "__consumer_offsets", "__transaction_state")
+LASTING: Final = (TOPIC, TRANSACTIONAL_TOPIC, COMPACTED_TOPIC, "__consumer_offsets", "__transaction_state")
 
 _ENTRIES: Final = {
     "replica.lag.time.max.ms": "3000",
@@ -128,6 +130,9 @@ class SimulatedCluster(WholeCluster):
         self._ending: dict[int, asyncio.Task[None]] = {}
         self._starting: dict[int, asyncio.Task[None]] = {}
         self.on_state: Callable[[int, dict[str, Any]], None] = lambda partition, state: None
+        self.on_broker_made: Callable[[int, ClusterBroker], None] = lambda broker_id, broker: None
+        self.has_one_clock = False
+        """Whether all processes have one wall clock; else each begins at the same time when it starts."""
 
     def slow_registry(self, *, lost: float = 0.0) -> None:
         """A registry some milliseconds away, which loses this part of requests and of answers."""
@@ -175,6 +180,21 @@ class SimulatedCluster(WholeCluster):
             self.on_state(partition, state)
 
     # --- life ----------------------------------------------------------------------------------------------------
+
+    def _parts(self, host: str) -> dict[str, Any]:
+        parts = super()._parts(host)
+        if self.has_one_clock:
+            parts["clock"].shift(self.wall_ms() - parts["clock"].wall_ms())
+        return parts
+
+    def wall_ms(self) -> int:
+        """The clock that all processes have when they have one."""
+        return WALL_START_MS + round(asyncio.get_running_loop().time() * 1000)
+
+    def make_broker(self, broker_id: int, **entries: str) -> ClusterBroker:
+        broker = super().make_broker(broker_id, **entries)
+        self.on_broker_made(broker_id, broker)
+        return broker
 
     async def begin(self) -> None:
         for number in CONTROLLERS:
@@ -236,6 +256,7 @@ class SimulatedCluster(WholeCluster):
         broker = self.brokers.pop(broker_id)
         self._clients.pop(broker_id, None)
         host = self.host(broker_id)
+        self.disks[broker_id].on_call = None
         disk = self.disks[broker_id] = copy.deepcopy(self.disks[broker_id])
         if power_loss:
             self.memory.forgets(broker_id)
@@ -297,6 +318,7 @@ class SimulatedCluster(WholeCluster):
         for disk in self.disks.values():
             disk.capacity_bytes = None
             disk.failing_paths.clear()
+            disk.on_call = None
         self.slow_registry()
         self._bring_registry_back()
         for store in list(self.stores.values()):

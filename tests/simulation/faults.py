@@ -37,6 +37,13 @@ KINDS: Final = (
 )
 
 
+# What brings out bugs of compaction; only where something is compacted.
+KINDS_OF_COMPACTION: Final = ("crash_in_swap", "away")
+# Longer than deletions are remembered.
+AWAY_SECONDS: Final = (4.0, 12.0)
+SWAP_CALLS: Final = 30
+
+
 class Faults:
     """Faults on one cluster, one after another."""
 
@@ -44,6 +51,7 @@ class Faults:
         self._cluster = cluster
         self._rng = rng
         self._note = cluster.history.add
+        self._away_until: dict[int, float] = {}
 
     async def run(self, *, count: int, kinds: tuple[str, ...]) -> None:
         """`count` faults with pauses between; what died is started again after a while."""
@@ -54,7 +62,8 @@ class Faults:
 
     def _start_some(self) -> None:
         for broker_id in BROKERS:
-            if broker_id not in self._cluster.brokers and self._rng.random() < 0.5:
+            is_away = self._away_until.get(broker_id, 0.0) > asyncio.get_running_loop().time()
+            if broker_id not in self._cluster.brokers and not is_away and self._rng.random() < 0.5:
                 self._cluster.begin_start(broker_id)
 
     def _live(self) -> int:
@@ -81,6 +90,40 @@ class Faults:
             self._note("FAULT", f"broker {broker_id} is stopped in order")
             await self._cluster.stop_broker(broker_id)
             self._note(f"broker {broker_id}", "stopped")
+
+    async def _away(self) -> None:
+        """A broker is killed and stays away, while the others go on."""
+        if broker_id := self._live():
+            seconds = self._rng.uniform(*AWAY_SECONDS)
+            self._note("FAULT", f"broker {broker_id} is killed and stays away for {seconds:.1f} s")
+            self._cluster.crash(broker_id, power_loss=False, expire=True)
+            self._away_until[broker_id] = asyncio.get_running_loop().time() + seconds
+            await asyncio.sleep(seconds * self._rng.choice([0.3, 1.0]))
+
+    async def _crash_in_swap(self) -> None:
+        """A broker dies between two calls of its disk, the next time that it swaps compacted segments in."""
+        if broker_id := self._live():
+            steps, loses_power = self._rng.randrange(SWAP_CALLS), self._rng.random() < 0.5
+            expire = self._rng.random() < 0.5
+            self._note("FAULT", f"broker {broker_id} will die in its next swap, after {steps} calls")
+            cluster, folder = self._cluster, ""
+
+            def count(kind: str, path: str) -> None:
+                nonlocal steps, folder
+                if not folder and kind == "rename" and path.endswith(".cleaned"):
+                    folder = path.rpartition("/")[0]
+                if not folder or not path.startswith(folder):
+                    return
+                steps -= 1
+                if steps < 0:
+                    cluster.disks[broker_id].on_call = None
+                    if broker_id in cluster.brokers:
+                        power = loses_power and cluster.memory.all_others_remember(broker_id)
+                        how = "loses power" if power else "is killed"
+                        self._note("FAULT", f"broker {broker_id} {how} at {kind} of {path}")
+                        cluster.crash(broker_id, power_loss=power, expire=expire)
+
+            cluster.disks[broker_id].on_call = count
 
     # --- disks ---------------------------------------------------------------------------------------------------
 

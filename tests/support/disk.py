@@ -14,7 +14,7 @@ from __future__ import annotations
 import errno
 import os
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -184,6 +184,8 @@ class SimulatedDisk:
         self.calls: list[tuple[str, str]] = []
         self.faults: list[Fault] = []
         self.failing_paths: dict[str, int] = {}
+        self.on_call: Callable[[str, str], None] | None = None
+        """Called with kind and path before each call that `calls` counts takes effect."""
         self.locks: set[str] = set()
         self._files = _Names()
         self._directories = _Names({"": _Inode(), "/": _Inode()})
@@ -249,6 +251,8 @@ class SimulatedDisk:
         self._raise_for_path(path)
         number = len(self.calls)
         self.calls.append((kind, path))
+        if self.on_call is not None:
+            self.on_call(kind, path)
         return next((fault for fault in self.faults if fault.number == number), None)
 
     def count_or_raise(self, kind: str, path: str) -> None:
