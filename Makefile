@@ -78,8 +78,9 @@ reference: $(VENV)/.product
 	$(BIN)/python -m odradek.cluster.reference docs/reference
 	$(BIN)/python -m odradek.cli.reference > docs/reference/cli.md
 	$(BIN)/python -m odradek.handlers.reference > docs/reference/protocol.md
-	$(BIN)/python -m odradek.handlers.request_types && $(BIN)/ruff format --quiet broker/odradek/protocol/requests
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'pyyaml>=6'
+	$(BIN)/python -m odradek_pipeline.cli.reference > docs/reference/pipeline.md
+	$(BIN)/python -m odradek.handlers.request_types && $(BIN)/ruff format --quiet broker/odradek/protocol/requests
 	$(BIN)/python -m odradek_operator.resources.reference .
 	$(BIN)/python -m helm.generate
 

@@ -27,6 +27,13 @@ _FORMAT_PACKAGES = {
     "delta": ("io.delta:delta-spark_2.13:4.0.0",),
     "iceberg": ("org.apache.iceberg:iceberg-spark-runtime-4.0_2.13:1.10.1",),
 }
+_FORMAT_OPTIONS = {
+    "delta": {
+        "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    },
+    "iceberg": {"spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"},
+}
 PREFIX = "spark.odradek."
 BINDING_FOLDER = "/etc/odradek"
 BINDING_VARIABLE = "ODRADEK_BINDING"  # names another folder
@@ -77,6 +84,11 @@ def connection_from(options: Mapping[str, str], folder: Path) -> Connection:
             f"the ConfigMap NAME-spark of your Cluster at {folder}"
         )
     return Connection(settings)
+
+
+def options_for(output_format: str | None, given: Mapping[str, str]) -> dict[str, str]:
+    """`given` with what a format asks of a session; what is given wins."""
+    return {**_FORMAT_OPTIONS.get(output_format or "", {}), **given}
 
 
 def jars_for(output_format: str | None, reader: str | None) -> list[str]:

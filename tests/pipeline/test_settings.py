@@ -9,10 +9,12 @@ from pathlib import Path
 import pytest
 
 from odradek_pipeline.cli.main import run
+from odradek_pipeline.cli.reference import reference
 from odradek_pipeline.cli.table import COMMANDS
 from odradek_pipeline.errors import MEANINGS, ExitCode, SettingError
 from odradek_pipeline.settings.declared import made, setting, settings_of
 from odradek_pipeline.settings.files import read_file
+from tests.support.broker_process import CHECKOUT
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,3 +110,9 @@ def test_a_summary_is_one_line_of_json(capsys: pytest.CaptureFixture[str]) -> No
         console.summary(Summary("done", {"rows": 3000}, [{"partition": 0, "end": 1234}]))
     printed = capsys.readouterr().out
     assert "3,000" in printed and "1,234" in printed
+
+
+def test_the_reference_page_is_what_the_settings_say() -> None:
+    page = CHECKOUT / "docs" / "reference" / "pipeline.md"
+    remedy = "run: python -m odradek_pipeline.cli.reference > docs/reference/pipeline.md"
+    assert page.read_text() == reference(), remedy

@@ -24,9 +24,10 @@ __all__ = ["bootstrap", "broker", "restartable", "unique"]
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """A Spark session with the stock connector."""
+    """A Spark session with the stock connector, Delta, and Iceberg in the catalog `lake`."""
     try:
-        with spark_session(tmp_path_factory.mktemp("spark")) as session:
+        folder = tmp_path_factory.mktemp("spark")
+        with spark_session(folder, tables=folder / "lake") as session:
             yield session
     except JavaUnavailableError as error:
         skip_or_fail(str(error))

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Callable
 from contextlib import redirect_stdout
 from io import StringIO
 from typing import Any, NamedTuple
 
 from odradek_pipeline.cli.main import run
+from odradek_pipeline.cli.table import COMMANDS
+from odradek_pipeline.commands.command import Summary
+from odradek_pipeline.outputs.named import open_output
+from odradek_pipeline.settings.declared import made
 
 
 class Ran(NamedTuple):
@@ -36,6 +41,35 @@ def pipeline(*arguments: str) -> Ran:
         code = run([*arguments, "--report", "json"])
     events = [json.loads(line) for line in printed.getvalue().splitlines()]
     return Ran(code, events, events[-1] if events else {})
+
+
+class HookedConsole:
+    """A console that calls `hook` with the name of each step."""
+
+    def __init__(self, hook: Callable[[str], None]) -> None:
+        self._hook = hook
+        self.notices: list[str] = []
+
+    def steps(self, name: str, /, **figures: object) -> None:
+        self._hook(name)
+
+    def watch(self, spark: Any) -> None:
+        """Nothing to show."""
+
+    def notice(self, text: str) -> None:
+        self.notices.append(text)
+
+
+def hooked(command: str, hook: Callable[[str], None], **settings: Any) -> Summary:
+    """Run one subcommand with a hook at its steps. Raises what the command raises."""
+    declared = COMMANDS[command]
+    given = {name: (value, "the test") for name, value in settings.items()}
+    return declared.run(made(declared.settings, given), HookedConsole(hook))
+
+
+def table(spark: Any, output_format: str, output: str) -> Any:
+    """The rows of a table, as its own format reads it."""
+    return open_output(spark, output_format, output).rows()
 
 
 def logged(bootstrap: str, topic: str, *, is_read_committed: bool = True) -> Counter[Row]:

@@ -50,12 +50,14 @@ def test_loads_go_on_where_the_table_ends(
     assert [(one["number"], one["rows"], one["kind"]) for one in runs] == [(2, 60, "load"), (1, 300, "load")]
 
 
+@pytest.mark.parametrize("reader", ["kafka", "odradek"])
 def test_a_load_by_offsets_and_time(
-    spark: Any, bootstrap: str, create_topic: CreateTopic, tmp_path: Path
+    reader: str, spark: Any, bootstrap: str, create_topic: CreateTopic, tmp_path: Path
 ) -> None:
     topic, output = create_topic(2), str(tmp_path / "table")
     send(bootstrap, topic, numbered(100), 2)
-    load = ("load", "--bootstrap", bootstrap, "--topic", topic, "--output", output, "--start", "0:10,1:20")
+    at = ("--bootstrap", bootstrap, "--output", output, "--reader", reader)
+    load = ("load", "--topic", topic, *at, "--start", "0:10,1:20")
     assert pipeline(*load, "--stop", str(BASE_TIME_MS + 40_000)).summary["rows"] == 50
     assert pipeline(*load, "--stop", "0:45").summary["rows"] == 15
     wanted = {

@@ -29,6 +29,8 @@ CACHE = CHECKOUT / ".cache"
 KAFKA_VERSION = "4.1.1"
 KAFKA_OLD_VERSION = "3.9.1"
 SPARK_VERSION = "4.0.0"
+DELTA_VERSION = "4.0.0"
+ICEBERG_VERSION = "1.10.1"
 FETCH_SECONDS_MAX = 900
 _LOG4J_VERSION = "2.24.3"  # Kafka's own choice; without this binding its log goes nowhere
 
@@ -136,6 +138,15 @@ def connector_jars() -> list[Path]:
     folder = _fetched(
         CACHE / "spark" / SPARK_VERSION, [f"org.apache.spark:spark-sql-kafka-0-10_2.13:{SPARK_VERSION}"]
     )
+    carried = {_artifact(jar) for jar in pyspark_jars().glob("*.jar")}
+    return sorted(jar for jar in folder.glob("*.jar") if _artifact(jar) not in carried)
+
+
+def table_jars() -> list[Path]:
+    """Jars of Delta and of Iceberg which PySpark does not carry itself."""
+    coordinates = [f"io.delta:delta-spark_2.13:{DELTA_VERSION}"]
+    coordinates.append(f"org.apache.iceberg:iceberg-spark-runtime-4.0_2.13:{ICEBERG_VERSION}")
+    folder = _fetched(CACHE / "tables" / f"{DELTA_VERSION}-{ICEBERG_VERSION}", coordinates)
     carried = {_artifact(jar) for jar in pyspark_jars().glob("*.jar")}
     return sorted(jar for jar in folder.glob("*.jar") if _artifact(jar) not in carried)
 

@@ -1,5 +1,7 @@
 """A local Spark session with the stock Kafka connector, from the jars that `tests.support.java` keeps.
 
+With `tables` it also has Delta, and Iceberg with a catalog `lake` in that folder.
+
 Two threads and two shuffle partitions: the tests' data is small. Left out: any option of the connector; the tests
 set those, for they are what is tested.
 """
@@ -14,11 +16,18 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.support.java import connector_jars, java_home
+from tests.support.java import connector_jars, java_home, table_jars
+
+_EXTENSIONS = (
+    "io.delta.sql.DeltaSparkSessionExtension",
+    "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
+)
 
 
 @contextmanager
-def spark_session(folder: Path, *, threads: int = 2, memory: str = "1g") -> Iterator[Any]:
+def spark_session(
+    folder: Path, *, threads: int = 2, memory: str = "1g", tables: Path | None = None, java_options: str = ""
+) -> Iterator[Any]:
     """A session of its own JVM; what Spark writes of itself goes to `folder`."""
     os.environ["JAVA_HOME"] = java_home()
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
@@ -26,10 +35,11 @@ def spark_session(folder: Path, *, threads: int = 2, memory: str = "1g") -> Iter
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     from pyspark.sql import SparkSession
 
+    jars = [*connector_jars(), *(table_jars() if tables is not None else ())]
     builder = (
         SparkSession.builder.master(f"local[{threads}]")
         .appName(f"test-{uuid.uuid4().hex[:8]}")
-        .config("spark.jars", ",".join(str(jar) for jar in connector_jars()))
+        .config("spark.jars", ",".join(map(str, jars)))
         .config("spark.driver.memory", memory)
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.driver.bindAddress", "127.0.0.1")
@@ -38,11 +48,27 @@ def spark_session(folder: Path, *, threads: int = 2, memory: str = "1g") -> Iter
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.sql.warehouse.dir", str(folder / "warehouse"))
         .config("spark.local.dir", str(folder / "local"))
-        .config("spark.driver.extraJavaOptions", f"-Dderby.system.home={folder / 'derby'}")
+        .config("spark.driver.extraJavaOptions", f"-Dderby.system.home={folder / 'derby'} {java_options}")
     )
+    for name, value in _table_options(tables).items():
+        builder = builder.config(name, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     try:
         yield session
     finally:
         session.stop()
+
+
+def _table_options(tables: Path | None) -> dict[str, str]:
+    if tables is None:
+        return {}
+    return {
+        "spark.sql.extensions": ",".join(_EXTENSIONS),
+        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+        "spark.sql.catalog.lake": "org.apache.iceberg.spark.SparkCatalog",
+        "spark.sql.catalog.lake.type": "hadoop",
+        "spark.sql.catalog.lake.warehouse": str(tables),
+        # Small tables: Delta would look through its log with 50 tasks.
+        "spark.databricks.delta.snapshotPartitions": "1",
+    }

@@ -103,6 +103,13 @@ def run(arguments: Sequence[str]) -> int:
             traceback.print_exception(failure)
         print(f"odradek-pipeline: {' '.join(str(failure).split())}", file=sys.stderr)
         return int(failure.exit_code)
+    except Exception as failure:
+        if "-v" in arguments or "--verbose" in arguments:
+            traceback.print_exception(failure)
+        first = str(failure).strip().partition("\n")[0]
+        said = f"{type(failure).__name__}: {first} (add --verbose for the trace)"
+        print(f"odradek-pipeline: {said}", file=sys.stderr)
+        return int(ExitCode.FAILED)
 
 
 if __name__ == "__main__":

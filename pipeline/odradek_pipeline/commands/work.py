@@ -27,7 +27,7 @@ from odradek_pipeline.runs.plans import LogFacts, Plan
 from odradek_pipeline.runs.positions import Position
 from odradek_pipeline.runs.record import RunRecord, run_id
 from odradek_pipeline.runs.steps import CONNECTED, FINISHED, PLANNED, Steps
-from odradek_pipeline.session import Connection, connection_of, jars_for, open_session
+from odradek_pipeline.session import Connection, connection_of, jars_for, open_session, options_for
 from odradek_pipeline.topics import log_facts
 
 READ_COMMITTED = "read_committed"
@@ -85,7 +85,7 @@ def worker(settings: Any, client_settings: Mapping[str, str], console: Console) 
 def session(settings: SparkSettings | OutputSettings, console: Console) -> Iterator[SparkSession]:
     """Spark's session for these settings. One that was there before stays."""
     assert isinstance(settings, SparkSettings) and isinstance(settings, OutputSettings)
-    options = settings.spark_options()
+    options = options_for(settings.format, settings.spark_options())
     reader = getattr(settings, "reader", None)
     if settings.fetch_jars:
         options.setdefault("spark.jars.packages", ",".join(jars_for(settings.format, reader)))

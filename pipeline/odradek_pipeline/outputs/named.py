@@ -23,4 +23,12 @@ def open_output(spark: SparkSession, kind: str, location: str) -> Output:
         from odradek_pipeline.outputs.parquet.output import ParquetOutput
 
         return ParquetOutput(spark, location)
+    if kind == DELTA:
+        from odradek_pipeline.outputs.delta import DeltaOutput
+
+        return DeltaOutput(spark, location)
+    if kind == ICEBERG:
+        from odradek_pipeline.outputs.iceberg import IcebergOutput
+
+        return IcebergOutput(spark, location)
     raise JobRefusedError(f"there is no format {kind!r}: it can be {', '.join(FORMATS)}")

@@ -18,11 +18,13 @@ class Known:
     """An output as a run finds it. `version` is the output's own; 0 where there is none yet.
 
     `is_covered` says that commits of others lie above the newest record, which a refresh should repeat.
+    `last_number` is the highest number of any run, also of one that is no longer part of the table.
     """
 
     record: RunRecord | None
     version: int
     is_covered: bool = False
+    last_number: int = 0
 
     @property
     def holdings(self) -> Holdings:
@@ -30,7 +32,7 @@ class Known:
 
     @property
     def next_number(self) -> int:
-        return 1 if self.record is None else self.record.number + 1
+        return max(self.last_number, 0 if self.record is None else self.record.number) + 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,20 +1,19 @@
 """Spark's stock Kafka connector as a reader: one task for each partition, more where a partition is large.
 
-Partitions are assigned, never subscribed to. The connector would refuse a plan that lacks a partition which joined the
-topic meanwhile. It checks nothing itself: `failOnDataLoss` stays on, as the second line of defence.
+`failOnDataLoss` stays on: it is the second line of defence, behind the plan's own checks.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from functools import reduce
-from typing import Any, Final
+from typing import Final
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from odradek_pipeline.errors import JobRefusedError
+from odradek_pipeline.reading.offsets_options import range_options
 from odradek_pipeline.reading.reader import ReadOptions, layers
 from odradek_pipeline.records import READ_COLUMNS
 from odradek_pipeline.runs.ranges import OffsetRange
@@ -48,22 +47,5 @@ def _loaded(
 ) -> DataFrame:
     settings = {"kafka.max.poll.records": _POLL_RECORDS_DEFAULT, **connection.for_reading()}
     settings["kafka.isolation.level"] = "read_committed" if options.is_read_committed else "read_uncommitted"
-    reader = spark.read.format("kafka").options(**settings, includeHeaders="true")
-    reader = reader.options(
-        assign=_by_topic(ranges, lambda one: None),
-        startingOffsets=_by_topic(ranges, lambda one: one.start),
-        endingOffsets=_by_topic(ranges, lambda one: one.end),
-        maxRecordsPerPartition=str(options.records_per_task),
-        failOnDataLoss="true",
-    )
+    reader = spark.read.format("kafka").options(**settings, **range_options(ranges, options))
     return reader.load().select(*READ_COLUMNS)
-
-
-def _by_topic(ranges: Sequence[OffsetRange], offset: Any) -> str:
-    """JSON of offsets by topic and partition, or of the partitions of each topic."""
-    found: dict[str, dict[str, Any]] = {}
-    for one in ranges:
-        found.setdefault(one.key.topic, {})[str(one.key.partition)] = offset(one)
-    if all(value is None for rows in found.values() for value in rows.values()):
-        return json.dumps({topic: [int(number) for number in rows] for topic, rows in found.items()})
-    return json.dumps(found)

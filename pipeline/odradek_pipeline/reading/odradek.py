@@ -1,21 +1,23 @@
-"""The project's own data source as a reader: `format("odradek")`, which needs no jar.
-
-The ranges are planned already, so the source is handed them as they are.
-"""
+"""The project's own data source as a reader: `format("odradek")`, which needs no jar."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
+from functools import reduce
+from typing import Final
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from odradek_pipeline.errors import JobRefusedError
-from odradek_pipeline.reading.reader import ReadOptions
+from odradek_pipeline.reading.offsets_options import range_options
+from odradek_pipeline.reading.reader import ReadOptions, layers
 from odradek_pipeline.records import READ_COLUMNS
 from odradek_pipeline.runs.ranges import OffsetRange
 from odradek_pipeline.session import Connection
+
+# The source refuses what it does not know; other settings are for Kafka's own clients.
+_KNOWN: Final = ("bootstrap.servers", "client.id", "request.timeout.ms", "max.partition.fetch.bytes")
 
 
 class OdradekReader:
@@ -25,17 +27,17 @@ class OdradekReader:
         self, spark: SparkSession, connection: Connection, ranges: Sequence[OffsetRange], options: ReadOptions
     ) -> DataFrame:
         """Raises JobRefusedError when the data source is not installed."""
-        reader = spark.read.format("odradek").options(**connection.for_reading())
-        reader = reader.options(
-            ranges=json.dumps([one.as_json() for one in ranges]),
-            isolation="read_committed" if options.is_read_committed else "read_uncommitted",
-            recordsPerTask=str(options.records_per_task),
-        )
+        settings = {name: value for name, value in connection.settings.items() if name in _KNOWN}
+        settings["isolation.level"] = "read_committed" if options.is_read_committed else "read_uncommitted"
         try:
-            return reader.load().select(*READ_COLUMNS)
+            frames = [
+                spark.read.format("odradek").options(**settings, **range_options(layer, options)).load()
+                for layer in layers(ranges)
+            ]
         except PySparkException as failure:
             if failure.getCondition() != "DATA_SOURCE_NOT_FOUND":
                 raise
             raise JobRefusedError(
                 "the data source odradek is not there: install odradek-pipeline on every machine, or add --reader kafka"
             ) from failure
+        return reduce(DataFrame.unionByName, frames).select(*READ_COLUMNS)

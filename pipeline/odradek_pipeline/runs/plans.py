@@ -124,9 +124,10 @@ def plan_replay(
 def ranges_between(
     held: Holdings, facts: Sequence[LogFacts], start: Position, stop: Position
 ) -> list[OffsetRange]:
-    """What the output holds between two positions, for a replay."""
+    """What the output holds between two positions, for a replay. Raises RecreatedError for another topic."""
     found = []
     for one in facts:
+        _is_new(held, one, FAIL)
         for partition in sorted(one.ends):
             end = held.end(one.key(partition))
             if end is not None:

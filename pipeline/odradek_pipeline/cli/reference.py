@@ -1,0 +1,46 @@
+"""Writes docs/reference/pipeline.md from the declared settings and exit codes; a test compares the two.
+
+Run `python -m odradek_pipeline.cli.reference > docs/reference/pipeline.md` after a change to a setting.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from odradek_pipeline.cli.table import COMMANDS
+from odradek_pipeline.errors import MEANINGS
+from odradek_pipeline.settings.declared import Setting, settings_of
+
+
+def reference() -> str:
+    """The whole page."""
+    return "\n".join(_parts()) + "\n"
+
+
+def _parts() -> Iterator[str]:
+    yield "# odradek-pipeline\n"
+    yield "Generated from the settings (`python -m odradek_pipeline.cli.reference`); a test compares the two.\n"
+    yield "A setting is a flag, or a key of the YAML file that `--config` names, with underscores in place of dashes."
+    yield "A key outside of a section counts for all commands that have it; a section has a command's name. A flag wins"
+    yield "over its section, and a section over a key outside.\n"
+    for name, command in COMMANDS.items():
+        yield f"## odradek-pipeline {name}\n"
+        yield f"{command.help}\n"
+        yield "| flag | default | meaning |\n| --- | --- | --- |"
+        yield from (_row(one) for one in settings_of(command.settings).values())
+        yield "| `--config` |  | A YAML file of settings; flags win. |"
+        yield "| `--verbose` | off | Show the trace of an error. |\n"
+    yield "## Exit codes\n"
+    yield "| code | meaning |\n| --- | --- |"
+    yield from (f"| {int(code)} | {meaning} |" for code, meaning in MEANINGS.items())
+
+
+def _row(one: Setting) -> str:
+    values = " or ".join(f"`{choice}`" for choice in one.choices)
+    meaning = f"{one.meaning} One of {values}." if values else one.meaning
+    default = "required" if one.is_required else one.shown_default
+    return f"| `{one.flag}` | {default} | {meaning.replace('|', chr(92) + '|')} |"
+
+
+if __name__ == "__main__":
+    print(reference(), end="")

@@ -1,0 +1,156 @@
+"""Delta tables as outputs: the record is the commit's user metadata, and its number is the transaction's version.
+
+Delta ignores a write whose transaction version is not above the last one, without an error. So a run reads back whether
+its own commit is in the history. One application id and one counter serve all runs of a table. Of two runs
+that were planned on the same record, the later is always refused.
+
+The user metadata lives as long as the log keeps commit files (30 days unless set otherwise). Commits of others do not
+repeat it. A load that finds them on top repeats the record in an empty commit.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from odradek_pipeline.errors import FencedError, RecordLostError
+from odradek_pipeline.outputs.output import Committed, Known
+from odradek_pipeline.outputs.texts import record_in
+from odradek_pipeline.records import COLUMNS, is_in
+from odradek_pipeline.runs.record import REPLAY, RunRecord
+from odradek_pipeline.runs.steps import PUBLISHED, WRITING, Steps
+
+APPLICATION: Final = "odradek-pipeline"
+# Commits to read at a time, from the newest back: mostly the first is ours.
+_HISTORY_PAGES: Final = (1, 20, 400, None)
+_CONFLICTS: Final = (
+    "Concurrent",
+    "DELTA_CONCURRENT",
+    "ProtocolChanged",
+    "MetadataChanged",
+    "DELTA_PROTOCOL_CHANGED",
+)
+
+
+class DeltaOutput:
+    """One table in a folder or at a URL."""
+
+    def __init__(self, spark: SparkSession, location: str) -> None:
+        self._spark = spark
+        self._location = location
+        self._name = f"delta.`{location}`"
+
+    def newest(self) -> Known:
+        """By the newest commit of ours. A table that was restored holds what it held at that version."""
+        if not self._exists():
+            return Known(None, 0)
+        version, number = -1, 0
+        limit: int | None = None
+        for row in self._history():
+            version = max(version, row.version)
+            found = record_in(row.userMetadata, f"{self._location} version {row.version}")
+            number = max(number, 0 if found is None else found.number)
+            if limit is not None and row.version > limit:
+                continue
+            if row.operation == "RESTORE":
+                limit = _restored(row, self._location)
+            elif found is not None:
+                return Known(found, version, is_covered=row.version != version, last_number=number)
+        if self._spark.read.format("delta").load(self._location).limit(1).count():
+            raise RecordLostError(
+                f"record-lost: {self._location} has rows, and no commit in its history has a record of their ranges. "
+                "Its log may have been cleaned, or another program wrote it. Load into another output"
+            )
+        return Known(None, version, last_number=number)
+
+    def commit(self, known: Known, record: RunRecord, rows: DataFrame, steps: Steps) -> Committed:
+        """One commit of Delta. A replay overwrites where its ranges are."""
+        steps(WRITING)
+        made = record.committed_at(time.time_ns() // 1_000_000)
+        writer = rows.select(*COLUMNS).write.format("delta").option("userMetadata", made.to_text())
+        writer = writer.option("txnAppId", APPLICATION).option("txnVersion", str(made.number))
+        if made.kind == REPLAY:
+            writer = writer.mode("overwrite").option("replaceWhere", is_in(made.ranges))
+        else:
+            writer = writer.mode("append")
+        try:
+            writer.save(self._location)
+        except PySparkException as failure:
+            if not any(name in str(failure) for name in _CONFLICTS):
+                raise
+            raise self._fenced(record) from failure
+        steps(PUBLISHED)
+        for row in self._history():
+            if row.version <= known.version and known.record is not None:
+                break
+            found = record_in(row.userMetadata, self._location)
+            if found is not None and found.run == record.run:
+                return _committed(row, found)
+        raise self._fenced(record)
+
+    def runs(self, count_max: int | None) -> Sequence[Committed]:
+        """By the commits that the log still has."""
+        found: list[Committed] = []
+        if not self._exists():
+            return found
+        for row in self._history():
+            record = record_in(row.userMetadata, self._location)
+            if record is not None:
+                found.append(_committed(row, record))
+            if count_max is not None and len(found) == count_max:
+                break
+        return found
+
+    def rows(self) -> DataFrame | None:
+        return self._spark.read.format("delta").load(self._location) if self._exists() else None
+
+    def _exists(self) -> bool:
+        jvm: Any = self._spark.sparkContext._jvm
+        session = self._spark._jsparkSession
+        return bool(jvm.io.delta.tables.DeltaTable.isDeltaTable(session, self._location))
+
+    def _history(self) -> Iterator[Any]:
+        """The commits, newest first, in pages that grow."""
+        seen: int | None = None
+        for count in _HISTORY_PAGES:
+            limit = "" if count is None else f" LIMIT {count}"
+            rows = self._spark.sql(f"DESCRIBE HISTORY {self._name}{limit}").collect()
+            for row in sorted(rows, key=lambda one: -int(one.version)):
+                if seen is None or row.version < seen:
+                    seen = row.version
+                    yield row
+            if count is not None and len(rows) < count:
+                return
+
+    def _fenced(self, record: RunRecord) -> FencedError:
+        return FencedError(
+            f"another run committed to {self._location} while run {record.run} was at work. "
+            "This run changed nothing; run it again"
+        )
+
+
+def _restored(row: Any, location: str) -> int:
+    """The version that a RESTORE went back to."""
+    text = (row.operationParameters or {}).get("version")
+    if text is None or not str(text).isdecimal():
+        raise RecordLostError(
+            f"record-lost: {location} was restored to a time at version {row.version}, and the version of that time is "
+            "not in its history. Restore it again by version, as RESTORE TABLE … TO VERSION AS OF"
+        )
+    return int(text)
+
+
+def _committed(row: Any, record: RunRecord) -> Committed:
+    metrics = row.operationMetrics or {}
+    rows = int(metrics.get("numOutputRows", 0)) - int(metrics.get("numCopiedRows", 0))
+    return Committed(
+        record,
+        int(row.version),
+        rows,
+        int(metrics.get("numOutputBytes", metrics.get("numAddedBytes", 0))),
+        int(metrics.get("numFiles", metrics.get("numAddedFiles", 0))),
+    )

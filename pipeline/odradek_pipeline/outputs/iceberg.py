@@ -1,0 +1,200 @@
+"""Iceberg tables as outputs: the record is a property of the snapshot that a run commits.
+
+A plain append of Iceberg has neither idempotence nor a fence. So every run overwrites its own ranges, validated against
+the snapshot that it was planned on. A second run with the same ranges conflicts with the files of the first.
+
+Snapshots of others do not carry the record, so a run walks to the parents. `expire_snapshots` may remove the last one
+with a record; a load that finds snapshots of others on top repeats it in an empty commit.
+
+Tables are partitioned by topic, its id and the partition, so that compaction by others mixes no two of them. A replay
+widens its ranges to whole files, because an overwrite removes whole files, and writes the rows around its ranges again.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from pyspark.sql import DataFrame, SparkSession, functions
+
+from odradek_pipeline.errors import FencedError, JobRefusedError, RecordLostError
+from odradek_pipeline.outputs.output import Committed, Known
+from odradek_pipeline.outputs.texts import record_in
+from odradek_pipeline.records import COLUMNS, SCHEMA, is_in, no_rows
+from odradek_pipeline.runs.ranges import OffsetRange, PartitionKey
+from odradek_pipeline.runs.record import REPLAY, RunRecord
+from odradek_pipeline.runs.steps import PUBLISHED, WRITING, Steps
+from odradek_pipeline.runs.widening import widened
+
+PROPERTY: Final = "odradek.record"
+_PARTITIONED_BY: Final = ("topic", "_topic_id", "partition")
+_CONFLICTS: Final = ("ValidationException", "CommitFailedException", "conflicting files")
+
+
+class IcebergOutput:
+    """One table of a catalog that Spark is configured with."""
+
+    def __init__(self, spark: SparkSession, name: str) -> None:
+        self._spark = spark
+        self._name = name
+        catalog = name.partition(".")[0]
+        if name.count(".") < 2 or spark.conf.get(f"spark.sql.catalog.{catalog}", None) is None:
+            raise JobRefusedError(
+                f"{name}: name an Iceberg table as CATALOG.NAMESPACE.TABLE, and configure the catalog, as "
+                f"--conf spark.sql.catalog.{catalog}=org.apache.iceberg.spark.SparkCatalog with its type and warehouse"
+            )
+
+    def newest(self) -> Known:
+        """By the newest snapshot with a record, and by those between it and the one that it was planned on."""
+        if not self._spark.catalog.tableExists(self._name):
+            return Known(None, 0)
+        table = self._table()
+        current = table.currentSnapshot()
+        if current is None:
+            return Known(None, 0)
+        version = int(current.snapshotId())
+        found: RunRecord | None = None
+        is_covered = False
+        for snapshot, record in self._snapshots(table):
+            if found is not None and snapshot == found.details.get("base"):
+                break
+            if record is None:
+                is_covered = is_covered or found is None
+            elif found is None:
+                found = record
+            else:
+                # It was committed beside the newest one, on other ranges: both count, by their maximum.
+                holdings = record.holdings.extended(found.holdings.ranges(), found.cluster_id)
+                found = replace(found, holdings=holdings, number=max(found.number, record.number))
+        if found is None and int(current.summary().get("total-records") or 0) > 0:
+            raise RecordLostError(
+                f"record-lost: {self._name} has rows, and no snapshot that is left has a record of their ranges. "
+                "Snapshots were expired, or another program wrote it. Load into another table"
+            )
+        return Known(found, version, is_covered=is_covered and found is not None)
+
+    def commit(self, known: Known, record: RunRecord, rows: DataFrame, steps: Steps) -> Committed:
+        """One snapshot. It replaces all rows in the record's ranges, which for a load are none."""
+        base = known.version or self._created(record)
+        replaced: Sequence[OffsetRange] = record.ranges
+        survivors = 0
+        if record.kind == REPLAY:
+            replaced = widened(record.ranges, self._file_ranges())
+            around = self._spark.read.option("snapshot-id", str(base)).table(self._name)
+            around = around.where(f"({is_in(replaced)}) and not ({is_in(record.ranges)})").select(*COLUMNS)
+            survivors = around.count()
+            rows = rows.select(*COLUMNS).unionByName(around)
+        steps(WRITING)
+        details = {**record.details, "base": base, "survivors": survivors}
+        made = replace(record, details=details).committed_at(time.time_ns() // 1_000_000)
+        self._write(rows, made, base, is_in(replaced))
+        steps(PUBLISHED)
+        for one in self._committed_runs():
+            if one.record.run == record.run:
+                return one
+        raise self._fenced(record)
+
+    def runs(self, count_max: int | None) -> Sequence[Committed]:
+        """By the snapshots that are left."""
+        if not self._spark.catalog.tableExists(self._name):
+            return []
+        found: list[Committed] = []
+        for one in self._committed_runs():
+            found.append(one)
+            if len(found) == count_max:
+                break
+        return found
+
+    def rows(self) -> DataFrame | None:
+        return self._spark.table(self._name) if self._spark.catalog.tableExists(self._name) else None
+
+    def _created(self, record: RunRecord) -> int:
+        """Make the table and a first snapshot without a record, which the first load is validated against."""
+        columns = ", ".join(_PARTITIONED_BY)
+        self._spark.sql(
+            f"CREATE TABLE IF NOT EXISTS {self._name} ({SCHEMA}) USING iceberg "
+            f"PARTITIONED BY ({columns}) TBLPROPERTIES ('write.distribution-mode'='none')"
+        )
+        if self._table().currentSnapshot() is None:
+            no_rows(self._spark).writeTo(self._name).append()
+        now = self.newest()
+        if now.record is not None:
+            raise self._fenced(record)
+        return now.version
+
+    def _write(self, rows: DataFrame, record: RunRecord, base: int, replaced: str) -> None:
+        writer = (
+            rows.select(*COLUMNS)
+            .writeTo(self._name)
+            .option(f"snapshot-property.{PROPERTY}", record.to_text())
+        )
+        # Each task has one partition: it needs neither a shuffle nor a sort.
+        writer = writer.option("fanout-enabled", "true").option("distribution-mode", "none")
+        writer = writer.option("validate-from-snapshot-id", str(base)).option(
+            "isolation-level", "serializable"
+        )
+        try:
+            writer.overwrite(functions.expr(replaced))
+        except Exception as failure:  # Spark wraps what Iceberg raises in several ways
+            if not any(name in str(failure) for name in _CONFLICTS):
+                raise
+            if "some, but not all" in str(failure):
+                raise RecordLostError(
+                    f"{self._name} has files that hold rows of these ranges and of others: another tool rewrote them. "
+                    "Partition the table by topic, _topic_id and partition, or load into another table"
+                ) from failure
+            raise self._fenced(record) from failure
+
+    def _table(self) -> Any:
+        jvm: Any = self._spark.sparkContext._jvm
+        table = jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(
+            self._spark._jsparkSession, self._name
+        )
+        table.refresh()
+        return table
+
+    def _snapshots(self, table: Any) -> Iterator[tuple[int, RunRecord | None]]:
+        """The current snapshot and its parents, as far as they are left, with their records."""
+        snapshot = table.currentSnapshot()
+        while snapshot is not None:
+            number = int(snapshot.snapshotId())
+            yield number, record_in(snapshot.summary().get(PROPERTY), f"{self._name} snapshot {number}")
+            parent = snapshot.parentId()
+            snapshot = None if parent is None else table.snapshot(parent)
+
+    def _committed_runs(self) -> Iterator[Committed]:
+        table = self._table()
+        for number, record in self._snapshots(table):
+            if record is not None:
+                yield _committed(table.snapshot(number).summary(), number, record)
+
+    def _file_ranges(self) -> list[OffsetRange]:
+        """What each data file holds, by the bounds in the table's metadata."""
+        bounds = "readable_metrics.offset.lower_bound as low, readable_metrics.offset.upper_bound as high"
+        rows = self._spark.sql(
+            f"SELECT partition as place, {bounds} FROM {self._name}.files WHERE content = 0"
+        )
+        return [
+            OffsetRange(
+                PartitionKey(row.place.topic, row.place["_topic_id"], row.place.partition),
+                row.low,
+                row.high + 1,
+            )
+            for row in rows.collect()
+        ]
+
+    def _fenced(self, record: RunRecord) -> FencedError:
+        return FencedError(
+            f"another run committed to {self._name} while run {record.run} was at work. "
+            "This run changed nothing; run it again"
+        )
+
+
+def _committed(summary: Any, version: int, record: RunRecord) -> Committed:
+    def number(name: str) -> int:
+        return int(summary.get(name) or 0)
+
+    rows = number("added-records") - int(record.details.get("survivors", 0))
+    return Committed(record, version, rows, number("added-files-size"), number("added-data-files"))

@@ -1,0 +1,28 @@
+"""Ranges widened to whole files, for tables that can replace whole files alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from odradek_pipeline.runs.ranges import OffsetRange, joined
+
+
+def widened(ranges: Iterable[OffsetRange], files: Sequence[OffsetRange]) -> list[OffsetRange]:
+    """The smallest ranges around `ranges` that split none of `files`."""
+    by_key: dict[object, list[OffsetRange]] = {}
+    for one in files:
+        by_key.setdefault(one.key, []).append(one)
+    found = joined(ranges)
+    while True:
+        grown = joined(_grown(one, by_key.get(one.key, ())) for one in found)
+        if grown == found:
+            return found
+        found = grown
+
+
+def _grown(one: OffsetRange, files: Iterable[OffsetRange]) -> OffsetRange:
+    touched = [file for file in files if file.overlaps(one)]
+    start = min((file.start for file in touched), default=one.start)
+    end = max((file.end for file in touched), default=one.end)
+    return replace(one, start=min(start, one.start), end=max(end, one.end))

@@ -1,0 +1,105 @@
+"""A driver that runs one subcommand and dies by SIGKILL at a named point, with its JVM and its Python.
+
+    python -m tests.spark.killed_run FOLDER LAKE POINT COMMAND OPTION…
+
+A point is a step of the run, or something that appears on disk. `data-visible` is a first new data file, also a hidden
+one. `commit-visible` is the new manifest, commit or metadata file, before the run knows that it is there. A driver that
+survives its point ends with the exit code of its command.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from odradek_pipeline.cli import console
+from odradek_pipeline.cli.main import run
+from tests.support.spark import spark_session
+
+DATA_VISIBLE: Final = "data-visible"
+COMMIT_VISIBLE: Final = "commit-visible"
+_COMMITS: Final = ("_odradek/manifests", "_delta_log", "metadata")
+# A JVM that lives for seconds gains nothing from its optimizing compiler.
+QUICK_JAVA: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+
+
+def die() -> None:
+    """End the whole process group: the JVM belongs to it."""
+    os.killpg(0, signal.SIGKILL)
+
+
+def table_folder(lake: Path, output: str) -> Path:
+    """Where the files of a table are."""
+    return lake.joinpath(*output.split(".")[1:]) if output.startswith("lake.") else Path(output)
+
+
+def seen(folder: Path, point: str) -> set[str]:
+    """The names of files that matter for a point."""
+    found: set[str] = set()
+    for parent, _, names in os.walk(folder):
+        place = Path(parent).relative_to(folder).as_posix()
+        is_commit = place in _COMMITS
+        of_kind = _is_commit if is_commit else _is_data
+        if is_commit == (point == COMMIT_VISIBLE):
+            found.update(f"{place}/{name}" for name in names if of_kind(place, name))
+    return found
+
+
+def _is_data(place: str, name: str) -> bool:
+    return name.endswith(".parquet")
+
+
+def _is_commit(place: str, name: str) -> bool:
+    return name.endswith(".metadata.json" if place == "metadata" else ".json") and not name.startswith(".")
+
+
+def die_when_seen(folder: Path, point: str) -> None:
+    """Watch a folder from a thread, and die when a new file of that kind is there."""
+    before = seen(folder, point)
+
+    def watch() -> None:
+        while not seen(folder, point) - before:
+            time.sleep(0.001)
+        die()
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def arm(point: str, folder: Path) -> Callable[[str], None]:
+    """What to call at each step."""
+
+    def reached(step: str) -> None:
+        if step == point:
+            die()
+        if step == "writing" and point in (DATA_VISIBLE, COMMIT_VISIBLE):
+            die_when_seen(folder, point)
+
+    return reached
+
+
+class DyingConsole(console.JsonConsole):
+    """Prints as usual, and dies at the point."""
+
+    reached: Callable[[str], None] = staticmethod(lambda step: None)
+
+    def _step(self, name: str, /, **figures: object) -> None:
+        super()._step(name, **figures)
+        type(self).reached(name)
+
+
+def main(folder: Path, lake: Path, point: str, arguments: list[str]) -> int:
+    output = arguments[arguments.index("--output") + 1]
+    DyingConsole.reached = staticmethod(arm(point, table_folder(lake, output)))
+    console.JsonConsole = DyingConsole  # type: ignore[misc]
+    with spark_session(folder, memory="512m", tables=lake, java_options=QUICK_JAVA):
+        return run([*arguments, "--report", "json"])
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3], sys.argv[4:]))

@@ -1,0 +1,100 @@
+"""Kills of loads and replays, one after another on one table, each followed by a comparison with the log.
+
+A table that survived a kill holds exactly the records of its positions: none lost, none twice.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from odradek_pipeline.outputs.named import open_output
+from odradek_pipeline.runs.ranges import Holdings
+from tests.spark.records import send
+from tests.spark.tables import Row, logged, pipeline, stored
+from tests.support.broker_process import CHECKOUT
+from tests.support.samples import numbered
+
+DRIVER_SECONDS_MAX = 300
+RECORDS_PER_LOAD = 60
+PARTITIONS = 2
+KILLED = -9
+
+
+@dataclass(slots=True)
+class Table:
+    """One table under kills. `lake` is the folder of the catalog `lake`."""
+
+    spark: Any
+    bootstrap: str
+    topic: str
+    output_format: str
+    output: str
+    folder: Path
+    lake: Path
+    sent: int = 0
+
+    def load(self, point: str) -> int:
+        """A load of new records that dies at `point`; its exit code. Another load may then have to do it all."""
+        send(self.bootstrap, self.topic, numbered(RECORDS_PER_LOAD), PARTITIONS, start=self.sent)
+        self.sent += RECORDS_PER_LOAD
+        return self._driver(point, "load", "--topic", self.topic)
+
+    def replay(self, point: str, start: int, stop: int) -> int:
+        """A replay of the same offsets of both partitions that dies at `point`; its exit code."""
+        between = ("--start", f"0:{start},1:{start + 1}", "--stop", f"0:{stop},1:{stop + 1}")
+        return self._driver(point, "replay", *between)
+
+    def check(self) -> None:
+        """Rows are those of the log within the table's own positions."""
+        output = open_output(self.spark, self.output_format, self.output)
+        held, frame = output.newest().holdings, output.rows()
+        rows: Counter[Row] = Counter() if frame is None else stored(frame)
+        expected = within(logged(self.bootstrap, self.topic), held, self.topic)
+        assert rows == expected, f"lost {expected - rows}, doubled {rows - expected}"
+
+    def finish(self) -> None:
+        """A last load that nothing kills: the whole log is there."""
+        done = pipeline("load", "--topic", self.topic, *self._place())
+        assert done.code == 0, done
+        assert stored(open_output(self.spark, self.output_format, self.output).rows()) == logged(
+            self.bootstrap, self.topic
+        )
+
+    def _place(self) -> tuple[str, ...]:
+        return ("--bootstrap", self.bootstrap, "--output", self.output, "--format", self.output_format)
+
+    def _driver(self, point: str, *arguments: str) -> int:
+        """One driver at the head of a process group that its JVM belongs to."""
+        command = [sys.executable, "-m", "tests.spark.killed_run", str(self.folder), str(self.lake), point]
+        log = self.folder / "driver.log"
+        with log.open("a") as opened:
+            done = subprocess.run(
+                [*command, *arguments, *self._place()],
+                cwd=CHECKOUT,
+                env={**os.environ, "PYTHONPATH": "broker:pipeline:."},
+                stdout=opened,
+                stderr=opened,
+                start_new_session=True,
+                timeout=DRIVER_SECONDS_MAX,
+                check=False,
+            )
+        assert done.returncode in (KILLED, 0), log.read_text()[-4000:]
+        return done.returncode
+
+
+def within(rows: Counter[Row], held: Holdings, topic: str) -> Counter[Row]:
+    """The records in an output's positions."""
+    bounds = held.topics[topic].partitions if topic in held.topics else {}
+    return Counter(
+        {
+            row: count
+            for row, count in rows.items()
+            if row.partition in bounds and bounds[row.partition][0] <= row.offset < bounds[row.partition][1]
+        }
+    )

@@ -1,0 +1,42 @@
+"""Drivers of loads and replays die by SIGKILL: while data is written, and when the commit is there already."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.spark.killed_run import COMMIT_VISIBLE, DATA_VISIBLE
+from tests.spark.killing import KILLED, PARTITIONS, RECORDS_PER_LOAD, Table
+from tests.support.peers import CreateTopic
+
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.slow,
+    pytest.mark.timeout(900),
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore::FutureWarning"),
+]
+
+
+@pytest.mark.parametrize("output_format", ["parquet", "delta", "iceberg"])
+def test_killed_drivers_lose_and_double_nothing(
+    output_format: str, spark: Any, bootstrap: str, create_topic: CreateTopic, unique: str, tmp_path: Path
+) -> None:
+    """Two kills of a load and two of a replay for each format; `make pipeline-kills` has a hundred of each."""
+    output = (
+        f"lake.kills.{unique.replace('-', '_')}" if output_format == "iceberg" else str(tmp_path / "table")
+    )
+    lake = Path(spark.conf.get("spark.sql.catalog.lake.warehouse"))
+    topic = create_topic(PARTITIONS)
+    table = Table(spark, bootstrap, topic, output_format, output, tmp_path, lake)
+    assert table.load(DATA_VISIBLE) == KILLED
+    assert table.load(COMMIT_VISIBLE) == KILLED
+    table.check()
+    half = RECORDS_PER_LOAD // PARTITIONS
+    assert table.replay(DATA_VISIBLE, 5, half + 5) == KILLED
+    assert table.replay(COMMIT_VISIBLE, 5, half + 5) == KILLED
+    table.check()
+    table.finish()
