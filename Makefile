@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: setup run test check bench demo fuzz sim chaos images e2e reference manifests diagrams recording release clean
+.PHONY: setup run test check bench demo fuzz sim chaos copies images e2e reference manifests diagrams recording release clean
 
 # Running a broker needs only the product's own dependencies; tests bring their clients, Java and Spark.
 $(VENV)/.product: pyproject.toml
@@ -53,6 +53,11 @@ sim: $(VENV)/.test
 # Real processes, killed, stopped and cut off: SECONDS=3600 how long, SEED=n where to begin; a failure prints its replay.
 chaos: $(VENV)/.test
 	SECONDS_OF_CHAOS=$(SECONDS) SEED=$(SEED) $(BIN)/python -m tests.chaos
+
+# Kafka's TransactionalMessageCopier on three brokers that are stopped and killed: RUNS=5 how many of each version
+# (TV1 and TV2), SEED=n the first. Ten runs take half an hour.
+copies: $(VENV)/.test
+	$(BIN)/python -m tests.compat.three_brokers.copies --runs $(or $(RUNS),5) --seed $(or $(SEED),1)
 
 # BENCH_ARGS='--quick' for a few minutes, or what else `python -m bench --help` shows; all of it takes an hour.
 BENCH_ARGS ?= everything

@@ -86,6 +86,34 @@ def test_an_unreachable_broker_is_named_in_the_error() -> None:
     run(story())
 
 
+class _Unreadable(NamedTuple):
+    """A request whose answer makes its reader fail."""
+
+    request: MessageRequest
+    failure: Exception
+
+    def pack(self, correlation_id: int, client_id: str) -> bytes:
+        return self.request.pack(correlation_id, client_id)
+
+    def parse(self, frame: memoryview) -> None:
+        raise self.failure
+
+
+@pytest.mark.parametrize("failure", [ValueError("30000 is no error"), KeyError(7), OverflowError("too long")])
+def test_whatever_a_reader_raises_about_an_answer_is_a_frame_error(failure: Exception) -> None:
+    async def story() -> None:
+        broker = await WholeBroker.start()
+        client = _client(broker, _images(broker))
+        asked = MessageRequest(ApiKey.METADATA, 9, messages.request(ApiKey.METADATA, 9, topics=[]))
+        with pytest.raises(FrameError, match="cannot be read"):
+            await client.send(1, _Unreadable(asked, failure))
+        assert await _ask(client) == 1, "over another connection"
+        await client.close()
+        await broker.broker.stop()
+
+    run(story())
+
+
 def test_each_number_has_a_client_of_its_own() -> None:
     async def story() -> None:
         broker = await WholeBroker.start()

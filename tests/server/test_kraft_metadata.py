@@ -24,6 +24,16 @@ def setting(name: str, key: str, value: str | None, *, kind: int = 2) -> bytes:
     return b"\1\4\0" + bytes([kind]) + text(name) + text(key) + text(value) + b"\0"
 
 
+def producer_ids(first_unused: int) -> bytes:
+    return (
+        b"\1\x0f\0"
+        + (1).to_bytes(4, "big")
+        + (9).to_bytes(8, "big")
+        + first_unused.to_bytes(8, "big")
+        + b"\0"
+    )
+
+
 def batch(base_offset: int, *values: bytes, is_control: bool = False) -> bytes:
     records = [(0, None, value) for value in values]
     return bytes(build_batch(records, base_offset=base_offset, is_control=is_control))
@@ -72,6 +82,12 @@ def test_records_before_damage_are_read_and_control_records_skipped() -> None:
     log = batch(0, b"\0\0\0\1", is_control=True) + batch(1, topic("a", 1), setting("a", "x", "1"))
     for tail in (batch(3, b"\7"), batch(3, b"\1\4\0\2\xff"), batch(3, setting("a", "y", "1"))[:-2]):
         assert settings_of(written(log_0=log + tail)) == {"a": {"x": "1"}}
+
+
+def test_the_next_producer_id_is_that_of_the_last_block() -> None:
+    log = batch(0, producer_ids(1000), topic("a", 1), producer_ids(3000)) + batch(3, producer_ids(4000)[:-6])
+    assert read_kraft_metadata(written(log_0=log), ["d"]).next_producer_id == 3000
+    assert read_kraft_metadata(SimulatedDisk(), ["d"]).next_producer_id == 0
 
 
 def test_where_no_kafka_was_there_is_nothing() -> None:

@@ -9,6 +9,8 @@ from odradek.controller.requests import NewPartitions, NewTopic
 from odradek.foundation.clock import SystemClock
 from odradek.foundation.settings import Settings
 from odradek.records.builder import build_batch
+from odradek.records.control import Marker
+from odradek.replication.transactional_writes import append_marker
 from odradek.server.broker.broker_process import BrokerProcess
 from odradek.server.broker.environment import REGISTRY_FILE
 from odradek.server.broker.local_control import LocalControl
@@ -97,6 +99,67 @@ def test_producer_ids_in_logs_are_not_allocated_again(tmp_path: Path) -> None:
     for path in tmp_path.glob(f"{REGISTRY_FILE}*"):
         path.unlink()
     assert asyncio.run(adopt()) > 4321
+
+
+def test_producer_ids_of_transactional_ids_are_not_allocated_again(tmp_path: Path) -> None:
+    # A transactional id that has not written, or not for a day, is in the transaction log alone.
+    async def write() -> int:
+        broker = BrokerProcess(_settings(tmp_path), control=LocalControl())
+        await broker.start()
+        await broker.coordinators.transactions.ensure_topic()
+        await broker.coordinators.transactions.runtime.loaded()
+        for name in ("a", "b", "c"):
+            producer = await broker.coordinators.transactions.initialize(name, timeout_ms=1000, given=None)
+        await broker.stop()
+        return producer.producer_id
+
+    async def adopt() -> tuple[int, int, int]:
+        broker = BrokerProcess(_settings(tmp_path), control=LocalControl())
+        await broker.start()
+        first, _ = await broker.controller.allocate_producer_ids()
+        transactions = broker.coordinators.transactions
+        await transactions.runtime.loaded()
+        again = await transactions.initialize("c", timeout_ms=1000, given=None)
+        await broker.stop()
+        return first, again.producer_id, again.producer_epoch
+
+    used = asyncio.run(write())
+    assert used >= 2
+    for path in tmp_path.glob(f"{REGISTRY_FILE}*"):
+        path.unlink()
+    first, producer_id, epoch = asyncio.run(adopt())
+    assert first > used
+    assert (producer_id, epoch) == (used, 1), "the id goes on as it was"
+
+
+def test_a_coordinator_begins_above_the_epochs_of_markers_in_all_logs(tmp_path: Path) -> None:
+    # A coordinator stopped after its marker and before its own record: the transaction log does not have its epoch.
+    async def write() -> None:
+        broker = BrokerProcess(_settings(tmp_path), control=LocalControl())
+        await broker.start()
+        await broker.control.controller.create_topics([NewTopic(name="t")])
+        await broker.coordinators.transactions.ensure_topic()
+        marker = Marker(
+            producer_id=7,
+            producer_epoch=1,
+            is_commit=True,
+            coordinator_epoch=40,
+            timestamp_ms=SystemClock().wall_ms(),
+        )
+        append_marker(broker.partitions.get("t", 0).require_leader(), marker, transaction_version=2)
+        await broker.stop()
+
+    async def adopt() -> None:
+        broker = BrokerProcess(_settings(tmp_path), control=LocalControl())
+        await broker.start()
+        assert set(_epochs(broker)["__transaction_state"]) == {41}
+        assert _epochs(broker)["t"] == [1]
+        await broker.stop()
+
+    asyncio.run(write())
+    for path in tmp_path.glob(f"{REGISTRY_FILE}*"):
+        path.unlink()
+    asyncio.run(adopt())
 
 
 def test_settings_that_kafka_left_rule_from_the_first_moment(tmp_path: Path) -> None:

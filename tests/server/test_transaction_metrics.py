@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+from odradek.protocol.api import ApiKey
 from tests.server.test_broker_metrics import labels, scrape
 from tests.support.loop import run
 from tests.support.transactional_producer import TransactionalProducer
@@ -42,6 +43,41 @@ def test_an_open_transaction_shows_its_age_and_what_it_holds_back() -> None:
         assert oldest not in samples
         assert samples["odradek_last_stable_offset_lag", partition] == 0
         assert samples["odradek_open_transactions", ()] == 0
+        await broker.broker.stop()
+
+    run(story())
+
+
+def test_a_transaction_that_hangs_shows_until_it_is_aborted() -> None:
+    async def story() -> None:
+        broker = await WholeBroker.start({"transaction.partition.verification.enable": "false"})
+        await broker.create_topic("t")
+        producer = TransactionalProducer(broker, version=1)
+        producer.producer_id, producer.epoch = 4711, 3
+        hour_ago_ms = broker.broker.clock.wall_ms() - 3_600_000
+        assert await producer.produce("t", b"hanging", timestamp_ms=hour_ago_ms) == 0
+        await broker.produce("t", b"behind")
+        # No coordinator has it, so no timeout ends it.
+        await asyncio.sleep(3600)
+        partition = labels(topic="t", partition=0)
+        oldest = "odradek_oldest_transaction_seconds", labels(topic="t", partition=0, producer_id=4711)
+        samples = scrape(broker)
+        assert samples["odradek_last_stable_offset_lag", partition] == 2
+        assert samples["odradek_partitions_with_late_transactions", ()] == 1
+        assert samples[oldest] >= 7200
+        marker = {
+            "producer_id": 4711,
+            "producer_epoch": 3,
+            "transaction_result": False,
+            "coordinator_epoch": 0,
+            "topics": [{"name": "t", "partition_indexes": [0]}],
+        }
+        answer = await broker.ask(ApiKey.WRITE_TXN_MARKERS, 1, markers=[marker])
+        assert answer.markers[0].topics[0].partitions[0].error_code == 0
+        samples = scrape(broker)
+        assert samples["odradek_last_stable_offset_lag", partition] == 0
+        assert samples["odradek_partitions_with_late_transactions", ()] == 0
+        assert oldest not in samples
         await broker.broker.stop()
 
     run(story())

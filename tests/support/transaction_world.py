@@ -12,6 +12,7 @@ from odradek.foundation.ids import TopicPartition
 from odradek.protocol import codec, messages
 from odradek.protocol.api import ApiKey
 from odradek.protocol.framing import parse_request_header
+from odradek.replication.broker_transport import read_response
 from odradek.transactions.coordinator import EndedTransaction, TransactionCoordinator
 from odradek.transactions.decisions import ProducerIdentity
 from odradek.transactions.metadata import TV2, TransactionMetadata
@@ -98,7 +99,10 @@ class Leaders:
         if self.lost_answers:
             self.lost_answers -= 1
             raise ConnectionError("the answer was lost")
-        return messages.response(ApiKey.WRITE_TXN_MARKERS, 2, markers=answer)
+        # As bytes: so codes that this release does not know take the way that a newer peer's take.
+        answered = messages.response(ApiKey.WRITE_TXN_MARKERS, 2, markers=answer)
+        packed = codec.encode_response(ApiKey.WRITE_TXN_MARKERS, 2, 1, answered)
+        return read_response(request, memoryview(packed)[4:])
 
     def interrupt(self, broker_id: int) -> None:
         """Nothing waits."""

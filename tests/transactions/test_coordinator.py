@@ -8,6 +8,7 @@ import pytest
 
 from odradek.foundation.errors import (
     CoordinatorNotAvailable,
+    FrameError,
     InvalidProducerIdMapping,
     InvalidRequest,
     InvalidTxnState,
@@ -175,7 +176,7 @@ def test_an_id_belongs_to_one_producer_id() -> None:
 # --- markers ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("code", [3, 6, 7, 14, 19, 20, 56, -1])
+@pytest.mark.parametrize("code", [3, 6, 7, 14, 19, 20, 56, -1, 30_000])
 def test_a_marker_that_cannot_be_taken_is_sent_again(code: int) -> None:
     async def story(world: TransactionWorld) -> None:
         producer = await world.initialize()
@@ -188,6 +189,19 @@ def test_a_marker_that_cannot_be_taken_is_sent_again(code: int) -> None:
         assert len(world.leaders.written[C]) == len(world.leaders.written[A]) == 1
         assert len(world.leaders.requests) == 6
         assert 0.5 < asyncio.get_running_loop().time() - begin < 2, "the pauses grow"
+
+    in_transaction_world(story)
+
+
+def test_an_answer_that_is_no_answer_does_not_end_the_sending() -> None:
+    async def story(world: TransactionWorld) -> None:
+        producer = await world.initialize()
+        await world.add(producer, A)
+        world.leaders.failures = [FrameError("cut off"), ValueError("a defect"), AttributeError("another")]
+        await world.end(producer)
+        await asyncio.sleep(1)
+        assert world.stored().state is S.COMPLETE_COMMIT
+        assert len(world.leaders.written[A]) == 1
 
     in_transaction_world(story)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import struct
 from functools import cache
 from struct import Struct
-from typing import Any
+from typing import Any, Final
 
 from odradek.foundation.errors import InvalidRequest
 from odradek.foundation.limits import REQUEST_ARRAY_ELEMENTS_MAX
@@ -20,6 +20,9 @@ from odradek.protocol.reading import Reader, structure_reader
 from odradek.protocol.requests import request_type
 from odradek.protocol.schema import REQUEST, RESPONSE, message_class
 from odradek.protocol.writing import Writer, structure_writer
+
+# What Python raises about values that a type cannot hold.
+_UNREADABLE: Final = (ValueError, TypeError, LookupError, ArithmeticError)
 
 _put_size = Struct(">i").pack_into
 _put_size_and_correlation_id = Struct(">ii").pack_into
@@ -99,14 +102,20 @@ def decode_response(api_key: int, api_version: int, frame: memoryview) -> tuple[
     """
     frame = memoryview(frame)
     correlation_id, position = parse_response_header(frame, api_key=api_key, api_version=api_version)
-    reader = _reader(api_key, api_version, RESPONSE)
-    return correlation_id, _decode(reader, frame, position, api_key, api_version, RESPONSE)
+    return correlation_id, decode_response_body(api_key, api_version, frame, position)
 
 
 def decode_response_body(api_key: int, api_version: int, frame: memoryview, position: int) -> Any:
     """The answer whose body begins at `position` of `frame`. Raises as `decode_response`."""
     reader = _reader(api_key, api_version, RESPONSE)
-    return _decode(reader, frame, position, api_key, api_version, RESPONSE)
+    try:
+        return _decode(reader, frame, position, api_key, api_version, RESPONSE)
+    except _UNREADABLE as failure:
+        # A peer of another release: who waits for the answer tries again, as after any damaged one.
+        name = _name(api_key, api_version, RESPONSE)
+        raise InvalidRequest(
+            f"{name}: its {len(frame)} bytes have a value that is not known here: {failure}"
+        ) from failure
 
 
 def _decode(

@@ -236,6 +236,12 @@ def error_of(code: int, message: str | None) -> errors.RequestError | None:
     return errors.BrokerNotAvailable(message or f"the controller answered with the error {code}")
 
 
+def error_name(code: int) -> str:
+    """Kafka's name of an error for log lines, such as NOT_LEADER_OR_FOLLOWER; a newer peer may have unknown ones."""
+    row = BY_CODE.get(code)
+    return f"the unknown error {code}" if row is None else row.name
+
+
 def error_number(name: str | int) -> int:
     """The number of the error with Kafka's `name` in any case; a number stays one. Raises ValueError."""
     if isinstance(name, int):

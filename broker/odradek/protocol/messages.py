@@ -126,7 +126,10 @@ def _structure_converter(build: Builder) -> Callable[[Any], Any]:
 def _to_error_code(value: int) -> Any:
     from kio.schema.errors import ErrorCode
 
-    return ErrorCode(value)
+    try:
+        return ErrorCode(value)
+    except ValueError:
+        return value  # of a newer release; `reading` leaves it as it is too
 
 
 def _to_timedelta(value: timedelta | int) -> timedelta | int:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple, Protocol, TypeVar
 
+from odradek.foundation.errors import FrameError, InvalidRequest
 from odradek.protocol.api import ApiKey
 from odradek.protocol.codec import decode_response_body, encode_request
 from odradek.protocol.framing import parse_response_header
@@ -40,6 +41,20 @@ class BrokerTransport(Protocol):
     def interrupt(self, broker_id: int) -> None:
         """Requests that wait for that broker's responses may raise OSError at once."""
         ...
+
+
+def read_response(request: BrokerRequest[Response], frame: memoryview) -> Response:
+    """The response in `frame`, from its correlation id on. Raises FrameError or InvalidRequest, and nothing else.
+
+    A peer of another release may send values that are not known here. Tasks that retry after these two errors must not
+    end by a third.
+    """
+    try:
+        return request.parse(frame)
+    except (FrameError, InvalidRequest):
+        raise
+    except Exception as failure:
+        raise FrameError(f"a response of {len(frame)} bytes cannot be read: {failure!r}") from failure
 
 
 class MessageRequest(NamedTuple):

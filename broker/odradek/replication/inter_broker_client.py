@@ -14,7 +14,7 @@ from collections.abc import Callable
 from odradek.cluster.image import ImageHolder
 from odradek.foundation.errors import BrokerNotAvailable, FrameError, InvalidRequest
 from odradek.foundation.settings import Settings
-from odradek.replication.broker_transport import BrokerRequest, Response
+from odradek.replication.broker_transport import BrokerRequest, Response, read_response
 from odradek.transport.connect_attempt import ConnectAttempt
 from odradek.transport.network import Network
 from odradek.transport.outbound import OutboundConnection
@@ -51,7 +51,7 @@ class InterBrokerClient:
             lambda correlation_id: request.pack(correlation_id, self._client_id)
         )
         try:
-            return request.parse(frame)
+            return read_response(request, frame)
         except (FrameError, InvalidRequest):
             connection.interrupt()
             raise

@@ -30,7 +30,7 @@ from odradek.foundation.settings import Settings
 from odradek.foundation.tasks import TaskOwner
 from odradek.foundation.transaction_errors import ConcurrentTransactions
 from odradek.protocol.api import ApiKey
-from odradek.protocol.errors import BY_CODE, NONE, error_of
+from odradek.protocol.errors import NONE, error_name, error_of
 from odradek.protocol.group_partitions import partition_of
 from odradek.protocol.messages import request
 from odradek.replication.broker_transport import BrokerTransport, MessageRequest
@@ -209,8 +209,7 @@ def _settle(waiting: _WaitingQuestion, codes: Mapping[TopicPartition, int]) -> N
 
 
 def _error(code: int, what: str) -> RequestError:
-    row = BY_CODE.get(code)
-    error = error_of(code, f"the transaction coordinator answered {what} with {row.name if row else code}")
+    error = error_of(code, f"the transaction coordinator answered {what} with {error_name(code)}")
     assert error is not None, "only called for errors"
     return error
 

@@ -25,7 +25,7 @@ from odradek.foundation.limits import MARKERS_PER_REQUEST_MAX
 from odradek.foundation.rate_limited_log import RateLimitedLog
 from odradek.foundation.tasks import TaskOwner
 from odradek.protocol.api import ApiKey
-from odradek.protocol.errors import BY_CODE, NONE, code_of
+from odradek.protocol.errors import NONE, code_of, error_name
 from odradek.protocol.messages import request
 from odradek.replication.broker_transport import BrokerTransport, MessageRequest
 from odradek.transactions.marker_rounds import FENCED_RETRY_SECONDS, MarkerRound
@@ -136,23 +136,25 @@ class MarkerSender:
         self.requests += 1
         asked = MessageRequest(ApiKey.WRITE_TXN_MARKERS, VERSION, _message(batch))
         try:
-            response = await self._transport.send(broker_id, asked)
+            codes = _codes(await self._transport.send(broker_id, asked))
         except (OdradekError, FrameError, OSError) as error:
             self._troubles.warning("broker %d did not take markers of transactions: %s", broker_id, error)
-            for markers, partitions in batch.items():
-                self._retry(markers, partitions)
+            self._retry_all(batch)
             return
-        codes = {
-            (entry.producer_id, topic.name, one.partition_index): int(one.error_code)
-            for entry in response.markers
-            for topic in entry.topics
-            for one in topic.partitions
-        }
+        except Exception:
+            # A defect. Without another attempt these transactions would stay open for ever.
+            logger.exception("broker %d gave an answer about markers that cannot be used", broker_id)
+            self._retry_all(batch)
+            return
         for markers, partitions in batch.items():
             producer_id = markers.prepared.producer_id
             self._take_answers(
                 broker_id, markers, {one: codes.get((producer_id, *one)) for one in partitions}
             )
+
+    def _retry_all(self, batch: dict[MarkerRound, list[TopicPartition]]) -> None:
+        for markers, partitions in batch.items():
+            self._retry(markers, partitions)
 
     def _take_answers(
         self, broker_id: int, markers: MarkerRound, codes: dict[TopicPartition, int | None]
@@ -177,7 +179,7 @@ class MarkerSender:
                 fenced.append(partition)
             else:
                 again.append(partition)
-                name = "no answer" if code is None else BY_CODE[code].name
+                name = "no answer" if code is None else error_name(code)
                 self._troubles.info("broker %d takes a marker of %s later: %s", broker_id, partition, name)
         if fenced:
             self._troubles.warning(
@@ -201,6 +203,16 @@ def _take(queue: deque[_Marker]) -> dict[MarkerRound, list[TopicPartition]]:
         if markers.is_current:
             batch.setdefault(markers, []).extend(partitions)
     return batch
+
+
+def _codes(response: Any) -> dict[tuple[int, str, int], int]:
+    """The errors of an answer, by producer id, topic and partition."""
+    return {
+        (entry.producer_id, topic.name, one.partition_index): int(one.error_code)
+        for entry in response.markers
+        for topic in entry.topics
+        for one in topic.partitions
+    }
 
 
 def _message(batch: dict[MarkerRound, list[TopicPartition]]) -> Any:

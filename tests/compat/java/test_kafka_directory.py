@@ -16,6 +16,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource
 
+from tests.cli.conftest import Shell
 from tests.support.broker_process import Broker
 from tests.support.java import JavaUnavailableError
 from tests.support.kafka_peer import KafkaPeer
@@ -28,6 +29,9 @@ DEADLINE_SECONDS = 30
 PROTOCOLS = ("classic", "consumer")
 ROUNDS = 40
 NUMBERED = numbered(ROUNDS)
+TRANSACTIONAL_IDS = ("left-open", "silent", "t")
+# Longer than Kafka takes to stop, so that the transaction is open in what it leaves.
+LEFT_OPEN_MS = 60_000
 
 
 @pytest.fixture(params=["clean", "killed"])
@@ -79,6 +83,14 @@ def fill(bootstrap: str) -> None:
         else:
             transacted.flush(DEADLINE_SECONDS)
             transacted.abort_transaction(DEADLINE_SECONDS)
+    # One transaction is left open, and an id is left that has not written: its producer id is in no other log.
+    create(1, name="left-open")
+    left = new_producer(bootstrap, transactional_id="left-open", transaction_timeout_ms=LEFT_OPEN_MS)
+    left.init_transactions(DEADLINE_SECONDS)
+    left.begin_transaction()
+    left.produce("left-open", b"undecided", partition=0)
+    assert left.flush(DEADLINE_SECONDS) == 0
+    new_producer(bootstrap, transactional_id="silent").init_transactions(DEADLINE_SECONDS)
     for protocol in PROTOCOLS:
         consumer = new_consumer(bootstrap, f"of-{protocol}", group_protocol=protocol)
         consumer.subscribe(["counted"])
@@ -142,11 +154,12 @@ def test_what_kafka_wrote_is_served(adopted: Broker) -> None:
         (message.key(), message.value(), tuple(message.headers() or ()), message.timestamp()[1])
         for message in shapes
     ] == [(one.key, one.value, one.headers, one.timestamp_ms) for one in SAMPLES] * len(COMPRESSIONS)
-    assert {"kept", "shapes", "counted", "transacted"} == set(names_of_topics(bootstrap))
+    assert {"kept", "left-open", "shapes", "counted", "transacted"} == set(names_of_topics(bootstrap))
     kept = settings_of_topic(bootstrap, "kept")
     assert (kept["cleanup.policy"].value, kept["retention.ms"].value) == ("compact", "-1")
     assert [message.value() for message in values_of(bootstrap, "transacted", 2)] == [b"kept", b"kept too"]
     groups_go_on(bootstrap)
+    transactional_ids_go_on(bootstrap)
     producers_go_on(bootstrap)
     adopted.restart()
     groups_go_on(bootstrap)
@@ -180,6 +193,27 @@ def groups_go_on(bootstrap: str) -> None:
         found = [message.value() for message in read(consumer, ROUNDS // 2)]
         assert sorted(found) == NUMBERED[ROUNDS // 2 :]
         consumer.close()
+
+
+def transactional_ids_go_on(bootstrap: str) -> None:
+    """They keep their producer ids, which nobody else gets; what one has left open is aborted when it returns."""
+    shell = Shell(bootstrap)
+    before = {one["transactional_id"]: one for one in shell.json("transactions", "list")}
+    assert sorted(before) == sorted(TRANSACTIONAL_IDS)
+    assert [before[name]["state"] for name in TRANSACTIONAL_IDS] == ["Ongoing", "Empty", "CompleteCommit"]
+    for name in ("new", *TRANSACTIONAL_IDS):
+        producer = new_producer(bootstrap, transactional_id=name)
+        producer.init_transactions(DEADLINE_SECONDS)
+        producer.begin_transaction()
+        producer.produce("left-open", name.encode(), partition=0)
+        producer.commit_transaction(DEADLINE_SECONDS)
+    after = {one["transactional_id"]: one for one in shell.json("transactions", "list")}
+    for name in TRANSACTIONAL_IDS:
+        assert after[name]["producer_id"] == before[name]["producer_id"]
+    used = [one["producer_id"] for one in before.values()]
+    assert after["new"]["producer_id"] > max(used)
+    expected = [b"new", *(name.encode() for name in TRANSACTIONAL_IDS)]
+    assert [message.value() for message in values_of(bootstrap, "left-open", len(expected))] == expected
 
 
 def producers_go_on(bootstrap: str) -> None:

@@ -1,4 +1,4 @@
-"""Reads topics' settings and the cluster's protection from the metadata log that Apache Kafka (KRaft) leaves.
+"""Reads settings, protection and the next producer id from the metadata log that Apache Kafka (KRaft) leaves.
 
 A topic without its cleanup.policy would lose records after its directory is adopted. The protection (access control
 lists, users, quotas) is not in force in this broker, and its owner must know. The records of the log:
@@ -9,6 +9,7 @@ lists, users, quotas) is not in force in this broker, and its owner must know. T
     9         topic is gone       id 16 bytes
     11, 22    SCRAM user          name compact string, mechanism int8; gone: the same
     14        client's quota      entities (type, nullable name), key compact string, value float64, is removed bool
+    15        producer ids        broker int32, its epoch int64, next producer id int64
     18, 19    access control      id 16 bytes; gone: the same
 
 A snapshot (`OFFSET-EPOCH.checkpoint`) holds all below its offset; segments (`OFFSET.log`) hold the rest. The
@@ -39,6 +40,7 @@ _SETTING: Final = 4
 _TOPIC_GONE: Final = 9
 _USER: Final = 11
 _QUOTA: Final = 14
+_PRODUCER_IDS: Final = 15
 _ACL: Final = 18
 _ACL_GONE: Final = 19
 _USER_GONE: Final = 22
@@ -46,12 +48,16 @@ _OF_TOPIC: Final = 2
 _OF_BROKER: Final = 4
 _ID_BYTES: Final = 16
 _FLOAT64_BYTES: Final = 8
+_BROKER_AND_EPOCH_BYTES: Final = 12
+_INT64_BYTES: Final = 8
 
 
 class KraftMetadata:
-    """The metadata of the records replayed up to now: settings of topics, and the cluster's protection."""
+    """The metadata of the records replayed up to now: settings of topics, the cluster's protection, producer ids."""
 
     def __init__(self) -> None:
+        self.next_producer_id = 0
+        """All producer ids from here on were never allocated."""
         self._names: dict[bytes, str] = {}
         self._settings: dict[str, dict[str, str]] = {}
         self._acls: set[bytes] = set()
@@ -112,6 +118,12 @@ class KraftMetadata:
         elif kind in (_USER, _USER_GONE):
             name, position = _text(view, position)
             (self._users.add if kind == _USER else self._users.discard)((name, view[position]))
+        elif kind == _PRODUCER_IDS:
+            begin = position + _BROKER_AND_EPOCH_BYTES
+            allocated = view[begin : begin + _INT64_BYTES]
+            if len(allocated) < _INT64_BYTES:
+                raise InvalidRequest("a record of producer ids in the metadata log is truncated")
+            self.next_producer_id = max(self.next_producer_id, int.from_bytes(allocated, "big", signed=True))
         elif kind == _QUOTA:
             end = _end_of_quota_key(view, position)
             is_removed = bool(view[end + _FLOAT64_BYTES])

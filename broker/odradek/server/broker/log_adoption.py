@@ -3,9 +3,9 @@
 Each difference has its own treatment:
 
     topic whose deletion was interrupted    its logs are removed, then the rest of its nodes
-    topic that the registry does not know   adopted, as when Apache Kafka wrote the directory. Producer ids in its
-                                            logs are not allocated again. Its settings come from the metadata log
-                                            (`kraft_metadata`).
+    topic that the registry does not know   adopted, as when Apache Kafka wrote the directory. Producer ids that were
+                                            used are not allocated again (`used_producer_ids`). Its settings come from
+                                            the metadata log (`kraft_metadata`).
     log after an unclean stop               a new leader epoch, so that readers of lost records notice
 """
 
@@ -13,13 +13,18 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from odradek.cluster.image import ImageHolder, ResourceKind
+from odradek.cluster.topic_names import TRANSACTION_STATE
 from odradek.controller.controller import Controller
 from odradek.foundation.errors import RequestError
 from odradek.log.files import Disk
 from odradek.log.log import Log
 from odradek.log.log_manager import LogManager
+
+if TYPE_CHECKING:
+    from odradek.server.broker.kraft_metadata import KraftMetadata
 
 logger = logging.getLogger(__name__)
 
@@ -36,33 +41,42 @@ async def adopt_logs(
             unknown.setdefault(log.topic_partition.topic, []).append(log)
         elif log_manager.may_have_lost(log):
             doubtful.append(log.topic_partition)
-    for topic, logs in unknown.items():
-        await _register(topic, logs, controller)
     if unknown:
-        await _reserve_producer_ids(unknown, controller)
-        await _take_over_settings(unknown, controller, images, log_manager.directories.paths, disk)
+        await _adopt(unknown, controller, images, log_manager.directories.paths, disk)
     if doubtful:
         await controller.bump_leader_epochs(doubtful)
 
 
-async def _reserve_producer_ids(unknown: Mapping[str, Sequence[Log]], controller: Controller) -> None:
-    """Never allocate the producer ids in these logs: a new producer's batches would look like the old one's."""
-    known = [
-        entry.producer_id for logs in unknown.values() for log in logs for entry in log.producers.entries()
-    ]
-    if known:
-        await controller.allocate_producer_ids(above=max(known))
+async def _adopt(
+    unknown: Mapping[str, Sequence[Log]],
+    controller: Controller,
+    images: ImageHolder,
+    paths: Iterable[str],
+    disk: Disk,
+) -> None:
+    """Take topics into the registry, with what was used and set in the directory that they come from."""
+    # Imported here: only the directory of another broker needs them.
+    from odradek.server.broker.kraft_metadata import read_kraft_metadata
+    from odradek.server.broker.used_producer_ids import highest_coordinator_epoch, highest_producer_id
+
+    metadata = read_kraft_metadata(disk, paths)
+    for topic, logs in unknown.items():
+        epoch_min = highest_coordinator_epoch(unknown) if topic == TRANSACTION_STATE else -1
+        await _register(topic, logs, controller, epoch_min=epoch_min)
+    used = await highest_producer_id(unknown, metadata)
+    if used >= 0:
+        # A new producer's batches would look like those of the old one.
+        await controller.allocate_producer_ids(above=used)
+    await _take_over_settings(unknown, controller, images, metadata)
 
 
 async def _take_over_settings(
-    unknown: Iterable[str], controller: Controller, images: ImageHolder, paths: Iterable[str], disk: Disk
+    unknown: Iterable[str], controller: Controller, images: ImageHolder, metadata: KraftMetadata
 ) -> None:
     """Give topics the settings that they had in Kafka: retention must not delete from a compacted topic."""
     # Imported here: only the directory of another broker needs them.
     from odradek.controller.requests import AlterConfigOp, ConfigOperation, Resource
-    from odradek.server.broker.kraft_metadata import read_kraft_metadata
 
-    metadata = read_kraft_metadata(disk, paths)
     if metadata.protection:
         logger.warning(
             "the Kafka that wrote this directory was protected by %s, which this broker does not have: every client "
@@ -96,14 +110,17 @@ async def _finish_deletions(log_manager: LogManager, controller: Controller) -> 
     await controller.complete_deletions()
 
 
-async def _register(topic: str, logs: list[Log], controller: Controller) -> None:
+async def _register(topic: str, logs: Sequence[Log], controller: Controller, *, epoch_min: int) -> None:
+    """Leadership begins above the epochs of the logs, and above `epoch_min`."""
     count = 1 + max(log.topic_partition.partition for log in logs)
     try:
         await controller.register_existing(
             topic,
             topic_id=next((log.topic_id for log in logs if log.topic_id is not None), None),
             partition_count=count,
-            leader_epochs={log.topic_partition.partition: log.epochs.latest_epoch for log in logs},
+            leader_epochs={
+                log.topic_partition.partition: max(log.epochs.latest_epoch, epoch_min) for log in logs
+            },
         )
     except RequestError as error:
         logger.error("the logs of %s on disk are not adopted: %s", topic, error)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from odradek.foundation.errors import BrokerNotAvailable
-from odradek.replication.broker_transport import BrokerRequest
+from odradek.replication.broker_transport import BrokerRequest, read_response
 from odradek.replication.inter_broker_client import InterBrokerClient
 from odradek.transport.connection import Connection, Dispatch
 from odradek.transport.pending import Pending
@@ -50,7 +50,7 @@ class PeerTransport:
             answer = await answer
         if not isinstance(answer, bytes | bytearray | memoryview):
             raise BrokerNotAvailable(f"broker {broker_id} has no answer to its own request")
-        return request.parse(memoryview(answer)[_SIZE_BYTES:])
+        return read_response(request, memoryview(answer)[_SIZE_BYTES:])
 
     def interrupt(self, broker_id: int) -> None:
         """Make the requests that wait for another broker raise ConnectionError."""
