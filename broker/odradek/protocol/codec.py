@@ -111,7 +111,7 @@ def decode_response_body(api_key: int, api_version: int, frame: memoryview, posi
     try:
         return _decode(reader, frame, position, api_key, api_version, RESPONSE)
     except _UNREADABLE as failure:
-        # A peer of another release: who waits for the answer tries again, as after any damaged one.
+        # A peer of another release. Callers try again, as after a damaged answer.
         name = _name(api_key, api_version, RESPONSE)
         raise InvalidRequest(
             f"{name}: its {len(frame)} bytes have a value that is not known here: {failure}"

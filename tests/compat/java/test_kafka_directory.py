@@ -196,7 +196,7 @@ def groups_go_on(bootstrap: str) -> None:
 
 
 def transactional_ids_go_on(bootstrap: str) -> None:
-    """They keep their producer ids, which nobody else gets; what one has left open is aborted when it returns."""
+    """They keep their producer ids, which no other one gets; what one has left open is aborted when it returns."""
     shell = Shell(bootstrap)
     before = {one["transactional_id"]: one for one in shell.json("transactions", "list")}
     assert sorted(before) == sorted(TRANSACTIONAL_IDS)
