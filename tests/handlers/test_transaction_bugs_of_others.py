@@ -59,7 +59,7 @@ def test_a_late_end_does_not_end_the_next_transaction(is_late_commit: bool) -> N
 
 
 def test_a_late_end_of_the_first_generation_ends_the_next_transaction() -> None:
-    """KAFKA-17754 again: with version 1 both transactions have one epoch, and no broker can tell them apart."""
+    """KAFKA-17754 again: with version 1 both transactions have one epoch, and no broker can distinguish them."""
 
     async def story(broker: WholeBroker) -> None:
         producer = await TransactionalProducer(broker, version=1).begin()
@@ -133,7 +133,7 @@ def test_two_ids_that_are_verified_at_once_keep_their_own_records() -> None:
     run_story(story)
 
 
-def test_a_reader_at_the_last_stable_offset_gets_nothing_before_and_after_a_restart() -> None:
+def test_a_reader_at_the_last_stable_offset_gets_nothing() -> None:
     """redpanda#3036: off by one, the first unstable record was shown. redpanda#10671: so was all, until the replay."""
 
     async def story(broker: WholeBroker) -> None:
@@ -194,7 +194,7 @@ def test_offsets_alone_are_a_transaction() -> None:
     run_story(story)
 
 
-def test_an_end_while_the_broker_stops_is_never_a_success_without_an_outcome() -> None:
+def test_an_end_while_the_broker_stops_is_no_success() -> None:
     """ydb-platform/ydb#52731: EndTxn during the end of a broker got an empty success, and its batch was lost."""
 
     async def story(broker: WholeBroker) -> None:

@@ -11,6 +11,7 @@ from odradek.cluster.topic_names import TRANSACTION_STATE
 from odradek.foundation.errors import (
     CoordinatorLoadInProgress,
     CoordinatorNotAvailable,
+    FrameError,
     InvalidProducerEpoch,
     ProducerFenced,
 )
@@ -177,9 +178,10 @@ def test_a_transaction_that_is_ending_is_asked_for_again_for_a_while() -> None:
 
 def test_a_coordinator_that_does_not_answer_is_asked_again_by_the_client() -> None:
     async def story(coordinator: Coordinator, verifier: TransactionVerifier) -> None:
-        coordinator.failure = ConnectionResetError("gone")
-        (error,) = (await verifier.verify(question())).values()
-        assert isinstance(error, CoordinatorLoadInProgress)
+        for failure in (ConnectionResetError("gone"), FrameError("cut off"), ValueError("a defect")):
+            coordinator.failure = failure
+            (error,) = (await verifier.verify(question())).values()
+            assert isinstance(error, CoordinatorLoadInProgress)
         coordinator.failure = None
         assert await verifier.verify(question()) == {}
         coordinator.may_answer.clear()

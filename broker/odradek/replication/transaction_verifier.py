@@ -10,6 +10,7 @@ What it leaves out: what each API answers its clients instead of the coordinator
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
 from typing import Any, Final, NamedTuple
@@ -34,6 +35,8 @@ from odradek.protocol.errors import NONE, error_name, error_of
 from odradek.protocol.group_partitions import partition_of
 from odradek.protocol.messages import request
 from odradek.replication.broker_transport import BrokerTransport, MessageRequest
+
+logger = logging.getLogger(__name__)
 
 VERSION: Final = 5
 
@@ -180,19 +183,29 @@ class TransactionVerifier:
         except asyncio.CancelledError:
             _refuse(batch, CoordinatorNotAvailable("the broker is stopping; ask again"))
             raise
+        except Exception:
+            # A defect. Without an answer the connections of these producers would wait for ever.
+            logger.exception("broker %d could not be asked about transactions", broker_id)
+            _refuse(batch, CoordinatorLoadInProgress(f"broker {broker_id} could not be asked; ask again"))
+            return
         if response.error_code != NONE:
             _refuse(batch, _error(int(response.error_code), "the broker's question"))
             return
-        codes = {
-            one.transactional_id: {
-                TopicPartition(topic.name, result.partition_index): int(result.partition_error_code)
-                for topic in one.topic_results
-                for result in topic.results_by_partition
-            }
-            for one in response.results_by_transaction
-        }
+        codes = _codes(response)
         for waiting in batch:
             _settle(waiting, codes.get(waiting.question.transactional_id, {}))
+
+
+def _codes(response: Any) -> dict[str, dict[TopicPartition, int]]:
+    """The errors of an answer, by transactional id and partition."""
+    return {
+        one.transactional_id: {
+            TopicPartition(topic.name, result.partition_index): int(result.partition_error_code)
+            for topic in one.topic_results
+            for result in topic.results_by_partition
+        }
+        for one in response.results_by_transaction
+    }
 
 
 def _settle(waiting: _WaitingQuestion, codes: Mapping[TopicPartition, int]) -> None:

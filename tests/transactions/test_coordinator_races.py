@@ -1,0 +1,295 @@
+"""Races of one transaction coordinator: with its own failover, with timeouts, with the last epochs, with an upgrade."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from dataclasses import replace
+
+import pytest
+
+from odradek.foundation.errors import (
+    CoordinatorNotAvailable,
+    InvalidProducerIdMapping,
+    NotCoordinator,
+    NotEnoughReplicas,
+    ProducerFenced,
+)
+from odradek.foundation.transaction_errors import ConcurrentTransactions
+from odradek.transactions.coordinator import EndedTransaction
+from odradek.transactions.decisions import ProducerIdentity
+from odradek.transactions.metadata import TV0, TV1, TV2, TransactionState
+from tests.support.group_world import turns
+from tests.support.transaction_world import A, B, TransactionWorld, in_transaction_world
+
+S = TransactionState
+RETRIED = (ConcurrentTransactions, CoordinatorNotAvailable, NotCoordinator)
+
+
+def set_epoch(world: TransactionWorld, epoch: int) -> ProducerIdentity:
+    """As if as many transactions had been before."""
+    found = world.coordinator.runtime.shard("tx").machine.ids["tx"]
+    found.metadata = replace(found.metadata, producer_epoch=epoch)
+    return ProducerIdentity(found.metadata.producer_id, epoch)
+
+
+async def ended(
+    world: TransactionWorld, producer: ProducerIdentity, *, is_commit: bool = True
+) -> EndedTransaction:
+    """EndTxn as clients send it: until it is answered by an outcome."""
+    while True:
+        try:
+            return await world.end(producer, is_commit=is_commit)
+        except RETRIED:
+            await asyncio.sleep(0.02)
+
+
+# --- failover ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("is_in_log", [True, False])
+def test_a_coordinator_that_moves_during_an_end_keeps_one_outcome(is_in_log: bool) -> None:
+    """The client has no answer, so its retry decides, or learns what was decided."""
+
+    async def story(world: TransactionWorld) -> None:
+        producer = await world.initialize()
+        await world.add(producer, A, B)
+        if is_in_log:
+            world.log.is_held = True
+        else:
+            world.log.fail_with = NotEnoughReplicas("one is left")
+        ending = asyncio.ensure_future(world.end(producer))
+        await turns()
+        world.log.is_held, world.log.fail_with = False, None
+        await world.restart()
+        with pytest.raises((NotCoordinator, CoordinatorNotAvailable)):
+            await ending
+        await turns(20)
+        assert world.stored().state is (S.COMPLETE_COMMIT if is_in_log else S.ONGOING)
+        assert await ended(world, producer) == (7, 1)
+        await turns(20)
+        assert {marker[:3] for written in world.leaders.written.values() for marker in written} == {
+            (7, 1, True)
+        }
+        assert world.stored().state is S.COMPLETE_COMMIT
+
+    in_transaction_world(story)
+
+
+def test_a_failed_write_that_is_in_the_log_does_not_undo_the_next() -> None:
+    """The first commit is refused for want of replicas, yet stays in the log; the client gives up and aborts."""
+
+    async def story(world: TransactionWorld) -> None:
+        producer = await world.initialize()
+        await world.add(producer, A)
+        world.log.is_held = True
+        ending = asyncio.ensure_future(world.end(producer))
+        await turns()
+        world.log.release(NotEnoughReplicas("one is left"))
+        with pytest.raises(CoordinatorNotAvailable):
+            await ending
+        assert await ended(world, producer, is_commit=False) == (7, 1)
+        await turns(20)
+        await world.restart()
+        await turns(20)
+        assert world.stored().state is S.COMPLETE_ABORT
+        assert {marker[2] for marker in world.leaders.written[A]} == {False}
+
+    in_transaction_world(story)
+
+
+# --- the last epochs --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_the_last_epochs_survive_failovers_at_any_step(seed: int) -> None:
+    """KAFKA-18660, KAFKA-19367, KAFKA-20090, KAFKA-20310, KAFKA-20357: each a way to be stuck at the last epoch."""
+    chance = random.Random(seed)
+
+    async def story(world: TransactionWorld) -> None:
+        await world.initialize()
+        producer = set_epoch(world, 32_763)
+        used: list[ProducerIdentity] = []
+        is_over = asyncio.Event()
+
+        async def disturb() -> None:
+            while not is_over.is_set():
+                await asyncio.sleep(chance.uniform(0.0, 0.3))
+                what = chance.randrange(3)
+                if what == 0:
+                    await world.restart()
+                elif what == 1:
+                    world.log.fail_with = NotEnoughReplicas("one is left")
+                    await asyncio.sleep(chance.uniform(0.0, 0.2))
+                    world.log.fail_with = None
+                else:
+                    world.leaders.lost_answers = 1
+
+        disturbing = asyncio.ensure_future(disturb())
+        for _ in range(12):
+            while True:
+                try:
+                    await world.add(producer, A, B)
+                    break
+                except RETRIED:
+                    await asyncio.sleep(0.02)
+            used.append(producer)
+            await asyncio.sleep(chance.uniform(0.0, 0.1))
+            producer = ProducerIdentity(*await ended(world, producer, is_commit=chance.random() < 0.5))
+        is_over.set()
+        await disturbing
+        await asyncio.sleep(5)
+        assert world.stored().state in (S.COMPLETE_COMMIT, S.COMPLETE_ABORT)
+        assert len(set(used)) == 12, "no two transactions have one identity"
+        assert used == sorted(used)
+        assert {one.producer_id for one in used} != {7}, "the epochs went beyond the last"
+        outcomes: dict[tuple[int, int], set[bool]] = {}
+        for producer_id, epoch, is_commit, _, _ in world.leaders.written[A]:
+            outcomes.setdefault((producer_id, epoch), set()).add(is_commit)
+        assert all(len(found) == 1 for found in outcomes.values()), "one outcome for each transaction"
+        assert len(outcomes) == 12
+
+    in_transaction_world(story)
+
+
+@pytest.mark.parametrize("level", [TV0, TV2])
+def test_a_timeout_at_the_last_epoch_leaves_the_id_usable(level: int) -> None:
+    async def story(world: TransactionWorld) -> None:
+        await world.initialize(timeout_ms=1000)
+        producer = set_epoch(world, 32_766)
+        await world.add(producer, A, version=level)
+        await asyncio.sleep(4)
+        await world.restart()
+        with pytest.raises((ProducerFenced, InvalidProducerIdMapping)):
+            await world.add(producer, B, version=level)
+        again = await world.initialize()
+        assert again.producer_id > 7
+        await world.add(again, B, version=level)
+        await world.end(again, version=level)
+        await turns(20)
+        assert world.stored().state is S.COMPLETE_COMMIT
+
+    in_transaction_world(story, level=level)
+
+
+# --- timeouts ---------------------------------------------------------------------------------------------------
+
+
+def test_an_end_that_meets_the_abort_of_its_timeout_learns_of_it() -> None:
+    async def story(world: TransactionWorld) -> None:
+        producer = await world.initialize(timeout_ms=1000)
+        await world.add(producer, A)
+        world.log.is_held = True
+        await asyncio.sleep(3)
+        for is_commit in (True, False):
+            with pytest.raises(ConcurrentTransactions):
+                await world.end(producer, is_commit=is_commit)
+        world.leaders.gate = asyncio.Event()
+        world.log.release()
+        await turns()
+        for is_commit in (True, False):
+            with pytest.raises(ConcurrentTransactions):
+                await world.end(producer, is_commit=is_commit)
+        world.leaders.gate.set()
+        await turns(20)
+        with pytest.raises(ProducerFenced):
+            await world.end(producer)
+        assert await world.end(producer, is_commit=False) == (7, 1), "the client goes on with the next epoch"
+        assert {marker[2] for marker in world.leaders.written[A]} == {False}
+
+    in_transaction_world(story)
+
+
+def test_a_commit_wins_while_a_timeout_waits_for_a_producer_id() -> None:
+    """The abort at the last epoch asks the controller for an id. Meanwhile the transaction may end otherwise."""
+
+    async def story(world: TransactionWorld) -> None:
+        await world.initialize(timeout_ms=1000)
+        producer = set_epoch(world, 32_766)
+        await world.add(producer, A)
+        gate = asyncio.Event()
+        give = world.ids.next
+        waiting: list[None] = []
+
+        async def slow() -> int:
+            waiting.append(None)
+            if len(waiting) == 1:
+                await gate.wait()
+            return await give()
+
+        world.ids.next = slow  # type: ignore[method-assign]
+        await asyncio.sleep(2.5)
+        assert len(waiting) == 1, "the abort waits for its producer id"
+        assert await world.end(producer) == (8, 0)
+        await turns(20)
+        gate.set()
+        await asyncio.sleep(3)
+        assert world.stored().state is S.COMPLETE_COMMIT
+        assert {marker[2] for marker in world.leaders.written[A]} == {True}
+        assert world.coordinator.sweeps.timed_out == 0
+
+    in_transaction_world(story)
+
+
+# --- instances and generations ----------------------------------------------------------------------------------
+
+
+def test_instances_that_begin_an_id_at_once_get_one_producer_id() -> None:
+    async def story(world: TransactionWorld) -> None:
+        outcomes = await asyncio.gather(*(world.initialize("new") for _ in range(3)), return_exceptions=True)
+        identities = [one for one in outcomes if isinstance(one, ProducerIdentity)]
+        assert identities, outcomes
+        assert len(set(identities)) == len(identities), "each instance has an epoch of its own"
+        assert len({one.producer_id for one in identities}) == 1
+        assert all(isinstance(one, (ProducerIdentity, ConcurrentTransactions)) for one in outcomes)
+
+    in_transaction_world(story)
+
+
+@pytest.mark.parametrize("before", [TV0, TV1])
+def test_a_producer_lives_through_an_upgrade_to_version_2(before: int) -> None:
+    """The level rises while a transaction of version 1 is open. Java begins version 2 with an InitProducerId."""
+
+    async def story(world: TransactionWorld) -> None:
+        producer = await world.initialize()
+        await world.add(producer, A, version=TV0)
+        world.level = TV2
+        await world.restart()
+        assert await world.end(producer, version=TV0) == (7, 0)
+        await turns(20)
+        upgraded = await world.initialize(given=producer)
+        assert upgraded == (7, 1)
+        await world.add(upgraded, A, version=TV2)
+        with pytest.raises(ProducerFenced):
+            await world.end(producer, version=TV0)
+        assert await world.end(upgraded) == (7, 2)
+        await turns(20)
+        # One more instance of the old client takes over: its epoch stays over ends.
+        old = await world.initialize()
+        await world.add(old, B, version=TV0)
+        assert tuple(await world.end(old, version=TV0)) == (7, 3)
+        await turns(20)
+        assert [marker[1:3] for marker in world.leaders.written[A]] == [(0, True), (2, True)]
+        assert [marker[1:3] for marker in world.leaders.written[B]] == [(3, True)]
+        assert [marker[4] for marker in world.leaders.written[A]] == [TV0, TV2]
+
+    in_transaction_world(story, level=before)
+
+
+@pytest.mark.parametrize("after", [TV0, TV1])
+def test_an_open_transaction_of_version_2_ends_after_a_downgrade(after: int) -> None:
+    async def story(world: TransactionWorld) -> None:
+        producer = await world.initialize(timeout_ms=5000)
+        await world.add(producer, A)
+        world.level = after
+        await world.restart()
+        await asyncio.sleep(8)
+        assert world.stored().state is S.COMPLETE_ABORT
+        ((producer_id, epoch, is_commit, _, _),) = world.leaders.written[A]
+        assert (producer_id, is_commit) == (7, False)
+        assert epoch == 1, "above that of the data, so the producer is fenced"
+        with pytest.raises(ProducerFenced):
+            await world.add(producer, B)
+        assert (await world.initialize()).producer_epoch == 2
+
+    in_transaction_world(story)
