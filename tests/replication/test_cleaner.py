@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import asyncio
 
-from tests.support.cleaning import HeldRounds, cleaning_broker, fill, held, log_of, put, until
+import pytest
+
+from odradek.replication.cleaner import WorkerDied
+from tests.server.test_broker_metrics import scrape
+from tests.support.cleaning import ENTRIES, HeldRounds, Pair, cleaning_broker, fill, held, log_of, put, until
 from tests.support.loop import run
 from tests.support.whole_broker import WholeBroker
 
@@ -107,3 +111,88 @@ def test_a_truncation_ends_the_round_and_lowers_the_checkpoint() -> None:
         await node.broker.stop()
 
     run(story())
+
+
+def test_a_damaged_partition_is_marked_and_the_others_go_on() -> None:
+    async def story() -> None:
+        node = await cleaning_broker()
+        await compacted_topic(node, partitions=2)
+        damaged = log_of(node, "table", 0)
+        await fill(node, "table", 0)
+        before = damaged.size_bytes
+        (path,) = [
+            path for path in node.disk.paths(".log") if "table-0" in path and node.disk.size_bytes(path)
+        ]
+        node.disk.flip_bit(path, 8 * 100)
+        last = await fill(node, "table", 1)
+        await until(lambda: node.broker.cleaner.totals.rounds == 1)
+        await until(lambda: bool(node.broker.cleaner.uncleanable))
+        assert held(log_of(node, "table", 1)) == last
+        assert damaged.size_bytes == before
+        assert scrape(node)["odradek_uncleanable_partitions", ()] == 1
+        assert scrape(node)["odradek_uncleanable_bytes", ()] == before
+        # It stays so, and the others are still compacted.
+        last = await fill(node, "table", 1)
+        await until(lambda: node.broker.cleaner.totals.rounds == 2)
+        assert held(log_of(node, "table", 1)) == last
+        await asyncio.sleep(600)
+        assert scrape(node)["odradek_uncleanable_partitions", ()] == 1
+        assert node.broker.cleaner.totals.rounds == 2
+        # A restart tries again. Here the log is sound by then.
+        node.disk.flip_bit(path, 8 * 100)
+        await node.broker.stop()
+        node = await WholeBroker.start(ENTRIES, disk=node.disk, registry=node.registry)
+        await until(lambda: node.broker.cleaner.totals.rounds == 1)
+        assert scrape(node)["odradek_uncleanable_partitions", ()] == 0
+        await node.broker.stop()
+
+    run(story())
+
+
+def test_a_full_disk_is_tried_again_until_there_is_room() -> None:
+    async def story() -> None:
+        node = await cleaning_broker()
+        rounds = HeldRounds(node)
+        rounds.may_go_on.set()
+        await compacted_topic(node)
+        last = await fill(node, "table")
+        log = log_of(node, "table")
+        before = held(log)
+        node.disk.capacity_bytes = node.disk.used_bytes
+        await asyncio.sleep(600)
+        cleaner = node.broker.cleaner
+        assert (cleaner.totals.rounds, cleaner.uncleanable) == (0, {})
+        assert held(log) == before
+        assert log.failure is None
+        # Each round reads the log, so they become rarer.
+        assert 3 < len(rounds.tasks) < 12
+        node.disk.capacity_bytes = None
+        await until(lambda: cleaner.totals.rounds == 1)
+        assert held(log) == last
+        assert node.disk.paths(".cleaned") == []
+        await node.broker.stop()
+
+    run(story())
+
+
+@pytest.mark.parametrize("deaths", [1, 2, 3])
+def test_a_process_that_dies_is_forgiven_twice(deaths: int) -> None:
+    async def story() -> None:
+        node = await cleaning_broker()
+        rounds = HeldRounds(node)
+        rounds.may_go_on.set()
+        rounds.fails_with = [WorkerDied("killed") for _ in range(deaths)]
+        await compacted_topic(node)
+        last = await fill(node, "table")
+        await asyncio.sleep(600)
+        is_forgiven = deaths < 3
+        assert held(log_of(node, "table")) == (last if is_forgiven else last_of_all(3))
+        assert scrape(node)["odradek_uncleanable_partitions", ()] == (not is_forgiven)
+        await node.broker.stop()
+
+    run(story())
+
+
+def last_of_all(rounds: int) -> list[Pair]:
+    """What `fill` writes, none of it removed."""
+    return [(b"key %d" % key, b"value %d" % number) for number in range(rounds) for key in range(10)]

@@ -16,7 +16,7 @@ from tests.support.disk import SimulatedDisk
 from tests.support.logs import stored_records
 from tests.support.whole_broker import START_MS, WholeBroker
 
-BACKOFF_SECONDS = 1.0
+ENTRIES = {"log.cleaner.backoff.ms": "1000"}
 SECONDS_MAX = 600
 
 Pair = tuple[bytes, bytes | None]
@@ -24,8 +24,7 @@ Pair = tuple[bytes, bytes | None]
 
 async def cleaning_broker(entries: dict[str, str] | None = None) -> WholeBroker:
     """A broker that looks for dirty logs every second."""
-    settings = {"log.cleaner.backoff.ms": str(round(BACKOFF_SECONDS * 1000)), **(entries or {})}
-    return await WholeBroker.start(settings)
+    return await WholeBroker.start(ENTRIES | (entries or {}))
 
 
 async def put(node: WholeBroker, topic: str, *pairs: Pair, partition: int = 0, **fields: Any) -> None:
@@ -79,6 +78,8 @@ class HeldWork(InlineWork):
 
     async def runs(self, task: CleaningTask, summary: CleaningSummary) -> AsyncGenerator[CleanedRun, None]:
         self._held.tasks.append(task)
+        if self._held.fails_with:
+            raise self._held.fails_with.pop()
         self._held.under_way.append(task.name)
         try:
             async with aclosing(super().runs(task, summary)) as runs:
@@ -96,6 +97,7 @@ class HeldRounds:
     def __init__(self, node: WholeBroker) -> None:
         self.may_go_on = asyncio.Event()
         self.tasks: list[CleaningTask] = []
+        self.fails_with: list[Exception] = []
         self.under_way: list[str] = []
         """Partitions with a round at work."""
         self.written: list[str] = []

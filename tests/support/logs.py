@@ -48,11 +48,12 @@ def open_log(
     clean: bool = False,
     recovery_point: int = 0,
     must_verify: bool = False,
+    directory: str = DIRECTORY,
     **more: Any,
 ) -> Log:
     """The log under test. Without `must_verify` transactions begin without a question to their coordinator."""
     log = Log.open(
-        DIRECTORY,
+        directory,
         TP,
         config=config or LogConfig(),
         disk=disk,

@@ -44,6 +44,9 @@ logger = logging.getLogger(__name__)
 _IDLE_SECONDS_MAX: Final = 60.0
 # A failure that may pass is forgiven so often in a row.
 _FAILURES_MAX: Final = 3
+# A log whose round failed waits, twice as long each time: a full disk fails every round.
+_PAUSE_SECONDS_MIN: Final = 1.0
+_PAUSE_SECONDS_MAX: Final = 300.0
 
 
 class WorkerDied(KafkaStorageError):
@@ -77,6 +80,15 @@ class _RunningRound:
     def is_stale(self) -> bool:
         """Whether segments were deleted that the round works on: retention and DeleteRecords go on meanwhile."""
         return not self.segments.issubset(self.log.segments.all)
+
+
+@dataclass(slots=True)
+class _Failures:
+    """Of one log, in a row."""
+
+    count: int = 0
+    pause_seconds: float = 0.0
+    retry_at_seconds: float = 0.0
 
 
 @dataclass(slots=True)
@@ -121,9 +133,7 @@ class LogCleaner:
         self._idle: list[CleaningWork] = []
         self._idle_since_seconds = 0.0
         self._rounds: dict[TopicPartition, _RunningRound] = {}
-        self._failures: dict[TopicPartition, int] = {}
-        # Logs whose last round failed, and until when on the monotonic clock they are left alone.
-        self._resting: dict[TopicPartition, float] = {}
+        self._failures: dict[TopicPartition, _Failures] = {}
         self._round_ended = asyncio.Event()
         self._checkpoint_lock = asyncio.Lock()
         self._is_checkpoint_due = False
@@ -162,6 +172,10 @@ class LogCleaner:
             if found.task is not None:
                 found.task.cancel()
 
+    @property
+    def _backoff_seconds(self) -> float:
+        return max(self._settings().log_cleaner_backoff_ms / 1000, 0.001)
+
     # --- what is next --------------------------------------------------------------------------------------------
 
     async def _run(self) -> None:
@@ -181,9 +195,8 @@ class LogCleaner:
             self._looked_at_seconds = self._clock.monotonic_seconds()
             if not has_begun:
                 await self._release_idle()
-            backoff_seconds = max(self._settings().log_cleaner_backoff_ms / 1000, 0.001)
             try:
-                async with asyncio.timeout(backoff_seconds):
+                async with asyncio.timeout(self._backoff_seconds):
                     await self._round_ended.wait()
             except TimeoutError:
                 pass
@@ -233,9 +246,9 @@ class LogCleaner:
             marked = None
         if marked is not None or partition.topic_partition in self._rounds:
             return None
-        if self._resting.get(partition.topic_partition, 0.0) > self._clock.monotonic_seconds():
+        failures = self._failures.get(partition.topic_partition)
+        if failures is not None and self._clock.monotonic_seconds() < failures.retry_at_seconds:
             return None
-        self._resting.pop(partition.topic_partition, None)
         now_ms = self._clock.wall_ms()
         if is_roll_overdue(log, now_ms=now_ms) or (partition.is_internal and has_outgrown(log)):
             log.roll()
@@ -324,12 +337,20 @@ class LogCleaner:
         # A log refuses what a full disk refused in an error of its own.
         cause = failure if isinstance(failure, OSError) else failure.__cause__
         is_full = isinstance(cause, OSError) and is_shortage(cause)
-        count = self._failures[name] = self._failures.get(name, 0) + 1
-        if is_full or (isinstance(failure, WorkerDied) and count < _FAILURES_MAX):
-            logger.warning("%s was not compacted, and is tried again: %s", name, failure)
-            pause_seconds = self._settings().log_cleaner_backoff_ms / 1000
-            self._resting[name] = self._clock.monotonic_seconds() + pause_seconds
+        failures = self._failures.setdefault(name, _Failures())
+        failures.count += 1
+        if is_full or (isinstance(failure, WorkerDied) and failures.count < _FAILURES_MAX):
+            pause_seconds = max(2 * failures.pause_seconds, self._backoff_seconds, _PAUSE_SECONDS_MIN)
+            failures.pause_seconds = min(pause_seconds, _PAUSE_SECONDS_MAX)
+            failures.retry_at_seconds = self._clock.monotonic_seconds() + failures.pause_seconds
+            logger.warning(
+                "%s was not compacted, and is tried again in %.0f s: %s",
+                name,
+                failures.pause_seconds,
+                failure,
+            )
             return
+        del self._failures[name]
         self.uncleanable[name] = (log, str(failure))
         logger.error(
             "%s is not compacted any more until this broker restarts; other logs are: %s", name, failure

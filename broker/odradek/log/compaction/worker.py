@@ -15,6 +15,7 @@ from __future__ import annotations
 import ctypes
 import os
 import pickle
+import platform
 import signal
 import sys
 import time
@@ -31,12 +32,16 @@ from odradek.log.files import SystemDisk
 
 _NICENESS: Final = 10
 _SIGNAL_OF_PARENTS_DEATH: Final = 1  # prctl's PR_SET_PDEATHSIG
+# ioprio_set has no wrapper in the C library. Its first argument says that the second one is a process, 0: this one.
+_IOPRIO_SET: Final = {"x86_64": 251, "aarch64": 30}
+_IOPRIO_WHO_PROCESS: Final = 1
+_IOPRIO_IDLE: Final = 3 << 13
 
 
 def main(parent: int, source: BinaryIO, target: BinaryIO) -> None:
     """Work for the process `parent` until `source` ends."""
     _end_with(parent)
-    os.nice(_NICENESS)
+    _yield_to_others()
     while (task := _read(source)) is not None:
         if not _work(task, parent, source, target):
             return
@@ -49,6 +54,15 @@ def _end_with(parent: int) -> None:
         ctypes.CDLL(None).prctl(_SIGNAL_OF_PARENTS_DEATH, signal.SIGKILL)
     if os.getppid() != parent:
         sys.exit(0)
+
+
+def _yield_to_others() -> None:
+    """Take processor and disk only as far as nothing else asks for them."""
+    os.nice(_NICENESS)
+    number = _IOPRIO_SET.get(platform.machine())
+    if sys.platform == "linux" and number is not None:
+        # Where the kernel refuses it, compaction works all the same.
+        ctypes.CDLL(None).syscall(number, _IOPRIO_WHO_PROCESS, 0, _IOPRIO_IDLE)
 
 
 def _work(task: CleaningTask, parent: int, source: BinaryIO, target: BinaryIO) -> bool:
