@@ -155,5 +155,5 @@ class ProducerSettings:
         True, "Whether a transactional write is checked to belong to an open transaction.", scope=CLUSTER_WIDE
     )
     transaction_two_phase_commit_enable: bool = boolean(
-        False, "Whether transactions may be prepared by an outside coordinator."
+        False, "Accepted, with no effect: there are no transactions that an outside coordinator prepares."
     )
