@@ -6,7 +6,7 @@ for --help, completion, usage errors and the reference page. So the two cannot d
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from odradek.foundation.named_tuple import NamedTuple
 
 
 class StartOption(NamedTuple):

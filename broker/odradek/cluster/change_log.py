@@ -13,9 +13,9 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
-from typing import NamedTuple
 
 from odradek.foundation.limits import CLUSTER_CHANGES_KEPT_MAX, CLUSTER_CHANGES_PER_ANSWER_MAX
+from odradek.foundation.named_tuple import NamedTuple
 
 
 class NodeChange(NamedTuple):

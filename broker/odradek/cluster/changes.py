@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from odradek.cluster.image import ClusterImage, ResourceKind, TopicImage
+from odradek.foundation.named_tuple import NamedTuple
 
 
 class TopicChanges(NamedTuple):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from enum import IntEnum
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from odradek.cluster.configs import TOPIC_SETTINGS, topic_value
 from odradek.cluster.dynamic_settings import merged_overrides
@@ -17,6 +17,7 @@ from odradek.cluster.group_configs import GROUP_SETTINGS, group_default_text
 from odradek.cluster.image import ClusterImage, ResourceKind
 from odradek.cluster.paths import DEFAULT_BROKER
 from odradek.foundation.errors import SettingError
+from odradek.foundation.named_tuple import NamedTuple
 from odradek.foundation.protection import without_missing_protection
 from odradek.foundation.setting_types import Kind, Setting
 from odradek.foundation.settings import USED, Settings, all_settings, find_setting

@@ -12,10 +12,11 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Final, NamedTuple
+from typing import Final
 
 from odradek.cluster.features import FinalizedFeatures
 from odradek.foundation.ids import TopicId
+from odradek.foundation.named_tuple import NamedTuple
 
 logger = logging.getLogger(__name__)
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Final, NamedTuple
+from typing import Final
 
 from odradek.cluster import nodes, paths
 from odradek.cluster.change_log import NodeChange
@@ -28,6 +28,7 @@ from odradek.cluster.image import (
 )
 from odradek.cluster.topic_names import is_internal_topic
 from odradek.foundation.ids import TopicId
+from odradek.foundation.named_tuple import NamedTuple
 
 _NOBODY: Final = nodes.ReplicaAssignment(())
 _KINDS: Final = {str(kind): kind for kind in ResourceKind}

@@ -11,12 +11,13 @@ import functools
 import json
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from odradek.cluster.features import SUPPORTED, FinalizedFeatures
 from odradek.cluster.image import BrokerImage, PartitionImage
 from odradek.foundation.errors import StoreError
 from odradek.foundation.ids import TopicId
+from odradek.foundation.named_tuple import NamedTuple
 
 PRODUCER_ID_BLOCK_SIZE = 1000
 

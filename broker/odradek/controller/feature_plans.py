@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import IntEnum
-from typing import NamedTuple
 
 from odradek.cluster.features import FIXED, SUPPORTED, FinalizedFeatures
 from odradek.cluster.image import ClusterImage
 from odradek.foundation.errors import InvalidUpdateVersion
+from odradek.foundation.named_tuple import NamedTuple
 
 
 class UpgradeType(IntEnum):

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from enum import IntEnum
 from types import MappingProxyType
-from typing import NamedTuple
 
 from odradek.cluster.image import ResourceKind
 from odradek.foundation.errors import RequestError
 from odradek.foundation.ids import TopicId, TopicPartition
+from odradek.foundation.named_tuple import NamedTuple
 
 # The number that asks for the broker's default, for partitions and for replicas.
 USE_DEFAULT = -1

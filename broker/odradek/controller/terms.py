@@ -11,7 +11,6 @@ from __future__ import annotations
 import base64
 import random
 import uuid
-from typing import NamedTuple
 
 from odradek.cluster import nodes, paths
 from odradek.cluster.features import OF_NEW_CLUSTERS, FinalizedFeatures
@@ -24,6 +23,7 @@ from odradek.foundation.errors import (
     VersionConflict,
 )
 from odradek.foundation.ids import TopicId
+from odradek.foundation.named_tuple import NamedTuple
 from odradek.registry.store import Check, Create, Delete, Operation, Put, Store, children_or_none, get_or_none
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
-from typing import NamedTuple
 
 from odradek.cluster import nodes, paths
 from odradek.cluster.configs import validate_topic_config
@@ -28,6 +27,7 @@ from odradek.foundation.errors import (
 )
 from odradek.foundation.ids import TopicId, TopicPartition
 from odradek.foundation.limits import NEW_PARTITIONS_PER_REQUEST_MAX
+from odradek.foundation.named_tuple import NamedTuple
 from odradek.foundation.settings import Settings
 from odradek.registry.store import Create, Operation, Put
 

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable
-from typing import NamedTuple, NewType
+from typing import NewType
+
+from odradek.foundation.named_tuple import NamedTuple
 
 BrokerId = NewType("BrokerId", int)
 ProducerId = NewType("ProducerId", int)

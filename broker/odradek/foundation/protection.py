@@ -7,11 +7,12 @@ refusals share one wording, so that a start, a change while the broker runs and 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Final, NamedTuple
+from typing import Final
 
 from odradek.foundation.broker_settings.protection import ProtectionSetting, protection_setting_of
 from odradek.foundation.endpoints import Endpoint
 from odradek.foundation.errors import SettingError
+from odradek.foundation.named_tuple import NamedTuple
 from odradek.foundation.setting_types import Setting
 
 FindSetting = Callable[[str], Setting | None]

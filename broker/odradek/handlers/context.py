@@ -6,8 +6,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
+from odradek.foundation.named_tuple import NamedTuple
 from odradek.handlers.table import CONTROLLER_HANDLERS, HANDLERS, Handler
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ again, without new metadata.
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final
 
 from odradek.foundation.errors import (
     BrokerNotAvailable,
@@ -26,6 +26,7 @@ from odradek.foundation.errors import (
     UnknownServerError,
 )
 from odradek.foundation.ids import TopicPartition
+from odradek.foundation.named_tuple import NamedTuple
 from odradek.foundation.transaction_errors import ConcurrentTransactions, TransactionAbortable
 from odradek.log.verification import VerificationToken
 from odradek.protocol.hot.produce import ProduceRequest

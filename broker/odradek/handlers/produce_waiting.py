@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
 
 from odradek.foundation.errors import KafkaStorageError, RequestError, RequestTimedOut
+from odradek.foundation.named_tuple import NamedTuple
 from odradek.handlers.context import RequestContext
 from odradek.protocol.hot.produce import PartitionResult
 from odradek.replication.acknowledgements import Waiters

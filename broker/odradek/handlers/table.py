@@ -10,8 +10,9 @@ that take the frame and read its body themselves.
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final
 
+from odradek.foundation.named_tuple import NamedTuple
 from odradek.protocol.api import ApiKey
 
 

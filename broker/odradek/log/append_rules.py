@@ -8,7 +8,7 @@ for keys.
 from __future__ import annotations
 
 import enum
-from typing import Final, NamedTuple
+from typing import Final
 
 from odradek.foundation.errors import (
     InvalidRecord,
@@ -18,6 +18,7 @@ from odradek.foundation.errors import (
 )
 from odradek.foundation.ids import TopicPartition
 from odradek.foundation.limits import RECORD_ERRORS_PER_BATCH_MAX
+from odradek.foundation.named_tuple import NamedTuple
 from odradek.log.config import LONG_MAX, LogConfig
 from odradek.records.batch import (
     LOG_APPEND_TIME_FLAG,

@@ -15,9 +15,10 @@ A lost or damaged file is no loss: recovery reads the epochs from the batches (`
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from typing import Final, NamedTuple
+from typing import Final
 
 from odradek.foundation.ids import NO_LEADER_EPOCH
+from odradek.foundation.named_tuple import NamedTuple
 from odradek.log.checkpoints import CheckpointDamagedError, format_lines, parse_lines
 from odradek.log.files import Disk
 

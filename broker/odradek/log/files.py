@@ -13,9 +13,10 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from odradek.foundation.errors import DirectoryLocked
+from odradek.foundation.named_tuple import NamedTuple
 
 Buffer = bytes | bytearray | memoryview
 

@@ -7,8 +7,8 @@ lead to the batch. Only that batch is opened to find the record.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
+from odradek.foundation.named_tuple import NamedTuple
 from odradek.log.headers import headers
 from odradek.log.segment import Segment
 from odradek.records.batch import BatchHeader, BatchView

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+
+from odradek.foundation.named_tuple import NamedTuple
 
 
 class CompletedTransaction(NamedTuple):

@@ -19,9 +19,10 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Collection, Iterable
-from typing import Final, NamedTuple
+from typing import Final
 
 from odradek.foundation.errors import KafkaStorageError
+from odradek.foundation.named_tuple import NamedTuple
 from odradek.log.files import Disk
 from odradek.records.checksum import crc32c
 

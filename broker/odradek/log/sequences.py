@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from odradek.foundation.errors import OutOfOrderSequence
 from odradek.foundation.ids import TopicPartition
+from odradek.foundation.named_tuple import NamedTuple
 from odradek.records.batch import SEQUENCE_MAX, BatchHeader
 
 

@@ -9,9 +9,10 @@ reached the reader's upper offset, since all later aborts begin above it. Most s
 from __future__ import annotations
 
 import struct
-from typing import Final, NamedTuple
+from typing import Final
 
 from odradek.foundation.errors import CorruptRecord
+from odradek.foundation.named_tuple import NamedTuple
 from odradek.log.files import Disk
 
 _ENTRY: Final = struct.Struct(">hqqqq")

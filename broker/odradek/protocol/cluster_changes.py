@@ -7,8 +7,9 @@ The rows below are the layout; `own_requests` has the header. "I have applied ev
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
+from odradek.foundation.named_tuple import NamedTuple
 from odradek.protocol.declared import Declaration, FieldRow
 from odradek.protocol.own_requests import OwnStructure
 

@@ -11,8 +11,9 @@ that has applied that much shows its clients the outcome of their request. How c
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final
 
+from odradek.foundation.named_tuple import NamedTuple
 from odradek.protocol.declared import FieldRow
 from odradek.protocol.own_requests import OwnStructure, api_key_of
 

@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import MISSING
 from functools import cache
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
+from odradek.foundation.named_tuple import NamedTuple
 from odradek.protocol.schema import STRUCTURE, FieldSchema
 
 

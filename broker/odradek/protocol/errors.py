@@ -12,9 +12,10 @@ their text may say more than a client should read.
 from __future__ import annotations
 
 from enum import Enum
-from typing import Final, NamedTuple
+from typing import Final
 
 from odradek.foundation import errors, transaction_errors
+from odradek.foundation.named_tuple import NamedTuple
 from odradek.foundation.words import nearest_name
 
 NONE: Final = 0

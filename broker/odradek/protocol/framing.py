@@ -23,7 +23,7 @@ version unknown to the broker must be able to read it.
 from __future__ import annotations
 
 from struct import Struct, error
-from typing import Final, NamedTuple
+from typing import Final
 
 from odradek.foundation.errors import FrameError, InvalidRequest
 from odradek.foundation.limits import (
@@ -31,6 +31,7 @@ from odradek.foundation.limits import (
     FRAME_RESERVE_FACTOR,
     RECEIVE_BUFFER_BYTES,
 )
+from odradek.foundation.named_tuple import NamedTuple
 from odradek.protocol.api import API_KEY_MAX, FIRST_FLEXIBLE_VERSION, ApiKey, is_flexible
 from odradek.protocol.varint import skip_tagged_fields
 

@@ -17,11 +17,12 @@ import importlib
 import sys
 from functools import cache
 from types import ModuleType, NoneType, UnionType
-from typing import Any, Final, NamedTuple, get_args, get_origin
+from typing import Any, Final, get_args, get_origin
 
 import kio
 
 from odradek.foundation.errors import DependencyError, UnsupportedVersion
+from odradek.foundation.named_tuple import NamedTuple
 from odradek.protocol.api import ApiKey
 
 REQUEST: Final = "request"

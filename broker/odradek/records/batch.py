@@ -28,7 +28,7 @@ from __future__ import annotations
 import enum
 import struct
 from collections.abc import Iterator
-from typing import Final, NamedTuple
+from typing import Final
 
 from odradek.foundation.errors import (
     CorruptRecord,
@@ -36,6 +36,7 @@ from odradek.foundation.errors import (
     InvalidRecord,
     UnsupportedCompressionType,
 )
+from odradek.foundation.named_tuple import NamedTuple
 from odradek.records.checksum import crc32c
 from odradek.records.compression import Compression
 

@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import enum
 import struct
-from typing import Final, NamedTuple
+from typing import Final
 
 from odradek.foundation.errors import CorruptRecord
+from odradek.foundation.named_tuple import NamedTuple
 from odradek.records.batch import BatchView
 from odradek.records.builder import build_batch
 from odradek.records.record import Record, records

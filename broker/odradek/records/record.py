@@ -16,10 +16,10 @@ for keys do. `batch` checks the CRC.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from odradek.foundation.errors import CorruptRecord
 from odradek.foundation.limits import DECOMPRESSED_BATCH_BYTES_MAX
+from odradek.foundation.named_tuple import NamedTuple
 from odradek.records.batch import MAGIC, BatchView, TimestampType
 from odradek.records.compression import decompress
 from odradek.records.varint import decode_varint

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 from odradek.foundation.errors import NodeExists, NodeNotEmpty, NoNode, StoreError, VersionConflict
+from odradek.foundation.named_tuple import NamedTuple
 from odradek.registry.store import ANY_VERSION, Check, Create, Delete, Node, Operation, Put
 
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterable
-from typing import Final, NamedTuple
+from typing import Final
 
+from odradek.foundation.named_tuple import NamedTuple
 from odradek.registry.node_tree import StoredNode
 
 # The range of SQLite's signed integers.

@@ -24,9 +24,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from enum import StrEnum
-from typing import Final, NamedTuple, Protocol
+from typing import Final, Protocol
 
 from odradek.foundation.errors import NoNode, StoreWriteTooLarge
+from odradek.foundation.named_tuple import NamedTuple
 
 ANY_VERSION: Final = -1
 

@@ -8,9 +8,10 @@ What it leaves out: versions are the sender's choice; nothing is negotiated.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from odradek.foundation.errors import FrameError, InvalidRequest
+from odradek.foundation.named_tuple import NamedTuple
 from odradek.protocol.api import ApiKey
 from odradek.protocol.codec import decode_response_body, encode_request
 from odradek.protocol.framing import parse_response_header

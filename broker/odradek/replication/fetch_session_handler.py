@@ -8,8 +8,9 @@ session. A leader whose session cache is full opens none, and each request names
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
+from odradek.foundation.named_tuple import NamedTuple
 from odradek.replication.follower import FetchPosition
 
 _INITIAL_EPOCH: Final = 0

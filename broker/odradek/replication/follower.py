@@ -9,8 +9,7 @@ What it leaves out: requests to the leader (`replica_fetcher`).
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
+from odradek.foundation.named_tuple import NamedTuple
 from odradek.log.log import Log
 from odradek.replication.replica import Replica
 

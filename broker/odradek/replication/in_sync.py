@@ -17,7 +17,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 from odradek.cluster.image import PartitionImage
 from odradek.foundation.errors import (
@@ -30,6 +30,7 @@ from odradek.foundation.errors import (
 )
 from odradek.foundation.ids import TopicId, TopicPartition
 from odradek.foundation.limits import IN_SYNC_PROPOSALS_PER_REQUEST_MAX
+from odradek.foundation.named_tuple import NamedTuple
 from odradek.foundation.tasks import TaskOwner
 from odradek.replication.hosted_partitions import HostedPartitions
 from odradek.replication.partition import Partition

@@ -8,9 +8,8 @@ What it leaves out: what a leader learns from a follower's fetch (`leader`).
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from odradek.foundation.errors import NotLeaderOrFollower, OffsetOutOfRange
+from odradek.foundation.named_tuple import NamedTuple
 from odradek.log.files import FileSlice
 from odradek.replication.replica import Replica
 

@@ -18,7 +18,7 @@ import asyncio
 import logging
 import math
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import Final
 
 from odradek.foundation.errors import (
     CorruptRecord,
@@ -36,6 +36,7 @@ from odradek.foundation.errors import (
     UnknownTopicOrPartition,
 )
 from odradek.foundation.limits import FETCHED_BYTES_PER_TURN_MAX
+from odradek.foundation.named_tuple import NamedTuple
 from odradek.foundation.settings import Settings
 from odradek.log.log import Log
 from odradek.protocol.errors import code_of, codes_of

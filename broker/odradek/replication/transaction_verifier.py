@@ -13,7 +13,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from odradek.cluster.image import ImageHolder
 from odradek.cluster.topic_names import TRANSACTION_STATE
@@ -27,6 +27,7 @@ from odradek.foundation.errors import (
 )
 from odradek.foundation.ids import TopicPartition, by_topic
 from odradek.foundation.limits import VERIFICATIONS_PER_REQUEST_MAX, VERIFICATIONS_WAITING_MAX
+from odradek.foundation.named_tuple import NamedTuple
 from odradek.foundation.settings import Settings
 from odradek.foundation.tasks import TaskOwner
 from odradek.foundation.transaction_errors import ConcurrentTransactions

@@ -10,10 +10,11 @@ everything else: under TV2 the caller may already use a producer id that is only
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Final, NamedTuple
+from typing import Final
 
 from odradek.foundation.errors import InvalidProducerIdMapping, InvalidTxnState, ProducerFenced
 from odradek.foundation.ids import TopicPartition
+from odradek.foundation.named_tuple import NamedTuple
 from odradek.foundation.transaction_errors import ConcurrentTransactions, TransactionAbortable
 from odradek.transactions.metadata import (
     COMPLETE_STATES,

@@ -9,10 +9,11 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, cast
 
 from odradek.foundation.errors import FrameError, InvalidRequest, RequestTimedOut
 from odradek.foundation.limits import OUTBOUND_REQUESTS_IN_FLIGHT_MAX
+from odradek.foundation.named_tuple import NamedTuple
 from odradek.protocol.codec import decode_response_body, encode_request
 from odradek.protocol.framing import FrameReader, parse_response_header, receive_buffer
 from odradek.transport.network import Network

@@ -8,7 +8,9 @@ secrets of Kafka that only protect other secrets (`password.encoder.secret`).
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final
+
+from odradek.foundation.named_tuple import NamedTuple
 
 
 class ProtectionSetting(NamedTuple):

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from struct import Struct
-from typing import Final, NamedTuple
+from typing import Final
 
+from odradek.foundation.named_tuple import NamedTuple
 from odradek.protocol.varint import append_unsigned_varint, unsigned_varint
 
 PRODUCE_TAG: Final = 0

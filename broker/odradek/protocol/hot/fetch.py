@@ -28,10 +28,11 @@ from collections.abc import Sequence
 from itertools import groupby
 from operator import attrgetter
 from struct import Struct, error
-from typing import Final, NamedTuple
+from typing import Final
 
 from odradek.foundation.errors import FencedLeaderEpoch, InvalidRequest, NotLeaderOrFollower
 from odradek.foundation.limits import REQUEST_ARRAY_ELEMENTS_MAX, SENDFILE_BYTES_MIN
+from odradek.foundation.named_tuple import NamedTuple
 from odradek.protocol.errors import codes_of
 from odradek.protocol.frames import Frame, Part, Slice
 from odradek.protocol.hot.current_leaders import FETCH_TAG, CurrentLeaders

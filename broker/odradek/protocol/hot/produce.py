@@ -16,10 +16,11 @@ response. Records are slices of the frame.
 from __future__ import annotations
 
 import struct
-from typing import Final, NamedTuple
+from typing import Final
 
 from odradek.foundation.errors import InvalidRequest, NotLeaderOrFollower
 from odradek.foundation.limits import REQUEST_ARRAY_ELEMENTS_MAX
+from odradek.foundation.named_tuple import NamedTuple
 from odradek.protocol.errors import code_of
 from odradek.protocol.hot.current_leaders import NO_TAGS, PRODUCE_TAG, CurrentLeaders
 from odradek.protocol.varint import append_unsigned_varint, read_unsigned_varint, skip_tagged_fields

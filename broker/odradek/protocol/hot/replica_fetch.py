@@ -18,9 +18,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from struct import Struct, error
-from typing import Final, NamedTuple
+from typing import Final
 
 from odradek.foundation.errors import FrameError, InvalidRequest
+from odradek.foundation.named_tuple import NamedTuple
 from odradek.protocol.api import ApiKey
 from odradek.protocol.varint import (
     append_unsigned_varint,

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import random
 from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
+
+from odradek.foundation.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from odradek.cluster.dynamic_settings import DynamicSettings
