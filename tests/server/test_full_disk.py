@@ -6,7 +6,6 @@ import asyncio
 import errno
 import logging
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 
 import pytest
 from aiohttp.test_utils import make_mocked_request
@@ -198,7 +197,7 @@ def test_retention_makes_room_on_a_full_disk(caplog: pytest.LogCaptureFixture) -
         partition = broker.broker.partitions.find("t", 0)
         assert partition is not None
         end = partition.log.log_end_offset
-        partition.log.reconfigure(replace(partition.log.config, retention_ms=1))
+        partition.log.reconfigure(partition.log.config._replace(retention_ms=1))
         await asyncio.sleep(10)
         assert broker.disk.used_bytes < CAPACITY_BYTES / 4
         assert partition.log.log_start_offset == end

@@ -8,9 +8,10 @@ the highest levels. A registry of an older release has none, which is level 0.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final
+
+from odradek.foundation.named_tuple import NamedTuple
 
 GROUP_VERSION: Final = "group.version"
 TRANSACTION_VERSION: Final = "transaction.version"
@@ -30,12 +31,11 @@ def highest_levels() -> dict[str, int]:
     return {name: highest for name, (_, highest) in SUPPORTED.items()}
 
 
-@dataclass(frozen=True, slots=True)
-class FinalizedFeatures:
+class FinalizedFeatures(NamedTuple):
     """The levels above 0 by name. `epoch` grows with each change; 0 stands for none so far."""
 
     epoch: int = 0
-    levels: Mapping[str, int] = field(default_factory=dict)
+    levels: Mapping[str, int] = MappingProxyType({})
 
     def level(self, name: str) -> int:
         return FIXED.get(name) or self.levels.get(name, 0)

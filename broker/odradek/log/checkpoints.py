@@ -18,11 +18,11 @@ import logging
 import os.path
 import uuid
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from odradek.foundation.errors import KafkaStorageError
 from odradek.foundation.ids import TopicId, TopicPartition
+from odradek.foundation.named_tuple import NamedTuple
 from odradek.foundation.words import count
 from odradek.log.files import Disk
 
@@ -96,8 +96,7 @@ class OffsetCheckpoint:
         self._disk.replace(self.path, format_lines(lines), sync=sync)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MetaProperties:
+class MetaProperties(NamedTuple):
     """Whose a log directory is."""
 
     cluster_id: str

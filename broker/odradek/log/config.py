@@ -6,13 +6,12 @@ The defaults here are Apache Kafka 4.1's.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from odradek.foundation.named_tuple import NamedTuple
 
 LONG_MAX = 2**63 - 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LogConfig:
+class LogConfig(NamedTuple):
     """Settings of one log. A change is a new object handed to `Log.reconfigure`."""
 
     segment_bytes: int = 1024 * 1024 * 1024

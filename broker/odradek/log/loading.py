@@ -7,10 +7,10 @@ snapshot. Where these contradict each other, it reads the part concerned from th
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
 
 from odradek.foundation.errors import CorruptRecord
 from odradek.foundation.ids import TopicPartition
+from odradek.foundation.named_tuple import NamedTuple
 from odradek.log.checkpoints import CheckpointDamagedError
 from odradek.log.config import LogConfig
 from odradek.log.epochs import FILE_NAME as EPOCHS_FILE
@@ -38,8 +38,7 @@ from odradek.log.segment_swap import settle_files
 logger = logging.getLogger(__name__)
 
 
-@dataclass(slots=True, kw_only=True)
-class LoadedLog:
+class LoadedLog(NamedTuple):
     """A log's parts, ready to be used."""
 
     segments: list[Segment]

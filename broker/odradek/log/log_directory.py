@@ -9,12 +9,12 @@ from __future__ import annotations
 import logging
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from odradek.foundation.errors import SettingError
 from odradek.foundation.ids import TopicPartition
 from odradek.foundation.limits import LOG_DIRECTORY_ROOM_BYTES_MIN
+from odradek.foundation.named_tuple import NamedTuple
 from odradek.log.checkpoints import (
     CLEAN_SHUTDOWN_FILE,
     META_PROPERTIES_FILE,
@@ -45,8 +45,7 @@ BOOT_FILE: Final = ".odradek-boot"
 SPACE_CHECK_FILE: Final = ".odradek-room"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DirectoryDescription:
+class DirectoryDescription(NamedTuple):
     """One log directory, as DescribeLogDirs returns it."""
 
     path: str

@@ -7,15 +7,14 @@ offsets above the high watermark. The log deletes.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
+from odradek.foundation.named_tuple import NamedTuple
 from odradek.log.config import LogConfig
 from odradek.log.segment import Segment
 from odradek.log.segment_set import SegmentSet
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RetentionView:
+class RetentionView(NamedTuple):
     """What a strategy may look at."""
 
     segments: Sequence[Segment]

@@ -29,6 +29,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from odradek.foundation.limits import PRODUCER_BATCHES_REMEMBERED, PRODUCER_IDS_PER_PARTITION_MAX
+from odradek.foundation.named_tuple import NamedTuple
 from odradek.log.epochs import EpochEntry
 from odradek.log.files import DiskFile
 from odradek.log.headers import LEGACY_ENTRY_BYTES_MIN, header_at
@@ -56,8 +57,7 @@ _BODY_BYTES_MIN: Final = HEADER_BYTES - LOG_OVERHEAD_BYTES
 _LEGACY_BODY_BYTES_MIN: Final = LEGACY_ENTRY_BYTES_MIN - LOG_OVERHEAD_BYTES
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScanRules:
+class ScanRules(NamedTuple):
     """What an undamaged segment looks like."""
 
     base_offset: int

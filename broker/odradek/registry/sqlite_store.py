@@ -27,11 +27,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import sqlite3
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from pathlib import Path
 from typing import Final
 
 from odradek.foundation.errors import StoreError, StoreSessionExpired, StoreWriteFailed
@@ -60,12 +60,11 @@ class SqliteStore(TreeStore):
     """The registry of one process, connected until it is closed. Make it with `open`."""
 
     def __init__(
-        self, connection: sqlite3.Connection, tree: NodeTree, checksum: RegistryChecksum, *, reserve: Path
+        self, connection: sqlite3.Connection, tree: NodeTree, checksum: RegistryChecksum, *, path: str
     ) -> None:
         super().__init__(tree)
         self._connection = connection
-        self._path = str(reserve).removesuffix(_RESERVE_SUFFIX)
-        self._reserve = reserve
+        self._path = path
         self._checksum = checksum
         self._lock = asyncio.Lock()
         self._writer: ThreadPoolExecutor | None = None
@@ -83,15 +82,14 @@ class SqliteStore(TreeStore):
             raise StoreError(f"cannot open the registry {path}: {error}; is the directory there?") from error
         try:
             tree, checksum = _load(connection, path)
-            reserve = Path(f"{path}{_RESERVE_SUFFIX}")
-            _reserve_room(connection, reserve)
+            _reserve_room(connection, path + _RESERVE_SUFFIX)
         except (sqlite3.Error, UnicodeDecodeError) as error:
             connection.close()
             raise StoreError(_open_failure(path, error)) from error
         except StoreError:
             connection.close()
             raise
-        return cls(connection, tree, checksum, reserve=reserve)
+        return cls(connection, tree, checksum, path=path)
 
     async def _read(self, work: Callable[[], Answer]) -> Answer:
         self._check_open()
@@ -162,7 +160,7 @@ class SqliteStore(TreeStore):
             if self._writer is not None:
                 self._writer.shutdown(wait=True)
             self._connection.close()
-            _write_reserve_file(self._reserve)
+            _write_reserve_file(self._path + _RESERVE_SUFFIX)
 
     def _write_durably(self, changes: Changes, checksum: RegistryChecksum) -> None:
         """In the writer thread: one transaction, on disk when this returns."""
@@ -207,9 +205,10 @@ class SqliteStore(TreeStore):
             raise StoreSessionExpired("the registry is closed")
 
 
-def _reserve_room(connection: sqlite3.Connection, reserve: Path) -> None:
+def _reserve_room(connection: sqlite3.Connection, reserve: str) -> None:
     """Move the space of the reserve into SQLite's files, as far as the disk still has it."""
-    reserve.unlink(missing_ok=True)
+    with suppress(FileNotFoundError):
+        os.remove(reserve)
     (free_pages,) = connection.execute("PRAGMA freelist_count").fetchone()
     # Syncs would cost the start some milliseconds, and a power failure may undo these writes.
     connection.execute("PRAGMA synchronous = OFF")
@@ -236,10 +235,11 @@ def _reserve_room(connection: sqlite3.Connection, reserve: Path) -> None:
         logger.warning("no space could be reserved for the registry: %s; free space on its disk", failure)
 
 
-def _write_reserve_file(reserve: Path) -> None:
+def _write_reserve_file(reserve: str) -> None:
     """Reserve `_RESERVE_BYTES` while the registry is closed, or as many as the disk has."""
     try:
-        reserve.write_bytes(bytes(_RESERVE_BYTES))
+        with open(reserve, "wb") as file:
+            file.write(bytes(_RESERVE_BYTES))
     except OSError as error:
         logger.warning("the reserve %s of the registry could not be written: %s", reserve, error.strerror)
 

@@ -8,11 +8,10 @@ What it leaves out: changes of role (`partition`).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from odradek.cluster.image import NO_LEADER, PartitionImage
 from odradek.foundation.errors import FencedLeaderEpoch, UnknownLeaderEpoch
 from odradek.foundation.ids import NO_LEADER_EPOCH, TopicId, TopicPartition
+from odradek.foundation.named_tuple import NamedTuple
 from odradek.log.log import Log
 from odradek.replication.acknowledgements import Waiters
 from odradek.replication.context import ReplicaContext
@@ -20,8 +19,7 @@ from odradek.replication.purgatory import PartitionListener, Watch
 from odradek.replication.rejected_batches import RejectedBatches
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReplicaStart:
+class ReplicaStart(NamedTuple):
     """What a replica begins with, before the cluster's image gives its broker a role."""
 
     topic_partition: TopicPartition

@@ -10,17 +10,15 @@ The rules are Apache Kafka's (`LogCleanerManager`).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from odradek.foundation.limits import INTERNAL_ROLL_BYTES_MIN, INTERNAL_ROLL_GROWTH
+from odradek.foundation.named_tuple import NamedTuple
 from odradek.log.compaction.task import CleaningTask, SourceSegment
 from odradek.log.config import LONG_MAX
 from odradek.log.log import Log
 from odradek.log.segment import Segment
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cleanable:
+class Cleanable(NamedTuple):
     """What of a log may be compacted."""
 
     log: Log

@@ -7,9 +7,10 @@ closed segments, which are only read, and `.cleaned` files, which nothing else o
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
+from odradek.foundation.named_tuple import NamedTuple
 from odradek.log.config import LONG_MAX
 
 # Records of 100 bytes that are not compressed take three times their bytes. A whole window of them is a portion.
@@ -17,8 +18,7 @@ _WINDOWS_PER_PORTION: Final = 4
 NO_RATE_LIMIT: Final = 1.7976931348623157e308
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SourceSegment:
+class SourceSegment(NamedTuple):
     """A closed segment below the first uncleanable offset."""
 
     base_offset: int
@@ -30,8 +30,7 @@ class SourceSegment:
     """The base offset of the segment after it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CleaningTask:
+class CleaningTask(NamedTuple):
     """One round on one log. Offsets below `first_dirty_offset` hold one record of each key already."""
 
     directory: str
@@ -44,7 +43,7 @@ class CleaningTask:
     first_dirty_offset: int
     removal_bound_offset: int
     """Tombstones and markers at or above it stay: some replica has not cleaned that far."""
-    producers: Mapping[int, tuple[int, int]] = field(default_factory=dict)
+    producers: Mapping[int, tuple[int, int]]
     """By producer id: its epoch, and the last offset of its newest data batch, -1 for none."""
     now_ms: int
     delete_retention_ms: int = 24 * 3600 * 1000
@@ -72,8 +71,7 @@ class CleaningTask:
         return min(self.first_uncleanable_offset - self.first_dirty_offset, LONG_MAX)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CleanedRun:
+class CleanedRun(NamedTuple):
     """Segments whose replacement is written, as `.cleaned` files on the device."""
 
     replaced: tuple[int, ...]
