@@ -10,6 +10,7 @@ from typing import Any
 from odradek.cli.start_options import StartArguments
 from odradek.cli.start_settings import settings_of
 from odradek.foundation.errors import DependencyError, SettingError
+from odradek.foundation.plain_sockets import load_event_loop
 
 # As `exit_codes.ExitCode`, which is not imported here since it imports the client.
 _FAILED = 1
@@ -35,6 +36,8 @@ def run(
         logger.warning("%s", warning)
     if settings.unused:
         logger.info("settings without effect here: %s", ", ".join(settings.unused))
+    if all(endpoint.security_protocol == "PLAINTEXT" for endpoint in settings.listener_endpoints):
+        load_event_loop()
     from odradek.server.start import run as serve
 
     try:

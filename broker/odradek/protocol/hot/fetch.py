@@ -15,8 +15,7 @@
 
 From v12 on lengths are compact and each structure ends with tagged fields. From v15 on a follower names itself in the
 request's tag 1: replica id int32, epoch of its registration int64. The ids of cluster and directory are passed over.
-Tag 0 of a response's partition is the diverging epoch (epoch int32, end offset int64). Tag 1, from v16 on, is its
-leader (`current_leaders`).
+Tag 0 of a response's partition is the diverging epoch (int32, end offset int64). Tag 1, from v16, is `current_leaders`.
 
 Neighbouring partitions of one topic share its entry. Small slices are read here when the page cache has them. So the
 usual response at the end of a log is one run of bytes. Others stay slices of files.
