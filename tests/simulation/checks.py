@@ -19,6 +19,7 @@ import asyncio
 from typing import Any
 
 from odradek.foundation.errors import KafkaStorageError
+from odradek.records.batch import BatchView
 from odradek.records.record import records
 from odradek.replication.partition import Partition
 from tests.simulation.cluster import BROKERS, SimulatedCluster
@@ -210,16 +211,17 @@ class Checker:
     def _finish(self, index: int) -> None:
         operations = self._workload.operations
         logs: dict[int, bytes] = {}
-        values: list[tuple[int, bytes]] = []
+        batches: list[BatchView] = []
         for broker_id in BROKERS:
             replica = self._cluster.partition_of(self._cluster.brokers[broker_id], index)
             assert replica is not None, "the cluster is whole"
             batches = stored_batches(replica.log)
             logs[broker_id] = b"".join(bytes(batch.bytes_view) for batch in batches)
-            values = [(record.offset, record.value or b"") for batch in batches for record in records(batch)]
         self._require(
             len(set(logs.values())) == 1, "I1", f"the replicas of {index} differ: {_lengths(logs)} bytes"
         )
+        # So one of them is as good as all.
+        values = [(record.offset, record.value or b"") for batch in batches for record in records(batch)]
         found = dict(values)
         for value, offset in operations.acknowledged.get(index, {}).items():
             at = offset if offset >= 0 else next((o for o, v in values if v == value), -1)

@@ -32,6 +32,11 @@ TRANSACTIONAL_TOPIC: Final = "x"
 COMPACTED_TOPIC: Final = "k"
 NETWORK_SECONDS_MAX: Final = 0.001
 WALL_START_MS: Final = 1_700_000_000_000
+# Bugs show while something changes. So many seconds after it clients pause longer, by this factor and up to this long.
+# Otherwise a third of all requests would be made where nothing happens.
+BUSY_SECONDS: Final = 1.0
+QUIET_FACTOR: Final = 5.0
+QUIET_SECONDS_MAX: Final = 0.5
 # Topics with enough replicas that nothing of them may be lost.
 LASTING: Final = (TOPIC, TRANSACTIONAL_TOPIC, COMPACTED_TOPIC, "__consumer_offsets", "__transaction_state")
 
@@ -125,6 +130,7 @@ class SimulatedCluster(WholeCluster):
         """Every broker that served, with its id, also those that died."""
         self._ever_seen: dict[int, set[Partition]] = {}
         self._is_peace = False
+        self._changed_at = 0.0
         self._return: asyncio.TimerHandle | None = None
         self.memory = Memory()
         self._ending: dict[int, asyncio.Task[None]] = {}
@@ -160,6 +166,7 @@ class SimulatedCluster(WholeCluster):
             self._return.cancel()
             self._return = None
         if self.registry.is_away:
+            self.note_change()
             self.history.add("registry", "is back" + ("" if with_sessions else ", without sessions"))
             rng = random.Random(self.chance.getrandbits(64))
             # As kazoo's pauses between attempts.
@@ -167,7 +174,18 @@ class SimulatedCluster(WholeCluster):
                 with_sessions=with_sessions, reconnect_seconds=lambda: rng.uniform(0.01, 1.0)
             )
 
+    def note_change(self) -> None:
+        """Something fails, returns or has another leader: clients are busy for a while."""
+        self._changed_at = asyncio.get_running_loop().time()
+
+    def pause_seconds(self, seconds: float) -> float:
+        """How long a client pauses that would pause `seconds` while something changes."""
+        if asyncio.get_running_loop().time() - self._changed_at <= BUSY_SECONDS:
+            return seconds
+        return max(seconds, min(seconds * QUIET_FACTOR, QUIET_SECONDS_MAX))
+
     def _state_written(self, topic: str, partition: int, state: dict[str, Any]) -> None:
+        self.note_change()
         eligible = f" eligible {state['elr']}" if "elr" in state else ""
         self.history.add(
             "registry",
@@ -231,6 +249,7 @@ class SimulatedCluster(WholeCluster):
         broker.images.subscribe(lambda old, new: self._note_replicas(broker))
         self._note_replicas(broker)
         self.memory.serves(broker_id)
+        self.note_change()
         self.history.add(f"broker {broker_id}", "serves")
 
     def begin_start(self, broker_id: int) -> None:
@@ -312,6 +331,7 @@ class SimulatedCluster(WholeCluster):
 
     def restore(self) -> None:
         """The network is whole, disks and the registry work, and dead processes are started."""
+        self.note_change()
         self.network.heal()
         self.slow_network(NETWORK_SECONDS_MAX)
         self.slow_disks(0.0)

@@ -11,7 +11,7 @@ import errno
 import random
 from typing import Final
 
-from tests.simulation.cluster import BROKERS, CONTROLLERS, SimulatedCluster
+from tests.simulation.cluster import BROKERS, CONTROLLERS, QUIET_SECONDS_MAX, SimulatedCluster
 
 KINDS: Final = (
     "crash",
@@ -56,7 +56,13 @@ class Faults:
     async def run(self, *, count: int, kinds: tuple[str, ...]) -> None:
         """`count` faults with pauses between; what died is started again after a while."""
         for _ in range(count):
-            await asyncio.sleep(self._rng.choice([0.05, 0.5, 1.5, 4.0]) * self._rng.uniform(0.5, 1.5))
+            pause_seconds = self._rng.choice([0.05, 0.5, 1.5, 4.0]) * self._rng.uniform(0.5, 1.5)
+            notice_seconds = min(pause_seconds, QUIET_SECONDS_MAX)
+            await asyncio.sleep(pause_seconds - notice_seconds)
+            # It meets clients at work.
+            self._cluster.note_change()
+            await asyncio.sleep(notice_seconds)
+            self._cluster.note_change()
             await getattr(self, f"_{self._rng.choice(kinds)}")()
             self._start_some()
 

@@ -207,7 +207,7 @@ class Transactors:
                 await self._end(producer, attempt, is_commit=rng.random() < 0.7)
                 if rng.random() < SUCCESSOR_CHANCE:
                     self._succeed_now(self._produce, transactional_id)
-                await asyncio.sleep(rng.uniform(0.0, 0.4))
+                await asyncio.sleep(self._cluster.pause_seconds(rng.uniform(0.0, 0.4)))
         finally:
             await producer.close(is_flushing=False)
             await client.close()
@@ -302,7 +302,7 @@ class Transactors:
             self._workload.history.add(name, f"stalls for {STALL_SECONDS:g} s")
             await asyncio.sleep(STALL_SECONDS)
         else:
-            await asyncio.sleep(rng.uniform(0.0, 0.1))
+            await asyncio.sleep(self._cluster.pause_seconds(rng.uniform(0.0, 0.1)))
 
     async def _end(self, producer: Producer, attempt: Attempt, *, is_commit: bool) -> None:
         phase = producer._transactional().phase

@@ -145,7 +145,7 @@ class Workload:
         try:
             while not await self._begun(producer):
                 await asyncio.sleep(0.5)
-            pause_seconds = rng.choice([0.05, 0.2, 0.5])
+            pause_seconds = rng.choice([0.1, 0.2, 0.5])
             number = 0
             while not self._is_over:
                 partition = rng.randrange(self.cluster.partition_count)
@@ -162,7 +162,7 @@ class Workload:
                 self.operations.sent.setdefault(partition, []).append(value)
                 self.history.add(name, f"sends {_short(value)} to {partition}")
                 deliveries.append(asyncio.create_task(self._deliver(name, partition, value, delivery)))
-                await asyncio.sleep(rng.uniform(0, 2 * pause_seconds))
+                await asyncio.sleep(self.cluster.pause_seconds(rng.uniform(0, 2 * pause_seconds)))
             await asyncio.gather(*deliveries)
         finally:
             await producer.close(is_flushing=False)
