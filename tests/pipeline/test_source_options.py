@@ -11,9 +11,12 @@ from hypothesis import strategies as st
 from odradek.client.admin.logs import EARLIEST, LATEST
 from odradek.foundation.ids import TopicPartition
 from odradek_pipeline.connector.options import READING, OptionError, Options
+from odradek_pipeline.connector.tables import option_table
+from odradek_pipeline.sink.settings import WRITING
 from odradek_pipeline.source.positions import ending, starting
 from odradek_pipeline.source.ranges import OffsetRange, shared_by_lag, split
 from odradek_pipeline.source.topics import Subscription
+from tests.support.broker_process import CHECKOUT
 
 
 def options(**given: str) -> Options:
@@ -135,3 +138,9 @@ def test_ranges_survive_pickling() -> None:
     one: Any = ranges_of(3)[0]
     assert pickle.loads(pickle.dumps(one)) == one
     assert repr(one) == "t-0[10, 13)"
+
+
+def test_the_page_has_the_options_that_are_declared() -> None:
+    page = (CHECKOUT / "docs" / "data-source.md").read_text()
+    assert option_table(READING) in page
+    assert option_table(WRITING) in page

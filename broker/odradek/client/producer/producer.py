@@ -24,7 +24,7 @@ from odradek.client.arguments import (
 from odradek.client.client import Client
 from odradek.client.errors import ClientClosed, NoTransaction
 from odradek.client.metadata import NO_LEADER
-from odradek.client.producer.batches import Delivery, RecordMetadata
+from odradek.client.producer.batches import NO_IDENTITY, Delivery, ProducerIdAndEpoch, RecordMetadata
 from odradek.client.producer.incoming import Incoming, record_bytes
 from odradek.client.producer.partitioners import StickyPartitioner, partition_for_key
 from odradek.client.producer.requests import ACKS_ALL
@@ -59,7 +59,7 @@ class Producer(TransactionCalls):
     With a `transactional_id`, records are sent within `async with producer.transaction():`. All of a transaction is
     there for readers of committed records, or nothing of it. A producer that starts ends what an earlier one of the
     same id has open, and that one is refused from then on (ProducerFenced). The broker aborts what is open for longer
-    than `transaction_timeout_ms`.
+    than `transaction_timeout_ms`. With an `identity` of `handover.start_epoch` the producer goes on from that epoch.
     """
 
     def __init__(
@@ -77,6 +77,7 @@ class Producer(TransactionCalls):
         send_wait_ms_max: int = 60_000,
         transactional_id: str | None = None,
         transaction_timeout_ms: int = 60_000,
+        identity: ProducerIdAndEpoch = NO_IDENTITY,
         on_failure: OnFailure | None = None,
         on_retry: OnRetry | None = None,
     ) -> None:
@@ -102,6 +103,7 @@ class Producer(TransactionCalls):
             room_wait_seconds_max=send_wait_ms_max / 1000,
             transactional_id=transactional_id,
             transaction_timeout_ms=transaction_timeout_ms,
+            identity=identity,
         )
         self._sender = Sender(client, settings, on_failure=on_failure, on_retry=on_retry)
         self._sticky = StickyPartitioner(client.random)

@@ -66,6 +66,7 @@ class SenderSettings(NamedTuple):
     room_wait_seconds_max: float
     transactional_id: str | None = None
     transaction_timeout_ms: int = 60_000
+    identity: ProducerIdAndEpoch = NO_IDENTITY
 
 
 class Sender:
@@ -92,6 +93,7 @@ class Sender:
                 settings.transactional_id,
                 timeout_ms=settings.transaction_timeout_ms,
                 on_change=self._wake_up,
+                identity=settings.identity,
             )
         )
         self._queues: dict[TopicPartition, PartitionQueue] = {}

@@ -12,6 +12,8 @@ from contextlib import asynccontextmanager
 
 from odradek.client.errors import NoTransaction
 from odradek.client.group_metadata import GroupMetadata
+from odradek.client.producer.batches import ProducerIdAndEpoch
+from odradek.client.producer.handover import PreparedTransaction
 from odradek.client.producer.sender import Sender
 from odradek.client.producer.transactions import Phase, Transactions
 from odradek.foundation.errors import OdradekError
@@ -82,6 +84,16 @@ class TransactionCalls(ABC):
         await transactions.commit()
         self._sender.failure = None
 
+    async def prepare_transaction(self) -> PreparedTransaction:
+        """Wait until all records are written, and leave the transaction to another process, for `end_prepared`.
+
+        The producer can only be closed then. Raises as `commit_transaction`, and NoTransaction where nothing was sent.
+        """
+        transactions = self._transactional()
+        transactions.begin_commit()
+        await self._sender.settle()
+        return transactions.hand_over()
+
     async def abort_transaction(self) -> None:
         """End the transaction without effect: what is not sent yet is not sent any more.
 
@@ -94,10 +106,17 @@ class TransactionCalls(ABC):
         self._sender.failure = None
 
     @property
+    def identity(self) -> ProducerIdAndEpoch:
+        """The producer's id and its present epoch."""
+        return self._transactional().identity
+
+    @property
     def is_usable(self) -> bool:
         """False once only a new producer helps: this one is closed, or another one took its transactional id."""
         transactions = self._sender.transactions
-        return not self._closing and (transactions is None or transactions.phase is not Phase.ENDED_FOR_GOOD)
+        return not self._closing and (
+            transactions is None or transactions.phase not in (Phase.ENDED_FOR_GOOD, Phase.HANDED_OVER)
+        )
 
     def _transactional(self) -> Transactions:
         transactions = self._sender.transactions

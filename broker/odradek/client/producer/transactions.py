@@ -1,6 +1,6 @@
 """The transaction of a producer: begun, failed, ended; what may be sent in it, and under which epoch.
 
-    IDLE → OPEN → COMMITTING → IDLE
+    IDLE → OPEN → COMMITTING → IDLE              COMMITTING → HANDED_OVER: another process ends it
              ↘ FAILED → ABORTING → IDLE          any → ENDED_FOR_GOOD
 
 A failure is one of two kinds, as in Java's producer. After one the transaction can only be aborted, and the producer
@@ -25,7 +25,8 @@ from odradek.client.errors import (
     UnsupportedByBroker,
 )
 from odradek.client.group_metadata import GroupMetadata
-from odradek.client.producer.batches import NO_IDENTITY
+from odradek.client.producer.batches import NO_IDENTITY, ProducerIdAndEpoch
+from odradek.client.producer.handover import PreparedTransaction
 from odradek.client.producer.transaction_requests import TransactionRequests
 from odradek.foundation.errors import (
     ClusterAuthorizationFailed,
@@ -82,6 +83,7 @@ class Phase(Enum):
     FAILED = "the transaction has failed: abort it with abort_transaction()"
     COMMITTING = "the transaction is being committed"
     ABORTING = "the transaction is being aborted"
+    HANDED_OVER = "the transaction was left for another process to end, which ends this producer"
     ENDED_FOR_GOOD = "the producer cannot go on"
 
 
@@ -89,7 +91,13 @@ class Transactions:
     """One transactional id of one producer. `on_change` is called when batches may go, or have to be given up."""
 
     def __init__(
-        self, client: Client, transactional_id: str, *, timeout_ms: int, on_change: Callable[[], None]
+        self,
+        client: Client,
+        transactional_id: str,
+        *,
+        timeout_ms: int,
+        on_change: Callable[[], None],
+        identity: ProducerIdAndEpoch = NO_IDENTITY,
     ) -> None:
         self._client = client
         self._id = transactional_id
@@ -104,14 +112,17 @@ class Transactions:
         self._wanted: set[TopicPartition] = set()
         self._is_adding = False
         self._one_at_a_time = asyncio.Lock()  # nothing may be added to a transaction that ends
-        self.identity = NO_IDENTITY
+        self.identity = identity
         self.phase = Phase.IDLE
         self.failure: OdradekError | None = None
         """Why batches of the transaction must not be sent any more; None while they may."""
 
     async def start(self) -> None:
-        """Get an epoch, which ends what an earlier producer of this id has open."""
-        self.identity = await self._requests.initialize()
+        """Get an epoch, which ends what an earlier producer of this id has open; not with an epoch that was given."""
+        if self.identity == NO_IDENTITY:
+            self.identity = await self._requests.initialize()
+        else:
+            await self._client.transaction_coordinator(self._id)  # a connection has the cluster's features
         self._is_implicit = self._may_be_implicit()
 
     async def close(self) -> None:
@@ -230,6 +241,17 @@ class Transactions:
         """End the transaction; its records are there for readers of committed records."""
         self.require(Phase.COMMITTING)
         await self._end(is_commit=True)
+
+    def hand_over(self) -> PreparedTransaction:
+        """Leave the transaction open, with all that another process needs to end it."""
+        self.require(Phase.COMMITTING)
+        if not self._has_begun:
+            self.phase = Phase.OPEN
+            raise NoTransaction(
+                f"transactional id {self._id!r}: nothing was sent, so there is no transaction to end"
+            )
+        self.phase = Phase.HANDED_OVER
+        return PreparedTransaction(self._id, self.identity, self._is_implicit)
 
     def begin_abort(self) -> None:
         """Give up what is not sent; `abort` may follow once nothing is under way."""

@@ -1,0 +1,88 @@
+"""The sink's options as values, and the names that follow from them."""
+
+from __future__ import annotations
+
+import hashlib
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from odradek_pipeline.connector.options import CONNECTION, Option, OptionError, Options
+
+WRITING: Final = (
+    *CONNECTION,
+    Option("topic", "", "the topic of all rows; without it the column `topic` names each row's"),
+    Option(
+        "sinkId",
+        "",
+        "the name of this sink in transactional ids and markers. A stream has its checkpoint's location in its place. "
+        "A batch without it is written again when its job is run again",
+    ),
+    Option(
+        "markerTopic", "odradek-sink-markers", "the compacted topic with the markers; made when it is missing"
+    ),
+    Option(
+        "transaction.timeout.ms",
+        "900000",
+        "the longest time from a batch's first row to its end; the broker's `transaction.max.timeout.ms` bounds it",
+    ),
+    Option("compression.type", "none", "`none`, `gzip`, `snappy`, `lz4` or `zstd`"),
+    Option("batch.size", "131072", "bytes of one batch of the log"),
+)
+
+# What Spark adds to the options of a sink.
+_SPARKS: Final = frozenset({"checkpointlocation", "path", "outputmode", "queryname"})
+_PREFIX: Final = "odradek-sink."
+
+
+@dataclass(frozen=True, slots=True)
+class SinkSettings:
+    """`sink` names it in transactional ids and markers; `is_lasting` says whether another run has the same name."""
+
+    sink: str
+    is_lasting: bool
+    topic: str
+    marker_topic: str
+    timeout_ms: int
+    compression: str
+    batch_bytes: int
+
+    @classmethod
+    def of(cls, given: Mapping[str, str], *, is_stream: bool) -> SinkSettings:
+        """Raises OptionError."""
+        options = parsed(given)
+        sink = options.text("sinkId")
+        location = next((value for name, value in given.items() if name.lower() == "checkpointlocation"), "")
+        if not sink and is_stream:
+            if not location:
+                raise OptionError(
+                    "a stream needs the option 'checkpointLocation', or 'sinkId', to know its own markers"
+                )
+            sink = hashlib.sha256(location.rstrip("/").encode()).hexdigest()[:24]
+        if "/" in sink:
+            raise OptionError(f"option 'sinkId' is {sink!r}; it cannot have a slash")
+        options.needed("bootstrap.servers")
+        return cls(
+            sink=sink or uuid.uuid4().hex,
+            is_lasting=bool(sink),
+            topic=options.text("topic"),
+            marker_topic=options.needed("markerTopic"),
+            timeout_ms=options.number("transaction.timeout.ms", low=1000),
+            compression=options.one_of("compression.type", "none", "gzip", "snappy", "lz4", "zstd"),
+            batch_bytes=options.number("batch.size", low=1024),
+        )
+
+    def id_of(self, name: str | int) -> str:
+        """The transactional id of a task by its number, or of the driver."""
+        return f"{prefix_of(self.sink)}{name}"
+
+
+def prefix_of(sink: str) -> str:
+    """What all transactional ids of a sink begin with."""
+    return f"{_PREFIX}{sink}."
+
+
+def parsed(given: Mapping[str, str]) -> Options:
+    """The options of the sink. Raises OptionError for an unknown one."""
+    return Options(given, WRITING, ignored=_SPARKS)
