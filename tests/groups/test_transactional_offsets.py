@@ -157,6 +157,8 @@ def test_an_abort_lets_an_older_pending_offset_win() -> None:
 
 
 def test_a_producer_commits_many_partitions_in_one_transaction() -> None:
+    """redpanda#5163: offsets were kept by producer alone, so all but one partition were lost."""
+
     async def story(world: World) -> None:
         transactions = Transactions(world)
         for partition in range(3):
@@ -169,6 +171,8 @@ def test_a_producer_commits_many_partitions_in_one_transaction() -> None:
 
 
 def test_a_tombstone_drops_what_is_pending_for_its_key_alone() -> None:
+    """KAFKA-19164: a tombstone of one offset made the producer forget the group."""
+
     async def story(world: World) -> None:
         transactions = Transactions(world)
         for producer_id in (1, 2):
@@ -203,6 +207,8 @@ def test_a_deleted_group_takes_its_pending_offsets_along() -> None:
 
 
 def test_nothing_expires_that_a_transaction_may_commit() -> None:
+    """KAFKA-19163, redpanda#31483: the group or its old offset expired before the transaction ended."""
+
     async def story(world: World) -> None:
         transactions = Transactions(world)
         await transactions.plain(5)
@@ -223,7 +229,7 @@ def test_nothing_expires_that_a_transaction_may_commit() -> None:
 
 
 def test_a_marker_is_answered_once_the_offsets_are_there() -> None:
-    """KAFKA-17507: a consumer that reads at once must not see the old offset."""
+    """KAFKA-17507, redpanda#9571: a consumer that reads at once must not see the old offset."""
 
     async def story(world: World) -> None:
         transactions = Transactions(world)

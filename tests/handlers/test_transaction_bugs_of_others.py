@@ -107,6 +107,39 @@ def test_a_slow_marker_does_not_end_the_transaction_that_begins_meanwhile(
     run_story(story)
 
 
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_batch_that_comes_again_in_its_transaction_is_there_once(version: int) -> None:
+    """redpanda#3039, redpanda#5355, KAFKA-14034: the answer was lost, and the retry was written again."""
+
+    async def story(broker: WholeBroker) -> None:
+        producer = await TransactionalProducer(broker, version=version).begin()
+        if version == 1:
+            await producer.add("t", 0)
+        first = producer.produce_fields("t", 0, (b"first",))
+        second = producer.produce_fields("t", 0, (b"second",))
+        running = broker
+        offsets: list[list[int]] = []
+        for _ in range(3):
+            found = []
+            for asked in (first, second, first):
+                answer = await running.ask(ApiKey.PRODUCE, producer.produce_version, **asked)
+                (one,) = answer.responses[0].partition_responses
+                assert one.error_code == 0
+                found.append(int(one.base_offset))
+            offsets.append(found)
+            running = await running.restart()
+        assert offsets == [[0, 1, 0]] * 3
+        producer.broker = running
+        await running.ask(ApiKey.FIND_COORDINATOR, 4, key_type=1, coordinator_keys=["tx"])
+        await settled(running)
+        assert await producer.end(commit=True) == 0
+        await settled(running)
+        assert values(await fetched(running)) == [b"first", b"second"]
+        broker.broker = running.broker
+
+    run_story(story)
+
+
 def test_two_ids_that_are_verified_at_once_keep_their_own_records() -> None:
     """KAFKA-15653: an answer of the coordinator was taken on another thread, with another request's buffer."""
 

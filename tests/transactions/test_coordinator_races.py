@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -19,6 +20,7 @@ from odradek.foundation.transaction_errors import ConcurrentTransactions
 from odradek.transactions.coordinator import EndedTransaction
 from odradek.transactions.decisions import ProducerIdentity
 from odradek.transactions.metadata import TV0, TV1, TV2, TransactionState
+from odradek.transactions.state_machine import TransactionalId
 from tests.support.group_world import turns
 from tests.support.transaction_world import A, B, TransactionWorld, in_transaction_world
 
@@ -227,6 +229,30 @@ def test_a_commit_wins_while_a_timeout_waits_for_a_producer_id() -> None:
         assert world.stored().state is S.COMPLETE_COMMIT
         assert {marker[2] for marker in world.leaders.written[A]} == {True}
         assert world.coordinator.sweeps.timed_out == 0
+
+    in_transaction_world(story)
+
+
+def test_a_defect_at_one_id_leaves_the_timeouts_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story(world: TransactionWorld) -> None:
+        abort = world.coordinator.sweeps._abort
+        failures = 0
+
+        async def failing(shard: Any, found: TransactionalId) -> None:
+            nonlocal failures
+            if found.name == "tx" and failures < 3:
+                failures += 1
+                raise ValueError("a defect")
+            await abort(shard, found)
+
+        monkeypatch.setattr(world.coordinator.sweeps, "_abort", failing)
+        for name in ("tx", "other"):
+            producer = await world.initialize(name, timeout_ms=1000)
+            await world.add(producer, A, name=name)
+        await asyncio.sleep(3)
+        assert (world.stored("other").state, failures > 0) == (S.COMPLETE_ABORT, True)
+        await asyncio.sleep(5)
+        assert (world.stored().state, failures) == (S.COMPLETE_ABORT, 3)
 
     in_transaction_world(story)
 

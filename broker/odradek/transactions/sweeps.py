@@ -84,6 +84,9 @@ class Sweeps:
             logger.warning(
                 "the transaction of %r is past its timeout and will be aborted later: %s", found.name, error
             )
+        except Exception:
+            # A defect: it must not keep the transactions of all other ids open.
+            logger.exception("the transaction of %r is past its timeout and cannot be aborted", found.name)
 
     async def remove_expired(self) -> None:
         """Remove unused ids, for ever."""

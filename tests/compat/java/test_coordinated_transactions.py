@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 from py4j.protocol import Py4JJavaError
 
+from tests.cli.conftest import Shell
 from tests.compat.java.test_tools import TOOLS, tool
 from tests.support.java import run_kafka_tool
 from tests.support.java_gateway import java_consumer, java_producer, poll
-from tests.support.peers import CreateTopic
+from tests.support.peers import CreateTopic, Peer
 
 pytestmark = [pytest.mark.clients, pytest.mark.java, pytest.mark.slow]
 
@@ -101,3 +102,44 @@ def test_kafka_features_changes_the_level(bootstrap: str) -> None:
         described = tool(features, bootstrap, "describe")
         (row,) = [line for line in described.splitlines() if "transaction.version" in line]
         assert f"FinalizedVersionLevel: {level}" in row
+
+
+@pytest.mark.parametrize("jvm", ["4_1"], indirect=True)
+def test_a_producer_lives_through_a_rolling_upgrade_and_back(
+    jvm: Any, restartable: Peer, create_topic: CreateTopic
+) -> None:
+    """It learns of the level from a broker that has restarted, and takes another epoch by itself."""
+    bootstrap = restartable.bootstrap
+    topic = create_topic(1)
+    shell = Shell(bootstrap)
+
+    def change(verb: str, level: int) -> None:
+        tool(f"{TOOLS}.FeatureCommand", bootstrap, verb, "--feature", f"transaction.version={level}")
+        restartable.restart()
+
+    change("downgrade", 1)
+    producer = java_producer(jvm, bootstrap, transactional_id=topic)
+    producer.initTransactions()
+    epochs: list[int] = []
+
+    def commit(count: int) -> None:
+        for _ in range(count):
+            producer.beginTransaction()
+            send(jvm, producer, topic, b"%d" % len(epochs))
+            producer.commitTransaction()
+            (described,) = shell.json("transactions", "describe", topic)
+            epochs.append(described["producer_epoch"])
+
+    commit(3)
+    assert len(set(epochs)) == 1, "version 1 keeps its epoch"
+    change("upgrade", 2)
+    commit(4)
+    assert epochs[4:] == [epochs[4] + number for number in range(3)], "version 2 raises it with each end"
+    assert epochs[4] > epochs[2]
+    change("downgrade", 1)
+    commit(3)
+    assert len(set(epochs[-2:])) == 1
+    change("upgrade", 2)
+    commit(1)
+    producer.close()
+    assert read(jvm, bootstrap, topic, 11, "read_committed") == [b"%d" % number for number in range(11)]
