@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: setup run test check bench demo fuzz sim chaos copies images e2e reference manifests diagrams recording release clean
+.PHONY: setup run test check bench demo fuzz sim chaos copies pipeline-kills images e2e reference manifests diagrams recording release clean
 
 # Running a broker needs only the product's own dependencies; tests bring their clients, Java and Spark.
 $(VENV)/.product: pyproject.toml
@@ -58,6 +58,10 @@ chaos: $(VENV)/.test
 # (TV1 and TV2), SEED=n the first. Ten runs take half an hour.
 copies: $(VENV)/.test
 	$(BIN)/python -m tests.compat.three_brokers.copies --runs $(or $(RUNS),5) --seed $(or $(SEED),1)
+
+# Drivers of loads and replays, killed at every step and compared with the log: KILLS=100 of each kind, SEED=n.
+pipeline-kills: $(VENV)/.test
+	KILLS=$(KILLS) SEED=$(SEED) $(BIN)/python -W ignore -m tests.spark.kills
 
 # BENCH_ARGS='--quick' for a few minutes, or what else `python -m bench --help` shows; all of it takes an hour.
 BENCH_ARGS ?= everything

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from odradek_pipeline.offsets import PositionError, position_options
-from odradek_pipeline.session import ConnectionMissingError, bound_options, connection_from
+from odradek_pipeline.session import ConnectionMissingError, bound_options, connection_from, jars_for
+from tests.support.broker_process import CHECKOUT
 
 
 def bind(folder: Path, **options: str) -> Path:
@@ -73,3 +74,12 @@ def test_words_and_offsets_are_positions() -> None:
 def test_other_texts_are_refused_with_the_forms_that_there_are(text: str) -> None:
     with pytest.raises(PositionError, match="earliest, latest, a time"):
         position_options("starting", "t", text)
+
+
+@pytest.mark.parametrize("output_format", ["parquet", "delta", "iceberg"])
+def test_the_image_has_the_jars_that_a_session_fetches(output_format: str) -> None:
+    listed = (CHECKOUT / "pipeline" / "connector.xml").read_text()
+    for package in jars_for(output_format, "kafka"):
+        group, artifact, version = package.split(":")
+        assert f'<dependency org="{group}" name="{artifact}" rev="{version}"' in listed
+    assert jars_for("parquet", "odradek") == []

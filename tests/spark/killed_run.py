@@ -56,7 +56,8 @@ def _is_data(place: str, name: str) -> bool:
 
 
 def _is_commit(place: str, name: str) -> bool:
-    return name.endswith(".metadata.json" if place == "metadata" else ".json") and not name.startswith(".")
+    # Iceberg's catalog of folders writes `v3.metadata.json` under another name first.
+    return name.startswith("v") if place == "metadata" else name.endswith(".json") and name[0].isdigit()
 
 
 def die_when_seen(folder: Path, point: str) -> None:

@@ -1,7 +1,8 @@
-"""`spark-submit` for pages: the one of PySpark, with the connector's jars from this checkout instead of the network.
+"""`spark-submit` and `odradek-pipeline` for pages, with jars from this checkout instead of the network.
 
-A page's blocks run in a network of their own, where `--packages` cannot be resolved. The script made here drops that
-option and hands over the same jars, which `tests.support.java` keeps. It stops where a page names another connector.
+A page's blocks run in a network of their own, where `--packages` and `--fetch-jars` cannot be resolved. The scripts
+made here drop these options and hand over the same jars, which `tests.support.java` keeps. `spark-submit` stops where a
+page names another connector.
 """
 
 from __future__ import annotations
@@ -33,21 +34,34 @@ exec {submit} --jars {jars} --driver-memory 512m \
 """
 
 
+_PIPELINE: Final = """\
+#!/bin/bash
+set -e
+export JAVA_HOME={java_home} SPARK_LOCAL_IP=127.0.0.1 PYSPARK_PYTHON={python}
+export PYSPARK_SUBMIT_ARGS="--jars {jars} --driver-memory 512m --conf spark.ui.enabled=false \
+  --conf spark.driver.host=127.0.0.1 pyspark-shell"
+kept=()
+for one in "$@"; do [ "$one" = --fetch-jars ] || kept+=("$one"); done
+exec {python} -m odradek_pipeline.entrypoint "${{kept[@]}}"
+"""
+
+
 def write_submit(folder: Path) -> Path:
-    """Make `folder/spark-submit`, which goes on the PATH before PySpark's. Raises JavaUnavailableError."""
+    """Make `folder/spark-submit`, which goes on the PATH before PySpark's, and `folder/odradek-pipeline`.
+
+    Raises JavaUnavailableError."""
     folder.mkdir(parents=True, exist_ok=True)
-    script = folder / "spark-submit"
-    script.write_text(
-        _SCRIPT.format(
-            java_home=shlex.quote(java_home()),
-            python=shlex.quote(sys.executable),
-            submit=shlex.quote(str(Path(sys.prefix) / "bin" / "spark-submit")),
-            connector=CONNECTOR,
-            jars=shlex.quote(",".join(str(jar) for jar in connector_jars())),
-        )
-    )
-    script.chmod(0o755)
-    return script
+    values = {
+        "java_home": shlex.quote(java_home()),
+        "python": shlex.quote(sys.executable),
+        "submit": shlex.quote(str(Path(sys.prefix) / "bin" / "spark-submit")),
+        "connector": CONNECTOR,
+        "jars": shlex.quote(",".join(str(jar) for jar in connector_jars())),
+    }
+    for name, script in (("spark-submit", _SCRIPT), ("odradek-pipeline", _PIPELINE)):
+        (folder / name).write_text(script.format(**values))
+        (folder / name).chmod(0o755)
+    return folder / "spark-submit"
 
 
 if __name__ == "__main__":

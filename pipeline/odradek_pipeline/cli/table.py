@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from odradek_pipeline.commands import load, replay, runs
+from odradek_pipeline.commands import load, replay, runs, vacuum
 from odradek_pipeline.commands.command import Command
 
-COMMANDS: dict[str, Command] = {one.name: one for one in (load.COMMAND, replay.COMMAND, runs.COMMAND)}
+COMMANDS: dict[str, Command] = {
+    one.name: one for one in (load.COMMAND, replay.COMMAND, runs.COMMAND, vacuum.COMMAND)
+}

@@ -86,6 +86,7 @@ def session(settings: SparkSettings | OutputSettings, console: Console) -> Itera
     """Spark's session for these settings. One that was there before stays."""
     assert isinstance(settings, SparkSettings) and isinstance(settings, OutputSettings)
     options = options_for(settings.format, settings.spark_options())
+    options.setdefault("spark.ui.showConsoleProgress", "false")  # the console has a bar of its own
     reader = getattr(settings, "reader", None)
     if settings.fetch_jars:
         options.setdefault("spark.jars.packages", ",".join(jars_for(settings.format, reader)))

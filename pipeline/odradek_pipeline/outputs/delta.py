@@ -12,7 +12,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
@@ -41,8 +43,9 @@ class DeltaOutput:
 
     def __init__(self, spark: SparkSession, location: str) -> None:
         self._spark = spark
-        self._location = location
-        self._name = f"delta.`{location}`"
+        # SQL takes absolute paths alone.
+        self._location = location if urlsplit(location).scheme else str(Path(location).absolute())
+        self._name = f"delta.`{self._location}`"
 
     def newest(self) -> Known:
         """By the newest commit of ours. A table that was restored holds what it held at that version."""

@@ -1,0 +1,86 @@
+"""Removal of files that are no part of a Parquet table: those of killed runs, and those that a replay replaced.
+
+A run may still be at work on files that look left. So its name is fenced by a manifest first, and only then are its
+files removed: such a run can no longer publish them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final
+
+from odradek_pipeline.outputs.parquet.log import ManifestLog, fenced_by
+from odradek_pipeline.outputs.parquet.manifests import Manifest
+from odradek_pipeline.outputs.parquet.store import Store, StoredFile
+from odradek_pipeline.runs.record import VACUUM, RunRecord
+
+_DATA: Final = "data"
+
+
+@dataclass(frozen=True, slots=True)
+class Vacuumed:
+    """What was removed, and the runs that can no longer publish."""
+
+    files: int
+    size_bytes: int
+    fenced: tuple[str, ...]
+
+
+def vacuum(store: Store, run: str, age_ms: int, clock_ms: Callable[[], int]) -> Vacuumed | None:
+    """Remove what has been no part of the table for `age_ms`; None without a table. `run` is the name of this one."""
+    log = ManifestLog(store, clock_ms)
+    newest = log.newest()
+    if newest is None:
+        return None
+    before_ms = clock_ms() - age_ms
+    found = _removable(store, log, newest, before_ms)
+    if not found:
+        return Vacuumed(0, 0, ())
+    live_runs = {_run_of(path) for path in log.live(newest.version)}
+    fenced = tuple(sorted({_run_of(one.path) for one in found} - live_runs))
+    record = RunRecord(
+        run=run,
+        kind=VACUUM,
+        number=newest.record.number + 1,
+        cluster_id=newest.record.cluster_id,
+        ranges=(),
+        holdings=newest.record.holdings,
+        started_ms=clock_ms(),
+    )
+    manifest = log.publish(newest.version, fenced_by(record, fenced), [], [])
+    log.checkpoint(manifest.version)
+    # One of them may have been published while this run looked; from here on none can.
+    live = log.live(manifest.version)
+    left = [one for one in found if one.path not in live]
+    for one in left:
+        store.remove(one.path)
+    return Vacuumed(len(left), sum(one.size_bytes for one in left), fenced)
+
+
+def _removable(store: Store, log: ManifestLog, newest: Manifest, before_ms: int) -> list[StoredFile]:
+    live = log.live(newest.version)
+    replaced_lately: set[str] = set()
+    for manifest in log.history(newest.version):
+        if manifest.record.committed_ms < before_ms:
+            break
+        replaced_lately.update(manifest.removed)
+    return [
+        one
+        for one in store.files(_DATA)
+        if one.path not in live and one.path not in replaced_lately and _began_ms(one.path) < before_ms
+    ]
+
+
+def _run_of(path: str) -> str:
+    return path.split("/")[1]
+
+
+def _began_ms(path: str) -> int:
+    """When the run of a file began, by its name. A name that is not ours counts as new."""
+    try:
+        moment = datetime.strptime(_run_of(path)[:16], "%Y%m%dT%H%M%SZ")
+    except ValueError:
+        return 2**63
+    return int(moment.replace(tzinfo=UTC).timestamp() * 1000)
