@@ -133,6 +133,34 @@ def kafka_tests_classpath() -> str:
     return f"{folder}/*:{kafka_classpath()}"
 
 
+def streams_tests_classpath(version: str = KAFKA_OLD_VERSION) -> str:
+    """Class path of Kafka Streams, and of the programs that Kafka's system tests run with it."""
+    folder = _fetched(
+        CACHE / "kafka-streams" / version,
+        [
+            f"org.apache.kafka:kafka-streams:{version}",
+            f"org.apache.kafka:kafka-streams:{version}:test",
+            f"org.apache.kafka:kafka-clients:{version}:test",
+            f"org.apache.logging.log4j:log4j-slf4j-impl:{_LOG4J_VERSION}",
+        ],
+    )
+    return f"{folder}/*"
+
+
+def connect_classpath() -> str:
+    """Class path of Kafka Connect with its connectors for files; fetches them when absent."""
+    version = KAFKA_VERSION
+    folder = _fetched(
+        CACHE / "kafka-connect" / version,
+        [
+            f"org.apache.kafka:connect-runtime:{version}",
+            f"org.apache.kafka:connect-file:{version}",
+            f"org.apache.logging.log4j:log4j-slf4j-impl:{_LOG4J_VERSION}",
+        ],
+    )
+    return f"{folder}/*"
+
+
 def connector_jars() -> list[Path]:
     """Jars of Spark's Kafka connector which PySpark does not carry itself, kafka-clients 3.9 among them."""
     folder = _fetched(

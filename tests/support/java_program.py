@@ -1,0 +1,121 @@
+"""A Java program that runs beside a test: it is started, its lines are waited for, it is stopped or killed."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from tests.support.java import class_archive, java_arguments, java_environment
+
+STOP_SECONDS_MAX = 120.0
+
+
+class JavaProgram:
+    """One process. What it prints, and its log from `warn` on, goes to `output`, which a new start appends to."""
+
+    def __init__(
+        self,
+        output: Path,
+        main_class: str,
+        arguments: Sequence[str],
+        *,
+        classpath: str,
+        heap: str = "256m",
+        keeps_classes: bool = False,
+    ) -> None:
+        """With `keeps_classes` its virtual machine keeps the classes it parsed, for later starts of the class path.
+
+        It does so when it ends by itself or by SIGTERM, and no run has yet.
+        """
+        self.output = output
+        self._main_class = main_class
+        self._arguments = arguments
+        self._classpath = classpath
+        self._heap = heap
+        self._keeps_classes = keeps_classes
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def is_running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    def start(self) -> int:
+        """Start it; where its own lines begin, for `wait_for`. Raises JavaUnavailableError."""
+        assert not self.is_running, f"{self._main_class} runs already"
+        begin = len(self.said())
+        command = java_arguments(
+            self._main_class,
+            self._arguments,
+            classpath=self._classpath,
+            heap=self._heap,
+            options=self._archiving(),
+        )
+        self.output.parent.mkdir(parents=True, exist_ok=True)
+        with self.output.open("ab") as output:
+            self._process = subprocess.Popen(
+                command,
+                stdout=output,
+                stderr=output,
+                stdin=subprocess.DEVNULL,
+                env=java_environment(),
+                cwd=self.output.parent,
+            )
+        return begin
+
+    def _archiving(self) -> Sequence[str]:
+        if not self._keeps_classes or class_archive(self._classpath).exists():
+            return ()
+        class_archive(self._classpath).parent.mkdir(parents=True, exist_ok=True)
+        return (f"-XX:ArchiveClassesAtExit={self._written}", "-Xlog:disable", "-Xlog:all=off:stdout")
+
+    @property
+    def _written(self) -> Path:
+        return class_archive(self._classpath).with_suffix(f".{os.getpid()}")
+
+    def said(self) -> str:
+        return self.output.read_text(errors="replace") if self.output.exists() else ""
+
+    def wait_for(self, pattern: str, *, since: int = 0, seconds_max: float) -> None:
+        """Until a line that `pattern` matches stands after the first `since` characters of the output."""
+        deadline = time.monotonic() + seconds_max
+        while not re.search(pattern, self.said()[since:]):
+            assert self.is_running, f"{self._main_class} ended without {pattern!r}:\n{self.said()[-4000:]}"
+            assert time.monotonic() < deadline, (
+                f"no {pattern!r} in {seconds_max:g} s from {self._main_class}:\n{self.said()[-4000:]}"
+            )
+            time.sleep(0.05)
+
+    def wait(self, *, seconds_max: float) -> int:
+        """Until it ends by itself; its exit code."""
+        assert self._process is not None, f"{self._main_class} was not started"
+        try:
+            code = self._process.wait(seconds_max)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(
+                f"{self._main_class} did not end in {seconds_max:g} s:\n{self.said()[-4000:]}"
+            ) from None
+        if self._written.exists():
+            self._written.replace(class_archive(self._classpath))
+        return code
+
+    def stop(self) -> None:
+        """SIGTERM, and wait until it has ended."""
+        assert self._process is not None, f"{self._main_class} was not started"
+        self._process.send_signal(signal.SIGTERM)
+        self.wait(seconds_max=STOP_SECONDS_MAX)
+
+    def kill(self) -> None:
+        """SIGKILL, and wait until it has ended."""
+        assert self._process is not None, f"{self._main_class} was not started"
+        self._process.kill()
+        self._process.wait()
+
+    def close(self) -> None:
+        """End it if it runs; for fixtures."""
+        if self.is_running:
+            self.kill()
