@@ -72,9 +72,11 @@ def rows_of(frame: Any) -> list[Row]:
     return sorted((row.partition, row.offset, plain(row.key), plain(row.value)) for row in frame.collect())
 
 
-def streamed(spark: Any, bootstrap: str, topic: str, folder: Path, level: str) -> list[Row]:
-    """The same of a stream in many small batches, which begin and end within transactions."""
-    options = {"subscribe": topic, "startingOffsets": "earliest", "maxOffsetsPerTrigger": "37"}
+def streamed(
+    spark: Any, bootstrap: str, topic: str, folder: Path, level: str, *, offsets_max: int
+) -> list[Row]:
+    """The same of a stream in several batches, which begin and end within transactions."""
+    options = {"subscribe": topic, "startingOffsets": "earliest", "maxOffsetsPerTrigger": str(offsets_max)}
     query = (
         spark.readStream.format("kafka")
         .options(**{"kafka.bootstrap.servers": bootstrap, "kafka.isolation.level": level}, **options)
@@ -93,7 +95,9 @@ def streamed(spark: Any, bootstrap: str, topic: str, folder: Path, level: str) -
 def write_transactions(bootstrap: str, topic: str, *, count: int) -> Producer:
     """Every third transaction is aborted, some span both partitions; the last stays open. Its producer."""
     plain = Producer({"bootstrap.servers": bootstrap})
-    producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": topic})
+    # The open transaction outlasts Spark's work on a busy machine.
+    settings = {"transactional.id": topic, "transaction.timeout.ms": 600_000}
+    producer = Producer({"bootstrap.servers": bootstrap, **settings})
     producer.init_transactions(SECONDS_MAX)
     for number in range(count + 1):
         producer.begin_transaction()
@@ -123,7 +127,7 @@ def test_spark_reads_what_a_consumer_reads_over_aborted_transactions(
     aborted = [key for _, _, key, _ in expected if key is not None and int(key) % 3 == 0]
     assert bool(aborted) == (level == "read_uncommitted")
     assert rows_of(source(spark, bootstrap, topic, **{"kafka.isolation.level": level})) == expected
-    assert streamed(spark, bootstrap, topic, tmp_path, level) == expected
+    assert streamed(spark, bootstrap, topic, tmp_path, level, offsets_max=77) == expected
     producer.abort_transaction(SECONDS_MAX)
 
 
@@ -148,9 +152,8 @@ def test_spark_reads_what_a_consumer_reads_from_a_compacted_topic(
         assert time.monotonic() < deadline, "compaction does not come to an end"
     assert rows == before
     assert {key: value for _, _, key, value in rows} == last
-    assert {
-        key: value for _, _, key, value in streamed(spark, bootstrap, topic, tmp_path, "read_committed")
-    } == last
+    streams_rows = streamed(spark, bootstrap, topic, tmp_path, "read_committed", offsets_max=700)
+    assert {key: value for _, _, key, value in streams_rows} == last
 
 
 def write_keys(bootstrap: str, topic: str) -> dict[bytes | None, bytes | None]:
@@ -160,7 +163,9 @@ def write_keys(bootstrap: str, topic: str) -> dict[bytes | None, bytes | None]:
     last: dict[bytes | None, bytes | None] = {}
     for number in range(ROUNDS):
         producer.begin_transaction()
-        values = {b"key-%d" % key: b"%d-%d " % (number, key) * 20 for key in range(KEYS)}
+        values: dict[bytes | None, bytes | None] = {
+            b"key-%d" % key: b"%d-%d " % (number, key) * 20 for key in range(KEYS)
+        }
         for place, (key, value) in enumerate(values.items()):
             producer.produce(topic, value, key, partition=place % PARTITIONS)
         if number % 4 == 3:

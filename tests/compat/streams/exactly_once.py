@@ -4,9 +4,9 @@ StreamsEosTest writes random numbers by key until it is stopped. Its processors 
 sum by key. Its verifier reads inputs and outputs as committed, and compares record by record. StreamsSmokeTest writes
 a known set of numbers, over which its processors keep windows, joins and counts; its driver checks the results.
 
-python -m tests.compat.streams.exactly_once                            both: three rounds of all faults, and one
+python -m tests.compat.streams.exactly_once              three rounds of all faults, and one
 python -m tests.compat.streams.exactly_once --rounds 20 --version 4.1.1
-python -m tests.compat.streams.exactly_once --peer kafka               the same on Apache Kafka
+python -m tests.compat.streams.exactly_once --peer kafka
 """
 
 from __future__ import annotations
@@ -108,7 +108,10 @@ class Programs:
         what, _, how = kind.partition(" ")
         if what == "processor":
             processor = chance.choice(self.processors)
-            _ = processor.kill() if how == "killed" else processor.stop()
+            if how == "killed":
+                processor.kill()
+            else:
+                processor.stop()
             self.start_processor(processor)
             return
         broker = chance.choice(sorted(self.cluster.brokers))
