@@ -3,12 +3,14 @@
     python -m bench.spark_source [--rounds 3] [--records 1000000]
 
 One session with two local threads reads the same topic of 2 partitions on our broker. The readers take turns. The
-first round warms Spark up and is discarded. Each read has to have all records.
+first round warms Spark up and is discarded. Each read has to have all records. CPU is that of the JVM and of Spark's
+Python workers together. A busy machine changes it less than the time.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import shutil
@@ -17,6 +19,8 @@ import time
 from pathlib import Path
 from random import Random
 from typing import Any
+
+import psutil
 
 from bench.peers import fresh_topic, ours, storage
 from tests.support.spark import spark_session
@@ -49,6 +53,7 @@ def _frame(spark: Any, name: str, bootstrap: str, topic: str) -> Any:
 def measure(rounds: int, records: int) -> dict[str, Any]:
     """Rows/s of each reader and target, each round."""
     rates: dict[str, list[float]] = {}
+    costs: dict[str, list[float]] = {}
     with storage(None) as folder, spark_session(folder, memory="2g") as spark:
         broker = ours(folder)
         broker.start()
@@ -59,18 +64,34 @@ def measure(rounds: int, records: int) -> dict[str, Any]:
                     for target in ("noop", "parquet"):
                         for name in ("odradek", "kafka"):
                             frame = _frame(spark, name, broker.bootstrap, topic)
+                            before = _cpu_seconds(broker)
                             rate = _rate(spark, frame, target, folder / "out", records)
                             if number >= WARMING_ROUNDS:
                                 rates.setdefault(f"{name} to {target}", []).append(rate)
+                                cost = (_cpu_seconds(broker) - before) * 1e6 / records
+                                costs.setdefault(f"{name} to {target}", []).append(cost)
         finally:
             broker.close()
     return {
         "question": "rows/s from a topic into Spark",
         "records": records,
         "rows_per_second": {name: [round(one) for one in found] for name, found in rates.items()},
+        "cpu_seconds_per_million": {name: [round(one, 2) for one in found] for name, found in costs.items()},
         "medians": {name: round(statistics.median(found)) for name, found in rates.items()},
         "load_average": os.getloadavg()[0],
     }
+
+
+def _cpu_seconds(broker: Any) -> float:
+    """What this process and its children have used, without the broker."""
+    own = psutil.Process()
+    total = 0.0
+    for one in (own, *own.children(recursive=True)):
+        with contextlib.suppress(psutil.Error):
+            if one.pid != broker.pid:
+                times = one.cpu_times()
+                total += times.user + times.system + times.children_user + times.children_system
+    return total
 
 
 def _rate(spark: Any, frame: Any, target: str, folder: Path, records: int) -> float:

@@ -83,7 +83,7 @@ READING: Final = (
         "`false` continues behind records that are no longer there, with a warning; `true` fails and names them",
     ),
     Option("includeHeaders", "false", "`true` adds the column `headers`"),
-    Option("arrowBatchRows", "20000", "rows of one Arrow batch"),
+    Option("arrowBatchRows", "50000", "rows of one Arrow batch"),
     Option("arrowBatchBytes", "33554432", "bytes of records at which an Arrow batch is sent with fewer rows"),
     Option("max.partition.fetch.bytes", "4194304", "bytes of one fetch; a task holds two of them"),
     Option("pollTimeoutMs", "120000", "a task fails when a partition has sent nothing for so long"),
