@@ -8,6 +8,7 @@ Left out: what Kafka keeps in its metadata log alone, save for the settings of t
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -221,6 +222,46 @@ def producers_go_on(bootstrap: str) -> None:
     for topic, written in (("shapes", len(COMPRESSIONS) * len(SAMPLES)), ("transacted", 6)):
         for number in range(3):
             assert offset_of_new_record(bootstrap, topic) == written + number
+
+
+def test_a_new_kafka_beyond_our_producer_ids_takes_new_producers(tmp_path: Path) -> None:
+    """The page's way into a new Kafka. With the ids that we have given, Kafka acknowledges records and drops them."""
+    kafka = KafkaPeer(tmp_path / "kafka", settings=QUICK, heap="512m")
+    ours = Broker(tmp_path / "odradek", settings=QUICK)
+    ours.start()
+    try:
+        topic_creator(ours.bootstrap)(1, name="payments")
+        assert [offset_of_new_record(ours.bootstrap, "payments") for _ in range(3)] == [0, 1, 2]
+        ours.stop()
+        kafka.start()
+        for topic in ("payments", "scratch"):
+            topic_creator(kafka.bootstrap)(1, name=topic)
+        offset_of_new_record(kafka.bootstrap, "scratch")
+        kafka.stop()
+        replace_log(ours.data / "payments-0", kafka.data / "payments-0")
+        for checkpoint in (
+            ".kafka_cleanshutdown",
+            "recovery-point-offset-checkpoint",
+            "replication-offset-checkpoint",
+        ):
+            (kafka.data / checkpoint).unlink(missing_ok=True)
+        kafka.start()
+        assert [offset_of_new_record(kafka.bootstrap, "payments") for _ in range(3)] == [3, 4, 5]
+    except JavaUnavailableError as error:
+        skip_or_fail(str(error))
+    finally:
+        ours.close()
+        kafka.close()
+
+
+def replace_log(source: Path, target: Path) -> None:
+    """Put the files of a partition in the place of another one's, which keeps its topic's id."""
+    for path in target.iterdir():
+        if path.name != "partition.metadata":
+            path.unlink()
+    for path in source.iterdir():
+        if path.name != "partition.metadata":
+            shutil.copy2(path, target)
 
 
 def offset_of_new_record(bootstrap: str, topic: str) -> int:
