@@ -25,8 +25,6 @@ from tests.support.spark import spark_session
 DATA_VISIBLE: Final = "data-visible"
 COMMIT_VISIBLE: Final = "commit-visible"
 _COMMITS: Final = ("_odradek/manifests", "_delta_log", "metadata")
-# A JVM that lives for seconds gains nothing from its optimizing compiler.
-QUICK_JAVA: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
 def die() -> None:
@@ -98,7 +96,7 @@ def main(folder: Path, lake: Path, point: str, arguments: list[str]) -> int:
     output = arguments[arguments.index("--output") + 1]
     DyingConsole.reached = staticmethod(arm(point, table_folder(lake, output)))
     console.JsonConsole = DyingConsole  # type: ignore[misc]
-    with spark_session(folder, memory="512m", tables=lake, java_options=QUICK_JAVA):
+    with spark_session(folder, memory="512m", tables=lake):
         return run([*arguments, "--report", "json"])
 
 

@@ -34,6 +34,13 @@ ICEBERG_VERSION = "1.10.1"
 FETCH_SECONDS_MAX = 900
 _LOG4J_VERSION = "2.24.3"  # Kafka's own choice; without this binding its log goes nowhere
 
+# Less CPU for programs of seconds: nothing they compile further would pay.
+QUICK_OPTIONS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto")
+
+# Loads most of what Kafka's tools share, and needs no broker: its request times out.
+_ARCHIVED = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
+_ARCHIVED_ARGUMENTS = ("--bootstrap-server", "127.0.0.1:1", "--timeout", "1000", "--list")
+
 # A Java that cannot use an archive goes on without it; its warnings would stand in a tool's output.
 _SILENT_ARCHIVE = ("-Xlog:disable", "-Xlog:all=off:stdout")
 
@@ -222,7 +229,7 @@ def java_arguments(
 ) -> list[str]:
     """Command line of a Java program. `quick` trades peak speed for a start that takes half as long."""
     archive = class_archive(classpath)
-    fast_start = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto"] if quick else []
+    fast_start = list(QUICK_OPTIONS) if quick else []
     if quick and archive.exists():
         fast_start += [f"-XX:SharedArchiveFile={archive}", *_SILENT_ARCHIVE]
     return [
@@ -244,23 +251,29 @@ def class_archive(classpath: str) -> Path:
     return CACHE / "class-archives" / f"{of_path}.jsa"
 
 
-@contextmanager
-def _first_of_class_path(classpath: str) -> Iterator[list[str]]:
-    """Options with which the first tool of a class path writes its archive; none for all others."""
+@cache
+def make_class_archive(classpath: str) -> None:
+    """Have the archive of a class path with Kafka's tools, for what `java_arguments` starts from now on.
+
+    Made once in a checkout, in some seconds. A Java that makes none goes on without it.
+    """
     archive = class_archive(classpath)
-    archive.parent.mkdir(parents=True, exist_ok=True)
-    with open(f"{archive}.lock", "w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            yield []
-            return
+    if archive.exists():
+        return
+    with _one_at_a_time(archive):
         if archive.exists():
-            yield []
             return
         written = archive.with_suffix(".new")
         written.unlink(missing_ok=True)
-        yield [f"-XX:ArchiveClassesAtExit={written}", *_SILENT_ARCHIVE]
+        options = [f"-XX:ArchiveClassesAtExit={written}", *_SILENT_ARCHIVE]
+        subprocess.run(
+            java_arguments(_ARCHIVED, _ARCHIVED_ARGUMENTS, classpath=classpath, options=options),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=120,
+            check=False,
+            env=java_environment(),
+        )
         if written.exists():
             written.replace(archive)  # whole, or not at all: the virtual machine that wrote it has ended
 
@@ -276,16 +289,16 @@ def run_kafka_tool(
 ) -> subprocess.CompletedProcess[str]:
     """Run one of Kafka's own command-line classes to its end; AssertionError when it fails."""
     classpath = classpath or kafka_classpath(version)
-    with _first_of_class_path(classpath) as archiving:
-        done = subprocess.run(
-            java_arguments(main_class, arguments, classpath=classpath, options=archiving),
-            input=stdin,
-            capture_output=True,
-            text=True,
-            timeout=seconds_max,
-            check=False,
-            env=java_environment(),
-        )
+    make_class_archive(classpath)
+    done = subprocess.run(
+        java_arguments(main_class, arguments, classpath=classpath),
+        input=stdin,
+        capture_output=True,
+        text=True,
+        timeout=seconds_max,
+        check=False,
+        env=java_environment(),
+    )
     if check and done.returncode != 0:
         raise AssertionError(
             f"{main_class} {' '.join(arguments)} -> {done.returncode}\n{done.stdout}\n{done.stderr}"

@@ -23,6 +23,7 @@ from tests.support.java import (
     java_arguments,
     java_environment,
     kafka_classpath,
+    make_class_archive,
     run_kafka_tool,
 )
 
@@ -121,6 +122,8 @@ class KafkaPeer:
         """Format when the folder is new, start, wait until it serves; seconds from exec to then."""
         assert not self.is_running, "Kafka runs already"
         properties = self.prepare()
+        if self._quick:
+            make_class_archive(kafka_classpath(self._version))
         command = java_arguments(
             "kafka.Kafka",
             [str(properties)],

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from tests.support.java import java_arguments, java_home, kafka_classpath
+from tests.support.java import java_arguments, java_home, kafka_classpath, make_class_archive
 
 _TOOLS: Final = "org.apache.kafka.tools"
 
@@ -38,6 +38,7 @@ CLASSES: Final = {
 def write_scripts(folder: Path) -> Path:
     """Make the scripts in `folder`, which goes on the PATH. Raises JavaUnavailableError."""
     folder.mkdir(parents=True, exist_ok=True)
+    make_class_archive(kafka_classpath())
     for name, main_class in CLASSES.items():
         command = java_arguments(main_class, [], classpath=kafka_classpath(), heap="512m")
         script = folder / name

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.support.java import connector_jars, java_home, table_jars
+from tests.support.java import QUICK_OPTIONS, connector_jars, java_home, table_jars
 
 _EXTENSIONS = (
     "io.delta.sql.DeltaSparkSessionExtension",
@@ -26,10 +26,13 @@ _EXTENSIONS = (
 
 @contextmanager
 def spark_session(
-    folder: Path, *, threads: int = 2, memory: str = "1g", tables: Path | None = None, java_options: str = ""
+    folder: Path, *, threads: int = 2, memory: str = "1g", tables: Path | None = None
 ) -> Iterator[Any]:
     """A session of its own JVM; what Spark writes of itself goes to `folder`."""
     os.environ["JAVA_HOME"] = java_home()
+    # The JVM that only puts the driver's command line together.
+    os.environ["SPARK_LAUNCHER_OPTS"] = " ".join(QUICK_OPTIONS)
+    java_options = " ".join([f"-Dderby.system.home={folder / 'derby'}", *QUICK_OPTIONS])
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     # Spark's workers are another `python3` otherwise, which has neither our packages nor pyarrow.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -48,7 +51,7 @@ def spark_session(
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.sql.warehouse.dir", str(folder / "warehouse"))
         .config("spark.local.dir", str(folder / "local"))
-        .config("spark.driver.extraJavaOptions", f"-Dderby.system.home={folder / 'derby'} {java_options}")
+        .config("spark.driver.extraJavaOptions", java_options)
     )
     for name, value in _table_options(tables).items():
         builder = builder.config(name, value)

@@ -12,14 +12,14 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from tests.support.java import SPARK_VERSION, connector_jars, java_home
+from tests.support.java import QUICK_OPTIONS, SPARK_VERSION, connector_jars, java_home
 
 CONNECTOR: Final = f"org.apache.spark:spark-sql-kafka-0-10_2.13:{SPARK_VERSION}"
 
 _SCRIPT: Final = """\
 #!/bin/bash
 set -e
-export JAVA_HOME={java_home} SPARK_LOCAL_IP=127.0.0.1 PYSPARK_PYTHON={python}
+export JAVA_HOME={java_home} SPARK_LOCAL_IP=127.0.0.1 PYSPARK_PYTHON={python} SPARK_LAUNCHER_OPTS='{java_options}'
 kept=()
 while [ $# -gt 0 ]; do
   if [ "$1" = --packages ]; then
@@ -29,7 +29,7 @@ while [ $# -gt 0 ]; do
     kept+=("$1"); shift
   fi
 done
-exec {submit} --jars {jars} --driver-memory 512m \
+exec {submit} --jars {jars} --driver-memory 512m --driver-java-options '{java_options}' \
   --conf spark.ui.enabled=false --conf spark.sql.shuffle.partitions=2 --conf spark.driver.host=127.0.0.1 "${{kept[@]}}"
 """
 
@@ -37,8 +37,9 @@ exec {submit} --jars {jars} --driver-memory 512m \
 _PIPELINE: Final = """\
 #!/bin/bash
 set -e
-export JAVA_HOME={java_home} SPARK_LOCAL_IP=127.0.0.1 PYSPARK_PYTHON={python}
+export JAVA_HOME={java_home} SPARK_LOCAL_IP=127.0.0.1 PYSPARK_PYTHON={python} SPARK_LAUNCHER_OPTS='{java_options}'
 export PYSPARK_SUBMIT_ARGS="--jars {jars} --driver-memory 512m --conf spark.ui.enabled=false \
+  --driver-java-options '{java_options}' \
   --conf spark.driver.host=127.0.0.1 pyspark-shell"
 kept=()
 for one in "$@"; do [ "$one" = --fetch-jars ] || kept+=("$one"); done
@@ -56,6 +57,7 @@ def write_submit(folder: Path) -> Path:
         "python": shlex.quote(sys.executable),
         "submit": shlex.quote(str(Path(sys.prefix) / "bin" / "spark-submit")),
         "connector": CONNECTOR,
+        "java_options": " ".join(QUICK_OPTIONS),
         "jars": shlex.quote(",".join(str(jar) for jar in connector_jars())),
     }
     for name, script in (("spark-submit", _SCRIPT), ("odradek-pipeline", _PIPELINE)):
