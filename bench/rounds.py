@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from bench import end_to_end, tools
+from bench.compaction import compaction
 from bench.first_ack import first_ack_seconds
 from bench.memory import log_bytes, touched
 from bench.peers import Peer, both, fresh_topic, kafka, ours, storage, usage
@@ -29,10 +30,11 @@ class Sizes:
     records_1k: int
     tiny: int
     latency: int
+    compacted: int
 
 
-FULL = Sizes(records_100=5_000_000, records_1k=1_000_000, tiny=150_000, latency=5000)
-QUICK = Sizes(records_100=1_000_000, records_1k=300_000, tiny=30_000, latency=1000)
+FULL = Sizes(records_100=5_000_000, records_1k=1_000_000, tiny=150_000, latency=5000, compacted=2_000_000)
+QUICK = Sizes(records_100=1_000_000, records_1k=300_000, tiny=30_000, latency=1000, compacted=500_000)
 
 Step = Callable[[Peer, Answers, Sizes], None]
 
@@ -59,6 +61,9 @@ def compare(
             done = _rounds(peers, steps, answers, rounds=rounds, sizes=sizes, deadline=deadline)
             for peer in peers:
                 answers.add("memory after the rounds", peer.name, usage(peer).resident_bytes / 1e6)
+    if not only or COMPACTION in only:
+        say("compaction")
+        compaction(answers, disk, rounds=done, records=sizes.compacted)
     if not only or START in only:
         for number in range(done):
             say(f"start {number + 1} of {done}")
@@ -163,6 +168,7 @@ def _starts(answers: Answers, disk: str | None, number: int) -> None:
                 idle.close()
 
 
+COMPACTION = "compaction"
 START = "start"
 _STEPS: dict[str, Step] = {
     "100B": throughput_100,
@@ -171,4 +177,4 @@ _STEPS: dict[str, Step] = {
     "transactions": transactional,
     "latency": latency,
 }
-PARTS = (*_STEPS, START)
+PARTS = (*_STEPS, COMPACTION, START)

@@ -319,7 +319,7 @@ class LogCleaner:
         await self._checkpoint()
         self.totals.add(summary)
         logger.info(
-            "%s: compacted up to %d: %d of %d records stay; %d keys, %.1f MB read, %.1f MB written in %.1f + %.1f s",
+            "%s: compacted up to %d: %d of %d records stay; %d keys, %.1f MB read, %.1f MB written in %.2f + %.2f s",
             log.topic_partition,
             summary.next_dirty_offset,
             summary.records_kept,
