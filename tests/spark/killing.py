@@ -6,6 +6,7 @@ A table that survived a kill holds exactly the records of its positions: none lo
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from collections import Counter
@@ -74,18 +75,24 @@ class Table:
         command = [sys.executable, "-m", "tests.spark.killed_run", str(self.folder), str(self.lake), point]
         log = self.folder / "driver.log"
         with log.open("a") as opened:
-            done = subprocess.run(
+            driver = subprocess.Popen(
                 [*command, *arguments, *self._place()],
                 cwd=CHECKOUT,
                 env={**os.environ, "PYTHONPATH": "broker:pipeline:."},
                 stdout=opened,
                 stderr=opened,
                 start_new_session=True,
-                timeout=DRIVER_SECONDS_MAX,
-                check=False,
             )
-        assert done.returncode in (KILLED, 0), log.read_text()[-4000:]
-        return done.returncode
+        try:
+            code = driver.wait(DRIVER_SECONDS_MAX)
+        except subprocess.TimeoutExpired:
+            os.killpg(driver.pid, signal.SIGKILL)
+            driver.wait()
+            raise AssertionError(
+                f"no end within {DRIVER_SECONDS_MAX} s: {arguments}\n{log.read_text()[-4000:]}"
+            ) from None
+        assert code in (KILLED, 0), log.read_text()[-4000:]
+        return code
 
 
 def within(rows: Counter[Row], held: Holdings, topic: str) -> Counter[Row]:
