@@ -24,6 +24,7 @@ from pyspark_odradek import DefaultSource
 
 SECONDS_MAX = 200
 BATCH = 1
+LATE_WORKER = "failed to connect back"
 GROUP, STEP = "ODRADEK_TEST_GROUP", "ODRADEK_TEST_STEP"
 
 
@@ -74,22 +75,28 @@ def main(bootstrap: str, origin: str, target: str, folder: str, records: int) ->
             .option("bootstrap.servers", bootstrap)
             .load()
         )
-        query = (
+        writing = (
             frame.select("key", "value", "partition", "headers")
             .writeStream.format("odradek-dying")
             .options(topic=target, checkpointLocation=f"{folder}/checkpoint")
             .option("bootstrap.servers", bootstrap)
-            .start()
         )
+        query = writing.start()
         deadline = time.monotonic() + SECONDS_MAX
-        while time.monotonic() < deadline and query.isActive:
-            query.awaitTermination(0.5)
+        while time.monotonic() < deadline:
             found = query.lastProgress
             ends = found["sources"][0]["endOffset"] if found else None
             if ends and sum(json.loads(ends)["topics"][origin]["partitions"].values()) >= records:
                 query.stop()
                 print("copied", flush=True)
                 return 0
+            if not query.isActive:
+                if LATE_WORKER not in str(query.exception()):
+                    break
+                query = (
+                    writing.start()
+                )  # Spark gives a worker few seconds, which a busy machine may take longer
+            time.sleep(0.2)
         print(query.exception() or "the deadline is over", file=sys.stderr)
         return 1
 
