@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: setup run test check bench demo fuzz sim chaos copies pipeline-kills images e2e reference manifests diagrams recording release clean
+.PHONY: setup run test check bench demo fuzz sim chaos copies streams connect pipeline-kills images e2e reference manifests diagrams recording release clean
 
 # Running a broker needs only the product's own dependencies; tests bring their clients, Java and Spark.
 $(VENV)/.product: pyproject.toml
@@ -58,6 +58,14 @@ chaos: $(VENV)/.test
 # (TV1 and TV2), SEED=n the first. Ten runs take half an hour.
 copies: $(VENV)/.test
 	$(BIN)/python -m tests.compat.three_brokers.copies --runs $(or $(RUNS),5) --seed $(or $(SEED),1)
+
+# Kafka's system tests of Streams, exactly once, while brokers and processors go away: ROUNDS=3 of all faults, SEED=n,
+# VERSION=4.1.1 of Streams. `connect`: lines through two workers of Kafka Connect, with the same ROUNDS and SEED.
+streams: $(VENV)/.test
+	$(BIN)/python -m tests.compat.streams.exactly_once --rounds $(or $(ROUNDS),3) --seed $(or $(SEED),1) --version $(or $(VERSION),3.9.1)
+
+connect: $(VENV)/.test
+	$(BIN)/python -m tests.compat.connect.lines --rounds $(or $(ROUNDS),3) --seed $(or $(SEED),1)
 
 # Drivers of loads and replays, killed at every step and compared with the log: KILLS=100 of each kind, SEED=n.
 pipeline-kills: $(VENV)/.test

@@ -9,7 +9,7 @@ import pytest
 
 from tests.compat.connect.lines import judged, play
 from tests.compat.connect.workers import Workers
-from tests.compat.streams.exactly_once import running
+from tests.compat.streams.exactly_once import failed_brokers, running
 from tests.support.java import JavaUnavailableError, connect_classpath
 from tests.support.peers import forgive_unclosed, skip_or_fail
 
@@ -30,6 +30,7 @@ def test_lines_are_in_the_topic_once_and_in_the_sinks_file(tmp_path: Path) -> No
             verdict = play(cluster, workers, tmp_path, faults=faults, chance=random.Random(1))
         finally:
             workers.close()
+        assert failed_brokers(cluster) == []
     print(verdict)
     assert verdict.is_clean
 

@@ -37,6 +37,8 @@ _SETTINGS = {
     "session.timeout.ms": "6000",
     "heartbeat.interval.ms": "1000",
     "scheduled.rebalance.max.delay.ms": "0",
+    # The topic of configurations has no leader for some seconds where a broker was killed; a task would fail for good.
+    "worker.sync.timeout.ms": "30000",
     "offset.flush.interval.ms": "1000",
     "consumer.session.timeout.ms": "6000",
 }

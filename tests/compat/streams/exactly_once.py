@@ -226,6 +226,11 @@ def started(cluster: Brokers, folder: Path, *, version: str) -> Iterator[Program
         programs.close()
 
 
+def failed_brokers(cluster: Brokers) -> list[int]:
+    """Those whose log has a traceback: a handler or a task of theirs failed."""
+    return [number for number, broker in cluster.brokers.items() if "Traceback" in broker.log()]
+
+
 def is_passed(test: str, said: str) -> bool:
     """Whether the last program's output has what Kafka's system test looks for, and nothing against it."""
     wanted = "SUCCESS" if test == "smoke" else "ALL-RECORDS-DELIVERED"

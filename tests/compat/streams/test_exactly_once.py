@@ -8,7 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.compat.streams.exactly_once import FAULTS, Brokers, eos_test, is_passed, running, started
+from tests.compat.streams.exactly_once import (
+    FAULTS,
+    Brokers,
+    eos_test,
+    failed_brokers,
+    is_passed,
+    running,
+    started,
+)
 from tests.support.java import KAFKA_OLD_VERSION, JavaUnavailableError, streams_tests_classpath
 from tests.support.peers import forgive_unclosed, skip_or_fail
 
@@ -32,6 +40,7 @@ def test_kafkas_verifier_of_streams_finds_each_record_once(cluster: Brokers, tmp
     with started(cluster, tmp_path, version=KAFKA_OLD_VERSION) as programs:
         said = eos_test(programs, faults=faults, chance=random.Random(1))
     assert is_passed("eos", said), said[-4000:]
+    assert failed_brokers(cluster) == []
 
 
 def test_the_verifiers_words_are_understood() -> None:
