@@ -42,9 +42,13 @@ class Table:
 
     def load(self, point: str) -> int:
         """A load of new records that dies at `point`; its exit code. Another load may then have to do it all."""
+        self.send()
+        return self._driver(point, "load", "--topic", self.topic)
+
+    def send(self) -> None:
+        """New records for the next load."""
         send(self.bootstrap, self.topic, numbered(RECORDS_PER_LOAD), PARTITIONS, start=self.sent)
         self.sent += RECORDS_PER_LOAD
-        return self._driver(point, "load", "--topic", self.topic)
 
     def replay(self, point: str, start: int, stop: int) -> int:
         """A replay of the same offsets of both partitions that dies at `point`; its exit code."""

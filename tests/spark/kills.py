@@ -48,7 +48,8 @@ def main(kills: int, seed: int, folder: Path) -> int:
                 output = name if output_format == "iceberg" else str(folder / output_format)
                 topic = topic_creator(peer.bootstrap)(PARTITIONS, retention_ms=-1)
                 tables.append(Table(spark, peer.bootstrap, topic, output_format, output, folder, lake))
-                tables[-1].load("never")
+                tables[-1].send()
+                tables[-1].finish()
             while min(counts[kind] for kind in KINDS) < kills:
                 table = tables[counts.total() % len(tables)]
                 kind = min(KINDS, key=lambda one: counts[one])
