@@ -42,7 +42,7 @@ _ARCHIVED = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
 _ARCHIVED_ARGUMENTS = ("--bootstrap-server", "127.0.0.1:1", "--timeout", "1000", "--list")
 
 # A Java that cannot use an archive goes on without it; its warnings would stand in a tool's output.
-_SILENT_ARCHIVE = ("-Xlog:disable", "-Xlog:all=off:stdout")
+SILENT_ARCHIVE = ("-Xlog:disable", "-Xlog:all=off:stdout")
 
 _LOG4J_CONFIG = """\
 status = error
@@ -231,7 +231,7 @@ def java_arguments(
     archive = class_archive(classpath)
     fast_start = list(QUICK_OPTIONS) if quick else []
     if quick and archive.exists():
-        fast_start += [f"-XX:SharedArchiveFile={archive}", *_SILENT_ARCHIVE]
+        fast_start += [f"-XX:SharedArchiveFile={archive}", *SILENT_ARCHIVE]
     return [
         java_command(),
         f"-Xmx{heap}",
@@ -260,12 +260,12 @@ def make_class_archive(classpath: str) -> None:
     archive = class_archive(classpath)
     if archive.exists():
         return
-    with _one_at_a_time(archive):
+    with one_at_a_time(archive):
         if archive.exists():
             return
         written = archive.with_suffix(".new")
         written.unlink(missing_ok=True)
-        options = [f"-XX:ArchiveClassesAtExit={written}", *_SILENT_ARCHIVE]
+        options = [f"-XX:ArchiveClassesAtExit={written}", *SILENT_ARCHIVE]
         subprocess.run(
             java_arguments(_ARCHIVED, _ARCHIVED_ARGUMENTS, classpath=classpath, options=options),
             stdin=subprocess.DEVNULL,
@@ -318,7 +318,7 @@ def _fetched(folder: Path, coordinates: Sequence[str]) -> Path:
     complete = folder / ".complete"
     if complete.exists():
         return folder
-    with _one_at_a_time(folder):
+    with one_at_a_time(folder):
         if not complete.exists():
             shutil.rmtree(folder, ignore_errors=True)
             folder.mkdir(parents=True)
@@ -329,7 +329,7 @@ def _fetched(folder: Path, coordinates: Sequence[str]) -> Path:
 
 
 @contextmanager
-def _one_at_a_time(folder: Path) -> Iterator[None]:
+def one_at_a_time(folder: Path) -> Iterator[None]:
     folder.parent.mkdir(parents=True, exist_ok=True)
     with open(f"{folder}.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

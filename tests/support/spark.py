@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.support.java import QUICK_OPTIONS, connector_jars, java_home, table_jars
+from tests.support.spark_archive import driver_options, spark_home
 
 _EXTENSIONS = (
     "io.delta.sql.DeltaSparkSessionExtension",
@@ -32,7 +33,8 @@ def spark_session(
     os.environ["JAVA_HOME"] = java_home()
     # The JVM that only puts the driver's command line together.
     os.environ["SPARK_LAUNCHER_OPTS"] = " ".join(QUICK_OPTIONS)
-    java_options = " ".join([f"-Dderby.system.home={folder / 'derby'}", *QUICK_OPTIONS])
+    os.environ["SPARK_HOME"] = spark_home()
+    java_options = f"-Dderby.system.home={folder / 'derby'} {driver_options()}"
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     # Spark's workers are another `python3` otherwise, which has neither our packages nor pyarrow.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)

@@ -13,13 +13,15 @@ from pathlib import Path
 from typing import Final
 
 from tests.support.java import QUICK_OPTIONS, SPARK_VERSION, connector_jars, java_home
+from tests.support.spark_archive import driver_options, spark_home
 
 CONNECTOR: Final = f"org.apache.spark:spark-sql-kafka-0-10_2.13:{SPARK_VERSION}"
 
 _SCRIPT: Final = """\
 #!/bin/bash
 set -e
-export JAVA_HOME={java_home} SPARK_LOCAL_IP=127.0.0.1 PYSPARK_PYTHON={python} SPARK_LAUNCHER_OPTS='{java_options}'
+export JAVA_HOME={java_home} SPARK_LOCAL_IP=127.0.0.1 PYSPARK_PYTHON={python} SPARK_LAUNCHER_OPTS='{launcher_options}'
+export SPARK_HOME={spark_home}
 kept=()
 while [ $# -gt 0 ]; do
   if [ "$1" = --packages ]; then
@@ -37,7 +39,8 @@ exec {submit} --jars {jars} --driver-memory 512m --driver-java-options '{java_op
 _PIPELINE: Final = """\
 #!/bin/bash
 set -e
-export JAVA_HOME={java_home} SPARK_LOCAL_IP=127.0.0.1 PYSPARK_PYTHON={python} SPARK_LAUNCHER_OPTS='{java_options}'
+export JAVA_HOME={java_home} SPARK_LOCAL_IP=127.0.0.1 PYSPARK_PYTHON={python} SPARK_LAUNCHER_OPTS='{launcher_options}'
+export SPARK_HOME={spark_home}
 export PYSPARK_SUBMIT_ARGS="--jars {jars} --driver-memory 512m --conf spark.ui.enabled=false \
   --driver-java-options '{java_options}' \
   --conf spark.driver.host=127.0.0.1 pyspark-shell"
@@ -57,7 +60,9 @@ def write_submit(folder: Path) -> Path:
         "python": shlex.quote(sys.executable),
         "submit": shlex.quote(str(Path(sys.prefix) / "bin" / "spark-submit")),
         "connector": CONNECTOR,
-        "java_options": " ".join(QUICK_OPTIONS),
+        "java_options": driver_options(),
+        "launcher_options": " ".join(QUICK_OPTIONS),
+        "spark_home": shlex.quote(spark_home()),
         "jars": shlex.quote(",".join(str(jar) for jar in connector_jars())),
     }
     for name, script in (("spark-submit", _SCRIPT), ("odradek-pipeline", _PIPELINE)):

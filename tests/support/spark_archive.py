@@ -1,0 +1,88 @@
+"""The classes of Spark's driver, kept parsed below `.cache/`: with them a driver's start takes half the CPU time.
+
+A small job writes the archive once in a checkout. A Java that makes none, or cannot use it, goes on without.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+from tests.support.java import (
+    QUICK_OPTIONS,
+    SILENT_ARCHIVE,
+    class_archive,
+    java_home,
+    one_at_a_time,
+    pyspark_jars,
+)
+
+SECONDS_MAX: Final = 180
+
+# A batch job and a stream, and the end of the JVM, which writes the archive then.
+_JOB: Final = """
+from pyspark import SparkContext
+from pyspark.sql import SparkSession, functions
+
+session = SparkSession.builder.master("local[2]").config("spark.sql.shuffle.partitions", "2").getOrCreate()
+session.range(100).groupBy((functions.col("id") % 7).alias("k")).count().collect()
+stream = session.readStream.format("rate-micro-batch").option("rowsPerBatch", 10).load().groupBy("value").count()
+stream.writeStream.format("memory").queryName("q").outputMode("update").trigger(once=True).start().awaitTermination()
+session.stop()
+gateway = SparkContext._gateway
+gateway.shutdown()
+gateway.proc.stdin.close()
+gateway.proc.wait()
+"""
+
+
+def spark_home() -> str:
+    """PySpark's folder. An archive fits only where the class path has the same spelling."""
+    return str(pyspark_jars().parent.resolve())
+
+
+@cache
+def driver_options() -> str:
+    """JVM options of a driver that lives for seconds; the first call in a checkout makes the archive."""
+    archive = class_archive(spark_home())
+    quick = " ".join(QUICK_OPTIONS)
+    if " " in str(archive):
+        return quick
+    with one_at_a_time(archive):
+        if not archive.exists():
+            _make(archive)
+    return (
+        " ".join([quick, f"-XX:SharedArchiveFile={archive}", *SILENT_ARCHIVE]) if archive.exists() else quick
+    )
+
+
+def _make(archive: Path) -> None:
+    written = archive.with_suffix(".new")
+    written.unlink(missing_ok=True)
+    options = " ".join([*QUICK_OPTIONS, f"-XX:ArchiveClassesAtExit={written}", *SILENT_ARCHIVE])
+    submit = (
+        f"--driver-java-options '{options}' --conf spark.ui.enabled=false --conf spark.driver.host=127.0.0.1"
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        subprocess.run(
+            [sys.executable, "-c", _JOB],
+            cwd=folder,
+            env={
+                **os.environ,
+                "JAVA_HOME": java_home(),
+                "SPARK_HOME": spark_home(),
+                "SPARK_LOCAL_IP": "127.0.0.1",
+                "PYSPARK_SUBMIT_ARGS": f"{submit} pyspark-shell",
+            },
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=SECONDS_MAX,
+            check=False,
+        )
+    if written.exists():
+        written.replace(archive)  # whole, or not at all: the virtual machine that wrote it has ended
