@@ -79,7 +79,6 @@ class BrokerSources:
         self.own = image.config(ResourceKind.BROKER, own_name) if is_broker else {}
         self.default = image.config(ResourceKind.BROKER, DEFAULT_BROKER)
         self.current = _with_overrides(static, merged_overrides(default=self.default, own=self.own))
-        self.known = all_settings()
 
     def synonyms(self, key: str) -> tuple[Synonym, ...]:
         """All sources of a value for `key`, the one in force first. Keys before `key` in its family are left out."""
@@ -100,7 +99,8 @@ class BrokerSources:
         return tuple(found)
 
     def _default_text(self, key: str) -> str | None:
-        setting = self.known.get(key)
+        # A topic's settings have broker settings in use: the table of the others is loaded for a broker's alone.
+        setting = USED.get(key) or all_settings().get(key)
         return None if setting is None else setting.default_text
 
 
@@ -147,11 +147,12 @@ def describe_broker(sources: BrokerSources, *, keys: Iterable[str] | None = None
     is_asked = _asked(keys)
     entries: list[DescribedConfig] = []
     given = {**sources.static.given, **sources.default, **sources.own}
-    for key, setting in sources.known.items():
+    known = all_settings()
+    for key, setting in known.items():
         if is_asked(key) and (not setting.internal or key in given):
             entries.append(_broker_entry(key, setting, sources))
     for key, text in given.items():
-        if key not in sources.known and is_asked(key):
+        if key not in known and is_asked(key):
             setting = find_setting(key) or Setting(Kind.UNKNOWN, None, "", key=key)
             is_secret = _is_secret(key)
             synonyms = sources.synonyms(key)
