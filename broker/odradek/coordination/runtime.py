@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Final, Generic
 
 from odradek.coordination.loading import holds_nothing, load
@@ -24,6 +23,7 @@ from odradek.foundation.errors import (
     NotCoordinator,
     OdradekError,
 )
+from odradek.foundation.named_tuple import NamedTuple
 from odradek.foundation.tasks import TaskOwner
 from odradek.protocol.group_partitions import partition_of
 
@@ -33,8 +33,7 @@ LOAD_RETRY_SECONDS: Final = 1.0
 LOAD_RETRY_SECONDS_MAX: Final = 60.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RuntimeSettings:
+class RuntimeSettings(NamedTuple):
     """How a coordinator reads and writes its topic."""
 
     load_buffer_bytes: int

@@ -18,7 +18,6 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from typing import Generic, Protocol, TypeVar, cast
 
@@ -28,6 +27,7 @@ from odradek.coordination.writer import OnWritten, RecordWriter
 from odradek.foundation.clock import Clock
 from odradek.foundation.errors import CoordinatorNotAvailable, CorruptRecord, NotCoordinator, OdradekError
 from odradek.foundation.limits import COORDINATOR_REQUESTS_WAITING_MAX
+from odradek.foundation.named_tuple import NamedTuple
 
 logger = logging.getLogger(__name__)
 
@@ -103,8 +103,7 @@ class DeferredAnswer(Generic[T]):
 Machine_co = TypeVar("Machine_co", bound=StateMachine, covariant=True)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShardParts:
+class ShardParts(NamedTuple):
     """What the shards of one coordinator share."""
 
     topic: CoordinatedTopic

@@ -7,9 +7,9 @@ in `tests/groups` holds for both.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Iterable
-from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
+from odradek.foundation.named_tuple import NamedTuple
 from odradek.log.verification import VerificationToken
 from odradek.records.control import Marker
 
@@ -24,8 +24,7 @@ class TransactionalWriter(NamedTuple):
     token: VerificationToken | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CoordinatedTopic:
+class CoordinatedTopic(NamedTuple):
     """An internal topic, and the words that errors and log lines use for it."""
 
     name: str  # as clients see it: `__consumer_offsets`

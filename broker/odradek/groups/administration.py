@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Collection
-from typing import NamedTuple
 
 from odradek.coordination.runtime import CoordinatorRuntime
 from odradek.coordination.shard import DeferredAnswer
@@ -14,6 +13,7 @@ from odradek.foundation.errors import (
     OdradekError,
     RequestError,
 )
+from odradek.foundation.named_tuple import NamedTuple
 from odradek.groups.classic.group import GroupState
 from odradek.groups.consumer.schema import Assignment, MemberValue
 from odradek.groups.consumer.update import preferred_assignor

@@ -15,11 +15,12 @@ removes such records.
 from __future__ import annotations
 
 import struct
-from typing import Final, NamedTuple
+from typing import Final
 from uuid import UUID
 
 from odradek.coordination.records import RecordValue
 from odradek.foundation.errors import CorruptRecord
+from odradek.foundation.named_tuple import NamedTuple
 from odradek.protocol.declared import Declaration, FieldRow
 
 KIND_OFFSET_LEGACY: Final = 0

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection, Sequence
-from typing import Final, NamedTuple, Protocol, TypeVar
+from typing import Final, Protocol, TypeVar
 
 from odradek.cluster.image import ClusterImage, ImageHolder
 from odradek.cluster.topic_names import TRANSACTION_STATE
@@ -27,6 +27,7 @@ from odradek.foundation.errors import (
     RequestError,
 )
 from odradek.foundation.ids import TopicPartition
+from odradek.foundation.named_tuple import NamedTuple
 from odradek.foundation.settings import Settings
 from odradek.foundation.tasks import TaskOwner
 from odradek.foundation.transaction_errors import ConcurrentTransactions, InvalidTransactionTimeout

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any, NamedTuple
+from typing import Any
 
 from odradek.coordination.runtime import CoordinatorRuntime
 from odradek.foundation.clock import Clock
 from odradek.foundation.errors import CoordinatorLoadInProgress, InvalidRegularExpression, InvalidRequest
 from odradek.foundation.limits import TOPIC_PATTERN_LENGTH_MAX
+from odradek.foundation.named_tuple import NamedTuple
 from odradek.foundation.transaction_errors import TransactionalIdNotFound
 from odradek.transactions.metadata import (
     NO_PRODUCER_EPOCH,

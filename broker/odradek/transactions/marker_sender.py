@@ -11,7 +11,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Iterable, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from odradek.cluster.image import NO_LEADER, ImageHolder
 from odradek.foundation.errors import (
@@ -22,6 +22,7 @@ from odradek.foundation.errors import (
 )
 from odradek.foundation.ids import TopicPartition, by_topic
 from odradek.foundation.limits import MARKERS_PER_REQUEST_MAX
+from odradek.foundation.named_tuple import NamedTuple
 from odradek.foundation.rate_limited_log import RateLimitedLog
 from odradek.foundation.tasks import TaskOwner
 from odradek.protocol.api import ApiKey

@@ -14,11 +14,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final
 
 from odradek.coordination.records import RecordKey, RecordValue
 from odradek.foundation.errors import CorruptRecord
 from odradek.foundation.ids import by_topic, flat
+from odradek.foundation.named_tuple import NamedTuple
 from odradek.protocol.declared import Declaration, FieldRow
 from odradek.transactions.metadata import (
     NO_PRODUCER_EPOCH,

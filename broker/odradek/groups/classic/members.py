@@ -8,10 +8,10 @@ times, and each would take a walk over all members.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final
 
 from odradek.foundation.errors import FencedInstanceId, OdradekError, UnknownMemberId
+from odradek.foundation.named_tuple import NamedTuple
 from odradek.groups.classic.schema import ClassicMemberValue
 
 UNKNOWN_MEMBER: Final = ""
@@ -19,8 +19,7 @@ UNKNOWN_MEMBER: Final = ""
 Protocols = tuple[tuple[str, bytes], ...]  # name and metadata, the preferred one first
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JoinResult:
+class JoinResult(NamedTuple):
     """The answer to a join. `members` (id, instance id, metadata) is for the leader alone."""
 
     error: OdradekError | None = None
@@ -33,8 +32,7 @@ class JoinResult:
     members: tuple[tuple[str, str | None, bytes], ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SyncResult:
+class SyncResult(NamedTuple):
     """The answer to a sync: the member's assignment."""
 
     error: OdradekError | None = None
@@ -51,8 +49,7 @@ class Departure(NamedTuple):
     error: OdradekError | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JoinRequest:
+class JoinRequest(NamedTuple):
     """A join as the group sees it. Times in milliseconds; `member_id` is empty for a new member."""
 
     member_id: str
@@ -68,8 +65,7 @@ class JoinRequest:
     reason: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SyncRequest:
+class SyncRequest(NamedTuple):
     """A sync as the group sees it. Only the leader sends `assignments`, by member id."""
 
     member_id: str

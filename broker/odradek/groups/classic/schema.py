@@ -2,31 +2,29 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final
 
 from odradek.coordination.records import RecordKey, RecordValue
+from odradek.foundation.named_tuple import NamedTuple
 from odradek.protocol.declared import Declaration, FieldRow
 
 KIND_CLASSIC_GROUP: Final = 2
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClassicMemberValue:
+class ClassicMemberValue(NamedTuple):
     """One member of a stored classic group. Times in milliseconds."""
 
     member_id: str
-    group_instance_id: str | None = None
     client_id: str
     client_host: str
-    rebalance_timeout_ms: int = -1
     session_timeout_ms: int
     subscription: bytes
     assignment: bytes
+    group_instance_id: str | None = None
+    rebalance_timeout_ms: int = -1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClassicGroupValue:
+class ClassicGroupValue(NamedTuple):
     """A stored classic group: its last generation and what each member was assigned."""
 
     protocol_type: str

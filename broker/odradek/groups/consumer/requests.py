@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 from uuid import UUID
 
@@ -27,6 +26,7 @@ from odradek.foundation.errors import (
     UnreleasedInstanceId,
     UnsupportedAssignor,
 )
+from odradek.foundation.named_tuple import NamedTuple
 from odradek.groups.consumer.assignors import ASSIGNORS
 from odradek.groups.consumer.group import LEFT_FOR_NOW_EPOCH, ConsumerGroup, ConsumerGroupHost
 from odradek.groups.consumer.schema import (
@@ -48,8 +48,7 @@ JOIN_EPOCH = 0
 LEAVE_EPOCH = -1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConsumerGroupHeartbeat:
+class ConsumerGroupHeartbeat(NamedTuple):
     """A heartbeat; None (and -1 for the timeout) means as before."""
 
     member_id: str
@@ -66,8 +65,7 @@ class ConsumerGroupHeartbeat:
     requires_member_id: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HeartbeatResult:
+class HeartbeatResult(NamedTuple):
     """The answer: the member's epoch, and its assignment if it changed or was asked for."""
 
     member_id: str
@@ -269,8 +267,8 @@ class ConsumerRequests:
 
         if request.member_epoch == LEFT_FOR_NOW_EPOCH:
             # It keeps its partitions until it is back or its session ends.
-            away = replace(
-                group.current(member_id), member_epoch=LEFT_FOR_NOW_EPOCH, pending_revocation=EMPTY_ASSIGNMENT
+            away = group.current(member_id)._replace(
+                member_epoch=LEFT_FOR_NOW_EPOCH, pending_revocation=EMPTY_ASSIGNMENT
             )
             update = GroupUpdate(group, self._context, self._host)
             update.put(KIND_CURRENT, member_id, away)

@@ -14,13 +14,13 @@ Values are flexible structures of version 0. The rows below name the fields of e
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from enum import IntEnum
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 from uuid import UUID
 
 from odradek.coordination.records import RecordKey, RecordValue, check_version
+from odradek.foundation.named_tuple import NamedTuple
 from odradek.protocol.declared import Declaration, FieldRow
 
 KIND_GROUP: Final = 3
@@ -76,8 +76,7 @@ class ConsumerKey(NamedTuple):
     name: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class GroupValue:
+class GroupValue(NamedTuple):
     epoch: int
     metadata_hash: int = 0
 
@@ -89,8 +88,7 @@ class SupportedProtocol(NamedTuple):
     metadata: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class ClassicProtocols:
+class ClassicProtocols(NamedTuple):
     """The session timeout and assignors of a member that speaks the classic protocol to a consumer group."""
 
     session_timeout_ms: int
@@ -107,8 +105,7 @@ class ClassicProtocols:
         return [SupportedProtocol(name, metadata) for name, metadata in self.protocols]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MemberValue:
+class MemberValue(NamedTuple):
     instance_id: str | None
     rack_id: str | None
     client_id: str
@@ -120,13 +117,11 @@ class MemberValue:
     classic: ClassicProtocols | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class TargetEpochValue:
+class TargetEpochValue(NamedTuple):
     epoch: int
 
 
-@dataclass(frozen=True, slots=True)
-class TargetValue:
+class TargetValue(NamedTuple):
     partitions: Assignment
 
     @property
@@ -134,8 +129,7 @@ class TargetValue:
         return _topic_partitions(self.partitions)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CurrentValue:
+class CurrentValue(NamedTuple):
     member_epoch: int
     previous_member_epoch: int
     state: MemberState
@@ -151,8 +145,7 @@ class CurrentValue:
         return _topic_partitions(self.pending_revocation)
 
 
-@dataclass(frozen=True, slots=True)
-class PatternValue:
+class PatternValue(NamedTuple):
     """`version` is the metadata version that it was matched against, `timestamp_ms` when."""
 
     topics: tuple[str, ...]

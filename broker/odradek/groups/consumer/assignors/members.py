@@ -7,14 +7,13 @@ partition of a subscribed topic to exactly one member that subscribes to the top
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from uuid import UUID
 
+from odradek.foundation.named_tuple import NamedTuple
 from odradek.groups.consumer.schema import Assignment
 
 
-@dataclass(frozen=True, slots=True)
-class MemberSpec:
+class MemberSpec(NamedTuple):
     """A member as assignors see it: its topics that exist, and its last target, which they keep where they can."""
 
     instance_id: str | None
