@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from tests.chaos.anomalies import Anomaly
 from tests.chaos.check_groups import check_groups
+from tests.chaos.check_keyed import check_keyed
 from tests.chaos.check_leaders import check_leaders
 from tests.chaos.check_readers import check_readers
 from tests.chaos.check_records import check_records
@@ -24,4 +25,5 @@ def check(events: Sequence[Event], final: FinalState, *, topic: str) -> list[Ano
         *check_groups(events, final, topic=topic),
         *check_service(events, final),
         *check_transactions(events),
+        *check_keyed(events, final),
     ]

@@ -13,11 +13,12 @@ from odradek.coordination.records import kind_of
 from odradek.groups.schema import KIND_OFFSET, decode_offset_key, decode_offset_value
 from odradek.records.batch import BatchView, split
 from odradek.records.checksum import crc32c
-from odradek.records.record import records
+from odradek.records.record import Headers, records
 from tests.chaos.history import name_of_value
 from tests.support.group_commits import LoggedCommits
 
 OFFSETS_TOPIC = "__consumer_offsets"
+NAME_HEADER = "id"
 
 TopicPartitionKey = tuple[str, int]
 
@@ -69,6 +70,8 @@ class FinalState:
     compared: Mapping[TopicPartitionKey, FinalPartition] = field(default_factory=dict)
     topics: frozenset[str] = frozenset()
     commits: Mapping[str, Mapping[TopicPartitionKey, LoggedCommits]] = field(default_factory=dict)
+    keyed: Mapping[int, Sequence[tuple[int, str]]] = field(default_factory=dict)
+    """Offsets and names of the records in the compacted topic, by broker."""
 
 
 def whole_batches(data: bytes) -> bytes:
@@ -120,6 +123,33 @@ def read_any_log(folder: Path) -> StoredLog:
 
 def _checksum(key: bytes | None, value: bytes | None, timestamp_ms: int) -> str:
     return f"{crc32c(repr((key, value, timestamp_ms)).encode()):08x}"
+
+
+def read_keyed(folder: Path) -> list[tuple[int, str]]:
+    """One replica of the compacted topic: offsets and names of its records. Raises CorruptRecord."""
+    while True:
+        before = sorted(folder.glob("*.log"))
+        try:
+            found = [
+                (record.offset, name_of_headers(record.headers))
+                for batch in batches_of(folder)
+                if not batch.header.is_control
+                for record in records(batch)
+            ]
+        except FileNotFoundError:
+            continue  # the broker swaps segments
+        if before == sorted(folder.glob("*.log")) and not any(folder.glob("*.swap")):
+            return found
+
+
+def end_of(folder: Path) -> int:
+    """The offset behind the last batch of a log."""
+    return max((batch.last_offset + 1 for batch in batches_of(folder)), default=0)
+
+
+def name_of_headers(headers: Headers) -> str:
+    """The name of a record of the compacted topic: a deletion has no value to say it."""
+    return next((text.decode() for key, text in headers if key == NAME_HEADER and text), "")
 
 
 def read_commits(folder: Path) -> dict[str, dict[TopicPartitionKey, LoggedCommits]]:

@@ -219,6 +219,31 @@ class CommittedRead:
     value: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyedReported:
+    """A write to a compacted topic: `what` is "write" (about to be sent), "answered" (with its offset; one of a
+    transaction once it is committed) or "aborted" (its commit was not asked for).
+    """
+
+    at: float
+    name: str
+    what: str
+    key: str
+    is_deletion: bool
+    offset: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyedRead:
+    """A record that a reader of committed records got from the compacted topic after the faults."""
+
+    at: float
+    name: str
+    key: str
+    is_deletion: bool
+    offset: int
+
+
 Event = (
     ProducerBegan
     | Sent
@@ -236,6 +261,8 @@ Event = (
     | EpochEndAnswered
     | TransactionReported
     | CommittedRead
+    | KeyedReported
+    | KeyedRead
 )
 
 _KINDS: Final[dict[str, type[Any]]] = {
@@ -257,6 +284,8 @@ _KINDS: Final[dict[str, type[Any]]] = {
         EpochEndAnswered,
         TransactionReported,
         CommittedRead,
+        KeyedReported,
+        KeyedRead,
     )
 }
 _FIELDS: Final = {name: tuple(field.name for field in fields(kind)) for name, kind in _KINDS.items()}

@@ -17,6 +17,7 @@ from typing import Final
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from odradek.foundation.errors import CorruptRecord
 from tests.chaos.anomalies import Anomaly, account
 from tests.chaos.checker import check
 from tests.chaos.epoch_ends import answered_epoch_ends
@@ -27,8 +28,10 @@ from tests.chaos.final_logs import (
     FinalState,
     StoredLog,
     TopicPartitionKey,
+    end_of,
     read_any_log,
     read_commits,
+    read_keyed,
     read_log,
 )
 from tests.chaos.groups import CLASSIC, COOPERATIVE, MODERN, Groups
@@ -42,6 +45,7 @@ from tests.chaos.history import (
     now,
     read_events,
 )
+from tests.chaos.keyed_clients import topic_of
 from tests.chaos.librdkafka_clients import COMMON
 from tests.chaos.moves import Moves
 from tests.chaos.observer import Observer
@@ -63,6 +67,7 @@ WRITERS: Final = (
     "tests.chaos.own_clients",
     "tests.chaos.librdkafka_clients",
     "tests.chaos.transactional_clients",
+    "tests.chaos.keyed_clients",
 )
 READERS: Final = "tests.chaos.readers"
 
@@ -119,7 +124,12 @@ class Round:
         )
         self._observer = Observer(world, self._history, topic=self._topic, partitions=PARTITIONS)
         self._moves = Moves(
-            world.bootstrap, topics=[(self._topic, PARTITIONS), (OFFSETS_TOPIC, OFFSETS_PARTITIONS)]
+            world.bootstrap,
+            topics=[
+                (self._topic, PARTITIONS),
+                (OFFSETS_TOPIC, OFFSETS_PARTITIONS),
+                (topic_of(options), 1),
+            ],
         )
         self._faults = Faults(
             world, self._groups, self._moves, self._history, topic=self._topic, partitions=PARTITIONS
@@ -292,6 +302,7 @@ class Round:
         return FinalState(
             partitions=partitions,
             compared=self._offsets_topic(),
+            keyed={number: read_keyed(folder) for number, folder in self._keyed_folders().items()},
             topics=frozenset(topics),
             commits=self._commits(),
         )
@@ -300,6 +311,9 @@ class Round:
         for number in BROKERS:
             process = self._world.processes[broker(number)]
             yield from answered_epoch_ends(process.name, process.log, topic=self._topic)
+
+    def _keyed_folders(self) -> dict[int, Path]:
+        return {number: self._world.data(number) / f"{topic_of(self._options)}-0" for number in BROKERS}
 
     def _logs(self, partition: int) -> dict[int, StoredLog]:
         folders = {number: self._world.data(number) / f"{self._topic}-{partition}" for number in BROKERS}
@@ -328,6 +342,12 @@ class Round:
             ends = {number: log.end for number, log in self._logs(partition).items()}
             if len(ends) != len(BROKERS) or len(set(ends.values())) != 1:
                 return f"partition {partition} ends at {ends} by broker"
+        try:
+            ends = {number: end_of(folder) for number, folder in self._keyed_folders().items()}
+        except (FileNotFoundError, CorruptRecord) as failure:
+            return f"the compacted topic cannot be read: {failure}"
+        if len(set(ends.values())) != 1:
+            return f"the compacted topic ends at {ends} by broker"
         return ""
 
     def _commits(self) -> dict[str, dict[TopicPartitionKey, LoggedCommits]]:

@@ -65,10 +65,10 @@ class Writer:
         )
         number = 0
         try:
-            while not is_over.is_set() and not await _works(producer.start):
+            while not is_over.is_set() and not await works(producer.start):
                 await asyncio.sleep(0.5)
             while producer.is_usable and not is_over.is_set() and self._chance.random() > 0.01:
-                if await _works(producer.begin_transaction):
+                if await works(producer.begin_transaction):
                     await self._play(producer, f"{name}/{number}")
                     number += 1
                 await asyncio.sleep(self._chance.uniform(0, 0.2))
@@ -81,7 +81,7 @@ class Writer:
             partition = self._chance.randrange(PARTITIONS)
             value = f"{transaction}/{count}"
             self._report(transaction, "write", partition, value)
-            await _works(lambda: producer.send(self._topic, value.encode(), partition=partition))  # noqa: B023
+            await works(lambda: producer.send(self._topic, value.encode(), partition=partition))  # noqa: B023
         if self._chance.random() < 0.02:
             await asyncio.sleep(STALL_SECONDS)
         transactions = producer._transactional()
@@ -94,7 +94,7 @@ class Writer:
         for _ in range(END_TRIES):
             if transactions.phase not in (Phase.OPEN, Phase.FAILED, Phase.ABORTING):
                 break
-            if await _works(producer.abort_transaction):
+            if await works(producer.abort_transaction):
                 self._report(transaction, "aborted")
         if transactions.phase is not Phase.IDLE:
             await producer.close(is_flushing=False)  # how it ended is not known: another life ends it
@@ -134,7 +134,8 @@ def _client(options: dict[str, Any], name: str) -> Client:
     return Client(options["bootstrap"], client_id=name, request_timeout_ms=5_000, connect_timeout_ms=3_000)
 
 
-async def _works(call: Callable[[], Awaitable[object]]) -> bool:
+async def works(call: Callable[[], Awaitable[object]]) -> bool:
+    """Whether a call raises no error of ours."""
     try:
         await call()
     except OdradekError:

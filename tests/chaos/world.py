@@ -53,6 +53,7 @@ SETTINGS: Final[Mapping[str, str]] = {
     "group.consumer.heartbeat.interval.ms": "500",
     "log.segment.bytes": "1048576",
     "log.segment.delete.delay.ms": "1000",
+    "log.cleaner.backoff.ms": "1000",
     "leader.imbalance.check.interval.seconds": "5",
     "leader.imbalance.per.broker.percentage": "0",
 }

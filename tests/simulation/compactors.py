@@ -36,15 +36,18 @@ from tests.support.committed_reads import visible_offsets
 from tests.support.logs import stored_batches
 from tests.support.whole_cluster import ClusterBroker
 
-KEYS: Final = tuple(b"key-%d" % number for number in range(6))
-TOMBSTONE_CHANCE: Final = 0.25
+# Half of the writes go to a few keys, the others to keys that are soon left as they are: with a value, or deleted.
+KEYS: Final = tuple(b"key-%d" % number for number in range(4))
+KEYS_AT_ONCE: Final = 3
+KEY_SECONDS: Final = 3.0
+TOMBSTONE_CHANCE: Final = 0.3
 TRANSACTION_TIMEOUT_MS: Final = 1_500
 # How long writers go on once nothing fails: replicas that are back are compacted, and deletions are forgotten.
 WRITES_ON_SECONDS: Final = (1.0, 5.0)
 # Until when every cleaner has done what is due, once nothing fails any more.
 CLEAN_SECONDS_MAX: Final = 60.0
 SETTINGS: Final = {
-    "log.cleaner.backoff.ms": "300",
+    "log.cleaner.backoff.ms": "700",
     "log.segment.delete.delay.ms": "1000",
     "log.retention.check.interval.ms": "1000",
 }
@@ -105,9 +108,9 @@ class Compactors:
         rng = self._rng
         configs: dict[str, str | float | None] = {
             "cleanup.policy": "compact,delete" if self._is_deleting else "compact",
-            "internal.segment.bytes": rng.choice([300, 600, 1_500]),
+            "internal.segment.bytes": rng.choice([300, 600, 1_200]),
             "delete.retention.ms": self._retention_ms,
-            "min.cleanable.dirty.ratio": rng.choice([0.01, 0.3]),
+            "min.cleanable.dirty.ratio": rng.choice([0.01, 0.3, 0.5]),
             "min.compaction.lag.ms": rng.choice([0, 0, 500]),
             "index.interval.bytes": rng.choice([1, 4096]),
         }
@@ -169,7 +172,7 @@ class Compactors:
             if delivery is None:
                 break
             deliveries.append(asyncio.create_task(self._deliver(*delivery)))
-            await asyncio.sleep(rng.choice([0.0, 0.05, 0.2]))
+            await asyncio.sleep(rng.choice([0.0, 0.05, 0.4]))
         await asyncio.gather(*deliveries)
 
     async def _transact(self, producer: Producer, name: str, rng: random.Random) -> None:
@@ -199,7 +202,7 @@ class Compactors:
     async def _send(
         self, producer: Producer, name: str, rng: random.Random
     ) -> tuple[str, bytes, Delivery] | None:
-        key = rng.choice(KEYS)
+        key = _key(rng)
         value = None if rng.random() < TOMBSTONE_CHANCE else name.encode()
         self._workload.history.add(name, f"writes {value!r} as {key!r}")
         try:
@@ -246,7 +249,7 @@ class Compactors:
         client = self._workload.client("compacted", rng)
         try:
             while True:
-                await asyncio.sleep(rng.uniform(0.3, 2.0))
+                await asyncio.sleep(rng.uniform(0.5, 3.0))
                 scan = Scan(f"reader {len(self._scans)}", dict(self._newest))
                 try:
                     await self._scan(client, scan)
@@ -382,6 +385,13 @@ class Compactors:
         left = [path for path in self._cluster.disks[broker_id].paths("") if path.endswith(_LEFTOVERS)]
         if left:
             yield Breach("I10", "unfinished swap", f"broker {broker_id} still has {left}")
+
+
+def _key(rng: random.Random) -> bytes:
+    if rng.random() < 0.5:
+        return rng.choice(KEYS)
+    now = int(asyncio.get_running_loop().time() / KEY_SECONDS)
+    return b"key-of-%d-%d" % (now, rng.randrange(KEYS_AT_ONCE))
 
 
 def _kept(log: Log, written: dict[int, Kept], start: int) -> list[Kept]:

@@ -7,6 +7,7 @@ until the first has caught up everywhere. Anything else may happen to the others
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
 import random
 from typing import Final
@@ -40,8 +41,9 @@ KINDS: Final = (
 # What brings out bugs of compaction; only where something is compacted.
 KINDS_OF_COMPACTION: Final = ("crash_in_swap", "away")
 # Longer than deletions are remembered.
-AWAY_SECONDS: Final = (4.0, 12.0)
-SWAP_CALLS: Final = 30
+AWAY_SECONDS: Final = (3.0, 8.0)
+SWAP_CALLS: Final = 20
+SWAP_SECONDS_MAX: Final = 5.0
 
 
 class Faults:
@@ -113,6 +115,7 @@ class Faults:
             expire = self._rng.random() < 0.5
             self._note("FAULT", f"broker {broker_id} will die in its next swap, after {steps} calls")
             cluster, folder = self._cluster, ""
+            died = asyncio.Event()
 
             def count(kind: str, path: str) -> None:
                 nonlocal steps, folder
@@ -123,6 +126,7 @@ class Faults:
                 steps -= 1
                 if steps < 0:
                     cluster.disks[broker_id].on_call = None
+                    died.set()
                     if broker_id in cluster.brokers:
                         power = loses_power and cluster.memory.all_others_remember(broker_id)
                         how = "loses power" if power else "is killed"
@@ -130,6 +134,9 @@ class Faults:
                         cluster.crash(broker_id, power_loss=power, expire=expire)
 
             cluster.disks[broker_id].on_call = count
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(SWAP_SECONDS_MAX):
+                    await died.wait()
 
     # --- disks ---------------------------------------------------------------------------------------------------
 

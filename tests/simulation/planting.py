@@ -24,6 +24,7 @@ class Bug(NamedTuple):
     kinds: tuple[str, ...]
     invariants: tuple[str, ...]
     actors: tuple[str, ...] = ()
+    faults: int = FAULTS
     seed_first: int = SEED_FIRST
     """Where to begin: what comes before does not find it, and every second of `make test` counts."""
 
@@ -33,10 +34,12 @@ def must_find(bug: Bug, monkeypatch: pytest.MonkeyPatch) -> None:
     bug.plant(monkeypatch)
     for seed in range(bug.seed_first, bug.seed_first + SEEDS_MAX):
         try:
-            simulate(seed, faults=FAULTS, kinds=bug.kinds, actors=bug.actors)
+            simulate(seed, faults=bug.faults, kinds=bug.kinds, actors=bug.actors)
         except InvariantBroken as found:
             assert str(found).partition(":")[0] in bug.invariants, str(found)
             monkeypatch.undo()
-            simulate(seed, faults=FAULTS, kinds=bug.kinds, actors=bug.actors)  # It is the bug that was found.
+            simulate(
+                seed, faults=bug.faults, kinds=bug.kinds, actors=bug.actors
+            )  # It is the bug that was found.
             return
     pytest.fail(f"{SEEDS_MAX} seeds did not find it")

@@ -34,7 +34,7 @@ from tests.support import loop
 ACTORS: Final = ("weak", "admin", "classic", "consumer", "transactions")
 ACTOR_CHANCE: Final = 0.25
 COMPACTION: Final = "compaction"
-COMPACTION_CHANCE: Final = 0.06
+COMPACTION_CHANCE: Final = 0.04
 _MAKE: Final[dict[str, Callable[[Workload, random.Random], Actor]]] = {
     "admin": Administrator,
     "classic": lambda workload, rng: Members(workload, rng, group_id="classic"),

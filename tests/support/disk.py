@@ -344,8 +344,10 @@ class SimulatedDisk:
             self.count_or_raise("sync directory", path)
         for names in (self._files, self._synced_names):
             for one in names.directly_in(path):
-                if one in self._files:
-                    self._synced_names[one] = self._files[one]
+                inode = self._files.get(one)
+                if inode is not None:
+                    if self._synced_names.get(one) is not inode:
+                        self._synced_names[one] = inode
                 else:
                     del self._synced_names[one]
 
