@@ -221,8 +221,9 @@ class CommittedRead:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyedReported:
-    """A write to a compacted topic: `what` is "write" (about to be sent), "answered" (with its offset; one of a
-    transaction once it is committed) or "aborted" (its commit was not asked for).
+    """A write to a compacted topic. `what` is "write" (about to be sent), "answered" (with its offset) or "aborted".
+
+    One of a transaction is answered once it is committed, and aborted when its commit was not asked for.
     """
 
     at: float

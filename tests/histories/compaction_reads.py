@@ -91,7 +91,7 @@ def _check_found(scan: Scan, written: Mapping[int, Kept], start: int) -> Iterato
             continue  # retention has deleted it
         if there is None or (there.key, there.value) != (key, value):
             yield Breach("I10", "inconsistent offset", f"{what}, where {there} was written")
-        elif not there.is_visible:
+        elif not there.is_visible and offset >= start:
             yield Breach("I8", "aborted read", f"{what}, of a transaction that was aborted")
 
 

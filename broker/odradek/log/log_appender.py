@@ -32,7 +32,7 @@ from odradek.log.older_batches import older_batches
 from odradek.log.producers import ProducerStates
 from odradek.log.recovery import note_abort
 from odradek.log.segment import Segment
-from odradek.log.segment_set import SegmentSet
+from odradek.log.segment_set import RELATIVE_OFFSET_MAX, SegmentSet
 from odradek.log.sequences import AppendedBatch
 from odradek.log.unsynced_files import UnsyncedFiles
 from odradek.log.verification import VerificationToken
@@ -304,7 +304,10 @@ class LogAppender:
         require_fit(size, self._config.segment_bytes, self._health.topic_partition)
         try:
             if segments.is_roll_due(size, last_offset, newest_ms, now_ms):
-                segments.roll(first_offset)
+                # A closed segment ends where the next one begins, also before a gap that compaction left at the leader.
+                # A scan after a loss of power relies on it.
+                end = offsets.log_end_offset
+                segments.roll(end if last_offset - end <= RELATIVE_OFFSET_MAX else first_offset)
             segment = segments.active
             for header in found:
                 if header.leader_epoch > self._epochs.latest_epoch:

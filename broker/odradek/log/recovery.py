@@ -78,7 +78,13 @@ def recover(
                 segment.base_offset,
                 segment.size_bytes / 1e6,
             )
-        found = _scan(segment, config, next_base_offset=next_base, epochs=known_epochs)
+        found = _scan(
+            segment,
+            config,
+            next_base_offset=next_base,
+            epochs=known_epochs,
+            is_end_synced=next_base is not None and next_base <= recovery_point,
+        )
         truncated_bytes = segment.size_bytes - found.valid_bytes
         result.bytes_scanned += segment.size_bytes
         if truncated_bytes:
@@ -140,12 +146,14 @@ def _scan(
     *,
     next_base_offset: int | None,
     epochs: tuple[EpochEntry, ...],
+    is_end_synced: bool = True,
 ) -> Scan:
     rules = ScanRules(
         base_offset=segment.base_offset,
         index_interval_bytes=config.index_interval_bytes,
         gaps_allowed=config.cleanup_compact,
         next_base_offset=next_base_offset,
+        is_end_synced=is_end_synced,
         epochs=epochs,
     )
     return scan(segment.file, segment.size_bytes, rules)

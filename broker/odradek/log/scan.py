@@ -66,6 +66,9 @@ class ScanRules(NamedTuple):
     """Offsets may be missing anywhere, since the log is or was compacted."""
     next_base_offset: int | None = None
     """Where the segment after this one begins; None for the last."""
+    is_end_synced: bool = True
+    """Whether the segment's end is known to be on the device. If not, it has to reach `next_base_offset`: a loss of
+    power may have taken its last batches, which looks like a gap that compaction left."""
     epochs: tuple[EpochEntry, ...] = ()
     """The entries of the leader-epoch checkpoint; empty: epochs are not compared with it."""
 
@@ -415,7 +418,7 @@ def scan(file: DiskFile, size_bytes: int, rules: ScanRules) -> Scan:
         result.problem is None
         and rules.next_base_offset is not None
         and result.next_offset != rules.next_base_offset
-        and not rules.gaps_allowed
+        and not (rules.gaps_allowed and rules.is_end_synced)
     ):
         result.problem = (
             f"the segment ends at offset {result.next_offset}, the next begins at {rules.next_base_offset}"

@@ -41,6 +41,7 @@ class SegmentWriter:
         self._done: list[Segment] = []
         self._parts: list[Buffer] = []
         self._unwritten_bytes = 0
+        self._next_offset = base_offset
         self._segment = self._new(base_offset)
 
     @property
@@ -56,7 +57,9 @@ class SegmentWriter:
         if segment.size_bytes and segment.size_bytes + size > self._segment_bytes:
             self._write()
             self._done.append(segment)
-            segment = self._segment = self._new(header.base_offset)
+            # Where the one before ends: a scan after a loss of power relies on it.
+            segment = self._segment = self._new(self._next_offset)
+        self._next_offset = header.last_offset + 1
         self._parts.append(batch)
         self._unwritten_bytes += size
         segment.note_batch(
