@@ -288,6 +288,9 @@ class Segment:
             if self.size_bytes:
                 data = self.file.pread(0, min(HEADER_BYTES, self.size_bytes))
                 self.first_timestamp_ms = header_at(data, 0).max_timestamp_ms
+            if not self.is_closed:
+                # An append looks up no more once the first time is known, and needs both before it writes.
+                self.max_timestamp()
         return self.first_timestamp_ms
 
     # --- positions -------------------------------------------------------------------------------------------------

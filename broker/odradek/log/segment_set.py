@@ -116,7 +116,6 @@ class SegmentSet:
         first_ms = segment.first_timestamp_ms
         if first_ms is None:
             first_ms = segment.roll_timestamp_ms()
-            segment.max_timestamp()
         if first_ms >= 0 and max_timestamp_ms >= 0:
             waited_ms = max_timestamp_ms - first_ms
         else:
