@@ -46,6 +46,8 @@ from odradek.records.checksum import crc32c
 
 # Indexes hold offsets relative to their segment's base in 32 bits.
 RELATIVE_OFFSET_MAX: Final = 2**31 - 1
+# No segment holds so many records: a longer gap is one of compaction, which a segment could not reach over.
+_LOST_OFFSETS_MAX: Final = 2**30
 
 _CHUNK_BYTES: Final = 4 * 1024 * 1024
 _HEADER: Final = struct.Struct(">qiibIhiqqqhii")
@@ -418,7 +420,10 @@ def scan(file: DiskFile, size_bytes: int, rules: ScanRules) -> Scan:
         result.problem is None
         and rules.next_base_offset is not None
         and result.next_offset != rules.next_base_offset
-        and not (rules.gaps_allowed and rules.is_end_synced)
+        and not (
+            rules.gaps_allowed
+            and (rules.is_end_synced or rules.next_base_offset - result.next_offset > _LOST_OFFSETS_MAX)
+        )
     ):
         result.problem = (
             f"the segment ends at offset {result.next_offset}, the next begins at {rules.next_base_offset}"
