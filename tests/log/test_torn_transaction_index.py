@@ -69,3 +69,19 @@ def test_no_aborted_record_is_shown_after_a_loss_of_power(damage: str, flushed_b
     # The segment that holds the recovery point is the first one that may be damaged.
     again = open_log(disk, config=CONFIG, recovery_point=flushed_below + 1)
     assert set(visible_offsets(again)) == committed
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_flush_covers_the_indexes_of_closed_segments(seed: int) -> None:
+    """Segments below the recovery point are not scanned, so nothing of theirs may be left to the page cache."""
+    disk = SimulatedDisk()
+    log = open_log(disk, config=CONFIG)
+    log.flush()
+    committed = _write(log)
+    log.flush()
+    recovery_point = log.recovery_point
+    disk.crash(random.Random(seed) if seed else None)
+    again = open_log(disk, config=CONFIG, recovery_point=recovery_point)
+    assert set(visible_offsets(again)) == committed
+    for segment in again.segments.all[:-1]:
+        segment.transaction_index.entries()

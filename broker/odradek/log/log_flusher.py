@@ -127,6 +127,10 @@ class LogFlusher:
             # A crash rebuilds the active segment's indexes, so only those of closed ones have to be safe.
             if with_active_indexes or segment is not segments.active:
                 paths += (segment.path + INDEX_SUFFIX, segment.path + TIME_INDEX_SUFFIX)
+                if not segment.transaction_index.is_empty:
+                    # Its first abort makes this file, perhaps long after the segment's other names were synced.
+                    paths.append(segment.transaction_index.path)
+                    directories.append(self._health.directory)
         unsynced.clear()
         self._flushed_at_ms = self._clock.wall_ms()
         return Flush(
@@ -134,7 +138,7 @@ class LogFlusher:
             truncations=self._offsets.truncations,
             files=files,
             paths=paths,
-            directories=directories,
+            directories=list(dict.fromkeys(directories)),
             disk=self._disk,
         )
 
