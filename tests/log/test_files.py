@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -129,3 +131,22 @@ def test_another_process_finds_the_directory_locked(tmp_path: Path) -> None:
     assert "another process uses the log directory" in said.stdout
     lock.close()
     assert subprocess.run(run, capture_output=True, check=True, env={"PYTHONPATH": "broker"}).stdout == b""
+
+
+def test_a_listing_leaves_out_what_is_removed_in_the_middle_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another thread removes files that are due, and the names are read before the sizes."""
+    for name in ("0.log", "1.log.deleted", "2.log"):
+        (tmp_path / name).write_bytes(b"records")
+    scandir = os.scandir
+
+    @contextmanager
+    def removing(path: str) -> Iterator[list[os.DirEntry[str]]]:
+        with scandir(path) as listing:
+            found = list(listing)
+        (tmp_path / "1.log.deleted").unlink()
+        yield found
+
+    monkeypatch.setattr(os, "scandir", removing)
+    assert sorted(one.name for one in SystemDisk().entries(str(tmp_path))) == ["0.log", "2.log"]

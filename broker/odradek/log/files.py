@@ -144,7 +144,7 @@ class Disk(Protocol):
         ...
 
     def entries(self, path: str) -> list[DirectoryEntry]:
-        """What the directory holds, in no order."""
+        """What the directory holds, in no order. A file that is removed meanwhile may be missing."""
         ...
 
     def exists(self, path: str) -> bool:
@@ -391,7 +391,13 @@ class SystemDisk:
                 if entry.is_dir(follow_symlinks=True):
                     found.append(DirectoryEntry(entry.name, True, 0, 0))
                 else:
-                    status = entry.stat()
+                    try:
+                        status = entry.stat()
+                    except FileNotFoundError:
+                        # Files that wait for their removal are removed on another thread.
+                        if os.path.islink(entry.path):
+                            raise
+                        continue
                     found.append(
                         DirectoryEntry(entry.name, False, status.st_size, status.st_mtime_ns // 1_000_000)
                     )
