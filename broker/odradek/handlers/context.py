@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from odradek.foundation.named_tuple import NamedTuple
 from odradek.handlers.table import CONTROLLER_HANDLERS, HANDLERS, Handler
+from odradek.transport.connection import ANONYMOUS, Connection
 
 if TYPE_CHECKING:
     from odradek.cluster.image import ImageHolder
@@ -29,9 +30,6 @@ if TYPE_CHECKING:
     from odradek.replication.purgatory import Purgatory
     from odradek.replication.transaction_verifier import TransactionVerifier
     from odradek.transactions.coordinator import TransactionCoordinator
-    from odradek.transport.connection import Connection
-
-ANONYMOUS: Final = "User:ANONYMOUS"
 
 
 class DispatcherParts(Protocol):

@@ -27,7 +27,7 @@ from odradek.foundation.errors import (
     StoreWriteFailed,
 )
 from odradek.handlers import failures
-from odradek.handlers.context import ANONYMOUS, BrokerParts, DispatcherParts, RequestContext
+from odradek.handlers.context import BrokerParts, DispatcherParts, RequestContext
 from odradek.handlers.counters import LATENCY_BOUNDS_SECONDS, ApiCounters
 from odradek.handlers.loading import Answer, Handle, load
 from odradek.handlers.table import Handler
@@ -103,7 +103,7 @@ class Dispatcher:
         connection.client_id = header.client_id
         if not self._version_min[api_key] <= header.api_version <= self._version_max[api_key]:
             return self._unsupported(header)
-        context = _new_tuple(RequestContext, (header, connection, self._parts, started, ANONYMOUS))
+        context = _new_tuple(RequestContext, (header, connection, self._parts, started, connection.principal))
         counters = self._counters[api_key]
         counters.request_bytes += len(frame)
         request: object = frame

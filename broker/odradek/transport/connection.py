@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from odradek.protocol.frames import Frame
 from odradek.transport.pending import Pending
+
+# The principal of a connection that proved no identity, as Kafka names it.
+ANONYMOUS: Final = "User:ANONYMOUS"
 
 # None, pending or not, means that the request gets no answer.
 Answer = Frame | Pending[Frame | None] | None
@@ -27,6 +30,7 @@ class Connection:
         "listener_name",
         "local",
         "peer",
+        "principal",
         "requests",
         "state",
     )
@@ -44,6 +48,8 @@ class Connection:
         self.peer = peer
         self.local = local
         self.client_id = ""
+        self.principal = ANONYMOUS
+        """Who the client is, as `User:alice`. Authentication sets it, before any other request is dispatched."""
         self.client_software: tuple[str, str] | None = None
         """(name, version) from ApiVersions, or None."""
         self.state: dict[str, Any] = {}
