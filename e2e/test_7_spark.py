@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 from collections import Counter
+from operator import itemgetter
 from typing import Any
 
 import pytest
@@ -66,13 +67,15 @@ def told_by(job: subprocess.Popen[str]) -> dict[str, Any]:
 
 @pytest.mark.timeout(420)
 def test_a_topic_is_loaded_and_words_are_counted_back(spark: Kube) -> None:
-    """Two jobs at once: a load of every record to Parquet, and a word count into a compacted topic."""
+    """Two jobs at once: a load of every record into a table, and a word count into a compacted topic."""
     lines_topic, words_topic = named("lines"), named("words")
     declare_topic(spark, lines_topic, partitions=3, replicas=3)
     declare_topic(spark, words_topic, partitions=1, replicas=3, config={"cleanup.policy": "compact"})
     lines = [f"word{number % 7} and word{number % 11} n{number}" for number in range(2000)]
     produce(spark, BOOTSTRAP, lines_topic, lines)
-    load = submitted("topic_to_parquet.py", "--topic", lines_topic, "--output", f"/output/{lines_topic}")
+    load = submitted(
+        "load.py", "--topic", lines_topic, "--output", f"/output/{lines_topic}", "--report", "json"
+    )
     count = submitted(
         "word_count.py",
         "--source",
@@ -87,11 +90,9 @@ def test_a_topic_is_loaded_and_words_are_counted_back(spark: Kube) -> None:
 
     held = everything(spark, BOOTSTRAP, lines_topic)
     ends = Counter(partition for partition, *_ in held)
-    assert loaded["records"] == len(lines) == counted["records"]
-    assert loaded["partitions"] == {
-        str(partition): {"first": 0, "last": records - 1, "records": records}
-        for partition, records in ends.items()
-    }
+    assert loaded["rows"] == len(lines) == counted["records"]
+    ranges = [{"topic": lines_topic, "partition": one, "start": 0, "end": ends[one]} for one in sorted(ends)]
+    assert sorted(loaded["ranges"], key=itemgetter("partition")) == ranges
     newest = {key: value for _, _, key, value in sorted(everything(spark, BOOTSTRAP, words_topic))}
     expected = Counter(word for line in lines for word in line.split())
     assert newest == {word: str(times) for word, times in expected.items()}

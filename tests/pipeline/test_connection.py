@@ -1,13 +1,11 @@
-"""How a job finds its brokers, and positions as people write them."""
+"""How a job finds its brokers, and the jars that a session needs."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 
-from odradek_pipeline.offsets import PositionError, position_options
 from odradek_pipeline.session import ConnectionMissingError, bound_options, connection_from, jars_for
 from tests.support.broker_process import CHECKOUT
 
@@ -45,35 +43,6 @@ def test_without_brokers_a_job_says_where_to_name_them(tmp_path: Path) -> None:
     assert bound_options(tmp_path / "absent") == {}
     with pytest.raises(ConnectionMissingError, match=r"spark\.odradek\.bootstrap\.servers.*NAME-spark"):
         connection_from({"spark.app.name": "job"}, tmp_path)
-
-
-@pytest.mark.parametrize(
-    ("text", "milliseconds"),
-    [
-        ("2026-03-01T12:00:00Z", 1772366400000),
-        ("2026-03-01T13:00:00+01:00", 1772366400000),
-        ("2026-03-01T12:00:00", 1772366400000),
-        ("1772366400000", 1772366400000),
-    ],
-)
-def test_a_time_is_a_position(text: str, milliseconds: int) -> None:
-    assert position_options("ending", "t", text) == {"endingTimestamp": str(milliseconds)}
-    assert position_options("starting", "t", text) == {
-        "startingTimestamp": str(milliseconds),
-        "startingOffsetsByTimestampStrategy": "latest",
-    }
-
-
-def test_words_and_offsets_are_positions() -> None:
-    assert position_options("starting", "t", "earliest") == {"startingOffsets": "earliest"}
-    options = position_options("ending", "t", "1:20,0:7")
-    assert json.loads(options["endingOffsets"]) == {"t": {"0": 7, "1": 20}}
-
-
-@pytest.mark.parametrize("text", ["yesterday", "", "0:1,", "0=1", "-5"])
-def test_other_texts_are_refused_with_the_forms_that_there_are(text: str) -> None:
-    with pytest.raises(PositionError, match="earliest, latest, a time"):
-        position_options("starting", "t", text)
 
 
 @pytest.mark.parametrize("output_format", ["parquet", "delta", "iceberg"])

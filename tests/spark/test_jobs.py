@@ -9,12 +9,10 @@ from typing import Any
 
 import pytest
 
-from odradek_pipeline.jobs import topic_to_parquet, word_count
-from odradek_pipeline.offsets import Held
+from odradek_pipeline.jobs import word_count
 from odradek_pipeline.session import Connection
-from tests.spark.records import fetched, send, values_of
+from tests.spark.records import fetched, send
 from tests.support.peers import CreateTopic
-from tests.support.samples import BASE_TIME_MS, numbered
 
 pytestmark = [
     pytest.mark.spark,
@@ -28,45 +26,6 @@ pytestmark = [
 @pytest.fixture
 def connection(bootstrap: str) -> Connection:
     return Connection({"bootstrap.servers": bootstrap, "max.poll.records": "10000"})
-
-
-def test_a_load_that_is_run_again_goes_on_where_its_output_ends(
-    spark: Any, bootstrap: str, connection: Connection, create_topic: CreateTopic, tmp_path: Path
-) -> None:
-    from confluent_kafka.admin import AdminClient, NewPartitions
-
-    topic, output = create_topic(2), str(tmp_path / "out")
-    values = numbered(300)
-
-    def load() -> dict[int, Held]:
-        return topic_to_parquet.run(spark, connection, topic=topic, output=output, start=None, end="latest")
-
-    send(bootstrap, topic, values[:100], 2)
-    assert load() == {0: Held(0, 49, 50), 1: Held(0, 49, 50)}
-    assert load() == {0: Held(0, 49, 50), 1: Held(0, 49, 50)}
-    admin = AdminClient({"bootstrap.servers": bootstrap})
-    admin.create_partitions([NewPartitions(topic, 3)])[topic].result(30)
-    send(bootstrap, topic, values[100:], 2, start=100)
-    assert load() == {0: Held(0, 149, 150), 1: Held(0, 149, 150)}, "a partition without records"
-    send(bootstrap, topic, [b"first of the third"] * 3, 3)
-    assert load() == {0: Held(0, 150, 151), 1: Held(0, 150, 151), 2: Held(0, 0, 1)}
-    written = spark.read.parquet(output)
-    assert values_of(written) == sorted([*values, *[b"first of the third"] * 3])
-    row = written.where("partition = 1 and offset = 7").collect()[0]
-    assert (bytes(row.key), row.topic, row.timestamp.timestamp()) == (b"15", topic, BASE_TIME_MS / 1000 + 7)
-    assert [(one.key, bytes(one.value)) for one in row.headers] == [("n", b"15")]
-
-
-def test_a_range_by_offsets_and_time_is_a_new_output(
-    spark: Any, bootstrap: str, connection: Connection, create_topic: CreateTopic, tmp_path: Path
-) -> None:
-    topic, output = create_topic(2), str(tmp_path / "out")
-    send(bootstrap, topic, numbered(100), 2)
-    ending = str(BASE_TIME_MS + 40_000)
-    arguments: dict[str, Any] = {"topic": topic, "output": output, "start": "0:10,1:20", "end": ending}
-    assert topic_to_parquet.run(spark, connection, **arguments) == {0: Held(10, 39, 30), 1: Held(20, 39, 20)}
-    with pytest.raises(topic_to_parquet.OutputExistsError, match="holds records already"):
-        topic_to_parquet.run(spark, connection, **arguments)
 
 
 def test_words_are_counted_across_drivers(

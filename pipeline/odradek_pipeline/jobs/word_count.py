@@ -11,12 +11,10 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from odradek_pipeline.session import Connection, run_job
-from odradek_pipeline.sinks import stream_to_topic
-from odradek_pipeline.sources import topic_stream
 from odradek_pipeline.transforms import counts, words
 
 
@@ -31,10 +29,27 @@ def start(
     records_per_batch: int | None = None,
 ) -> StreamingQuery:
     """Begin to count; without `seconds` the query ends when it has counted what is there."""
-    records = topic_stream(
-        spark, connection, source, starting="earliest", records_per_batch=records_per_batch
-    )
-    return stream_to_topic(counts(words(records)), connection, target, checkpoint=checkpoint, seconds=seconds)
+    reader = spark.readStream.format("kafka").options(**connection.for_reading())
+    if records_per_batch is not None:
+        reader = reader.option("maxOffsetsPerTrigger", str(records_per_batch))
+    # The start counts for a query's first run only; later its checkpoint does.
+    records = reader.option("subscribe", source).option("startingOffsets", "earliest").load()
+    return _to_topic(counts(words(records)), connection, target, checkpoint=checkpoint, seconds=seconds)
+
+
+def _to_topic(
+    rows: DataFrame, connection: Connection, topic: str, *, checkpoint: str, seconds: float | None
+) -> StreamingQuery:
+    """Start writing the columns `key` and `value`: rows that changed, at least once, as the connector does it.
+
+    With `seconds` a batch begins that often and the query runs until it is stopped. Without, it ends after the
+    records that were in the source when it began.
+    """
+    writer = rows.writeStream.format("kafka").options(**connection.for_writing()).option("topic", topic)
+    writer = writer.outputMode("update").option("checkpointLocation", checkpoint)
+    if seconds is None:
+        return writer.trigger(availableNow=True).start()
+    return writer.trigger(processingTime=f"{round(seconds * 1000)} milliseconds").start()
 
 
 def arguments(given: Sequence[str]) -> argparse.Namespace:
