@@ -308,3 +308,6 @@ INTERNAL_ROLL_GROWTH: Final = 3
 # Bytes of a log that compaction reads at once, at least: its loops over many batches at once pay from a few megabytes
 # on. log.cleaner.io.buffer.size, which is 512 KiB by default, may ask for more.
 COMPACTION_WINDOW_BYTES_MIN: Final = 4 * 1024 * 1024
+
+# Decisions of the authorizer that are kept until the ACLs change: about 3 MB. Any decision costs microseconds.
+AUTHORIZATION_DECISIONS_MAX: Final = 10_000

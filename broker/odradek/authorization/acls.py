@@ -1,0 +1,189 @@
+"""Access control lists as values, with the numbers and words of Kafka (KIP-11, KIP-290).
+
+An ACL binds an entry to a resource pattern. The entry allows or denies one operation to one principal from one host.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from enum import IntEnum
+from functools import lru_cache
+from typing import Final
+
+from odradek.foundation.errors import InvalidRequest
+from odradek.foundation.named_tuple import NamedTuple
+
+WILDCARD: Final = "*"
+WILDCARD_PRINCIPAL: Final = "User:*"
+CLUSTER_NAME: Final = "kafka-cluster"
+
+
+class ResourceType(IntEnum):
+    """What an ACL is about; the numbers are the wire's."""
+
+    UNKNOWN = 0
+    ANY = 1
+    TOPIC = 2
+    GROUP = 3
+    CLUSTER = 4
+    TRANSACTIONAL_ID = 5
+    DELEGATION_TOKEN = 6
+    USER = 7
+
+
+class PatternType(IntEnum):
+    """How a pattern's name is compared with a resource's. ANY and MATCH are for filters only."""
+
+    UNKNOWN = 0
+    ANY = 1
+    MATCH = 2
+    LITERAL = 3
+    PREFIXED = 4
+
+
+class AclOperation(IntEnum):
+    """What is done to a resource; the numbers are the wire's."""
+
+    UNKNOWN = 0
+    ANY = 1
+    ALL = 2
+    READ = 3
+    WRITE = 4
+    CREATE = 5
+    DELETE = 6
+    ALTER = 7
+    DESCRIBE = 8
+    CLUSTER_ACTION = 9
+    DESCRIBE_CONFIGS = 10
+    ALTER_CONFIGS = 11
+    IDEMPOTENT_WRITE = 12
+    CREATE_TOKENS = 13
+    DESCRIBE_TOKENS = 14
+    TWO_PHASE_COMMIT = 15
+
+
+class PermissionType(IntEnum):
+    """Whether an ACL denies or allows; the numbers are the wire's."""
+
+    UNKNOWN = 0
+    ANY = 1
+    DENY = 2
+    ALLOW = 3
+
+
+class ResourcePattern(NamedTuple):
+    """The resources that an ACL is about. A LITERAL `*` is all of the type; a PREFIXED `*` is a prefix of one
+    character.
+    """
+
+    type: ResourceType
+    name: str
+    pattern_type: PatternType
+
+
+class AccessControlEntry(NamedTuple):
+    """What is allowed or denied, to whom and from where. `principal` is TYPE:NAME, `host` an address or `*`."""
+
+    principal: str
+    host: str
+    operation: AclOperation
+    permission: PermissionType
+
+
+class AclBinding(NamedTuple):
+    """One ACL."""
+
+    pattern: ResourcePattern
+    entry: AccessControlEntry
+
+
+# The operations that each type of resource has, as in Kafka's AclEntry.
+SUPPORTED_OPERATIONS: Final[dict[ResourceType, frozenset[AclOperation]]] = {
+    ResourceType.TOPIC: frozenset(
+        (
+            AclOperation.READ,
+            AclOperation.WRITE,
+            AclOperation.CREATE,
+            AclOperation.DESCRIBE,
+            AclOperation.DELETE,
+            AclOperation.ALTER,
+            AclOperation.DESCRIBE_CONFIGS,
+            AclOperation.ALTER_CONFIGS,
+        )
+    ),
+    ResourceType.GROUP: frozenset(
+        (
+            AclOperation.READ,
+            AclOperation.DESCRIBE,
+            AclOperation.DELETE,
+            AclOperation.DESCRIBE_CONFIGS,
+            AclOperation.ALTER_CONFIGS,
+        )
+    ),
+    ResourceType.CLUSTER: frozenset(
+        (
+            AclOperation.CREATE,
+            AclOperation.CLUSTER_ACTION,
+            AclOperation.DESCRIBE_CONFIGS,
+            AclOperation.ALTER_CONFIGS,
+            AclOperation.IDEMPOTENT_WRITE,
+            AclOperation.ALTER,
+            AclOperation.DESCRIBE,
+        )
+    ),
+    ResourceType.TRANSACTIONAL_ID: frozenset(
+        (AclOperation.DESCRIBE, AclOperation.WRITE, AclOperation.TWO_PHASE_COMMIT)
+    ),
+    ResourceType.DELEGATION_TOKEN: frozenset((AclOperation.DESCRIBE,)),
+    ResourceType.USER: frozenset((AclOperation.CREATE_TOKENS, AclOperation.DESCRIBE_TOKENS)),
+}
+
+
+def word_of(value: IntEnum) -> str:
+    """Kafka's word in its ZooKeeper nodes and its tools: `TransactionalId` for TRANSACTIONAL_ID."""
+    return "".join(part.capitalize() for part in value.name.split("_"))
+
+
+@lru_cache(maxsize=4096)
+def comparable_host(host: str) -> str:
+    """An address in one spelling, for comparison; other texts as they are.
+
+    Java writes an IPv6 address as `0:0:0:0:0:0:0:1`, Python as `::1`. An IPv4 address within IPv6 is the IPv4 address.
+    """
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return host
+    if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:
+        return str(address.ipv4_mapped)
+    return str(address)
+
+
+def check_principal(principal: str) -> str:
+    """The same text, if it is TYPE:NAME. Raises InvalidRequest."""
+    kind, _, name = principal.partition(":")
+    if not kind or not name:
+        raise InvalidRequest(f"{principal!r} is no principal; write it as User:NAME.")
+    return principal
+
+
+def check_binding(binding: AclBinding) -> None:
+    """Raises InvalidRequest for what no stored ACL may be."""
+    pattern, entry = binding
+    if pattern.type not in SUPPORTED_OPERATIONS:
+        raise InvalidRequest(f"An ACL cannot be for the resource type {pattern.type.name}.")
+    if pattern.pattern_type not in (PatternType.LITERAL, PatternType.PREFIXED):
+        raise InvalidRequest(
+            f"An ACL cannot have the pattern type {pattern.pattern_type.name}; use LITERAL or PREFIXED."
+        )
+    if not pattern.name:
+        raise InvalidRequest("The resource name of an ACL is empty.")
+    if pattern.type is ResourceType.CLUSTER and pattern.name != CLUSTER_NAME:
+        raise InvalidRequest(f"The only valid name for the CLUSTER resource is {CLUSTER_NAME}.")
+    if entry.operation in (AclOperation.UNKNOWN, AclOperation.ANY):
+        raise InvalidRequest(f"An ACL cannot have the operation {entry.operation.name}.")
+    if entry.permission not in (PermissionType.ALLOW, PermissionType.DENY):
+        raise InvalidRequest(f"An ACL cannot have the permission {entry.permission.name}.")
+    if not entry.host:
+        raise InvalidRequest("The host of an ACL is empty; use * for every host.")
+    check_principal(entry.principal)
