@@ -15,6 +15,8 @@ The programs, and what each measures:
     python -m bench command-line           produce and consume beside kcat, on the same broker and files
     python -m bench operator               1,000 new Topics on a real API server, and an operator at rest
     python -m bench spark                  a Spark job writes, copies and reads a million records
+    python -m bench spark-source           format("odradek") beside Spark's Kafka connector
+    python -m bench spark-load             a topic into Parquet by `odradek-pipeline load`, and without it
 """
 
 from __future__ import annotations
@@ -35,6 +37,10 @@ def main() -> int:
             return _growth(arguments)
         case "spark":
             return _spark(arguments)
+        case "spark-source":
+            return _spark_source(arguments)
+        case "spark-load":
+            return _spark_load(arguments)
         case "cluster":
             return _cluster(arguments, rounds=arguments.rounds)
         case "takeover":
@@ -56,6 +62,8 @@ def main() -> int:
                 _restarts(arguments),
                 _command_line(arguments),
                 _spark(arguments),
+                _spark_source(arguments),
+                _spark_load(arguments),
                 _growth(arguments),
             ]
             return max(codes)
@@ -69,7 +77,7 @@ def _parsed() -> argparse.Namespace:
         prog="python -m bench", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     programs = ["compare", "cluster", "takeover", "restarts", "growth", "command-line", "operator", "spark"]
-    programs += ["everything"]
+    programs += ["spark-source", "spark-load", "everything"]
     parser.add_argument("program", nargs="?", choices=programs, default="compare")
     parser.add_argument("--rounds", type=int, default=5, help="rounds that count (default: 5)")
     parser.add_argument("--quick", action="store_true", help="one round of small sizes; a short growth")
@@ -90,7 +98,7 @@ def _parsed() -> argparse.Namespace:
     )
     parser.add_argument("--gigabytes", type=int, default=20, help="how far the log grows (default: 20)")
     parser.add_argument(
-        "--records", type=int, default=1_000_000, help="of the Spark job (default: 1,000,000)"
+        "--records", type=int, default=1_000_000, help="of the Spark jobs (default: 1,000,000)"
     )
     parser.add_argument(
         "--partitions", type=int, default=10_000, help="of `takeover`, in topics of 100 (default: 10,000)"
@@ -181,6 +189,18 @@ def _spark(arguments: argparse.Namespace) -> int:
     from bench.spark import run_job
 
     return run_job(records=arguments.records, is_json=arguments.output == "json")
+
+
+def _spark_source(arguments: argparse.Namespace) -> int:
+    from bench.spark_source import run_reads
+
+    return run_reads(rounds=arguments.rounds, records=arguments.records)
+
+
+def _spark_load(arguments: argparse.Namespace) -> int:
+    from bench.spark_load import run_loads
+
+    return run_loads(rounds=arguments.rounds, records=arguments.records)
 
 
 if __name__ == "__main__":

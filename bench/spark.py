@@ -35,7 +35,7 @@ class Job:
 def run_job(*, records: int, is_json: bool) -> int:
     """A line per broker; ends with 1 when the contents are not what was sent."""
     is_right = True
-    with storage(None) as folder, spark_session(folder, memory="2g") as spark:
+    with storage(None) as folder, spark_session(folder, memory="2g", is_short=False) as spark:
         peers: list[Peer] = [ours(folder), kafka(folder)]
         for peer in peers:
             peer.start()

@@ -1,6 +1,6 @@
 """How fast does Spark read a topic by `format("odradek")`, beside its stock connector, to nothing and to Parquet?
 
-    python -m bench.spark_source [--rounds 3] [--records 1000000]
+    python -m bench spark-source [--rounds 3] [--records 1000000]
 
 One session with two local threads reads the same topic of 2 partitions on our broker. The readers take turns. The
 first round warms Spark up and is discarded. Each read has to have all records. CPU is that of the JVM and of Spark's
@@ -9,7 +9,6 @@ Python workers together. A busy machine changes it less than the time.
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import json
 import os
@@ -54,7 +53,7 @@ def measure(rounds: int, records: int) -> dict[str, Any]:
     """Rows/s of each reader and target, each round."""
     rates: dict[str, list[float]] = {}
     costs: dict[str, list[float]] = {}
-    with storage(None) as folder, spark_session(folder, memory="2g") as spark:
+    with storage(None) as folder, spark_session(folder, memory="2g", is_short=False) as spark:
         broker = ours(folder)
         broker.start()
         try:
@@ -64,11 +63,11 @@ def measure(rounds: int, records: int) -> dict[str, Any]:
                     for target in ("noop", "parquet"):
                         for name in ("odradek", "kafka"):
                             frame = _frame(spark, name, broker.bootstrap, topic)
-                            before = _cpu_seconds(broker)
+                            before = cpu_seconds(broker)
                             rate = _rate(spark, frame, target, folder / "out", records)
                             if number >= WARMING_ROUNDS:
                                 rates.setdefault(f"{name} to {target}", []).append(rate)
-                                cost = (_cpu_seconds(broker) - before) * 1e6 / records
+                                cost = (cpu_seconds(broker) - before) * 1e6 / records
                                 costs.setdefault(f"{name} to {target}", []).append(cost)
         finally:
             broker.close()
@@ -82,7 +81,7 @@ def measure(rounds: int, records: int) -> dict[str, Any]:
     }
 
 
-def _cpu_seconds(broker: Any) -> float:
+def cpu_seconds(broker: Any) -> float:
     """What this process and its children have used, without the broker."""
     own = psutil.Process()
     total = 0.0
@@ -108,13 +107,7 @@ def _rate(spark: Any, frame: Any, target: str, folder: Path, records: int) -> fl
     return records / seconds
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--records", type=int, default=1_000_000)
-    wanted = parser.parse_args()
-    print(json.dumps(measure(wanted.rounds, wanted.records)), flush=True)
-
-
-if __name__ == "__main__":
-    main()
+def run_reads(*, rounds: int, records: int) -> int:
+    """Print the answer as a line of JSON."""
+    print(json.dumps(measure(rounds, records)), flush=True)
+    return 0

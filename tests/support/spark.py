@@ -27,14 +27,17 @@ _EXTENSIONS = (
 
 @contextmanager
 def spark_session(
-    folder: Path, *, threads: int = 2, memory: str = "1g", tables: Path | None = None
+    folder: Path, *, threads: int = 2, memory: str = "1g", tables: Path | None = None, is_short: bool = True
 ) -> Iterator[Any]:
-    """A session of its own JVM; what Spark writes of itself goes to `folder`."""
+    """A session of its own JVM; what Spark writes of itself goes to `folder`.
+
+    A short one compiles little, which costs less CPU for seconds of work. Benchmarks want Java's own defaults.
+    """
     os.environ["JAVA_HOME"] = java_home()
     # The JVM that only puts the driver's command line together.
     os.environ["SPARK_LAUNCHER_OPTS"] = " ".join(QUICK_OPTIONS)
     os.environ["SPARK_HOME"] = spark_home()
-    java_options = f"-Dderby.system.home={folder / 'derby'} {driver_options()}"
+    java_options = f"-Dderby.system.home={folder / 'derby'} {driver_options() if is_short else ''}"
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     # Spark's workers are another `python3` otherwise, which has neither our packages nor pyarrow.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
