@@ -20,9 +20,9 @@ $(VENV)/.test: $(VENV)/.product
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[test]'
 	@touch $@
 
-# Real clients for the tour; it goes on to Spark when PySpark is there already.
+# Real clients for the tour, and Spark with a Java.
 $(VENV)/.demo: $(VENV)/.product
-	@echo "Installing the clients of the demo into $(VENV) with pip: half a minute, this once."
+	@echo "Installing the clients of the demo, Spark and Java (some 700 MB) into $(VENV) with pip: some minutes, this once."
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[demo]'
 	@touch $@
 

@@ -1,7 +1,7 @@
 """`python -m demo`, which `make demo` calls: a broker starts, is written to and read from, dies, and has lost nothing.
 
-Ends with 0 when all went as described, so it is a test too. Left out: Spark, when PySpark or Java is not there (`make
-test` brings both); and everything that takes longer than a visitor stays.
+Then a day of events becomes a table, and its driver dies too. Ends with 0 when all went as described, so it is a test
+too. Left out: Spark where PySpark or Java is not there; and everything that takes longer than a visitor stays.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from demo import spark
+from demo import table
 from demo.clients import Writer, read
 from demo.stage import Broker, DemoFailedError, act, command_line, explain, quote, run
 
@@ -39,7 +39,7 @@ def main() -> int:
             _counts(broker, writer, seen)
             _travels(broker)
             if not arguments.without_spark:
-                _meets_spark(broker)
+                _fills_a_table(broker)
             _stops(broker)
         except DemoFailedError as error:
             print(f"\nThe tour ends early: {error}", file=sys.stderr)
@@ -141,20 +141,12 @@ def _travels(broker: Broker) -> None:
     run(["dump-log", str(broker.data / "orders-0"), "--verify-only"], shortened=broker.data)
 
 
-def _meets_spark(broker: Broker) -> None:
-    act("Spark 4 reads the topic")
-    if not spark.is_here():
-        explain("PySpark is not installed here, so this part is left out; `make test` brings it.")
+def _fills_a_table(broker: Broker) -> None:
+    if not table.is_here():
+        act("Into a table")
+        explain("PySpark and a Java are not installed here, so this part is left out.")
         return
-    from tests.support.java import JavaUnavailableError
-
-    explain("With its stock Kafka connector, once its JVM is up (the first time, the connector is fetched):")
-    try:
-        shown = spark.totals(broker.listen, "orders", broker.folder)
-    except JavaUnavailableError as error:
-        explain(f"Left out: {error}")
-        return
-    quote(shown)
+    table.show(broker)
 
 
 def _stops(broker: Broker) -> None:
