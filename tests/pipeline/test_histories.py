@@ -1,4 +1,4 @@
-"""Random histories of loads, replays and kills against a model: sets of offsets, without Spark or a broker.
+"""Random histories of loads, replays, streams and kills against a model: sets of offsets, without Spark or a broker.
 
 Runs are planned, killed, delayed and published in any order, on the real log of manifests. A reader of the model reads
 what the log has at that time. After each step the table holds exactly the offsets of its positions, with the newest
@@ -21,8 +21,9 @@ from odradek_pipeline.outputs.parquet.manifests import DataFile
 from odradek_pipeline.outputs.parquet.store import StoredFile
 from odradek_pipeline.runs.plans import LogFacts, Plan, plan_load, plan_replay
 from odradek_pipeline.runs.positions import position
+from odradek_pipeline.runs.queries import Queries, QueryState, next_batch, taken_over
 from odradek_pipeline.runs.ranges import Holdings, OffsetRange, PartitionKey, subtracted
-from odradek_pipeline.runs.record import LOAD, REPLAY, RunRecord
+from odradek_pipeline.runs.record import LOAD, QUERY, REPLAY, STREAM, RunRecord
 from odradek_pipeline.runs.widening import widened
 
 PARTITIONS_MAX = 3
@@ -99,6 +100,8 @@ class Histories:
         self.contents: dict[str, set[Row]] = {}
         self.expected: set[Row] = set()
         self.waiting: list[Run] = []
+        self.drivers: list[QueryState] = []
+        self.newest_batch: QueryState | None = None
         self.seen: Counter[str] = Counter()
 
     def play(self, steps: int) -> None:
@@ -109,6 +112,7 @@ class Histories:
             self.truncate: 1,
             self.recreate: 0.1,
             self.plan_a_load: 5,
+            self.plan_a_batch: 4,
             self.plan_a_replay: 5,
             self.kill: 1,
             self.publish: 8,
@@ -155,6 +159,33 @@ class Histories:
         if plan.ranges:
             self._read(LOAD, base, plan)
 
+    def plan_a_batch(self) -> None:
+        """A batch of a stream, by a new driver or by one that may have been asleep since its last batch."""
+        held, base = self._held()
+        newest = self.log.newest()
+        queries = {} if newest is None else newest.record.queries
+        if not self.drivers or self.random.random() < 0.2:
+            self.drivers.append(taken_over(queries, "q", f"driver-{next(self.numbers)}"))
+        driver = self.random.choice(self.drivers)
+        try:
+            state = next_batch(queries, "q", driver)
+            plan = plan_load(
+                held,
+                [self.topic.facts()],
+                start=position("earliest"),
+                stop=position("latest"),
+                on_truncated="pass-over",
+                offsets_max=self.random.randint(1, 15),
+            )
+        except FencedError:
+            self.drivers.remove(driver)
+            self.seen["taken over"] += 1
+            return
+        except RecreatedError:
+            return
+        if plan.ranges:
+            self._read(STREAM, base, plan, {**queries, "q": state})
+
     def plan_a_replay(self) -> None:
         held, base = self._held()
         all_held = [one for one in held.ranges() if one.key.topic_id == self.topic.topic_id]
@@ -186,6 +217,11 @@ class Histories:
         if self.random.random() < 0.8:  # else it is killed before its checkpoint
             self.log.checkpoint(manifest.version)
         self.seen[run.record.kind] += 1
+        if base_of_query := self.newest_batch:
+            now = manifest.record.queries["q"]
+            is_batch = run.record.kind == STREAM
+            assert now.batch == base_of_query.batch + is_batch and now.epoch >= base_of_query.epoch
+        self.newest_batch = manifest.record.queries.get("q")
         for one in run.record.ranges:
             self.expected = {row for row in self.expected if not _is_in(row, one)}
         self.expected |= {row for rows in run.added.values() for row in rows}
@@ -207,12 +243,22 @@ class Histories:
         newest = self.log.newest()
         return (Holdings.none(), 0) if newest is None else (newest.record.holdings, newest.version)
 
-    def _read(self, kind: str, base: int, plan: Plan) -> None:
+    def _read(self, kind: str, base: int, plan: Plan, queries: Queries | None = None) -> None:
         """What a reader and a writer make of a plan: small files, and survivors of replaced files."""
         size = self.random.randint(1, 9)
         name = f"run-{next(self.numbers)}"
+        newest = self.log.newest()
         record = RunRecord(
-            name, kind, base + 1, "c", plan.ranges, plan.holdings, started_ms=0, lost=plan.lost
+            name,
+            kind,
+            base + 1,
+            "c",
+            plan.ranges,
+            plan.holdings,
+            started_ms=0,
+            lost=plan.lost,
+            details={QUERY: "q"} if kind == STREAM else {},
+            queries=queries or ({} if newest is None else newest.record.queries),
         )
         run = Run(base, record, {}, [], [])
         for one in plan.ranges:
@@ -249,7 +295,7 @@ def test_a_table_has_the_rows_of_its_runs(seed: int) -> None:
     histories = Histories(seed)
     histories.play(250)
     print(f"seed {seed}: {dict(histories.seen)}")
-    assert histories.seen[LOAD] and histories.seen[REPLAY]
+    assert histories.seen[LOAD] and histories.seen[REPLAY] and histories.seen[STREAM]
 
 
 def test_widened_ranges_split_no_file() -> None:

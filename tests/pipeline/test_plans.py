@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import pytest
 
@@ -51,7 +52,7 @@ def held(*ranges: OffsetRange) -> Holdings:
     return Holdings.none().extended(ranges, "c")
 
 
-def load(before: Holdings, now: LogFacts, start: Position = EARLIEST, **options: str) -> list[OffsetRange]:
+def load(before: Holdings, now: LogFacts, start: Position = EARLIEST, **options: Any) -> list[OffsetRange]:
     return list(plan_load(before, [now], start=start, stop=LATEST, **options).ranges)
 
 

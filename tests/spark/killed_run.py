@@ -5,6 +5,8 @@
 A point is a step of the run, or something that appears on disk. `data-visible` is a first new data file, also a hidden
 one. `commit-visible` is the new manifest, commit or metadata file, before the run knows that it is there. A driver that
 survives its point ends with the exit code of its command.
+
+A point with `stop:` in front stops the process group with SIGSTOP, once. The test lets it go on.
 """
 
 from __future__ import annotations
@@ -24,12 +26,18 @@ from tests.support.spark import spark_session
 
 DATA_VISIBLE: Final = "data-visible"
 COMMIT_VISIBLE: Final = "commit-visible"
+STOP: Final = "stop:"
 _COMMITS: Final = ("_odradek/manifests", "_delta_log", "metadata")
 
 
 def die() -> None:
     """End the whole process group: the JVM belongs to it."""
     os.killpg(0, signal.SIGKILL)
+
+
+def stop() -> None:
+    """Stop the whole process group until SIGCONT."""
+    os.killpg(0, signal.SIGSTOP)
 
 
 def table_folder(lake: Path, output: str) -> Path:
@@ -58,26 +66,31 @@ def _is_commit(place: str, name: str) -> bool:
     return name.startswith("v") if place == "metadata" else name.endswith(".json") and name[0].isdigit()
 
 
-def die_when_seen(folder: Path, point: str) -> None:
-    """Watch a folder from a thread, and die when a new file of that kind is there."""
+def end_when_seen(folder: Path, point: str, end: Callable[[], None]) -> None:
+    """Watch a folder from a thread, and call `end` when a new file of that kind is there."""
     before = seen(folder, point)
 
     def watch() -> None:
         while not seen(folder, point) - before:
             time.sleep(0.001)
-        die()
+        end()
 
     threading.Thread(target=watch, daemon=True).start()
 
 
 def arm(point: str, folder: Path) -> Callable[[str], None]:
-    """What to call at each step."""
+    """What to call at each step. It has an effect once."""
+    end = stop if point.startswith(STOP) else die
+    point = point.removeprefix(STOP)
+    armed = [point]
 
     def reached(step: str) -> None:
-        if step == point:
-            die()
-        if step == "writing" and point in (DATA_VISIBLE, COMMIT_VISIBLE):
-            die_when_seen(folder, point)
+        if armed and step == point:
+            armed.clear()
+            end()
+        if armed and step == "writing" and point in (DATA_VISIBLE, COMMIT_VISIBLE):
+            armed.clear()
+            end_when_seen(folder, point, end)
 
     return reached
 

@@ -1,4 +1,4 @@
-"""Kills of loads and replays, one after another on one table, each followed by a comparison with the log.
+"""Kills of loads, replays and streams, one after another on one table, each followed by a comparison with the log.
 
 A table that survived a kill holds exactly the records of its positions: none lost, none twice.
 """
@@ -9,13 +9,17 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from odradek_pipeline.errors import ExitCode
 from odradek_pipeline.outputs.named import open_output
 from odradek_pipeline.runs.ranges import Holdings
+from tests.spark.killed_run import STOP
 from tests.spark.records import send
 from tests.spark.tables import Row, logged, pipeline, stored
 from tests.support.broker_process import CHECKOUT
@@ -25,6 +29,7 @@ DRIVER_SECONDS_MAX = 300
 RECORDS_PER_LOAD = 60
 PARTITIONS = 2
 KILLED = -9
+QUERY = ("--query", "kills")
 
 
 @dataclass(slots=True)
@@ -44,6 +49,31 @@ class Table:
         """A load of new records that dies at `point`; its exit code. Another load may then have to do it all."""
         self.send()
         return self._driver(point, "load", "--topic", self.topic)
+
+    def stream(self, point: str, reader: str = "kafka") -> int:
+        """Batches of new records until the driver dies at `point`; its exit code."""
+        self.send()
+        return self._driver(point, *self._streaming(reader))
+
+    def zombie(self, point: str) -> int:
+        """A stream's driver that is stopped at `point`, and wakes up when another one has gone on; its exit code.
+
+        A driver that is through before its point is seen ends with 0.
+        """
+        self.send()
+        driver = self._started(f"{STOP}{point}", *self._streaming("kafka"))
+        wait_for_stop(driver)
+        try:
+            done = pipeline(*self._streaming("odradek"), *self._place())
+        finally:
+            if driver.poll() is None:
+                os.killpg(driver.pid, signal.SIGCONT)
+        assert done.code == 0, done
+        return self._ended(driver, (ExitCode.FENCED, 0))
+
+    def _streaming(self, reader: str) -> tuple[str, ...]:
+        rate = ("--max-offsets-per-trigger", str(RECORDS_PER_LOAD // 2))
+        return ("stream", "--topic", self.topic, "--available-now", *rate, "--reader", reader, *QUERY)
 
     def send(self) -> None:
         """New records for the next load."""
@@ -75,11 +105,13 @@ class Table:
         return ("--bootstrap", self.bootstrap, "--output", self.output, "--format", self.output_format)
 
     def _driver(self, point: str, *arguments: str) -> int:
+        return self._ended(self._started(point, *arguments), (KILLED, 0))
+
+    def _started(self, point: str, *arguments: str) -> subprocess.Popen[bytes]:
         """One driver at the head of a process group that its JVM belongs to."""
         command = [sys.executable, "-m", "tests.spark.killed_run", str(self.folder), str(self.lake), point]
-        log = self.folder / "driver.log"
-        with log.open("a") as opened:
-            driver = subprocess.Popen(
+        with self._log.open("a") as opened:
+            return subprocess.Popen(
                 [*command, *arguments, *self._place()],
                 cwd=CHECKOUT,
                 env={**os.environ, "PYTHONPATH": "broker:pipeline:."},
@@ -87,16 +119,34 @@ class Table:
                 stderr=opened,
                 start_new_session=True,
             )
+
+    @property
+    def _log(self) -> Path:
+        return self.folder / "driver.log"
+
+    def _ended(self, driver: subprocess.Popen[bytes], codes: Sequence[int]) -> int:
+        """The exit code of a driver, which is one of `codes`."""
         try:
             code = driver.wait(DRIVER_SECONDS_MAX)
         except subprocess.TimeoutExpired:
             os.killpg(driver.pid, signal.SIGKILL)
             driver.wait()
             raise AssertionError(
-                f"no end within {DRIVER_SECONDS_MAX} s: {arguments}\n{log.read_text()[-4000:]}"
+                f"no end within {DRIVER_SECONDS_MAX} s: {driver.args!r}\n{self._log.read_text()[-4000:]}"
             ) from None
-        assert code in (KILLED, 0), log.read_text()[-4000:]
+        assert code in codes, self._log.read_text()[-4000:]
         return code
+
+
+def wait_for_stop(driver: subprocess.Popen[bytes]) -> None:
+    """Until a driver has stopped itself, or has ended."""
+    stat = Path(f"/proc/{driver.pid}/stat")
+    deadline = time.monotonic() + DRIVER_SECONDS_MAX
+    while driver.poll() is None and stat.read_text().rpartition(")")[2].split()[0] != "T":
+        if time.monotonic() > deadline:
+            os.killpg(driver.pid, signal.SIGKILL)
+            raise AssertionError(f"no stop within {DRIVER_SECONDS_MAX} s: {driver.args!r}")
+        time.sleep(0.05)
 
 
 def within(rows: Counter[Row], held: Holdings, topic: str) -> Counter[Row]:

@@ -1,4 +1,4 @@
-"""Many kills of loads and replays, at points drawn from a seed: KILLS=100 SEED=1 python -m tests.spark.kills
+"""Many kills of loads, replays and streams, at points drawn from a seed: KILLS=100 SEED=1 python -m tests.spark.kills
 
 It prints a line of JSON for each kill, and ends with 1 when a table is not what the log says. Formats take turns. The
 kills of one format are on one table, so that a run also meets what several kills before it left.
@@ -17,13 +17,24 @@ from pathlib import Path
 from random import Random, SystemRandom
 from typing import Final
 
-from odradek_pipeline.runs.steps import CONNECTED, PLANNED, PUBLISHED, PUBLISHING, WRITING, WRITTEN
+from odradek_pipeline.errors import ExitCode
+from odradek_pipeline.reading.named import READERS
+from odradek_pipeline.runs.steps import (
+    BATCH,
+    CONNECTED,
+    PLANNED,
+    PUBLISHED,
+    PUBLISHING,
+    SHOWN,
+    WRITING,
+    WRITTEN,
+)
 from tests.spark.killed_run import COMMIT_VISIBLE, DATA_VISIBLE
 from tests.spark.killing import KILLED, PARTITIONS, Table
 from tests.support.peers import make_peer, topic_creator
 from tests.support.spark import spark_session
 
-KINDS: Final = ("load", "replay")
+KINDS: Final = ("load", "replay", "stream", "zombie")
 EVERYWHERE: Final = (CONNECTED, PLANNED, WRITING, DATA_VISIBLE, COMMIT_VISIBLE, PUBLISHED)
 POINTS: Final = {
     "parquet": (*EVERYWHERE, WRITTEN, PUBLISHING),
@@ -63,11 +74,18 @@ def main(kills: int, seed: int, folder: Path) -> int:
 
 
 def _kill(table: Table, kind: str, random: Random) -> bool:
-    """One driver; whether it died. Raises AssertionError when the table is not what the log says."""
-    point = random.choice(POINTS[table.output_format])
+    """One driver; whether it died, or was fenced. Raises AssertionError when the table is not what the log says."""
+    points = POINTS[table.output_format]
+    if kind in ("stream", "zombie"):
+        points = (*(one for one in points if one != CONNECTED), BATCH, SHOWN)
+    point = random.choice(points)
     began = time.monotonic()
     if kind == "load":
         code = table.load(point)
+    elif kind == "stream":
+        code = table.stream(point, random.choice(READERS))
+    elif kind == "zombie":
+        code = table.zombie(point)
     else:
         start = random.randint(0, 40)
         code = table.replay(point, start, start + random.randint(1, 60))
@@ -75,7 +93,7 @@ def _kill(table: Table, kind: str, random: Random) -> bool:
     seconds = round(time.monotonic() - began, 1)
     line = {"kind": kind, "format": table.output_format, "point": point, "code": code, "seconds": seconds}
     print(json.dumps(line), flush=True)
-    return code == KILLED
+    return code in (KILLED, ExitCode.FENCED)
 
 
 if __name__ == "__main__":

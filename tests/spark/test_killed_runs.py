@@ -1,4 +1,4 @@
-"""Drivers of loads and replays die by SIGKILL: while data is written, and when the commit is there already."""
+"""Drivers of loads, replays and streams die by SIGKILL: while data is written, and when the commit is there already."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from odradek_pipeline.errors import ExitCode
+from odradek_pipeline.runs.steps import WRITTEN
 from tests.spark.killed_run import COMMIT_VISIBLE, DATA_VISIBLE
 from tests.spark.killing import KILLED, PARTITIONS, RECORDS_PER_LOAD, Table
 from tests.support.peers import CreateTopic
@@ -25,7 +27,7 @@ pytestmark = [
 def test_killed_drivers_lose_and_double_nothing(
     output_format: str, spark: Any, bootstrap: str, create_topic: CreateTopic, unique: str, tmp_path: Path
 ) -> None:
-    """Two kills of a load and two of a replay for each format; `make pipeline-kills` has a hundred of each."""
+    """Two kills of each kind of run for each format; `make pipeline-kills` has a hundred of each."""
     output = (
         f"lake.kills.{unique.replace('-', '_')}" if output_format == "iceberg" else str(tmp_path / "table")
     )
@@ -39,4 +41,18 @@ def test_killed_drivers_lose_and_double_nothing(
     assert table.replay(DATA_VISIBLE, 5, half + 5) == KILLED
     assert table.replay(COMMIT_VISIBLE, 5, half + 5) == KILLED
     table.check()
+    assert table.stream(DATA_VISIBLE) == KILLED
+    assert table.stream(COMMIT_VISIBLE, "odradek") == KILLED
+    table.check()
+    table.finish()
+
+
+def test_a_driver_that_was_asleep_is_fenced(
+    spark: Any, bootstrap: str, create_topic: CreateTopic, tmp_path: Path
+) -> None:
+    """It sleeps with its files written and nothing published, while another driver of its query goes on."""
+    lake = Path(spark.conf.get("spark.sql.catalog.lake.warehouse"))
+    topic = create_topic(PARTITIONS)
+    table = Table(spark, bootstrap, topic, "parquet", str(tmp_path / "table"), tmp_path, lake)
+    assert table.zombie(WRITTEN) == ExitCode.FENCED
     table.finish()

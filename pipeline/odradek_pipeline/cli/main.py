@@ -79,8 +79,9 @@ def _callback(command: Command) -> Any:
                 values[name] = (value, "--" + name.replace("_", "-"))
         settings = made(command.settings, values)
         with console_for(settings.report) as console:
-            console.summary(command.run(settings, console))
-        return int(ExitCode.OK)
+            made_summary = command.run(settings, console)
+            console.summary(made_summary)
+        return int(made_summary.exit_code)
 
     return call
 

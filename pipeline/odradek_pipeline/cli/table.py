@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from odradek_pipeline.commands import load, replay, runs, vacuum
+from odradek_pipeline.commands import load, replay, runs, stream, vacuum
 from odradek_pipeline.commands.command import Command
 
 COMMANDS: dict[str, Command] = {
-    one.name: one for one in (load.COMMAND, replay.COMMAND, runs.COMMAND, vacuum.COMMAND)
+    one.name: one for one in (load.COMMAND, replay.COMMAND, stream.COMMAND, runs.COMMAND, vacuum.COMMAND)
 }

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
-from odradek_pipeline.errors import SettingError
+from odradek_pipeline.errors import ExitCode, SettingError
 from odradek_pipeline.runs.steps import Steps
 from odradek_pipeline.settings.declared import setting
 
@@ -25,6 +25,7 @@ class Summary:
     title: str
     facts: Mapping[str, Any]
     rows: Sequence[Mapping[str, Any]] = ()
+    exit_code: ExitCode = ExitCode.OK
 
 
 class Console(Protocol):
@@ -114,6 +115,23 @@ class ReadingSettings:
         "What to do when the log no longer has what is next: fail, or pass over it and record the gap.",
         default="fail",
         choices=("fail", "pass-over"),
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class TopicSettings:
+    """What is loaded into a table that goes on where it ends."""
+
+    topic: tuple[str, ...] = setting("A topic to load. May be repeated; all are one commit.", metavar="NAME")
+    start: str = setting(
+        "Where a topic begins that the table does not hold yet; later runs go on where the table ends.",
+        default="earliest",
+        metavar="POSITION",
+    )
+    on_recreated: str = setting(
+        "What to do when a topic was deleted and made again: fail, or start again and keep the rows of both.",
+        default="fail",
+        choices=("fail", "start-again"),
     )
 
 

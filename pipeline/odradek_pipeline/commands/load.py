@@ -13,30 +13,22 @@ from odradek_pipeline.commands.command import (
     ReportSettings,
     SparkSettings,
     Summary,
+    TopicSettings,
 )
 from odradek_pipeline.runs.positions import position
 from odradek_pipeline.settings.declared import setting
 
 
 @dataclass(frozen=True, kw_only=True)
-class LoadSettings(ConnectionSettings, OutputSettings, ReadingSettings, SparkSettings, ReportSettings):
+class LoadSettings(
+    TopicSettings, ConnectionSettings, OutputSettings, ReadingSettings, SparkSettings, ReportSettings
+):
     """The settings of `load`."""
 
-    topic: tuple[str, ...] = setting("A topic to load. May be repeated; all are one commit.", metavar="NAME")
-    start: str = setting(
-        "Where a topic begins that the table does not hold yet; later runs go on where the table ends.",
-        default="earliest",
-        metavar="POSITION",
-    )
     stop: str = setting(
         "The first that is not loaded: latest, a time, or offsets as 0:1500,1:1480.",
         default="latest",
         metavar="POSITION",
-    )
-    on_recreated: str = setting(
-        "What to do when a topic was deleted and made again: fail, or start again and keep the rows of both.",
-        default="fail",
-        choices=("fail", "start-again"),
     )
 
 

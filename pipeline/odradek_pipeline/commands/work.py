@@ -113,6 +113,7 @@ def new_record(kind: str, known: Known, plan: Plan, replaced: Sequence[str] = ()
         started_ms=moment_ms,
         lost=plan.lost,
         replaced=tuple(replaced),
+        queries=known.queries,
     )
 
 

@@ -23,6 +23,7 @@ from odradek_pipeline.errors import FencedError, JobRefusedError, RecordLostErro
 from odradek_pipeline.outputs.output import Committed, Known
 from odradek_pipeline.outputs.texts import record_in
 from odradek_pipeline.records import COLUMNS, SCHEMA, is_in, no_rows
+from odradek_pipeline.runs.queries import merged
 from odradek_pipeline.runs.ranges import OffsetRange, PartitionKey
 from odradek_pipeline.runs.record import REPLAY, RunRecord
 from odradek_pipeline.runs.steps import PUBLISHED, WRITING, Steps
@@ -67,7 +68,9 @@ class IcebergOutput:
             else:
                 # It was committed beside the newest one, on other ranges: both count, by their maximum.
                 holdings = record.holdings.extended(found.holdings.ranges(), found.cluster_id)
-                found = replace(found, holdings=holdings, number=max(found.number, record.number))
+                queries = merged(record.queries, found.queries)
+                number = max(found.number, record.number)
+                found = replace(found, holdings=holdings, number=number, queries=queries)
         if found is None and int(current.summary().get("total-records") or 0) > 0:
             raise RecordLostError(
                 f"record-lost: {self._name} has rows, and no snapshot that is left has a record of their ranges. "

@@ -8,6 +8,7 @@ from typing import Protocol
 
 from pyspark.sql import DataFrame
 
+from odradek_pipeline.runs.queries import Queries
 from odradek_pipeline.runs.ranges import Holdings
 from odradek_pipeline.runs.record import RunRecord
 from odradek_pipeline.runs.steps import Steps
@@ -29,6 +30,10 @@ class Known:
     @property
     def holdings(self) -> Holdings:
         return Holdings.none() if self.record is None else self.record.holdings
+
+    @property
+    def queries(self) -> Queries:
+        return {} if self.record is None else self.record.queries
 
     @property
     def next_number(self) -> int:

@@ -11,8 +11,9 @@ from typing import Final
 
 from odradek_pipeline.errors import FencedError, NotFoundError, RecreatedError, TruncatedError
 from odradek_pipeline.runs.positions import Position
+from odradek_pipeline.runs.queries import merged, require_batch_free
 from odradek_pipeline.runs.ranges import Holdings, OffsetRange, PartitionKey, joined
-from odradek_pipeline.runs.record import LOAD, RunRecord
+from odradek_pipeline.runs.record import EXTENDING, QUERY, RunRecord
 
 FAIL: Final = "fail"
 PASS_OVER: Final = "pass-over"
@@ -67,11 +68,13 @@ def plan_load(
     stop: Position,
     on_truncated: str = FAIL,
     on_recreated: str = FAIL,
+    offsets_max: int | None = None,
 ) -> Plan:
     """What a load reads: from where the output ends, or from `start` for a topic that it does not hold, up to `stop`.
 
-    A partition that joined a topic since then begins at its log start. Raises TruncatedError and RecreatedError, unless
-    the run is allowed to pass over what is lost, or to start again with the new topic.
+    A partition that joined a topic since then begins at its log start. No more than `offsets_max` are read, shared by
+    lag. Raises TruncatedError and RecreatedError, unless the run is allowed to pass over what is lost, or to start
+    again with the new topic.
     """
     ranges: list[OffsetRange] = []
     lost: list[OffsetRange] = []
@@ -88,9 +91,26 @@ def plan_load(
             lost += gap
             ranges.append(OffsetRange(key, begin, max(begin, _stop(one, partition, stop))))
     cluster_id = facts[0].cluster_id if facts else None
+    if offsets_max is not None:
+        ranges = limited(ranges, offsets_max)
     holdings = held.extended(ranges, cluster_id)
     filled = tuple(one for one in ranges if not one.is_empty)
     return Plan(filled, holdings, cluster_id, tuple(lost), tuple(joining))
+
+
+def limited(ranges: Sequence[OffsetRange], offsets_max: int) -> list[OffsetRange]:
+    """The beginnings of `ranges`, with at most `offsets_max` offsets in sum, shared by length as in Spark's connector.
+
+    What rounding leaves over goes to the longest. A range may become empty.
+    """
+    total = sum(one.span for one in ranges)
+    if total <= offsets_max:
+        return list(ranges)
+    shares = {one: one.span * offsets_max // total for one in ranges}
+    left = offsets_max - sum(shares.values())
+    for one in sorted(ranges, key=lambda one: (-one.span, one))[:left]:
+        shares[one] += 1
+    return [replace(one, end=one.start + shares[one]) for one in ranges]
 
 
 def plan_replay(
@@ -154,8 +174,9 @@ def require_unfenced(mine: RunRecord, since: Sequence[RunRecord], newest: Holdin
     """Raises FencedError unless `mine` can follow the records committed since it was planned, the last with `newest`.
 
     A load follows when each of its ranges begins where the output now ends. A replay follows when no record since then
-    touched its ranges. A run that was fenced by name never follows.
+    touched its ranges. A run that was fenced by name never follows, nor does the batch of a stream's former driver.
     """
+    query = mine.details.get(QUERY)
     for other in since:
         if mine.run in other.details.get("fenced", ()):
             raise FencedError(
@@ -168,7 +189,9 @@ def require_unfenced(mine: RunRecord, since: Sequence[RunRecord], newest: Holdin
                         f"run {other.run} ({other.kind}) committed {theirs} while this run had {one}. "
                         "This run changed nothing; run it again"
                     )
-    if mine.kind == LOAD:
+        if query is not None:
+            require_batch_free(other.queries, query, mine.queries[query])
+    if mine.kind in EXTENDING:
         _require_next(mine, newest)
 
 
@@ -188,10 +211,11 @@ def _require_next(mine: RunRecord, newest: Holdings) -> None:
 def rebased(mine: RunRecord, newest: RunRecord) -> RunRecord:
     """`mine` as it follows `newest`: its number, and its own ranges on top of what the newest record holds."""
     holdings = newest.holdings
-    if mine.kind == LOAD:
+    if mine.kind in EXTENDING:
         own = mine.holdings.ranges(sorted({one.key.topic for one in mine.ranges}))
         holdings = holdings.extended(own, mine.cluster_id)
-    return replace(mine, number=newest.number + 1, holdings=holdings)
+    queries = merged(newest.queries, mine.queries)
+    return replace(mine, number=newest.number + 1, holdings=holdings, queries=queries)
 
 
 def _is_new(held: Holdings, facts: LogFacts, on_recreated: str) -> bool:

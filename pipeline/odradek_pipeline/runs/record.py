@@ -11,15 +11,21 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from odradek_pipeline.runs.queries import QueryState
 from odradek_pipeline.runs.ranges import Holdings, OffsetRange, require_format
 
 FORMAT: Final = 1
 LOAD: Final = "load"
 REPLAY: Final = "replay"
+STREAM: Final = "stream"
 REFRESH: Final = "refresh"
 VACUUM: Final = "vacuum"
-KINDS: Final = (LOAD, REPLAY, REFRESH, VACUUM)
+KINDS: Final = (LOAD, REPLAY, STREAM, REFRESH, VACUUM)
 """`refresh` repeats the vector above commits of others; `vacuum` fences runs whose files are removed."""
+EXTENDING: Final = (LOAD, STREAM)
+"""Runs whose ranges begin where the output ends."""
+QUERY: Final = "query"
+"""The detail of a stream's record that names its query."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +45,9 @@ class RunRecord:
     replaced: tuple[str, ...] = ()
     """Runs that a replay was asked to do again."""
     details: Mapping[str, Any] = field(default_factory=dict)
-    """What a kind adds of its own: the fenced runs of a vacuum, a stream's query and batch."""
+    """What a kind adds of its own: the fenced runs of a vacuum, a stream's query."""
+    queries: Mapping[str, QueryState] = field(default_factory=dict)
+    """The streams of the output by name. Every record repeats them."""
 
     @property
     def span(self) -> int:
@@ -61,6 +69,7 @@ class RunRecord:
             "lost": [one.as_json() for one in self.lost],
             "replaced": list(self.replaced),
             "details": dict(self.details),
+            "queries": {name: state.as_json() for name, state in sorted(self.queries.items())},
             "holdings": self.holdings.as_json(),
         }
 
@@ -84,6 +93,9 @@ class RunRecord:
             lost=tuple(map(OffsetRange.from_json, row["lost"])),
             replaced=tuple(map(str, row["replaced"])),
             details=dict(row["details"]),
+            queries={
+                str(name): QueryState.from_json(state) for name, state in row.get("queries", {}).items()
+            },
         )
 
     @staticmethod

@@ -10,6 +10,8 @@ WRITING: Final = "writing"
 WRITTEN: Final = "written"
 PUBLISHING: Final = "publishing"
 PUBLISHED: Final = "published"
+BATCH: Final = "batch"
+SHOWN: Final = "shown"
 FINISHED: Final = "finished"
 
 

@@ -48,6 +48,7 @@ def vacuum(store: Store, run: str, age_ms: int, clock_ms: Callable[[], int]) -> 
         ranges=(),
         holdings=newest.record.holdings,
         started_ms=clock_ms(),
+        queries=newest.record.queries,
     )
     manifest = log.publish(newest.version, fenced_by(record, fenced), [], [])
     log.checkpoint(manifest.version)

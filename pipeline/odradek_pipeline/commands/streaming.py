@@ -1,0 +1,258 @@
+"""The loop of `stream`: look at the logs, plan a batch by the table's record, commit it, show the positions.
+
+A batch that another run overtook is planned again. A batch of another driver of the same query ends the stream.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Final
+
+from odradek_pipeline.commands.command import Console, Summary
+from odradek_pipeline.commands.stopping import StopRequest
+from odradek_pipeline.commands.stream_settings import StreamSettings
+from odradek_pipeline.commands.work import Worker, new_record, now_ms
+from odradek_pipeline.errors import (
+    AnswerTimeoutError,
+    ExitCode,
+    FencedError,
+    PipelineError,
+    UnreachableError,
+)
+from odradek_pipeline.groups import show_positions
+from odradek_pipeline.outputs.output import Committed, Known
+from odradek_pipeline.runs.plans import LogFacts, Plan, plan_load
+from odradek_pipeline.runs.positions import position
+from odradek_pipeline.runs.queries import next_batch, require_driver, taken_over
+from odradek_pipeline.runs.ranges import OffsetRange, PartitionKey
+from odradek_pipeline.runs.rates import Rates, ends_of, lag, pinned, pinned_later
+from odradek_pipeline.runs.record import QUERY, REFRESH, STREAM, RunRecord, run_id
+from odradek_pipeline.runs.steps import BATCH, CONNECTED, FINISHED, SHOWN, Steps
+
+# Loads and replays of others may overtake a batch; so many in a row are no chance any more.
+TRIES_MAX: Final = 10
+# How often a stream without news looks at its table, and repeats what a group or a log would forget.
+_UPKEEP_SECONDS: Final = 600.0
+# A trigger of 0 still leaves the brokers this pause when there is nothing new.
+_PAUSE_SECONDS_MIN: Final = 0.1
+_LATEST: Final = position("latest")
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """Times of a stream in milliseconds."""
+
+    trigger_ms: int
+    delay_ms_max: int
+    outage_ms_max: int
+
+
+class Stream:
+    """One driver of one query."""
+
+    def __init__(
+        self, work: Worker, settings: StreamSettings, pace: Pace, console: Console, stop: StopRequest
+    ) -> None:
+        # A load shows these two steps once; here they would come with each look at the logs.
+        self._work = replace(work, steps=_without(work.steps, CONNECTED, FINISHED))
+        self._settings, self._pace, self._console, self._stop = settings, pace, console, stop
+        self._topics = list(dict.fromkeys(settings.topic))
+        self._start = position(settings.start)
+        self._query = settings.query_name
+        self._rates = Rates(
+            settings.max_offsets_per_trigger, settings.min_offsets_per_trigger, pace.delay_ms_max
+        )
+        self._known = self._work.output.newest()
+        self._state = taken_over(self._known.queries, self._query, run_id(now_ms(), os.urandom(4)))
+        self._began = self._known.holdings
+        self._batches = self._rows = self._offsets = 0
+        self._lag = 0
+        self._news_since: float | None = None
+        self._unreachable_since: float | None = None
+        self._upkeep_at = time.monotonic()
+
+    def run(self) -> Summary:
+        """Batches until a stop, or until all that was there at the begin is loaded. Raises PipelineError."""
+        self._show()
+        ends: dict[PartitionKey, int] | None = None
+        while not self._stop:
+            began = time.monotonic()
+            facts = self._facts()
+            if facts is not None and self._settings.available_now:
+                ends = ends_of(facts) if ends is None else pinned_later(facts, ends)
+                facts = pinned(facts, ends)
+            is_done = facts is not None and not self._batch(facts)
+            if is_done and self._settings.available_now:
+                break
+            if facts is None or is_done:
+                self._keep_up()
+                pause = max(self._pace.trigger_ms / 1000, _PAUSE_SECONDS_MIN)
+            else:
+                pause = 0 if self._settings.available_now else self._pace.trigger_ms / 1000
+            self._stop.wait_until(began + pause)
+        self._console.steps(FINISHED)
+        return self._summary()
+
+    def _facts(self) -> list[LogFacts] | None:
+        """The log's facts; None while the brokers are out of reach for less than the stream bears."""
+        try:
+            facts = self._work.facts(self._topics, self._start, _LATEST, self._settings)
+        except (UnreachableError, AnswerTimeoutError) as failure:
+            now = time.monotonic()
+            self._unreachable_since = self._unreachable_since or now
+            is_over = (now - self._unreachable_since) * 1000 >= self._pace.outage_ms_max
+            if self._settings.available_now or is_over:
+                raise
+            self._console.notice(f"waiting for the brokers: {failure}")
+            return None
+        self._unreachable_since = None
+        return facts
+
+    def _batch(self, facts: list[LogFacts]) -> bool:
+        """One batch, if one is due; whether there was one."""
+        self._lag = lag(facts, self._known.holdings)
+        plan = self._planned(self._known, facts)
+        if not _has_news(plan, self._known) or not self._is_due(plan):
+            return False
+        for tries in range(1, TRIES_MAX + 1):
+            self._look()
+            plan = self._planned(self._known, facts)
+            if not _has_news(plan, self._known):
+                return False
+            for lost in plan.lost:
+                self._console.notice(f"passed over {lost}: the log no longer has these offsets")
+            try:
+                self._committed(self._work.commit(self._known, self._record(plan), self._settings), facts)
+                return True
+            except FencedError as failure:
+                if tries == TRIES_MAX:
+                    raise
+                self._console.notice(f"planned again: {failure}")
+        raise AssertionError("the last try returns or raises")
+
+    def _planned(self, known: Known, facts: list[LogFacts]) -> Plan:
+        return plan_load(
+            known.holdings,
+            facts,
+            start=self._start,
+            stop=_LATEST,
+            on_truncated=self._settings.on_truncated,
+            on_recreated=self._settings.on_recreated,
+            offsets_max=self._rates.offsets_max,
+        )
+
+    def _is_due(self, plan: Plan) -> bool:
+        if self._settings.available_now or not plan.ranges:
+            return True
+        if self._news_since is None:
+            self._news_since = time.monotonic()
+        return self._rates.is_due(plan.span, int((time.monotonic() - self._news_since) * 1000))
+
+    def _look(self) -> None:
+        """What the table holds now. Raises FencedError when another driver took over."""
+        self._known = self._work.output.newest()
+        require_driver(self._known.queries, self._query, self._state)
+
+    def _record(self, plan: Plan) -> RunRecord:
+        state = next_batch(self._known.queries, self._query, self._state)
+        queries = {**self._known.queries, self._query: state}
+        return replace(new_record(STREAM, self._known, plan), details={QUERY: self._query}, queries=queries)
+
+    def _committed(self, committed: Committed, facts: list[LogFacts]) -> None:
+        record = committed.record
+        self._known = Known(record, committed.version)
+        self._news_since = None
+        self._lag = lag(facts, record.holdings)
+        self._batches += 1
+        self._rows += committed.rows or 0
+        self._offsets += record.span
+        self._work.steps(
+            BATCH,
+            batch=record.queries[self._query].batch,
+            run=record.run,
+            rows=committed.rows,
+            offsets=record.span,
+            lag=self._lag,
+            seconds=round((record.committed_ms - record.started_ms) / 1000, 3),
+        )
+        self._show()
+
+    def _show(self) -> None:
+        """The positions to the group. What fails is said: a stream does not end for its display."""
+        self._upkeep_at = time.monotonic() + _UPKEEP_SECONDS
+        held = [one for one in self._held() if one.key.topic in self._topics]
+        if not self._settings.show_progress or not held:
+            return
+        about = "" if self._known.record is None else self._known.record.run
+        try:
+            show_positions(self._work.connection.settings, self._settings.group_id, held, about)
+        except PipelineError as failure:
+            self._console.notice(f"the positions are not shown: {failure}")
+        else:
+            self._work.steps(SHOWN, group=self._settings.group_id)
+
+    def _held(self) -> list[OffsetRange]:
+        return self._known.holdings.ranges()
+
+    def _keep_up(self) -> None:
+        """Now and then without news: repeat the record above commits of others, and the group's offsets."""
+        if time.monotonic() < self._upkeep_at:
+            return
+        self._look()
+        if self._known.is_covered:
+            plan = Plan(
+                (), self._known.holdings, self._known.record.cluster_id if self._known.record else None
+            )
+            made = self._work.commit(self._known, new_record(REFRESH, self._known, plan), self._settings)
+            self._known = Known(made.record, made.version)
+        self._show()
+
+    def _summary(self) -> Summary:
+        settings = self._settings
+        facts = {
+            "kind": STREAM,
+            "query": self._query,
+            "driver": self._state.driver,
+            "output": settings.output,
+            "version": self._known.version,
+            "batches": self._batches,
+            "rows": self._rows,
+            "offsets": self._offsets,
+            "lag": self._lag,
+            "group": settings.group_id if settings.show_progress else None,
+            "stopped_by": None if self._stop.signal is None else self._stop.signal.name,
+        }
+        title = f"stream {self._query}: {self._rows} rows in {self._batches} batches into {settings.output}"
+        code = ExitCode.INTERRUPTED if self._stop.signal is signal.SIGINT else ExitCode.OK
+        return Summary(title, facts, list(self._moved()), code)
+
+    def _moved(self) -> Iterator[dict[str, object]]:
+        """A row for each partition that this driver moved on."""
+        for one in self._held():
+            before = self._began.end(one.key)
+            start = one.start if before is None else before
+            if start < one.end and one.key.topic in self._topics:
+                yield {
+                    "topic": one.key.topic,
+                    "partition": one.key.partition,
+                    "start": start,
+                    "end": one.end,
+                }
+
+
+def _without(steps: Steps, *names: str) -> Steps:
+    """`steps` that leave some of them out."""
+
+    def reached(name: str, /, **figures: object) -> None:
+        if name not in names:
+            steps(name, **figures)
+
+    return reached
+
+
+def _has_news(plan: Plan, known: Known) -> bool:
+    return bool(plan.ranges or plan.lost) or plan.holdings != known.holdings
