@@ -15,6 +15,7 @@ from types import MappingProxyType
 from typing import Final
 
 from odradek.cluster.features import FinalizedFeatures
+from odradek.foundation.client_entities import ClientEntity
 from odradek.foundation.ids import TopicId
 from odradek.foundation.named_tuple import NamedTuple
 
@@ -80,12 +81,16 @@ class BrokerImage(NamedTuple):
 
 
 Configs = Mapping[tuple[ResourceKind, str], Mapping[str, str]]
+ClientConfigs = Mapping[ClientEntity, Mapping[str, str]]
 _NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ClusterImage:
-    """Brokers, topics and settings at one moment. The mappings are never changed."""
+    """Brokers, topics and settings at one moment. The mappings are never changed.
+
+    `client_configs` are the texts of users, client ids and addresses, by key: quotas, and credentials of users.
+    """
 
     cluster_id: str = ""
     controller_id: int = -1
@@ -94,6 +99,7 @@ class ClusterImage:
     topics_by_id: Mapping[TopicId, TopicImage] = field(default_factory=dict)
     configs: Configs = field(default_factory=dict)
     features: FinalizedFeatures = field(default_factory=FinalizedFeatures)
+    client_configs: ClientConfigs = field(default_factory=dict)
 
     def is_same_as(self, other: ClusterImage) -> bool:
         """Whether both have the same parts, so that no subscriber has to be called."""
@@ -102,6 +108,7 @@ class ClusterImage:
             and self.topics is other.topics
             and self.topics_by_id is other.topics_by_id
             and self.configs is other.configs
+            and self.client_configs is other.client_configs
             and self.features == other.features
         )
 

@@ -27,6 +27,7 @@ from odradek.cluster.image import (
     TopicImage,
 )
 from odradek.cluster.topic_names import is_internal_topic
+from odradek.foundation.client_entities import ClientEntity
 from odradek.foundation.ids import TopicId
 from odradek.foundation.named_tuple import NamedTuple
 
@@ -78,6 +79,7 @@ class _Drafts(NamedTuple):
     topics: dict[str, _TopicDraft]
     brokers: dict[int, BrokerImage]
     configs: dict[tuple[ResourceKind, str], Mapping[str, str]]
+    client_configs: dict[ClientEntity, Mapping[str, str]]
 
     def topic(self, name: str) -> _TopicDraft:
         draft = self.topics.get(name)
@@ -91,7 +93,7 @@ def apply(image: ClusterImage, changes: Iterable[NodeChange]) -> ClusterImage:
 
     Raises StoreError for a node that cannot be read.
     """
-    drafts = _Drafts(image, {}, dict(image.brokers), dict(image.configs))
+    drafts = _Drafts(image, {}, dict(image.brokers), dict(image.configs), dict(image.client_configs))
     cluster_id, controller_id, features = image.cluster_id, image.controller_id, image.features
     for change in changes:
         path, data = change.path, change.data
@@ -122,6 +124,9 @@ def apply(image: ClusterImage, changes: Iterable[NodeChange]) -> ClusterImage:
         topics=topics,
         topics_by_id=topics_by_id,
         features=features,
+        client_configs=(
+            drafts.client_configs if drafts.client_configs != image.client_configs else image.client_configs
+        ),
     )
     return image if after.is_same_as(image) else after
 
@@ -184,6 +189,10 @@ def _apply_broker(drafts: _Drafts, change: NodeChange) -> None:
 
 def _apply_config(drafts: _Drafts, change: NodeChange) -> None:
     steps = change.path.removeprefix(paths.CONFIG + "/").split("/")
+    entity = paths.client_entity(change.path)
+    if entity is not None:
+        _apply_client_config(drafts, entity, change)
+        return
     if len(steps) != 2 or steps[0] not in _KINDS:
         return
     key = _KINDS[steps[0]], paths.unescape(steps[1])
@@ -192,3 +201,12 @@ def _apply_config(drafts: _Drafts, change: NodeChange) -> None:
         drafts.configs[key] = values
     else:
         drafts.configs.pop(key, None)
+
+
+def _apply_client_config(drafts: _Drafts, entity: ClientEntity, change: NodeChange) -> None:
+    # A user whose client ids alone have configs has an empty node.
+    values = nodes.read_config(change.path, change.data) if change.data else {}
+    if values:
+        drafts.client_configs[entity] = values
+    else:
+        drafts.client_configs.pop(entity, None)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from odradek.cluster import nodes, paths
 from odradek.cluster.change_log import NodeChange
 from odradek.cluster.image import ClusterImage, ResourceKind
 from odradek.cluster.image_building import apply
+from odradek.foundation.limits import USERS_LISTED_TOGETHER_MAX
 from odradek.registry.store import Store, children_or_none
 
 
@@ -23,6 +26,7 @@ async def load_nodes(store: Store) -> list[NodeChange]:
     found += await _children(store, paths.BROKER_IDS)
     for kind in ResourceKind:
         found += await _children(store, f"{paths.CONFIG}/{kind}")
+    found += await _client_configs(store)
     topics = await _read(store, await _children(store, paths.TOPICS))
     states = [
         paths.partition_state(topic.path.rpartition("/")[2], number)
@@ -36,6 +40,17 @@ async def load_nodes(store: Store) -> list[NodeChange]:
         *await _read(store, states),
         *await _read(store, await _children(store, paths.DELETE_TOPICS)),
     ]
+
+
+async def _client_configs(store: Store) -> list[str]:
+    """The nodes of users, their client ids, client ids and addresses."""
+    users = await _children(store, paths.USERS)
+    found = [*users, *await _children(store, paths.CLIENTS), *await _children(store, paths.IPS)]
+    for start in range(0, len(users), USERS_LISTED_TOGETHER_MAX):
+        some = users[start : start + USERS_LISTED_TOGETHER_MAX]
+        for listed in await asyncio.gather(*(_children(store, f"{user}/clients") for user in some)):
+            found += listed
+    return found
 
 
 async def _read(store: Store, wanted: list[str]) -> list[NodeChange]:

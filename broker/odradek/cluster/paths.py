@@ -12,6 +12,8 @@ A node holds the JSON or text beside its path:
     /controller                ephemeral       {"version":1,"brokerid":1,"timestamp":…}
     /controller_epoch                          the epoch as text
     /config/topics/T, /config/brokers/N, …     {"version":1,"config":{KEY:TEXT}}
+    /config/users/U, /config/users/U/clients/C, /config/clients/C, /config/ips/A
+                                               the same: quotas, and a user's SCRAM credentials
     /admin/delete_topics/T                     empty; the topic is being deleted
     /feature                                   {"version":1,"epoch":1,"features":{"transaction.version":2}}
     /latest_producer_id_block                  {"version":1,"broker":1,"block_start":"0","block_end":"999"}
@@ -22,6 +24,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from odradek.foundation.client_entities import DEFAULT, ClientEntity
 from odradek.registry.node_tree import UNFIT_CHARACTERS
 
 CLUSTER_ID: Final = "/cluster/id"
@@ -41,6 +44,14 @@ _PERCENTS: Final = re.compile("(?:%[0-9A-F]{2})+")
 
 DEFAULT_BROKER: Final = "<default>"
 
+USERS: Final = "/config/users"
+CLIENTS: Final = "/config/clients"
+IPS: Final = "/config/ips"
+# A user with this name is escaped, so it is another node.
+_DEFAULT_CLIENT: Final = "<default>"
+# Kafka's Sanitizer: what a URL's query may hold unescaped.
+_UNSANITARY: Final = re.compile(r"[^A-Za-z0-9._-]+")
+
 # Persistent nodes that exist from the first start, parents first.
 SKELETON: Final = (
     "/cluster",
@@ -53,8 +64,9 @@ SKELETON: Final = (
     "/config/brokers",
     "/config/groups",
     "/config/client-metrics",
-    "/config/users",
-    "/config/clients",
+    USERS,
+    CLIENTS,
+    IPS,
     "/config/changes",
     "/admin",
     DELETE_TOPICS,
@@ -84,6 +96,43 @@ def partition_state(name: str, number: int) -> str:
 def config(kind: str, name: str) -> str:
     """The node of one resource's settings; `kind` is topics, brokers, groups or client-metrics."""
     return f"{CONFIG}/{kind}/{escape(name)}"
+
+
+def client_config(entity: ClientEntity) -> str:
+    """The node of a user's, a client id's or an address's configs."""
+    user, client_id, ip = entity
+    if ip is not None:
+        return f"{IPS}/{_client_step(ip)}"
+    if user is None:
+        return f"{CLIENTS}/{_client_step(client_id or DEFAULT)}"
+    path = f"{USERS}/{_client_step(user)}"
+    return path if client_id is None else f"{path}/clients/{_client_step(client_id)}"
+
+
+def client_entity(path: str) -> ClientEntity | None:
+    """The inverse of `client_config`; None for another node."""
+    match path.removeprefix(CONFIG + "/").split("/"):
+        case ["users", user]:
+            return ClientEntity(user=_client_name(user))
+        case ["users", user, "clients", client_id]:
+            return ClientEntity(user=_client_name(user), client_id=_client_name(client_id))
+        case ["clients", client_id]:
+            return ClientEntity(client_id=_client_name(client_id))
+        case ["ips", ip]:
+            return ClientEntity(ip=_client_name(ip))
+    return None
+
+
+def _client_step(name: str) -> str:
+    if name == DEFAULT:
+        return _DEFAULT_CLIENT
+    if name in (".", ".."):
+        return name.replace(".", "%2E")
+    return _UNSANITARY.sub(_percent, name)
+
+
+def _client_name(step: str) -> str:
+    return DEFAULT if step == _DEFAULT_CLIENT else unescape(step)
 
 
 def escape(name: str) -> str:

@@ -52,6 +52,7 @@ from odradek.foundation.ids import TopicId, TopicPartition
 from odradek.registry.store import Create, Put, Store, get_or_none
 
 if TYPE_CHECKING:
+    from odradek.controller.client_configs import ClientConfigChange
     from odradek.controller.config_changes import ConfigChanges
 
 logger = logging.getLogger(__name__)
@@ -389,6 +390,13 @@ class Controller(Decisions):
         from odradek.controller.config_changes import ConfigChanges
 
         return ConfigChanges(self._store, self._images, self._settings, self.writer)
+
+    @decision
+    async def change_client_configs(self, changes: Sequence[ClientConfigChange]) -> None:
+        """Set and remove keys of users, client ids and addresses; keys that are not named stay. Raises StoreError."""
+        from odradek.controller.client_configs import ClientConfigChanges
+
+        await ClientConfigChanges(self._store, self._images, self.writer).make(changes)
 
     # --- features ------------------------------------------------------------------------------------------------
 

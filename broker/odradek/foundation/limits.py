@@ -311,3 +311,6 @@ COMPACTION_WINDOW_BYTES_MIN: Final = 4 * 1024 * 1024
 
 # Decisions of the authorizer that are kept until the ACLs change: about 3 MB. Any decision costs microseconds.
 AUTHORIZATION_DECISIONS_MAX: Final = 10_000
+
+# Users whose client ids are listed at once when the registry is loaded, one request each.
+USERS_LISTED_TOGETHER_MAX: Final = 64

@@ -10,6 +10,7 @@ import logging
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+from odradek.foundation.client_entities import ClientEntity
 from odradek.foundation.limits import CHANGE_LINES_PER_MINUTE_MAX
 from odradek.foundation.rate_limited_log import RateLimitedLog
 from odradek.foundation.settings import find_setting
@@ -86,6 +87,19 @@ def settings_replaced(
     """All settings of a resource were replaced (AlterConfigs)."""
     words = [f"{key} set to {_printable(resource, key, value)}" for key, value in texts.items()]
     _changed(context, resource, [*words, "all others deleted"])
+
+
+def quotas_changed(context: SharedContext, entity: ClientEntity, texts: Mapping[str, str | None]) -> None:
+    words = ", ".join(
+        f"{key} deleted" if text is None else f"{key} set to {text}" for key, text in texts.items()
+    )
+    name = str(entity)
+    _lines.info(
+        "quotas of %s were changed for %s: %s",
+        name if name.isprintable() else repr(name),
+        client_of(context),
+        words,
+    )
 
 
 def _changed(context: SharedContext, resource: ConfigResource, words: Iterable[str]) -> None:

@@ -47,6 +47,8 @@ _IDENTITIES: Final[dict[str, tuple[str, ...]]] = {
     "member_id": ("member_id",),
     "group_instance_id": ("group_instance_id",),
 }
+# The entities of quotas are named by an array.
+_NAMES: Final = _IDENTITIES.keys() | {"entity"}
 
 
 def answer(api_key: int, version: int, request: object, error: BaseException) -> Message | None:
@@ -78,6 +80,10 @@ def _fields(structure: type, request: object, code: int, message: str | None) ->
     for field in fields_of(structure):
         if field.name in _CODES:
             fields[field.name] = code
+        elif field.name == "entity" and hasattr(request, "entity"):
+            fields["entity"] = [
+                {"entity_type": one.entity_type, "entity_name": one.entity_name} for one in request.entity
+            ]
         elif field.name == "error_message":
             fields["error_message"] = message
         elif field.is_array and field.structure is not None and _has_error_code(field.structure):
@@ -97,7 +103,7 @@ def _elements(field: FieldSchema, request: object, code: int, message: str | Non
     else:
         return []
     elements = [_fields(field.structure, element, code, message) for element in asked]
-    return [element for element in elements if not _IDENTITIES.keys().isdisjoint(element)]
+    return [element for element in elements if not _NAMES.isdisjoint(element)]
 
 
 def _identity(name: str, element: object) -> object:

@@ -41,11 +41,6 @@ ABSENCES: Final[tuple[Absence, ...]] = (
         (ApiKey.DESCRIBE_ACLS, ApiKey.CREATE_ACLS, ApiKey.DELETE_ACLS),
     ),
     Absence(
-        "Client quotas",
-        "Clients report that the API is unsupported. No client is throttled, except replication where asked (KIP-73).",
-        (ApiKey.DESCRIBE_CLIENT_QUOTAS, ApiKey.ALTER_CLIENT_QUOTAS),
-    ),
-    Absence(
         "Moving logs between a broker's directories (KIP-113)",
         "Clients report that the API is unsupported. Partitions move between brokers (KIP-455).",
         (ApiKey.ALTER_REPLICA_LOG_DIRS,),

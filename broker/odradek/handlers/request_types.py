@@ -50,6 +50,7 @@ def modules() -> dict[str, str]:
         for name, what in (
             ("groups", "groups"),
             ("transactions", "transactions"),
+            ("clients", "users and clients"),
             ("cluster", "topics, logs and the cluster"),
         )
     }

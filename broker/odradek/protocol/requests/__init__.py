@@ -42,11 +42,15 @@ TRANSACTIONS: Final = frozenset(
     )
 )
 
+CLIENTS: Final = frozenset((ApiKey.DESCRIBE_CLIENT_QUOTAS, ApiKey.ALTER_CLIENT_QUOTAS))
+
 
 def module_of(api_key: int) -> str:
     """The module of this package that has the API's request."""
     if api_key in GROUPS:
         return "groups"
+    if api_key in CLIENTS:
+        return "clients"
     return "transactions" if api_key in TRANSACTIONS else "cluster"
 
 

@@ -1,0 +1,76 @@
+"""AlterClientQuotas: set and remove quotas (KIP-546). Each entity is changed whole or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from odradek.controller.client_configs import ClientConfigChange
+from odradek.foundation.client_entities import ClientEntity
+from odradek.foundation.errors import InvalidRequest, RequestError
+from odradek.handlers import change_log
+from odradek.handlers.context import RequestContext
+from odradek.protocol.api import ApiKey
+from odradek.protocol.errors import error_code, error_message
+from odradek.protocol.messages import Message, response
+from odradek.protocol.requests.clients import (
+    AlterClientQuotasRequest,
+    EntryData,
+    OpData,
+)
+from odradek.quotas.keys import entity_of, is_quota_key, validated_text
+from odradek.transport.pending import Pending
+
+API: Final = ApiKey.ALTER_CLIENT_QUOTAS
+
+
+def handle(request: AlterClientQuotasRequest, context: RequestContext) -> Pending[Message]:
+    return Pending(_alter(request, context))
+
+
+async def _alter(request: AlterClientQuotasRequest, context: RequestContext) -> Message:
+    errors: list[RequestError | None] = []
+    changes: list[ClientConfigChange] = []
+    seen: set[ClientEntity] = set()
+    for entry in request.entries:
+        try:
+            change = _change(entry)
+            if change.entity in seen:
+                raise InvalidRequest(f"Ignoring duplicate entity: {change.entity}")
+        except RequestError as error:
+            errors.append(error)
+            continue
+        seen.add(change.entity)
+        changes.append(change)
+        errors.append(None)
+    if changes and not request.validate_only:
+        await context.broker.active_controller.change_client_configs(changes)
+        for change in changes:
+            change_log.quotas_changed(context, change.entity, change.texts)
+    entries = [_result(entry, error) for entry, error in zip(request.entries, errors, strict=True)]
+    return response(API, context.header.api_version, entries=entries)
+
+
+def _change(entry: EntryData) -> ClientConfigChange:
+    entity = entity_of((part.entity_type, part.entity_name) for part in entry.entity)
+    return ClientConfigChange(entity, _texts(entity, entry.ops))
+
+
+def _texts(entity: ClientEntity, operations: Sequence[OpData]) -> dict[str, str | None]:
+    texts: dict[str, str | None] = {}
+    for one in operations:
+        if one.key in texts:
+            raise InvalidRequest(f"Duplicate quota key {one.key} not updated for {entity}")
+        texts[one.key] = None if one.remove else validated_text(entity, one.key, one.value)
+    # As in Kafka, an unknown key may be removed. Credentials in the same node stay.
+    return {key: text for key, text in texts.items() if text is not None or is_quota_key(key)}
+
+
+def _result(entry: EntryData, error: RequestError | None) -> dict[str, object]:
+    return {
+        "error_code": error_code(error),
+        "error_message": error_message(error),
+        "entity": [
+            {"entity_type": part.entity_type, "entity_name": part.entity_name} for part in entry.entity
+        ],
+    }

@@ -1,0 +1,57 @@
+"""Requests of users and clients, as handlers read them.
+
+Written by `odradek.handlers.request_types`; edits are lost.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, Final
+
+from odradek.protocol.api import ApiKey
+
+
+class ComponentData:
+    __slots__ = ()
+    entity_type: str
+    match_type: int
+    match: str | None
+
+
+class DescribeClientQuotasRequest:
+    __slots__ = ()
+    nested: ClassVar[dict[str, type]] = {"components": ComponentData}
+    components: tuple[ComponentData, ...]
+    strict: bool
+
+
+class EntityData:
+    __slots__ = ()
+    entity_type: str
+    entity_name: str | None
+
+
+class OpData:
+    __slots__ = ()
+    key: str
+    value: float
+    remove: bool
+
+
+class EntryData:
+    __slots__ = ()
+    nested: ClassVar[dict[str, type]] = {"entity": EntityData, "ops": OpData}
+    entity: tuple[EntityData, ...]
+    ops: tuple[OpData, ...]
+
+
+class AlterClientQuotasRequest:
+    __slots__ = ()
+    nested: ClassVar[dict[str, type]] = {"entries": EntryData}
+    entries: tuple[EntryData, ...]
+    validate_only: bool
+
+
+TYPES: Final[dict[int, type]] = {
+    ApiKey.DESCRIBE_CLIENT_QUOTAS: DescribeClientQuotasRequest,
+    ApiKey.ALTER_CLIENT_QUOTAS: AlterClientQuotasRequest,
+}
