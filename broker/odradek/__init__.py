@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         ResourceType,
         TopicSpec,
     )
+    from odradek.client.audit.audit import Audit
     from odradek.client.client import Client
     from odradek.client.consumer.blocks import ConsumerRecord
     from odradek.client.consumer.fetches import FetchBounds
@@ -32,6 +33,7 @@ __all__ = [
     "LATEST",
     "Admin",
     "AlterOperation",
+    "Audit",
     "Client",
     "CommittedOffset",
     "Compression",
@@ -51,6 +53,7 @@ __all__ = [
 _HOMES = {
     "Admin": "odradek.client.admin.admin",
     "AlterOperation": "odradek.client.admin.results",
+    "Audit": "odradek.client.audit.audit",
     "Client": "odradek.client.client",
     "CommittedOffset": "odradek.client.admin.results",
     "Compression": "odradek.records.compression",

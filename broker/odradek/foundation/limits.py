@@ -122,6 +122,13 @@ PRODUCER_SLICE_BYTES_MAX: Final = 1024 * 1024
 # Short keys whose partition a producer caches, since keys mostly repeat: two megabytes at most.
 PRODUCER_KEYS_REMEMBERED_MAX: Final = 10_000
 
+# Windows of partitions whose counts an audited producer keeps, at some 300 bytes each: three megabytes. One that was
+# published leaves first; records that follow for it are counted in another part.
+AUDIT_WINDOWS_MAX: Final = 10_000
+
+# Seconds that a producer waits at its end for its last counts to be written; without them its session looks dead.
+AUDIT_CLOSE_SECONDS_MAX: Final = 10.0
+
 # Topics or groups whose settings a client asks for by one request: a few keys of so many are an answer of some hundred
 # kilobytes.
 CONFIG_RESOURCES_PER_REQUEST_MAX: Final = 1000

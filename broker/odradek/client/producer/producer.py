@@ -21,6 +21,7 @@ from odradek.client.arguments import (
     topic_name,
     whole_number,
 )
+from odradek.client.audit.audit import Audit
 from odradek.client.client import Client
 from odradek.client.errors import ClientClosed, NoTransaction
 from odradek.client.metadata import NO_LEADER
@@ -80,6 +81,7 @@ class Producer(TransactionCalls):
         identity: ProducerIdAndEpoch = NO_IDENTITY,
         on_failure: OnFailure | None = None,
         on_retry: OnRetry | None = None,
+        audit: Audit | None = None,
     ) -> None:
         if acks not in (0, 1, ACKS_ALL):
             raise InvalidRequest(f"acks is {acks}; it can be 0, 1 or -1 (all)")
@@ -106,6 +108,12 @@ class Producer(TransactionCalls):
             identity=identity,
         )
         self._sender = Sender(client, settings, on_failure=on_failure, on_retry=on_retry)
+        self._audit = audit
+        if audit is not None:
+            if acks == 0:
+                raise InvalidRequest("an audit counts acknowledged records, and acks 0 has none")
+            self._sender.on_written = audit.written
+            audit.attach(client, self, Producer(client, delivery_timeout_ms=delivery_timeout_ms))
         self._sticky = StickyPartitioner(client.random)
         self._slice_bytes_max = min(PRODUCER_SLICE_BYTES_MAX, buffer_bytes_max // 4)
         self._taken = 0
@@ -130,6 +138,12 @@ class Producer(TransactionCalls):
             raise ClientClosed("the producer was started or closed before; create another")
         await self._sender.start()
         self._started = True
+        if self._audit is not None:
+            try:
+                await self._audit.start()
+            except BaseException:
+                await self.close(is_flushing=False)
+                raise
 
     async def close(self, *, is_flushing: bool = True) -> None:
         """Send the waiting records unless `is_flushing` is false, then stop. Raises as `flush`.
@@ -144,6 +158,8 @@ class Producer(TransactionCalls):
             elif is_flushing and self._started:
                 await self.flush()
         finally:
+            if self._audit is not None and self._started:
+                await self._audit.close()
             await self._sender.close()
 
     async def flush(self, *, is_stopping_at_failure: bool = False) -> None:
@@ -165,6 +181,11 @@ class Producer(TransactionCalls):
         return SendProgress(
             self._taken, self._sender.written_count, self._taken if unwritten is None else unwritten
         )
+
+    @property
+    def serials(self) -> tuple[int, int | None]:
+        """How many records were accepted, and the number of the first that waits for its acknowledgement, if any."""
+        return self._taken, self._sender.first_waiting_serial()
 
     # --- taking records -------------------------------------------------------------------------------------------
 

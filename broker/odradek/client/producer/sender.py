@@ -105,6 +105,7 @@ class Sender:
         self._flushing = 0
         self._is_refresh_failing = False
         self._tasks = TaskOwner("producer")
+        self.on_written: Callable[[PendingBatch, BatchOutcome], None] | None = None
         self.written_count = 0
         self.first_lost_serial: int | None = None
         """The first record, by its serial number, that could not be written."""
@@ -187,10 +188,13 @@ class Sender:
 
     def first_unwritten_serial(self) -> int | None:
         """The first record, by its serial number, that is not acknowledged; None when all are."""
-        waiting = [queue.oldest.serials[0] for queue in self._queues.values() if queue.oldest]
-        if self.first_lost_serial is not None:
-            waiting.append(self.first_lost_serial)
-        return min(waiting, default=None)
+        lost = [] if self.first_lost_serial is None else [self.first_lost_serial]
+        waiting = self.first_waiting_serial()
+        return min(lost if waiting is None else [*lost, waiting], default=None)
+
+    def first_waiting_serial(self) -> int | None:
+        """The first record that is neither acknowledged nor lost; None without any."""
+        return min((one.oldest.serials[0] for one in self._queues.values() if one.oldest), default=None)
 
     @property
     def _identity(self) -> ProducerIdAndEpoch:
@@ -396,6 +400,8 @@ class Sender:
         self.written_count += len(batch.builder)
         if not batch.done.done():
             batch.done.set_result(outcome)
+        if self.on_written is not None:
+            self.on_written(batch, outcome)
         self._finish(batch)
 
     async def _fail(self, batch: PendingBatch, failure: OdradekError) -> None:

@@ -10,16 +10,19 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 
+from odradek.client.audit.audit import Audit
 from odradek.client.errors import NoTransaction
 from odradek.client.group_metadata import GroupMetadata
 from odradek.client.producer.batches import ProducerIdAndEpoch
 from odradek.client.producer.handover import PreparedTransaction
 from odradek.client.producer.sender import Sender
 from odradek.client.producer.transactions import Phase, Transactions
-from odradek.foundation.errors import OdradekError
+from odradek.foundation.errors import InvalidRequest, OdradekError
 from odradek.foundation.ids import TopicPartition
 
 logger = logging.getLogger(__name__)
+
+_OPEN = (Phase.OPEN, Phase.FAILED, Phase.COMMITTING, Phase.ABORTING)
 
 
 class TransactionCalls(ABC):
@@ -27,6 +30,7 @@ class TransactionCalls(ABC):
 
     _sender: Sender
     _closing: bool
+    _audit: Audit | None
 
     @abstractmethod
     def _check_running(self) -> None:
@@ -79,10 +83,15 @@ class TransactionCalls(ABC):
         whether the transaction is committed; the same call asks again.
         """
         transactions = self._transactional()
+        if self._audit is not None and transactions.phase is Phase.OPEN:
+            await self._sender.settle()
+            await self._audit.write_transaction()
         transactions.begin_commit()
         await self._sender.settle()
         await transactions.commit()
         self._sender.failure = None
+        if self._audit is not None:
+            self._audit.committed()
 
     async def prepare_transaction(self) -> PreparedTransaction:
         """Wait until all records are written, and leave the transaction to another process, for `end_prepared`.
@@ -90,6 +99,10 @@ class TransactionCalls(ABC):
         The producer can only be closed then. Raises as `commit_transaction`, and NoTransaction where nothing was sent.
         """
         transactions = self._transactional()
+        if self._audit is not None:
+            raise InvalidRequest(
+                "a producer with an audit ends its transactions itself: it counts what it commits"
+            )
         transactions.begin_commit()
         await self._sender.settle()
         return transactions.hand_over()
@@ -104,6 +117,8 @@ class TransactionCalls(ABC):
         await self._sender.settle()
         await transactions.abort()
         self._sender.failure = None
+        if self._audit is not None:
+            self._audit.aborted()
 
     @property
     def identity(self) -> ProducerIdAndEpoch:
@@ -117,6 +132,17 @@ class TransactionCalls(ABC):
         return not self._closing and (
             transactions is None or transactions.phase not in (Phase.ENDED_FOR_GOOD, Phase.HANDED_OVER)
         )
+
+    @property
+    def is_transactional(self) -> bool:
+        """Whether its records belong to transactions."""
+        return self._sender.transactions is not None
+
+    @property
+    def has_open_transaction(self) -> bool:
+        """Whether a transaction was begun and not ended yet."""
+        transactions = self._sender.transactions
+        return transactions is not None and transactions.phase in _OPEN
 
     def _transactional(self) -> Transactions:
         transactions = self._sender.transactions
