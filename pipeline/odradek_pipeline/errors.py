@@ -22,6 +22,7 @@ class ExitCode(IntEnum):
     RECREATED = 21
     FENCED = 22
     RECORD_LOST = 23
+    BAD_RECORDS = 24
     INTERRUPTED = 130
 
 
@@ -36,6 +37,7 @@ MEANINGS: dict[ExitCode, str] = {
     ExitCode.RECREATED: "`recreated`: the topic was deleted and made again, or the cluster is another one",
     ExitCode.FENCED: "`fenced`: another run committed the same ranges first; this one changed nothing",
     ExitCode.RECORD_LOST: "`record-lost`: the output has rows, and its record of ranges is gone",
+    ExitCode.BAD_RECORDS: "`bad-records`: a record could not be read, or more of them than are allowed",
     ExitCode.INTERRUPTED: "stopped by Ctrl-C",
 }
 
@@ -96,3 +98,9 @@ class RecordLostError(PipelineError):
     """The output has rows, and the record of their ranges cannot be found."""
 
     exit_code = ExitCode.RECORD_LOST
+
+
+class BadRecordsError(PipelineError):
+    """Records cannot be read with the schema, and the run may not send them to the dead letters."""
+
+    exit_code = ExitCode.BAD_RECORDS

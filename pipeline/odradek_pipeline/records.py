@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
 
 from pyspark.sql import Column, DataFrame, SparkSession, functions
+from pyspark.sql.types import StructField, StructType
 
 from odradek_pipeline.runs.ranges import OffsetRange
 
@@ -21,8 +22,34 @@ SCHEMA: Final = (
 
 
 def with_origin(rows: DataFrame, ranges: Iterable[OffsetRange], run: str) -> DataFrame:
-    """Rows with the id of their topic and of the run that reads them: the columns of `SCHEMA`."""
-    return rows.select(*READ_COLUMNS, _topic_id_of(ranges).alias(TOPIC_ID), functions.lit(run).alias(RUN))
+    """Rows with the id of their topic and of the run that reads them: the columns of `SCHEMA`, then all others."""
+    more = [name for name in rows.columns if name not in READ_COLUMNS]
+    return rows.select(
+        *READ_COLUMNS, _topic_id_of(ranges).alias(TOPIC_ID), functions.lit(run).alias(RUN), *more
+    )
+
+
+def schema_with(columns: Sequence[Mapping[str, Any]]) -> StructType:
+    """The columns of a table: those of `SCHEMA`, then the decoded ones of its newest record."""
+    own = StructType.fromDDL(SCHEMA)
+    assert isinstance(own, StructType)
+    return StructType([*own.fields, *map(_field, columns)])
+
+
+def aligned(rows: DataFrame, columns: Sequence[Mapping[str, Any]]) -> DataFrame:
+    """Exactly the columns of the table; what a frame does not have is null."""
+    there = {name.lower() for name in rows.columns}
+    decoded = [
+        functions.col(f"`{one.name}`")
+        if one.name.lower() in there
+        else functions.lit(None).cast(one.dataType).alias(one.name)
+        for one in map(_field, columns)
+    ]
+    return rows.select(*COLUMNS, *decoded)
+
+
+def _field(row: Mapping[str, Any]) -> StructField:
+    return StructField.fromJson(dict(row))
 
 
 def _topic_id_of(ranges: Iterable[OffsetRange]) -> Column:
@@ -35,9 +62,9 @@ def _topic_id_of(ranges: Iterable[OffsetRange]) -> Column:
     return chosen
 
 
-def no_rows(spark: SparkSession) -> DataFrame:
-    """A frame with the columns of `SCHEMA` and no row."""
-    return spark.createDataFrame([], SCHEMA)
+def no_rows(spark: SparkSession, columns: Sequence[Mapping[str, Any]] = ()) -> DataFrame:
+    """A frame with the columns of a table and no row."""
+    return spark.createDataFrame([], schema_with(columns))
 
 
 def is_in(ranges: Iterable[OffsetRange]) -> str:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -22,6 +22,7 @@ from pyspark.sql import SparkSession
 from odradek_pipeline.errors import JobRefusedError as JobRefusedError
 
 CONNECTOR_PACKAGE = f"org.apache.spark:spark-sql-kafka-0-10_2.13:{pyspark.__version__}"
+AVRO_PACKAGE = f"org.apache.spark:spark-avro_2.13:{pyspark.__version__}"
 # Delta 4.0 and this Iceberg are the ones that are tried with Spark 4.0.
 _FORMAT_PACKAGES = {
     "delta": ("io.delta:delta-spark_2.13:4.0.0",),
@@ -91,10 +92,11 @@ def options_for(output_format: str | None, given: Mapping[str, str]) -> dict[str
     return {**_FORMAT_OPTIONS.get(output_format or "", {}), **given}
 
 
-def jars_for(output_format: str | None, reader: str | None) -> list[str]:
-    """The packages that a session needs for a format and a reader, as Maven names them."""
+def jars_for(output_format: str | None, reader: str | None, decoded: Collection[str] = ()) -> list[str]:
+    """The packages that a session needs, as Maven names them. `decoded` are the formats of keys and values."""
     found = [CONNECTOR_PACKAGE] if reader == "kafka" else []
-    return [*found, *_FORMAT_PACKAGES.get(output_format or "", ())]
+    avro = [AVRO_PACKAGE] if "avro" in decoded else []
+    return [*found, *avro, *_FORMAT_PACKAGES.get(output_format or "", ())]
 
 
 def open_session(application: str, options: Mapping[str, str] | None = None) -> SparkSession:

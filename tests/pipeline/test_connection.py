@@ -48,7 +48,7 @@ def test_without_brokers_a_job_says_where_to_name_them(tmp_path: Path) -> None:
 @pytest.mark.parametrize("output_format", ["parquet", "delta", "iceberg"])
 def test_the_image_has_the_jars_that_a_session_fetches(output_format: str) -> None:
     listed = (CHECKOUT / "pipeline" / "connector.xml").read_text()
-    for package in jars_for(output_format, "kafka"):
+    for package in jars_for(output_format, "kafka", ["json", "avro"]):
         group, artifact, version = package.split(":")
         assert f'<dependency org="{group}" name="{artifact}" rev="{version}"' in listed
     assert jars_for("parquet", "odradek") == []

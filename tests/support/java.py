@@ -177,6 +177,14 @@ def connector_jars() -> list[Path]:
     return sorted(jar for jar in folder.glob("*.jar") if _artifact(jar) not in carried)
 
 
+def avro_jars() -> list[Path]:
+    """Spark's jar for Avro; Avro itself is among PySpark's own."""
+    folder = _fetched(
+        CACHE / "spark-avro" / SPARK_VERSION, [f"org.apache.spark:spark-avro_2.13:{SPARK_VERSION}"]
+    )
+    return sorted(folder.glob("spark-avro_*.jar"))
+
+
 def table_jars() -> list[Path]:
     """Jars of Delta and of Iceberg which PySpark does not carry itself."""
     coordinates = [f"io.delta:delta-spark_2.13:{DELTA_VERSION}"]

@@ -1,6 +1,6 @@
 """A local Spark session with the stock Kafka connector, from the jars that `tests.support.java` keeps.
 
-With `tables` it also has Delta, and Iceberg with a catalog `lake` in that folder.
+With `tables` it also has Avro and Delta, and Iceberg with a catalog `lake` in that folder.
 
 Two threads and two shuffle partitions: the tests' data is small. Left out: any option of the connector; the tests
 set those, for they are what is tested.
@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.support.java import QUICK_OPTIONS, connector_jars, java_home, table_jars
+from tests.support.java import QUICK_OPTIONS, avro_jars, connector_jars, java_home, table_jars
 from tests.support.spark_archive import driver_options, spark_home
 
 _EXTENSIONS = (
@@ -43,7 +43,7 @@ def spark_session(
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     from pyspark.sql import SparkSession
 
-    jars = [*connector_jars(), *(table_jars() if tables is not None else ())]
+    jars = [*connector_jars(), *((*table_jars(), *avro_jars()) if tables is not None else ())]
     builder = (
         SparkSession.builder.master(f"local[{threads}]")
         .appName(f"test-{uuid.uuid4().hex[:8]}")

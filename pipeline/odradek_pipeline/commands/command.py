@@ -13,6 +13,7 @@ from odradek_pipeline.settings.declared import setting
 # As the modules of outputs and readers name them. Those import PySpark, which `--help` has no need of.
 FORMATS: Final = ("parquet", "delta", "iceberg")
 READERS: Final = ("kafka", "odradek")
+PART_FORMATS: Final = ("json", "avro", "protobuf")
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +98,64 @@ class OutputSettings:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReadingSettings:
+class DecodingSettings:
+    """How records are decoded into columns, and what becomes of those that cannot be read."""
+
+    value_format: str | None = setting(
+        "Decode values into columns of the table.", default=None, choices=PART_FORMATS
+    )
+    value_schema: str | None = setting(
+        "The schema of values: DDL for JSON, a schema of Avro, or a descriptor set that protoc writes.",
+        default=None,
+        metavar="FILE",
+    )
+    value_message: str | None = setting(
+        "The Protobuf message of values, with its package.", default=None, metavar="NAME"
+    )
+    value_header: str = setting(
+        "Whether a schema registry's header of five bytes is before each value.",
+        default="none",
+        choices=("none", "confluent"),
+    )
+    value_prefix: str = setting("What names of columns of the value begin with.", default="", metavar="TEXT")
+    key_format: str | None = setting(
+        "Decode keys into columns of the table.", default=None, choices=PART_FORMATS
+    )
+    key_schema: str | None = setting("The schema of keys.", default=None, metavar="FILE")
+    key_message: str | None = setting(
+        "The Protobuf message of keys, with its package.", default=None, metavar="NAME"
+    )
+    key_header: str = setting(
+        "Whether a schema registry's header of five bytes is before each key.",
+        default="none",
+        choices=("none", "confluent"),
+    )
+    key_prefix: str = setting("What names of columns of the key begin with.", default="key_", metavar="TEXT")
+    unknown_fields: str = setting(
+        "Protobuf: fields that the schema does not have. Bytes behind a record look like them.",
+        default="refuse",
+        choices=("refuse", "pass"),
+    )
+    on_bad_record: str = setting(
+        "What to do with a record that cannot be read: fail, or send it to the dead letters.",
+        default="fail",
+        choices=("fail", "dead-letter"),
+    )
+    dead_letter_topic: str | None = setting(
+        "The topic of dead letters; made when it is missing. Without it: the record's topic with `.dlq` behind it.",
+        default=None,
+        metavar="NAME",
+    )
+    bad_share_max: float = setting(
+        "A run with a larger share of bad records fails, and writes neither rows nor dead letters.",
+        default=0.01,
+        metavar="SHARE",
+        at_least=0,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReadingSettings(DecodingSettings):
     """How records are read."""
 
     reader: str = setting(

@@ -51,6 +51,7 @@ def _row(one: Committed) -> Mapping[str, Any]:
         "kind": record.kind,
         "committed": f"{committed:%Y-%m-%dT%H:%M:%SZ}",
         "rows": one.rows,
+        "dead_letters": record.dead_count,
         "offsets": record.span,
         "lost": sum(range_.span for range_ in record.lost),
         "version": one.version,

@@ -11,6 +11,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from odradek_pipeline.commands.bad_records import Decoding
 from odradek_pipeline.commands.command import (
     Console,
     OutputSettings,
@@ -22,7 +23,7 @@ from odradek_pipeline.outputs.named import open_output
 from odradek_pipeline.outputs.output import Committed, Known, Output
 from odradek_pipeline.reading.named import reader_named
 from odradek_pipeline.reading.reader import ReadOptions
-from odradek_pipeline.records import no_rows, with_origin
+from odradek_pipeline.records import no_rows
 from odradek_pipeline.runs.plans import LogFacts, Plan
 from odradek_pipeline.runs.positions import Position
 from odradek_pipeline.runs.record import RunRecord, run_id
@@ -62,13 +63,16 @@ class Worker:
 
     def commit(self, known: Known, record: RunRecord, reading: ReadingSettings) -> Committed:
         """Read the record's ranges and commit them with it."""
+        decoding = Decoding.of(reading, self.connection, record.run, self.steps)
         self.steps(PLANNED, ranges=len(record.ranges), span=record.span)
-        rows = no_rows(self.spark)
-        if record.ranges:
+        if not record.ranges:
+            rows = no_rows(self.spark, record.columns)
+            committed = self.output.commit(known, record, rows, self.steps)
+        else:
             options = ReadOptions(reading.isolation == READ_COMMITTED, reading.records_per_task)
             frame = reader_named(reading.reader).frame(self.spark, self.connection, record.ranges, options)
-            rows = with_origin(frame, record.ranges, record.run)
-        committed = self.output.commit(known, record, rows, self.steps)
+            with decoding.good_rows(frame, record) as (rows, decoded):
+                committed = self.output.commit(known, decoded, rows, self.steps)
         self.steps(FINISHED)
         return committed
 
@@ -89,7 +93,8 @@ def session(settings: SparkSettings | OutputSettings, console: Console) -> Itera
     options.setdefault("spark.ui.showConsoleProgress", "false")  # the console has a bar of its own
     reader = getattr(settings, "reader", None)
     if settings.fetch_jars:
-        options.setdefault("spark.jars.packages", ",".join(jars_for(settings.format, reader)))
+        decoded = [str(getattr(settings, f"{part}_format", None)) for part in ("value", "key")]
+        options.setdefault("spark.jars.packages", ",".join(jars_for(settings.format, reader, decoded)))
     was_there = SparkSession.getActiveSession() is not None
     spark = open_session("odradek-pipeline", options)
     console.watch(spark)
@@ -114,6 +119,7 @@ def new_record(kind: str, known: Known, plan: Plan, replaced: Sequence[str] = ()
         lost=plan.lost,
         replaced=tuple(replaced),
         queries=known.queries,
+        columns=() if known.record is None else known.record.columns,
     )
 
 
@@ -121,7 +127,7 @@ def summary(committed: Committed, output: str) -> Summary:
     """What a run answers: its figures, and a row for each range."""
     record = committed.record
     seconds = (record.committed_ms - record.started_ms) / 1000
-    gaps = None if committed.rows is None else record.span - committed.rows
+    gaps = None if committed.rows is None else record.span - committed.rows - record.dead_count
     facts: dict[str, Any] = {
         "kind": record.kind,
         "run": record.run,
@@ -129,6 +135,7 @@ def summary(committed: Committed, output: str) -> Summary:
         "output": output,
         "version": committed.version,
         "rows": committed.rows,
+        "dead_letters": record.dead_count,
         "offsets": record.span,
         "offsets_without_row": gaps,
         "bytes": committed.size_bytes,

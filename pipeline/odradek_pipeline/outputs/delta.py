@@ -22,7 +22,7 @@ from pyspark.sql import DataFrame, SparkSession
 from odradek_pipeline.errors import FencedError, RecordLostError
 from odradek_pipeline.outputs.output import Committed, Known
 from odradek_pipeline.outputs.texts import record_in
-from odradek_pipeline.records import COLUMNS, is_in
+from odradek_pipeline.records import aligned, is_in
 from odradek_pipeline.runs.record import REPLAY, RunRecord
 from odradek_pipeline.runs.steps import PUBLISHED, WRITING, Steps
 
@@ -74,8 +74,10 @@ class DeltaOutput:
         """One commit of Delta. A replay overwrites where its ranges are."""
         steps(WRITING)
         made = record.committed_at(time.time_ns() // 1_000_000)
-        writer = rows.select(*COLUMNS).write.format("delta").option("userMetadata", made.to_text())
+        writer = aligned(rows, made.columns).write.format("delta").option("userMetadata", made.to_text())
         writer = writer.option("txnAppId", APPLICATION).option("txnVersion", str(made.number))
+        if made.columns:
+            writer = writer.option("mergeSchema", "true")  # a decoded column may be new
         if made.kind == REPLAY:
             writer = writer.mode("overwrite").option("replaceWhere", is_in(made.ranges))
         else:

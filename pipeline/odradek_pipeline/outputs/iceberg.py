@@ -18,14 +18,16 @@ from dataclasses import replace
 from typing import Any, Final
 
 from pyspark.sql import DataFrame, SparkSession, functions
+from pyspark.sql.types import StructType
 
 from odradek_pipeline.errors import FencedError, JobRefusedError, RecordLostError
 from odradek_pipeline.outputs.output import Committed, Known
 from odradek_pipeline.outputs.texts import record_in
-from odradek_pipeline.records import COLUMNS, SCHEMA, is_in, no_rows
+from odradek_pipeline.records import SCHEMA, aligned, is_in, no_rows, schema_with
+from odradek_pipeline.runs.columns import merged_columns
 from odradek_pipeline.runs.queries import merged
 from odradek_pipeline.runs.ranges import OffsetRange, PartitionKey
-from odradek_pipeline.runs.record import REPLAY, RunRecord
+from odradek_pipeline.runs.record import REPLAY, RETRY, RunRecord
 from odradek_pipeline.runs.steps import PUBLISHED, WRITING, Steps
 from odradek_pipeline.runs.widening import widened
 
@@ -70,7 +72,8 @@ class IcebergOutput:
                 holdings = record.holdings.extended(found.holdings.ranges(), found.cluster_id)
                 queries = merged(record.queries, found.queries)
                 number = max(found.number, record.number)
-                found = replace(found, holdings=holdings, number=number, queries=queries)
+                columns = merged_columns(record.columns, found.columns)
+                found = replace(found, holdings=holdings, number=number, queries=queries, columns=columns)
         if found is None and int(current.summary().get("total-records") or 0) > 0:
             raise RecordLostError(
                 f"record-lost: {self._name} has rows, and no snapshot that is left has a record of their ranges. "
@@ -81,14 +84,15 @@ class IcebergOutput:
     def commit(self, known: Known, record: RunRecord, rows: DataFrame, steps: Steps) -> Committed:
         """One snapshot. It replaces all rows in the record's ranges, which for a load are none."""
         base = known.version or self._created(record)
+        self._add_columns(record)
         replaced: Sequence[OffsetRange] = record.ranges
         survivors = 0
-        if record.kind == REPLAY:
+        if record.kind in (REPLAY, RETRY):
             replaced = widened(record.ranges, self._file_ranges())
             around = self._spark.read.option("snapshot-id", str(base)).table(self._name)
-            around = around.where(f"({is_in(replaced)}) and not ({is_in(record.ranges)})").select(*COLUMNS)
+            around = around.where(f"({is_in(replaced)}) and not ({is_in(record.ranges)})")
             survivors = around.count()
-            rows = rows.select(*COLUMNS).unionByName(around)
+            rows = aligned(rows, record.columns).unionByName(aligned(around, record.columns))
         steps(WRITING)
         details = {**record.details, "base": base, "survivors": survivors}
         made = replace(record, details=details).committed_at(time.time_ns() // 1_000_000)
@@ -127,9 +131,18 @@ class IcebergOutput:
             raise self._fenced(record)
         return now.version
 
+    def _add_columns(self, record: RunRecord) -> None:
+        """Decoded columns that the table does not have yet. Old rows are null there."""
+        if not record.columns:
+            return
+        there = {name.lower() for name in self._spark.table(self._name).columns}
+        missing = [one for one in schema_with(record.columns).fields if one.name.lower() not in there]
+        if missing:
+            self._spark.sql(f"ALTER TABLE {self._name} ADD COLUMNS ({StructType(missing).toDDL()})")
+
     def _write(self, rows: DataFrame, record: RunRecord, base: int, replaced: str) -> None:
         writer = (
-            rows.select(*COLUMNS)
+            aligned(rows, record.columns)
             .writeTo(self._name)
             .option(f"snapshot-property.{PROPERTY}", record.to_text())
         )

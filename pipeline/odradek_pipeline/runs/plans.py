@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from odradek_pipeline.errors import FencedError, NotFoundError, RecreatedError, TruncatedError
+from odradek_pipeline.runs.columns import merged_columns
 from odradek_pipeline.runs.positions import Position
 from odradek_pipeline.runs.queries import merged, require_batch_free
 from odradek_pipeline.runs.ranges import Holdings, OffsetRange, PartitionKey, joined
@@ -214,8 +215,13 @@ def rebased(mine: RunRecord, newest: RunRecord) -> RunRecord:
     if mine.kind in EXTENDING:
         own = mine.holdings.ranges(sorted({one.key.topic for one in mine.ranges}))
         holdings = holdings.extended(own, mine.cluster_id)
-    queries = merged(newest.queries, mine.queries)
-    return replace(mine, number=newest.number + 1, holdings=holdings, queries=queries)
+    return replace(
+        mine,
+        number=newest.number + 1,
+        holdings=holdings,
+        queries=merged(newest.queries, mine.queries),
+        columns=merged_columns(newest.columns, mine.columns),
+    )
 
 
 def _is_new(held: Holdings, facts: LogFacts, on_recreated: str) -> bool:

@@ -162,6 +162,15 @@ def joined(ranges: Iterable[OffsetRange]) -> list[OffsetRange]:
     return made
 
 
+def spanned(ranges: Iterable[OffsetRange]) -> list[OffsetRange]:
+    """One range for each partition, from the first offset of its ranges to the last."""
+    made: dict[PartitionKey, OffsetRange] = {}
+    for one in ranges:
+        known = made.get(one.key, one)
+        made[one.key] = replace(one, start=min(one.start, known.start), end=max(one.end, known.end))
+    return sorted(made.values())
+
+
 def require_format(row: Mapping[str, Any], newest: int, where: str) -> None:
     """Raises RecordLostError for a record that a later version of this program wrote."""
     found = row.get("format")

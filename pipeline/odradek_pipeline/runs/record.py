@@ -18,14 +18,31 @@ FORMAT: Final = 1
 LOAD: Final = "load"
 REPLAY: Final = "replay"
 STREAM: Final = "stream"
+RETRY: Final = "retry"
 REFRESH: Final = "refresh"
 VACUUM: Final = "vacuum"
-KINDS: Final = (LOAD, REPLAY, STREAM, REFRESH, VACUUM)
-"""`refresh` repeats the vector above commits of others; `vacuum` fences runs whose files are removed."""
+KINDS: Final = (LOAD, REPLAY, STREAM, RETRY, REFRESH, VACUUM)
+"""`retry` adds rows of records that could not be read before. `refresh` repeats the vector above commits of others.
+`vacuum` fences runs whose files are removed."""
 EXTENDING: Final = (LOAD, STREAM)
 """Runs whose ranges begin where the output ends."""
 QUERY: Final = "query"
 """The detail of a stream's record that names its query."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeadCount:
+    """How many records of one partition a run sent to the dead letters: all of them lie in `within`."""
+
+    within: OffsetRange
+    count: int
+
+    def as_json(self) -> dict[str, Any]:
+        return {**self.within.as_json(), "count": self.count}
+
+    @staticmethod
+    def from_json(row: Mapping[str, Any]) -> DeadCount:
+        return DeadCount(OffsetRange.from_json(row), int(row["count"]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +65,18 @@ class RunRecord:
     """What a kind adds of its own: the fenced runs of a vacuum, a stream's query."""
     queries: Mapping[str, QueryState] = field(default_factory=dict)
     """The streams of the output by name. Every record repeats them."""
+    columns: tuple[Mapping[str, Any], ...] = ()
+    """The columns of decoded records, as Spark's JSON of fields. Each record has all that the table has."""
+    dead: tuple[DeadCount, ...] = ()
+    """What could not be read and lies among the dead letters: rows, these and gaps make up the span."""
 
     @property
     def span(self) -> int:
         return sum(one.span for one in self.ranges)
+
+    @property
+    def dead_count(self) -> int:
+        return sum(one.count for one in self.dead)
 
     def committed_at(self, moment_ms: int) -> RunRecord:
         return replace(self, committed_ms=moment_ms)
@@ -70,6 +95,8 @@ class RunRecord:
             "replaced": list(self.replaced),
             "details": dict(self.details),
             "queries": {name: state.as_json() for name, state in sorted(self.queries.items())},
+            "columns": [dict(one) for one in self.columns],
+            "dead": [one.as_json() for one in self.dead],
             "holdings": self.holdings.as_json(),
         }
 
@@ -96,6 +123,8 @@ class RunRecord:
             queries={
                 str(name): QueryState.from_json(state) for name, state in row.get("queries", {}).items()
             },
+            columns=tuple(row.get("columns", ())),
+            dead=tuple(map(DeadCount.from_json, row.get("dead", ()))),
         )
 
     @staticmethod

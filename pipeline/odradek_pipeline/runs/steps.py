@@ -6,6 +6,8 @@ from typing import Final, Protocol
 
 CONNECTED: Final = "connected"
 PLANNED: Final = "planned"
+DECODED: Final = "decoded"
+DEAD_LETTERS: Final = "dead-letters"
 WRITING: Final = "writing"
 WRITTEN: Final = "written"
 PUBLISHING: Final = "publishing"

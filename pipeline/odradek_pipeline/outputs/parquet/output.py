@@ -7,10 +7,10 @@ too, so a table is read with `read_table`.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import reduce
 from itertools import islice
-from typing import Final
+from typing import Any, Final
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -20,9 +20,9 @@ from odradek_pipeline.outputs.parquet.footers import data_files
 from odradek_pipeline.outputs.parquet.log import ManifestLog
 from odradek_pipeline.outputs.parquet.manifests import DataFile, Manifest
 from odradek_pipeline.outputs.parquet.store import open_store
-from odradek_pipeline.records import COLUMNS, SCHEMA, is_in, no_rows
-from odradek_pipeline.runs.ranges import OffsetRange
-from odradek_pipeline.runs.record import REPLAY, RunRecord
+from odradek_pipeline.records import aligned, is_in, no_rows, schema_with
+from odradek_pipeline.runs.ranges import OffsetRange, spanned
+from odradek_pipeline.runs.record import REPLAY, RETRY, RunRecord
 from odradek_pipeline.runs.steps import PUBLISHED, PUBLISHING, WRITING, WRITTEN, Steps
 
 DATA: Final = "data"
@@ -50,11 +50,11 @@ class ParquetOutput:
         taken: list[DataFile] = []
         if record.kind == REPLAY:
             taken = _overlapping(self.log.live(known.version).values(), record.ranges)
-            rows = self._with_survivors(rows, taken, record.ranges)
+            rows = self._with_survivors(aligned(rows, record.columns), taken, record)
         folder = f"{DATA}/{record.run}"
         steps(WRITING)
         try:
-            added = self._write(rows, folder) if record.ranges else []
+            added = self._write(aligned(rows, record.columns), folder) if record.ranges else []
             _require_within(added, record, taken)
         except Exception:
             self._store.remove(folder)  # no manifest names it
@@ -81,22 +81,23 @@ class ParquetOutput:
         newest = self.log.newest()
         if newest is None:
             return None
-        return self._read(self.log.live(newest.version).values())
+        return self._read(self.log.live(newest.version).values(), newest.record.columns)
 
-    def _read(self, files: Iterable[DataFile]) -> DataFrame:
+    def _read(self, files: Iterable[DataFile], columns: Sequence[Mapping[str, Any]]) -> DataFrame:
         paths = [self._store.url(one.path) for one in files]
-        return self._spark.read.schema(SCHEMA).parquet(*paths) if paths else no_rows(self._spark)
+        if not paths:
+            return no_rows(self._spark, columns)
+        return self._spark.read.schema(schema_with(columns)).parquet(*paths)
 
-    def _with_survivors(
-        self, rows: DataFrame, taken: Sequence[DataFile], ranges: Sequence[OffsetRange]
-    ) -> DataFrame:
+    def _with_survivors(self, rows: DataFrame, taken: Sequence[DataFile], record: RunRecord) -> DataFrame:
         """`rows` with what is not replaced of the files that a range splits. Each such file is one task."""
-        split = [one for one in taken if not any(range_.contains(one.held) for range_ in ranges)]
-        survivors = [self._read([one]).where(f"not ({is_in(ranges)})").coalesce(1) for one in split]
+        split = [one for one in taken if not any(range_.contains(one.held) for range_ in record.ranges)]
+        around = f"not ({is_in(record.ranges)})"
+        survivors = [self._read([one], record.columns).where(around).coalesce(1) for one in split]
         return reduce(DataFrame.unionByName, survivors, rows)
 
     def _write(self, rows: DataFrame, folder: str) -> list[DataFile]:
-        writer = rows.select(*COLUMNS).write.mode("errorifexists")
+        writer = rows.write.mode("errorifexists")
         writer.option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false").parquet(
             self._store.url(folder)
         )
@@ -124,7 +125,7 @@ def _overlapping(files: Iterable[DataFile], ranges: Sequence[OffsetRange]) -> li
 
 def _require_within(added: Sequence[DataFile], record: RunRecord, taken: Sequence[DataFile]) -> None:
     """Raises PipelineError when a reader returned a row that was not asked for."""
-    allowed = [*record.ranges, *(one.held for one in taken)]
+    allowed = [*_whole_ranges(record), *(one.held for one in taken)]
     for one in added:
         if not any(range_.contains(one.held) for range_ in allowed):
             raise PipelineError(
@@ -134,7 +135,13 @@ def _require_within(added: Sequence[DataFile], record: RunRecord, taken: Sequenc
 
 def _rows(added: Iterable[DataFile], record: RunRecord) -> int:
     """The rows that were read, without survivors: a survivor's file lies outside the ranges, or around one."""
-    return sum(one.rows for one in added if any(range_.contains(one.held) for range_ in record.ranges))
+    whole = _whole_ranges(record)
+    return sum(one.rows for one in added if any(range_.contains(one.held) for range_ in whole))
+
+
+def _whole_ranges(record: RunRecord) -> Sequence[OffsetRange]:
+    """The ranges of a run, as its files may span them: a retry has many small ones, and a file for a partition."""
+    return spanned(record.ranges) if record.kind == RETRY else record.ranges
 
 
 def _committed(manifest: Manifest) -> Committed:

@@ -47,6 +47,7 @@ def vacuum(store: Store, run: str, age_ms: int, clock_ms: Callable[[], int]) -> 
         cluster_id=newest.record.cluster_id,
         ranges=(),
         holdings=newest.record.holdings,
+        columns=newest.record.columns,
         started_ms=clock_ms(),
         queries=newest.record.queries,
     )
