@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from odradek.foundation.broker_settings.protection import (
+    KEPT_BY_TLS,
     NO_PROMISE,
     PROTECTION_SETTINGS,
     protection_setting_of,
@@ -62,6 +63,15 @@ def _another_value(key: str) -> str:
     setting = all_settings()[key]
     if key == "ssl.client.auth":
         return "required"
+    allowed = {
+        "ssl.keystore.type": "PEM",
+        "ssl.truststore.type": "PEM",
+        "ssl.endpoint.identification.algorithm": "HTTPS",
+        "ssl.protocol": "TLSv1.2",
+        "ssl.enabled.protocols": "TLSv1.3",
+    }
+    if key in allowed:
+        return allowed[key]
     if key == "security.inter.broker.protocol":
         return "SSL"
     if key == "sasl.oauthbearer.assertion.algorithm":
@@ -74,8 +84,8 @@ def _another_value(key: str) -> str:
 @pytest.mark.parametrize("key", sorted(FACTS["broker"]))
 def test_every_key_of_kafka_is_used_or_refused_or_known_to_promise_nothing(key: str) -> None:
     setting = all_settings()[key]
-    # The one key that is used and has values which are not: brokers talk over a plain listener.
-    if setting.used and key != "security.inter.broker.protocol":
+    # Used, and kept only with a listener that speaks TLS; brokers talk over a plain listener.
+    if setting.used and key not in (*KEPT_BY_TLS, "security.inter.broker.protocol"):
         assert protection_setting_of(key) is None
         return
     assert _is_judged(key), "say in broker_settings.protection what it promises"
@@ -146,7 +156,7 @@ def test_a_secured_clusters_file_is_refused_in_one_line_with_the_remedy() -> Non
         assert f"{key}=" in line, key
     for words in (
         "listeners with CLIENTS://:9093 (it speaks SASL_SSL",
-        "map CLIENTS to PLAINTEXT in listener.security.protocol.map",
+        "map CLIENTS to SSL or PLAINTEXT in listener.security.protocol.map",
         "access control lists decide what each user may do: remove it",
         "set true or remove it",
         "set none or remove it",

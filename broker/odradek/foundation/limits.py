@@ -69,6 +69,24 @@ FRAME_RESERVE_FACTOR: Final = 16
 # The buffer that all connections of an event loop receive into: the most bytes of one read, held once.
 RECEIVE_BUFFER_BYTES: Final = 256 * 1024
 
+# Bytes of one TLS handshake that a peer may send. A chain of certificates takes some kilobytes, the largest known a few
+# tens.
+TLS_HANDSHAKE_BYTES_MAX: Final = 128 * 1024
+
+# Encrypted bytes of one read, and clear bytes of one write. Larger pieces cost twice the processor time, since they
+# leave its cache; smaller ones cost more calls.
+TLS_BYTES_PER_READ: Final = 64 * 1024
+TLS_BYTES_PER_WRITE: Final = 64 * 1024
+
+# Steps of TLS handshakes in one turn of the event loop: each takes up to 1.2 ms, with a key of RSA.
+HANDSHAKE_STEPS_PER_TURN_MAX: Final = 4
+
+# TLS handshakes of one listener that may be open at once, at some 40 KiB each. An honest one takes milliseconds.
+HANDSHAKES_OPEN_MAX: Final = 512
+
+# How long a TLS handshake may take: slow lines need a second or two.
+HANDSHAKE_SECONDS_MAX: Final = 10.0
+
 # Array elements of all depths in one request that is decoded into objects (Produce is not). The worst case is some two
 # seconds of work and a few hundred megabytes. The largest requests of real clients stay below a tenth of the bound.
 REQUEST_ARRAY_ELEMENTS_MAX: Final = 1_000_000

@@ -6,14 +6,21 @@ refusals share one wording, so that a start, a change while the broker runs and 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Final
 
-from odradek.foundation.broker_settings.protection import ProtectionSetting, protection_setting_of
+from odradek.foundation.broker_settings.protection import (
+    KEPT_BY_TLS,
+    LISTENER_PREFIX,
+    ProtectionSetting,
+    protection_setting_of,
+)
 from odradek.foundation.endpoints import Endpoint
 from odradek.foundation.errors import SettingError
 from odradek.foundation.named_tuple import NamedTuple
 from odradek.foundation.setting_types import Setting
+
+SERVED_WITH_TLS: Final = ("SSL",)
 
 FindSetting = Callable[[str], Setting | None]
 
@@ -70,22 +77,42 @@ def refusal_of_key(promise: ProtectionSetting, key: str) -> str:
 def missing_protections(
     given: Mapping[str, str], find: FindSetting, *, listeners: Iterable[Endpoint] = ()
 ) -> list[MissingProtection]:
-    """Every listener, and every setting of `given`, that promises missing protection."""
+    """Every listener, and every setting of `given`, that promises missing protection.
+
+    What is said about TLS is kept where a listener speaks it, and for that listener.
+    """
+    listeners = tuple(listeners)
     broken = [
         MissingProtection(
             f"listeners with {endpoint}",
-            f"it speaks {endpoint.security_protocol}, and only PLAINTEXT is served",
-            f"write PLAINTEXT://HOST:PORT, or map {endpoint.listener_name} to PLAINTEXT in "
-            "listener.security.protocol.map",
+            f"it speaks {endpoint.security_protocol}, and only PLAINTEXT and SSL are served",
+            f"map {endpoint.listener_name} to SSL or PLAINTEXT in listener.security.protocol.map",
         )
         for endpoint in listeners
-        if endpoint.security_protocol != "PLAINTEXT"
+        if endpoint.security_protocol not in ("PLAINTEXT", *SERVED_WITH_TLS)
     ]
-    for key, text in given.items():
-        one = missing_protection(key, text, find)
+    for key in without_kept(given, listeners):
+        one = missing_protection(key, given[key], find)
         if one is not None:
             broken.append(one)
     return broken
+
+
+def without_kept(keys: Iterable[str], listeners: Iterable[Endpoint]) -> list[str]:
+    """The keys but for those that this broker keeps because of its listeners: about TLS where one speaks it."""
+    secured = {
+        endpoint.listener_name.lower()
+        for endpoint in listeners
+        if endpoint.security_protocol in SERVED_WITH_TLS
+    }
+    return [key for key in keys if not _is_kept(key, secured)]
+
+
+def _is_kept(key: str, secured: Collection[str]) -> bool:
+    if key.startswith(LISTENER_PREFIX):
+        listener, _, base = key.removeprefix(LISTENER_PREFIX).partition(".")
+        return listener in secured and base in KEPT_BY_TLS
+    return bool(secured) and key in KEPT_BY_TLS
 
 
 def without_missing_protection(given: Mapping[str, str], find: FindSetting) -> dict[str, str]:

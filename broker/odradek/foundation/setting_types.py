@@ -347,6 +347,11 @@ def text(
     return Setting(Kind.STRING, default, doc, allowed=allowed, scope=scope)
 
 
+def password(doc: str) -> Any:
+    """A secret text, which no answer and no log line shows."""
+    return Setting(Kind.PASSWORD, None, doc)
+
+
 def words(
     default: tuple[str, ...], doc: str, allowed: Allowed | None = None, *, scope: Scope = Scope.READ_ONLY
 ) -> Any:

@@ -27,6 +27,7 @@ from odradek.foundation.broker_settings.network import (
     ListenerSettings,
 )
 from odradek.foundation.broker_settings.replicas import ControllerSettings, ReplicaSettings
+from odradek.foundation.broker_settings.security import TlsSettings
 from odradek.foundation.endpoints import Endpoint, parse_endpoints, parse_protocol_map
 from odradek.foundation.errors import SettingError
 
@@ -39,6 +40,7 @@ class SettingValues(
     IdentitySettings,
     ListenerSettings,
     ConnectionSettings,
+    TlsSettings,
     TopicSettings,
     SegmentSettings,
     RetentionSettings,

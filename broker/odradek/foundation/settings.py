@@ -14,11 +14,11 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final, NoReturn
 
-from odradek.foundation.broker_settings.protection import protection_setting_of
+from odradek.foundation.broker_settings.protection import LISTENER_PREFIX, protection_setting_of
 from odradek.foundation.compaction import compaction_warning
 from odradek.foundation.endpoints import Endpoint
 from odradek.foundation.errors import SettingError
-from odradek.foundation.protection import missing_protections, refusal
+from odradek.foundation.protection import missing_protections, refusal, without_kept
 from odradek.foundation.setting_checks import contradictions
 from odradek.foundation.setting_types import Setting
 from odradek.foundation.setting_values import AREAS, SettingValues
@@ -54,8 +54,8 @@ def find_setting(key: str) -> Setting | None:
         return USED[key]
     from odradek.foundation.broker_settings.unused import UNUSED
 
-    if key.startswith("listener.name."):
-        _, _, base = key.removeprefix("listener.name.").partition(".")
+    if key.startswith(LISTENER_PREFIX):
+        _, _, base = key.removeprefix(LISTENER_PREFIX).partition(".")
         return USED.get(base) or UNUSED.get(base) or _mechanism_setting(base)
     return UNUSED.get(key)
 
@@ -98,18 +98,20 @@ class Settings(SettingValues):
             except SettingError as error:
                 problems.append(str(error))
                 continue
-            if not setting.used or key.startswith("listener.name."):
+            if not setting.used or key.startswith(LISTENER_PREFIX):
                 unused.append(key)
             else:
                 values[setting.attribute] = value
         warning = compaction_warning(values["log_cleanup_policy"], is_enabled=values["log_cleaner_enable"])
         if warning is not None:
             warnings.append(f"log.{warning}")
-        values.update(given=MappingProxyType(given), warnings=tuple(warnings), unused=tuple(unused))
+        values.update(given=MappingProxyType(given), warnings=tuple(warnings))
         self.__dict__.update(values)
+        listeners = _listeners(self)
+        self.__dict__["unused"] = tuple(without_kept(unused, listeners))
         if not problems:
             problems.extend(contradictions(self))
-        broken = missing_protections(given, find_setting, listeners=_listeners(self))
+        broken = missing_protections(given, find_setting, listeners=listeners)
         if broken:
             problems.append(refusal(broken))
         if problems:
@@ -155,6 +157,17 @@ class Settings(SettingValues):
         """The text given for `key`, for a log line: a secret, or a key of unknown nature, is hidden."""
         setting = find_setting(key)
         return "[hidden]" if setting is None or setting.is_sensitive else self.given[key]
+
+    def listener_value(self, listener_name: str, key: str, *, is_own: bool = False) -> Any:
+        """The value of a used `key` for one listener: of `listener.name.NAME.KEY`, else of `key`.
+
+        With `is_own` only the form for the listener counts, and without it the default.
+        """
+        setting = USED[key]
+        given = self.given.get(f"{LISTENER_PREFIX}{listener_name.lower()}.{key}")
+        if given is not None:
+            return setting.parse(given)
+        return setting.default if is_own else getattr(self, setting.attribute)
 
     def text(self, key: str) -> str | None:
         """The value of `key` as text, or None when it has none. Raises KeyError for an unknown key."""

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable
 from concurrent.futures import Executor
 from itertools import count
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from odradek.foundation.limits import LISTEN_BACKLOG_DEFAULT
 from odradek.foundation.rate_limited_log import RateLimitedLog
@@ -18,6 +18,11 @@ from odradek.transport.connection import Dispatch
 from odradek.transport.flow_control import Admission
 from odradek.transport.inbound import InboundConnection
 from odradek.transport.network import ListeningSockets, Network
+
+if TYPE_CHECKING:
+    from odradek.transport.handshakes import Handshakes
+    from odradek.transport.secured import TlsListening
+    from odradek.transport.tls import TlsStream
 
 logger = logging.getLogger(__name__)
 
@@ -36,7 +41,7 @@ class Listener:
     `name` is the listener's in the settings; `dispatch` is called with every frame. `frame_bytes_max` is
     socket.request.max.bytes, `idle_ms_max` connections.max.idle.ms (negative for never). Slices that are
     not in the page cache are read on `executor` (None: the loop's own). With `sendfile` the kernel sends
-    large slices where it can.
+    large slices where it can, but never below `tls`.
     """
 
     def __init__(
@@ -53,6 +58,7 @@ class Listener:
         backlog: int = LISTEN_BACKLOG_DEFAULT,
         executor: Executor | None = None,
         sendfile: bool = sys.platform == "linux",
+        tls: TlsListening | None = None,
     ) -> None:
         self.name = name
         self.host = host
@@ -64,7 +70,10 @@ class Listener:
         self._idle_seconds_max = idle_ms_max / 1000
         self._backlog = backlog
         self._executor = executor
-        self._sendfile = sendfile
+        self._sendfile = sendfile and tls is None
+        self._tls = tls
+        self._handshakes: Handshakes | None = None
+        self._tls_receive_buffer: memoryview | None = None
         self._lines = RateLimitedLog(logger, f"connections to {name} that were cut off")
         self._tasks = TaskOwner(f"listener {name}")
         self._receive_buffer: memoryview | None = None
@@ -88,6 +97,12 @@ class Listener:
         Without `accepts`, new connections wait until `accept` is called: the port is known before the server is ready.
         """
         self._receive_buffer = receive_buffer()
+        if self._tls is not None:
+            from odradek.transport.handshakes import Handshakes
+            from odradek.transport.tls import tls_receive_buffer
+
+            self._handshakes = Handshakes()
+            self._tls_receive_buffer = tls_receive_buffer()
         self._listening = await self._network.listen(
             self._new_connection,
             host=self.host,
@@ -132,6 +147,8 @@ class Listener:
     async def close(self, *, grace_seconds: float = 5.0) -> None:
         """Stop accepting, give requests under way `grace_seconds` to be answered, then abort open connections."""
         await self.stop_accepting()
+        if self._handshakes is not None:
+            self._handshakes.close()
         if self._sweep_timer is not None:
             self._sweep_timer.cancel()
             self._sweep_timer = None
@@ -155,7 +172,51 @@ class Listener:
                 "%d connections of %s had requests under way at the end", len(self.connections), self.name
             )
 
-    def _new_connection(self, ip: str) -> InboundConnection:
+    @property
+    def handshakes_failed(self) -> int:
+        """TLS handshakes that failed since the start."""
+        return 0 if self._handshakes is None else self._handshakes.failed
+
+    def _new_connection(self, ip: str) -> asyncio.BufferedProtocol:
+        connection = self._plain_connection(ip)
+        if self._tls is None:
+            return connection
+        from odradek.transport.tls import TlsStream
+
+        assert self._tls_receive_buffer is not None
+        return TlsStream(
+            connection,
+            self._tls.context(),
+            on_end=self._handshake_ended,
+            receive_buffer=self._tls_receive_buffer,
+            turns=self._handshakes,
+        )
+
+    def _handshake_ended(self, stream: TlsStream, failure: Exception | None) -> None:
+        """Name the client by its certificate, or give its place back."""
+        assert self._tls is not None
+        assert self._handshakes is not None
+        connection = stream.app
+        assert isinstance(connection, InboundConnection)
+        if failure is None:
+            try:
+                connection.principal = self._tls.principal_of(stream.peer_certificate())
+                return
+            except ValueError as refused:
+                failure = refused
+                stream.abort()
+        from odradek.transport.tls import handshake_failure_text
+
+        self._handshakes.failed += 1
+        self._admission.release(connection.admitted_ip)
+        self._lines.warning(
+            "a TLS handshake of %s with %s failed: %s",
+            connection.admitted_ip,
+            self.name,
+            handshake_failure_text(failure),
+        )
+
+    def _plain_connection(self, ip: str) -> InboundConnection:
         assert self._receive_buffer is not None
         return InboundConnection(
             id=next(_ids),

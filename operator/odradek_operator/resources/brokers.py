@@ -34,6 +34,8 @@ BROKER_SETTINGS: Final = tuple(
     and not setting.internal
     # For one broker alone, and a Cluster's are for all of them.
     and setting.scope is not Scope.PER_BROKER
+    # A Cluster's listeners have no TLS yet.
+    and protection_setting_of(key) is None
 )
 # What is known by name of those that promise protection; brokers would not start with them.
 _PROMISING: Final = sorted(

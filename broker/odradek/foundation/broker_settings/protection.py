@@ -10,7 +10,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from odradek.foundation.broker_settings.security import TlsSettings
 from odradek.foundation.named_tuple import NamedTuple
+from odradek.foundation.setting_types import Setting
 
 
 class ProtectionSetting(NamedTuple):
@@ -62,6 +64,9 @@ LISTENER_PROMISES: Final = (
     ProtectionSetting("max.connections", "this listener accepts no more connections than this"),
 )
 
+# Keys of the families above that a broker keeps whose listeners speak TLS. `security` refuses what it cannot keep.
+KEPT_BY_TLS: Final = frozenset(one.key for one in vars(TlsSettings).values() if isinstance(one, Setting))
+
 # Keys of the families above that promise nothing by themselves. They set a time, a rate or an amount for another key's
 # protection, or they loosen it.
 NO_PROMISE: Final = (
@@ -81,15 +86,15 @@ NO_PROMISE: Final = (
     "sasl.oauthbearer.jwks.endpoint.retry.",
     "sasl.server.max.receive.size",
 )
-_LISTENER_PREFIX: Final = "listener.name."
+LISTENER_PREFIX: Final = "listener.name."
 
 
 def protection_setting_of(key: str) -> ProtectionSetting | None:
     """The row for `key`, also in its forms for one listener and one SASL mechanism. None for a key that promises
     nothing.
     """
-    if key.startswith(_LISTENER_PREFIX):
-        base = key.removeprefix(_LISTENER_PREFIX).partition(".")[2]
+    if key.startswith(LISTENER_PREFIX):
+        base = key.removeprefix(LISTENER_PREFIX).partition(".")[2]
         # `scram-sha-256.sasl.jaas.config` is the form for one mechanism.
         without_mechanism = base.partition(".")[2]
         is_for_mechanism = without_mechanism.startswith(("sasl.", "connections."))

@@ -15,6 +15,7 @@ from __future__ import annotations
 import logging
 import os
 import random
+from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
@@ -47,9 +48,11 @@ from odradek.replication.removal_bounds import RemovalBounds
 from odradek.server.broker.compaction_warnings import CompactionWarnings
 from odradek.server.broker.coordinators import Coordinators
 from odradek.server.broker.environment import BrokerEnvironment
+from odradek.server.secured_listeners import tls_of_listeners
 from odradek.transport.flow_control import Admission
 from odradek.transport.listener import Listener
 from odradek.transport.network import Network, SystemNetwork
+from odradek.transport.secured import TlsListening
 
 if TYPE_CHECKING:
     from odradek.controller.api import ControllerApi
@@ -102,6 +105,7 @@ class BrokerProcess(Generic[ControlT]):
         self.admission: Admission
         self.endpoints: tuple[Endpoint, ...] = ()
         """The advertised addresses, by listener; complete once started."""
+        self._tls: Mapping[str, TlsListening] = {}
         self.is_serving = False
         self._has_loaded = False
         self.load_progress = LoadProgress()
@@ -148,6 +152,7 @@ class BrokerProcess(Generic[ControlT]):
     async def start(self) -> None:
         """Start the parts in their order. When this returns, clients are served."""
         try:
+            self._tls = tls_of_listeners(self.settings)
             self._open_directories()
             await self._control.start(self._environment(), self.log_manager)
             await self._load_logs()
@@ -335,11 +340,6 @@ class BrokerProcess(Generic[ControlT]):
             per_ip_overrides=settings.connections_per_ip_overrides,
         )
         for endpoint in settings.listener_endpoints:
-            if endpoint.security_protocol != "PLAINTEXT":
-                raise SettingError(
-                    f"listener {endpoint.listener_name} asks for {endpoint.security_protocol}, which "
-                    "this broker does not support; use PLAINTEXT"
-                )
             listener = Listener(
                 name=endpoint.listener_name,
                 host=endpoint.host,
@@ -351,6 +351,7 @@ class BrokerProcess(Generic[ControlT]):
                 idle_ms_max=settings.connections_max_idle_ms,
                 backlog=max(settings.socket_listen_backlog_size, LISTEN_BACKLOG_DEFAULT),
                 executor=self.blocking.executor,
+                tls=self._tls.get(endpoint.listener_name),
             )
             try:
                 await listener.start(accepts=False)

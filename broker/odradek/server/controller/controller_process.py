@@ -124,7 +124,7 @@ class ControllerProcess:
         if given.security_protocol != "PLAINTEXT":
             raise SettingError(
                 f"listener {given.listener_name} asks for {given.security_protocol}, which controllers do not "
-                "support; use PLAINTEXT"
+                "support yet; use PLAINTEXT"
             )
         self.listener = Listener(
             name=given.listener_name,

@@ -1,0 +1,64 @@
+"""How connections are encrypted: Kafka's keys of TLS. Each may stand for one listener, as `listener.name.NAME.KEY`."""
+
+from __future__ import annotations
+
+from odradek.foundation.setting_types import EachOf, OneOf, password, text, words
+
+STORE_TYPES = OneOf("JKS", "PKCS12", "PEM", any_case=True)
+
+
+class TlsSettings:
+    """Certificates, keys and rules of listeners with the protocols SSL and SASL_SSL, and of the broker's own
+    connections to such listeners.
+    """
+
+    ssl_keystore_type: str = text(
+        "JKS",
+        "The form of the store with this broker's key and certificate: PEM or PKCS12. A store of Java's own form must "
+        "be converted.",
+        STORE_TYPES,
+    )
+    ssl_keystore_location: str | None = text(
+        None, "The file with this broker's key and its chain of certificates."
+    )
+    ssl_keystore_password: str | None = password("The password of a PKCS12 file with the key.")
+    ssl_keystore_key: str | None = password("This broker's key in PEM, instead of a file.")
+    ssl_keystore_certificate_chain: str | None = password(
+        "This broker's certificate in PEM and those that signed it, instead of a file."
+    )
+    ssl_key_password: str | None = password("The password of an encrypted key in PEM.")
+    ssl_truststore_type: str = text(
+        "JKS", "The form of the store with the certificates that are trusted: PEM or PKCS12.", STORE_TYPES
+    )
+    ssl_truststore_location: str | None = text(
+        None, "The file with the certificates of authorities that sign the peers' certificates."
+    )
+    ssl_truststore_password: str | None = password("The password of a PKCS12 file with trusted certificates.")
+    ssl_truststore_certificates: str | None = password(
+        "The certificates that are trusted, in PEM, instead of a file."
+    )
+    ssl_client_auth: str = text(
+        "none",
+        "Whether clients show a certificate: none, requested (they may), or required. On a SASL_SSL listener only the "
+        "form for that listener counts.",
+        OneOf("required", "requested", "none"),
+    )
+    ssl_protocol: str = text(
+        "TLSv1.3",
+        "The newest version of TLS to ask for when ssl.enabled.protocols allows it.",
+        OneOf("TLSv1.2", "TLSv1.3"),
+    )
+    ssl_enabled_protocols: tuple[str, ...] = words(
+        ("TLSv1.2", "TLSv1.3"), "The versions of TLS that are spoken.", EachOf("TLSv1.2", "TLSv1.3")
+    )
+    ssl_cipher_suites: tuple[str, ...] = words(
+        (), "The cipher suites by their IANA names; an empty list allows every strong one."
+    )
+    ssl_endpoint_identification_algorithm: str = text(
+        "https",
+        "Whether a broker's own connections check that the certificate names the host: https, or nothing for no check.",
+        OneOf("https", "", any_case=True),
+    )
+    ssl_principal_mapping_rules: str = text(
+        "DEFAULT", "Rules that make a user's name of a client certificate's subject; DEFAULT is the subject."
+    )

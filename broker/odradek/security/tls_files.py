@@ -1,0 +1,197 @@
+"""Keys, certificates and trusted authorities: from PEM in files or settings, or from PKCS#12, all as PEM in memory.
+
+OpenSSL loads them in `tls_contexts`. So a changed file can be read on a thread, and compared with what is in use.
+PKCS#12 needs the package `cryptography`, PEM needs nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from odradek.foundation.errors import DependencyError, SettingError
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.serialization.pkcs12 import (
+        PKCS12Certificate,
+        PKCS12KeyAndCertificates,
+    )
+
+_PEM: Final = "PEM"
+_PKCS12: Final = "PKCS12"
+# The first bytes of a store in Java's own form, and of one in JCEKS.
+_JAVA_STORES: Final = (b"\xfe\xed\xfe\xed", b"\xce\xce\xce\xce")
+_BLOCK: Final = re.compile(r"-----BEGIN ([A-Z0-9 ]+)-----.*?-----END \1-----", re.DOTALL)
+_STORE_BYTES_MAX: Final = 4 * 1024 * 1024
+
+
+class StoreSettings(NamedTuple):
+    """Where one store is, by its settings. `name` is `ssl.keystore` or `ssl.truststore`, for errors."""
+
+    name: str
+    type: str
+    location: str | None
+    password: str | None
+    key: str | None
+    certificates: str | None
+
+    @property
+    def is_given(self) -> bool:
+        return bool(self.location or self.key or self.certificates)
+
+
+class KeyAndChain(NamedTuple):
+    """A private key and its certificates, the own one first, as PEM."""
+
+    key: str
+    chain: str
+
+
+def read_key(store: StoreSettings) -> KeyAndChain:
+    """The key and chain of a key store. Raises SettingError, which shows no secret, and DependencyError."""
+    if store.key or store.certificates:
+        if not (store.key and store.certificates) or store.location:
+            raise SettingError(
+                "ssl.keystore.key and ssl.keystore.certificate.chain belong together, and without "
+                "ssl.keystore.location: give all of the key and the chain in settings, or all in one file"
+            )
+        _check_type(store, _PEM)
+        return _key_of_pem(store.key + "\n" + store.certificates, "ssl.keystore.key and its chain")
+    data = _read(store)
+    if _type_of(store, data) == _PKCS12:
+        return _key_of_pkcs12(store, data)
+    if store.password:
+        raise SettingError(
+            "ssl.keystore.password is not for PEM: remove it, or give the password of an encrypted key as "
+            "ssl.key.password"
+        )
+    return _key_of_pem(_text(store, data), f"ssl.keystore.location={store.location}")
+
+
+def read_trusted(store: StoreSettings) -> str:
+    """The trusted certificates as PEM. Raises as `read_key`."""
+    if store.certificates:
+        if store.location:
+            raise SettingError("give ssl.truststore.certificates or ssl.truststore.location, not both")
+        _check_type(store, _PEM)
+        return _certificates(store.certificates, "ssl.truststore.certificates")
+    data = _read(store)
+    if _type_of(store, data) == _PKCS12:
+        return _trusted_of_pkcs12(store, data)
+    return _certificates(_text(store, data), f"ssl.truststore.location={store.location}")
+
+
+def _check_type(store: StoreSettings, wanted: str) -> None:
+    if store.type.upper() != wanted:
+        raise SettingError(f"{store.name}.type={store.type}: certificates in settings need the type PEM")
+
+
+def _read(store: StoreSettings) -> bytes:
+    assert store.location
+    try:
+        with Path(store.location).open("rb") as opened:
+            data = opened.read(_STORE_BYTES_MAX + 1)
+    except OSError as failure:
+        raise SettingError(
+            f"{store.name}.location={store.location} cannot be read: {failure.strerror}"
+        ) from failure
+    if len(data) > _STORE_BYTES_MAX:
+        raise SettingError(f"{store.name}.location={store.location} has more than {_STORE_BYTES_MAX} bytes")
+    return data
+
+
+def _text(store: StoreSettings, data: bytes) -> str:
+    try:
+        return data.decode("ascii")
+    except UnicodeDecodeError:
+        raise SettingError(
+            f"{store.name}.location={store.location} is no PEM: it has bytes that are not ASCII; "
+            f"set {store.name}.type=PKCS12 if that is what it is"
+        ) from None
+
+
+def _type_of(store: StoreSettings, data: bytes) -> str:
+    """PEM or PKCS12. Java reads PKCS#12 under the type JKS too, which is its default."""
+    kind = store.type.upper()
+    if data.startswith(_JAVA_STORES):
+        raise SettingError(
+            f"{store.name}.location={store.location} is a store of Java's own form, which cannot be read here. Convert "
+            f"it with keytool -importkeystore -srckeystore {store.location} -destkeystore store.p12 -deststoretype "
+            f"PKCS12. Then set {store.name}.type=PKCS12"
+        )
+    if kind == "JKS":
+        if not data.startswith(b"\x30"):
+            raise SettingError(
+                f"{store.name}.type=JKS, which is the default: set it to PEM or PKCS12, the form of {store.location}"
+            )
+        return _PKCS12
+    return kind
+
+
+def _key_of_pem(text: str, where: str) -> KeyAndChain:
+    keys: list[str] = []
+    certificates: list[str] = []
+    for block in _BLOCK.finditer(text.replace("\\n", "\n")):
+        (keys if block[1].endswith("PRIVATE KEY") else certificates).append(block[0])
+    if len(keys) != 1 or not certificates:
+        raise SettingError(
+            f"{where} must hold one private key and the certificates for it in PEM; found were {len(keys)} and "
+            f"{len(certificates)}"
+        )
+    return KeyAndChain(keys[0] + "\n", "\n".join(certificates) + "\n")
+
+
+def _certificates(text: str, where: str) -> str:
+    found = [
+        block[0]
+        for block in _BLOCK.finditer(text.replace("\\n", "\n"))
+        if block[1] in ("CERTIFICATE", "TRUSTED CERTIFICATE")
+    ]
+    if not found:
+        raise SettingError(f"{where} holds no certificate in PEM")
+    return "\n".join(found) + "\n"
+
+
+def _key_of_pkcs12(store: StoreSettings, data: bytes) -> KeyAndChain:
+    loaded = _load_pkcs12(store, data)
+    from cryptography.hazmat.primitives import serialization
+
+    if loaded.key is None or loaded.cert is None:
+        raise SettingError(
+            f"{store.name}.location={store.location} holds no private key with its certificate"
+        )
+    key = loaded.key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    return KeyAndChain(key.decode(), _pem_of([loaded.cert, *loaded.additional_certs]))
+
+
+def _trusted_of_pkcs12(store: StoreSettings, data: bytes) -> str:
+    loaded = _load_pkcs12(store, data)
+    found = [*([loaded.cert] if loaded.cert else []), *loaded.additional_certs]
+    if not found:
+        raise SettingError(f"{store.name}.location={store.location} holds no certificate")
+    return _pem_of(found)
+
+
+def _load_pkcs12(store: StoreSettings, data: bytes) -> PKCS12KeyAndCertificates:
+    try:
+        from cryptography.hazmat.primitives.serialization import pkcs12
+    except ImportError as failure:
+        raise DependencyError(
+            f"{store.name}.type=PKCS12 needs a package that is not installed; pip install 'odradek[security]', or use "
+            "PEM, which needs none"
+        ) from failure
+    try:
+        return pkcs12.load_pkcs12(data, (store.password or "").encode())
+    except ValueError:
+        raise SettingError(
+            f"{store.name}.location={store.location} is no PKCS#12 that {store.name}.password opens"
+        ) from None
+
+
+def _pem_of(certificates: list[PKCS12Certificate]) -> str:
+    from cryptography.hazmat.primitives.serialization import Encoding
+
+    return "".join(one.certificate.public_bytes(Encoding.PEM).decode() for one in certificates)
