@@ -43,7 +43,12 @@ async def ask(world: World, api: ApiKey, version: int, **fields: Any) -> Any:
         listener_name="PLAINTEXT",
         client_host="127.0.0.1",
         broker=SimpleNamespace(
-            broker_id=0, images=world.images, groups=world.groups, clock=world.clock, settings=world.settings
+            broker_id=0,
+            images=world.images,
+            groups=world.groups,
+            clock=world.clock,
+            settings=world.settings,
+            authorizer=None,
         ),
     )
     answer = importlib.import_module(f"odradek.handlers.{HANDLERS[api].module}").handle(request, context)

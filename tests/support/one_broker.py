@@ -60,6 +60,7 @@ class OneBroker:
                 controller=self.controller,
                 active_controller=self.controller,
                 settings=self.settings,
+                authorizer=None,
             ),
         )
         module = importlib.import_module(f"odradek.handlers.{HANDLERS[api].module}")

@@ -12,12 +12,15 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from odradek.cluster.features import FinalizedFeatures
 from odradek.foundation.client_entities import ClientEntity
 from odradek.foundation.ids import TopicId
 from odradek.foundation.named_tuple import NamedTuple
+
+if TYPE_CHECKING:
+    from odradek.authorization.index import AclIndex
 
 logger = logging.getLogger(__name__)
 
@@ -100,6 +103,8 @@ class ClusterImage:
     configs: Configs = field(default_factory=dict)
     features: FinalizedFeatures = field(default_factory=FinalizedFeatures)
     client_configs: ClientConfigs = field(default_factory=dict)
+    acls: AclIndex | None = None
+    """All ACLs; None while there never was one, so that most brokers need not load their modules."""
 
     def is_same_as(self, other: ClusterImage) -> bool:
         """Whether both have the same parts, so that no subscriber has to be called."""
@@ -110,6 +115,7 @@ class ClusterImage:
             and self.configs is other.configs
             and self.client_configs is other.client_configs
             and self.features == other.features
+            and self.acls is other.acls
         )
 
     def config(self, kind: ResourceKind, name: str) -> Mapping[str, str]:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from odradek.cluster import nodes, paths
 from odradek.cluster.change_log import NodeChange
@@ -30,6 +30,9 @@ from odradek.cluster.topic_names import is_internal_topic
 from odradek.foundation.client_entities import ClientEntity
 from odradek.foundation.ids import TopicId
 from odradek.foundation.named_tuple import NamedTuple
+
+if TYPE_CHECKING:
+    from odradek.authorization.index import AclIndex
 
 _NOBODY: Final = nodes.ReplicaAssignment(())
 _KINDS: Final = {str(kind): kind for kind in ResourceKind}
@@ -95,6 +98,7 @@ def apply(image: ClusterImage, changes: Iterable[NodeChange]) -> ClusterImage:
     """
     drafts = _Drafts(image, {}, dict(image.brokers), dict(image.configs), dict(image.client_configs))
     cluster_id, controller_id, features = image.cluster_id, image.controller_id, image.features
+    acl_changes: list[NodeChange] = []
     for change in changes:
         path, data = change.path, change.data
         if path.startswith(paths.TOPICS + "/"):
@@ -105,6 +109,8 @@ def apply(image: ClusterImage, changes: Iterable[NodeChange]) -> ClusterImage:
             _apply_config(drafts, change)
         elif path.startswith(paths.DELETE_TOPICS + "/"):
             drafts.topic(path.rpartition("/")[2]).is_doomed = data is not None
+        elif path.startswith(paths.ACLS):
+            acl_changes.append(change)
         elif path == paths.FEATURES:
             features = FinalizedFeatures() if data is None else nodes.read_features(path, data)
         elif path == paths.CONTROLLER:
@@ -127,6 +133,7 @@ def apply(image: ClusterImage, changes: Iterable[NodeChange]) -> ClusterImage:
         client_configs=(
             drafts.client_configs if drafts.client_configs != image.client_configs else image.client_configs
         ),
+        acls=_with_acls(image.acls, acl_changes) if acl_changes else image.acls,
     )
     return image if after.is_same_as(image) else after
 
@@ -210,3 +217,18 @@ def _apply_client_config(drafts: _Drafts, entity: ClientEntity, change: NodeChan
         drafts.client_configs[entity] = values
     else:
         drafts.client_configs.pop(entity, None)
+
+
+def _with_acls(before: AclIndex | None, changes: Iterable[NodeChange]) -> AclIndex:
+    """The ACLs after changes of their nodes."""
+    # Most clusters have no ACLs, and their brokers need not load this.
+    from odradek.authorization.index import AclIndex
+    from odradek.cluster import acl_nodes
+
+    entries = {
+        pattern: acl_nodes.read_acls(change)
+        for change in changes
+        if (pattern := acl_nodes.pattern_at(change.path)) is not None
+    }
+    index = AclIndex() if before is None else before
+    return index.changed(entries) if entries else index

@@ -27,6 +27,9 @@ async def load_nodes(store: Store) -> list[NodeChange]:
     for kind in ResourceKind:
         found += await _children(store, f"{paths.CONFIG}/{kind}")
     found += await _client_configs(store)
+    for home in (paths.ACLS, f"{paths.EXTENDED_ACLS}/prefixed"):
+        for of_type in await _children(store, home):
+            found += await _children(store, of_type)
     topics = await _read(store, await _children(store, paths.TOPICS))
     states = [
         paths.partition_state(topic.path.rpartition("/")[2], number)

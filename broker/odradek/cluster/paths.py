@@ -17,6 +17,7 @@ A node holds the JSON or text beside its path:
     /admin/delete_topics/T                     empty; the topic is being deleted
     /feature                                   {"version":1,"epoch":1,"features":{"transaction.version":2}}
     /latest_producer_id_block                  {"version":1,"broker":1,"block_start":"0","block_end":"999"}
+    /kafka-acl, /kafka-acl-extended            ACLs, see `acl_nodes`
 """
 
 from __future__ import annotations
@@ -38,6 +39,8 @@ CONFIG: Final = "/config"
 DELETE_TOPICS: Final = "/admin/delete_topics"
 FEATURES: Final = "/feature"
 PRODUCER_ID_BLOCK: Final = "/latest_producer_id_block"
+ACLS: Final = "/kafka-acl"
+EXTENDED_ACLS: Final = "/kafka-acl-extended"
 
 _ESCAPED: Final = re.compile(f"[%/{UNFIT_CHARACTERS}]")
 _PERCENTS: Final = re.compile("(?:%[0-9A-F]{2})+")

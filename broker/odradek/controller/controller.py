@@ -52,6 +52,9 @@ from odradek.foundation.ids import TopicId, TopicPartition
 from odradek.registry.store import Create, Put, Store, get_or_none
 
 if TYPE_CHECKING:
+    from odradek.authorization.acls import AclBinding
+    from odradek.authorization.filters import AclFilter
+    from odradek.controller.acl_changes import AclChanges, DeletedAcls
     from odradek.controller.client_configs import ClientConfigChange
     from odradek.controller.config_changes import ConfigChanges
 
@@ -397,6 +400,23 @@ class Controller(Decisions):
         from odradek.controller.client_configs import ClientConfigChanges
 
         await ClientConfigChanges(self._store, self._images, self.writer).make(changes)
+
+    # --- access control lists ------------------------------------------------------------------------------------
+
+    @decision
+    async def create_acls(self, bindings: Sequence[AclBinding]) -> list[Outcome]:
+        """Add ACLs; one outcome each, in order, None for success."""
+        return await self._acl_changes().create(bindings)
+
+    @decision
+    async def delete_acls(self, filters: Sequence[AclFilter]) -> list[DeletedAcls]:
+        """Remove the ACLs that match; for each filter those that it removed, or its error."""
+        return await self._acl_changes().delete(filters)
+
+    def _acl_changes(self) -> AclChanges:
+        from odradek.controller.acl_changes import AclChanges
+
+        return AclChanges(self._store, self._images, self.writer)
 
     # --- features ------------------------------------------------------------------------------------------------
 

@@ -357,6 +357,10 @@ class TopicAuthorizationFailed(RequestError):
     """The principal may not do this to the topic."""
 
 
+class SecurityDisabled(RequestError):
+    """There is no authorizer, so there are no ACLs to show or change."""
+
+
 class GroupAuthorizationFailed(RequestError):
     """The principal may not do this to the group."""
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable
-from typing import NewType
+from typing import Final, NewType
 
 from odradek.foundation.named_tuple import NamedTuple
 
@@ -18,6 +18,8 @@ TopicId = uuid.UUID
 NO_PRODUCER_ID = ProducerId(-1)
 NO_LEADER_EPOCH = -1
 NO_TIMESTAMP_MS = -1
+# The principal of a client that has not logged in, by Kafka's name.
+ANONYMOUS: Final = "User:ANONYMOUS"
 
 
 class TopicPartition(NamedTuple):

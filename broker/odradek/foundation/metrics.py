@@ -109,6 +109,9 @@ REQUEST_SECONDS = _histogram(
 MALFORMED_REQUESTS = _counter(
     "odradek_malformed_requests_total", "Requests that could not be read; each ended its connection."
 )
+DENIED_OPERATIONS = _counter(
+    "odradek_denied_operations_total", "Operations that the authorizer denied; its log names them."
+)
 WAITING_REQUESTS = _gauge(
     "odradek_waiting_requests", "Requests that wait: fetches for data, produces for replicas.", "kind"
 )

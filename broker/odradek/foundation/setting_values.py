@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from odradek.foundation.broker_settings.authorization import AuthorizationSettings
 from odradek.foundation.broker_settings.groups import (
     ConsumerGroupSettings,
     GroupSettings,
@@ -52,6 +53,7 @@ class SettingValues(
     ProducerSettings,
     ReplicaSettings,
     ControllerSettings,
+    AuthorizationSettings,
 ):
     """One value for each setting that is used; see `broker_settings` for the declarations."""
 

@@ -1,11 +1,14 @@
 """What a principal may do to a resource, as the bit set of the protocol: bit n for operation n.
 
-Without an authoriser every client may do every operation of the kind of resource, as in Kafka.
+Without an authorizer every client may do every operation of the kind of resource, as in Kafka.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from odradek.handlers.context import RequestContext
 
 # The answer when the request did not ask.
 NOT_ASKED: Final = -(2**31)
@@ -25,3 +28,34 @@ CLUSTER_OPERATIONS: Final = _bits(
     _CREATE, _ALTER, _DESCRIBE, _CLUSTER_ACTION, _DESCRIBE_CONFIGS, _ALTER_CONFIGS, _IDEMPOTENT_WRITE
 )
 GROUP_OPERATIONS: Final = _bits(_READ, _DELETE, _DESCRIBE, _DESCRIBE_CONFIGS, _ALTER_CONFIGS)
+
+
+def of_topic(context: RequestContext, name: str) -> int:
+    authorizer = context.broker.authorizer
+    if authorizer is None:
+        return TOPIC_OPERATIONS
+    from odradek.authorization.acls import ResourceType
+
+    return authorizer.operations(context.principal, context.client_host, ResourceType.TOPIC, name)
+
+
+def of_group(context: RequestContext, group_id: str) -> int:
+    authorizer = context.broker.authorizer
+    if authorizer is None:
+        return GROUP_OPERATIONS
+    from odradek.authorization.acls import ResourceType
+
+    return authorizer.operations(context.principal, context.client_host, ResourceType.GROUP, group_id)
+
+
+def of_cluster(context: RequestContext) -> int:
+    """None at all for a client that may not describe the cluster."""
+    authorizer = context.broker.authorizer
+    if authorizer is None:
+        return CLUSTER_OPERATIONS
+    from odradek.authorization.acls import CLUSTER_NAME, ResourceType
+
+    operations = authorizer.operations(
+        context.principal, context.client_host, ResourceType.CLUSTER, CLUSTER_NAME
+    )
+    return operations if operations & 1 << _DESCRIBE else 0

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from odradek.foundation.client_entities import ClientEntity
 from odradek.foundation.limits import CHANGE_LINES_PER_MINUTE_MAX
@@ -16,6 +16,9 @@ from odradek.foundation.rate_limited_log import RateLimitedLog
 from odradek.foundation.settings import find_setting
 from odradek.handlers.config_resources import ConfigResource, ConfigResourceType
 from odradek.handlers.context import SharedContext
+
+if TYPE_CHECKING:
+    from odradek.authorization.acls import AclBinding
 
 _lines: Final = RateLimitedLog(
     logging.getLogger(__name__),
@@ -118,3 +121,20 @@ def _printable(resource: ConfigResource, key: str, value: str | None) -> str | N
             return "[hidden]"
     # A line break would start a line that no module logged.
     return value if value is None or value.isprintable() else repr(value)
+
+
+def acl_changed(context: SharedContext, binding: AclBinding, word: str) -> None:
+    """An ACL that was added or removed. Names are quoted: clients choose them."""
+    pattern, entry = binding
+    _lines.info(
+        "an ACL was %s for %s: %s %s to %r from %r on %s %s %r",
+        word,
+        client_of(context),
+        entry.permission.name,
+        entry.operation.name,
+        entry.principal,
+        entry.host,
+        pattern.pattern_type.name,
+        pattern.type.name,
+        pattern.name,
+    )

@@ -8,7 +8,7 @@ from typing import Final
 from odradek.foundation.errors import OdradekError
 from odradek.groups import administration
 from odradek.groups.consumer.schema import Assignment
-from odradek.handlers.authorized_operations import GROUP_OPERATIONS, NOT_ASKED
+from odradek.handlers.authorized_operations import NOT_ASKED, of_group
 from odradek.handlers.context import RequestContext
 from odradek.protocol import messages
 from odradek.protocol.api import ApiKey
@@ -22,9 +22,13 @@ CONSUMER_MEMBER: Final = 1
 
 
 def handle(request: ConsumerGroupDescribeRequest, context: RequestContext) -> Message:
-    operations = GROUP_OPERATIONS if request.include_authorized_operations else NOT_ASKED
+    is_asked = request.include_authorized_operations
     groups = [
-        {**_group(group_id, context), "authorized_operations": operations} for group_id in request.group_ids
+        {
+            **_group(group_id, context),
+            "authorized_operations": of_group(context, group_id) if is_asked else NOT_ASKED,
+        }
+        for group_id in request.group_ids
     ]
     return messages.response(API, context.header.api_version, groups=groups)
 

@@ -8,11 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final, Protocol
 
+from odradek.foundation.ids import ANONYMOUS
 from odradek.foundation.named_tuple import NamedTuple
 from odradek.handlers.table import CONTROLLER_HANDLERS, HANDLERS, Handler
-from odradek.transport.connection import ANONYMOUS, Connection
+from odradek.transport.connection import Connection
 
 if TYPE_CHECKING:
+    from odradek.authorization.authorizer import Authorizer
     from odradek.cluster.image import ImageHolder
     from odradek.controller.api import ControllerApi
     from odradek.controller.controller import Controller
@@ -79,6 +81,7 @@ class BrokerParts:
         counters: RequestCounters,
         blocking: BlockingWork,
         handlers: Mapping[int, Handler] = HANDLERS,
+        authorizer: Authorizer | None = None,
     ) -> None:
         """`controller` asks the active controller, wherever it runs; `active_controller` is the one of this process."""
         self.broker_id = broker_id
@@ -97,6 +100,8 @@ class BrokerParts:
         self.counters = counters
         self.blocking = blocking
         self.handlers = handlers
+        self.authorizer = authorizer
+        """Decides what each principal may do; None where every client may do everything."""
 
     @property
     def groups(self) -> GroupCoordinator:
@@ -136,6 +141,7 @@ class ControllerParts(NamedTuple):
     leadership: Leadership
     counters: RequestCounters
     handlers: Mapping[int, Handler] = CONTROLLER_HANDLERS
+    authorizer: Authorizer | None = None
 
     @property
     def is_broker(self) -> bool:

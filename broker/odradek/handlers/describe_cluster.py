@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from odradek.foundation.errors import MismatchedEndpointType, UnsupportedEndpointType
-from odradek.handlers.authorized_operations import CLUSTER_OPERATIONS, NOT_ASKED
+from odradek.handlers.authorized_operations import NOT_ASKED, of_cluster
 from odradek.handlers.context import RequestContext
 from odradek.handlers.partition_metadata import broker_addresses, controller_for_clients
 from odradek.protocol import messages
@@ -45,7 +45,7 @@ def handle(request: DescribeClusterRequest, context: RequestContext) -> Message:
             for broker_id, host, port, rack in broker_addresses(image, context.listener_name)
         ],
         cluster_authorized_operations=(
-            CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else NOT_ASKED
+            of_cluster(context) if request.include_cluster_authorized_operations else NOT_ASKED
         ),
     )
 

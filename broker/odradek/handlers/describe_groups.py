@@ -10,7 +10,7 @@ from typing import Final
 
 from odradek.foundation.errors import GroupIdNotFound, OdradekError
 from odradek.groups.classic.group import GroupState
-from odradek.handlers.authorized_operations import GROUP_OPERATIONS, NOT_ASKED
+from odradek.handlers.authorized_operations import NOT_ASKED, of_group
 from odradek.handlers.context import RequestContext
 from odradek.protocol import messages
 from odradek.protocol.api import ApiKey
@@ -25,7 +25,10 @@ VERSION_WITH_NOT_FOUND: Final = 6
 def handle(request: DescribeGroupsRequest, context: RequestContext) -> Message:
     is_asked = request.include_authorized_operations
     groups = [
-        {**_group(group_id, context), "authorized_operations": GROUP_OPERATIONS if is_asked else NOT_ASKED}
+        {
+            **_group(group_id, context),
+            "authorized_operations": of_group(context, group_id) if is_asked else NOT_ASKED,
+        }
         for group_id in request.groups
     ]
     return messages.response(API, context.header.api_version, groups=groups)

@@ -8,7 +8,7 @@ from typing import Final
 from odradek.cluster.image import ClusterImage
 from odradek.cluster.topic_names import is_internal_topic, validate_topic_name
 from odradek.foundation.errors import InvalidRequest, InvalidTopic, UnknownTopicOrPartition
-from odradek.handlers.authorized_operations import TOPIC_OPERATIONS
+from odradek.handlers.authorized_operations import of_topic
 from odradek.handlers.context import RequestContext
 from odradek.handlers.partition_metadata import partition_fields, reachable_brokers
 from odradek.protocol import messages
@@ -35,16 +35,21 @@ def handle(request: DescribeTopicPartitionsRequest, context: RequestContext) -> 
         1,
         min(request.response_partition_limit, context.broker.settings.max_request_partition_size_limit),
     )
-    topics, next_cursor = _page(image, names, listener_name=context.listener_name, cursor=cursor, limit=limit)
+    topics, next_cursor = _page(context, image, names, cursor=cursor, limit=limit)
     return messages.response(API, context.header.api_version, topics=topics, next_cursor=next_cursor)
 
 
 def _page(
-    image: ClusterImage, names: Sequence[str], *, listener_name: str, cursor: Cursor | None, limit: int
+    context: RequestContext,
+    image: ClusterImage,
+    names: Sequence[str],
+    *,
+    cursor: Cursor | None,
+    limit: int,
 ) -> tuple[list[dict[str, object]], dict[str, object] | None]:
     """The topics that fit, and the cursor of the next page; None at the end."""
     live = frozenset(image.brokers)
-    reachable = reachable_brokers(image, listener_name)
+    reachable = reachable_brokers(image, context.listener_name)
     topics: list[dict[str, object]] = []
     remaining = limit
     for name in names:
@@ -52,7 +57,7 @@ def _page(
             return topics, {"topic_name": name, "partition_index": 0}
         topic = image.topics.get(name)
         if topic is None:
-            topics.append(_unknown(name))
+            topics.append({**_unknown(name), "topic_authorized_operations": of_topic(context, name)})
             continue
         first = cursor.partition_index if cursor is not None and name == cursor.topic_name else 0
         partitions = topic.partitions[first : first + remaining]
@@ -74,7 +79,7 @@ def _page(
                         strict=True,
                     )
                 ],
-                "topic_authorized_operations": TOPIC_OPERATIONS,
+                "topic_authorized_operations": of_topic(context, name),
             }
         )
         remaining -= len(partitions)
@@ -94,5 +99,4 @@ def _unknown(name: str) -> dict[str, object]:
         "name": name,
         "is_internal": is_internal_topic(name),
         "partitions": [],
-        "topic_authorized_operations": TOPIC_OPERATIONS,
     }

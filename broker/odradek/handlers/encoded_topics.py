@@ -10,7 +10,7 @@ authorised operations (8 to 10). The array of topics comes before them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from odradek.cluster.image import ClusterImage, TopicImage
@@ -49,8 +49,12 @@ class EncodedTopics:
         failed: Sequence[Mapping[str, object]],
         topic_operations: int,
         fields: Mapping[str, object],
+        operations_of: Callable[[str], int] | None = None,
     ) -> bytes:
-        """The whole frame. `failed` are the fields of topics with an error, `fields` are all others."""
+        """The whole frame. `failed` are the fields of topics with an error, `fields` are all others.
+
+        `operations_of` gives each topic's own operations, where they differ.
+        """
         if image.brokers is not self._brokers:
             self._tables.clear()
             self._brokers = image.brokers
@@ -60,7 +64,10 @@ class EncodedTopics:
             table = self._tables[key] = _TopicTable(
                 version, image, listener_name=listener_name, operations=topic_operations
             )
-        encoded = table.encoded(topics, topic_count=len(image.topics))
+        if operations_of is None:
+            encoded = table.encoded(topics, topic_count=len(image.topics))
+        else:
+            encoded = [table.encode_with(topic, operations_of(topic.name)) for topic in topics]
         encoded.extend(table.encode(failure) for failure in failed)
         message = messages.response(ApiKey.METADATA, version, topics=(), **fields)
         return _splice(encode_response(ApiKey.METADATA, version, correlation_id, message), encoded, version)
@@ -114,6 +121,9 @@ class _TopicTable:
         out = bytearray()
         self._write(out, self._build(fields))
         return bytes(out)
+
+    def encode_with(self, topic: TopicImage, operations: int) -> bytes:
+        return self.encode({**self._fields(topic), "topic_authorized_operations": operations})
 
     def _fields(self, topic: TopicImage) -> dict[str, object]:
         return {

@@ -19,7 +19,8 @@ _CODES: Final = frozenset(("error_code", "partition_error_code"))
 # The array of the request that an array of the answer corresponds to, where their names differ.
 _SOURCES: Final[dict[str, tuple[str, ...]]] = {
     "responses": ("topics", "resources"),
-    "results": ("resources", "topics", "groups_names"),
+    "results": ("resources", "topics", "groups_names", "creations"),
+    "filter_results": ("filters",),
     "groups": ("groups", "group_ids"),
     "coordinators": ("coordinator_keys",),
     "partitions": ("partitions", "partition_indexes"),
@@ -103,6 +104,8 @@ def _elements(field: FieldSchema, request: object, code: int, message: str | Non
     else:
         return []
     elements = [_fields(field.structure, element, code, message) for element in asked]
+    if _NAMES.isdisjoint(one.name for one in fields_of(field.structure)):
+        return elements  # The order alone shows which element of the request each answers.
     return [element for element in elements if not _NAMES.isdisjoint(element)]
 
 

@@ -8,7 +8,7 @@ purgatory and reads again. Records are slices of files: the transport loads or s
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Final
 
 from odradek.foundation.errors import RequestError
@@ -42,11 +42,22 @@ _READ_COMMITTED: Final = 1
 
 def handle(frame: memoryview, context: RequestContext) -> Frame | Pending[Frame]:
     header = context.header
-    request = parse_fetch_request(header.api_version, frame, header.body_position)
+    return answer_request(parse_fetch_request(header.api_version, frame, header.body_position), context)
+
+
+def answer_request(
+    request: FetchRequest,
+    context: RequestContext,
+    *,
+    restrict: Callable[[FetchReading], None] | None = None,
+) -> Frame | Pending[Frame]:
+    """Read now, or wait. `restrict` is called once with what is to be read, before it is."""
     try:
         fetch = _open(request, context)
     except RequestError as error:
         return _encode(context, [], session_id=NO_SESSION, error=error)
+    if restrict is not None:
+        restrict(fetch.reading)
     results = fetch.reading.read()
     wait_ms = request.max_wait_ms
     bytes_missing = request.min_bytes - fetch.reading.size

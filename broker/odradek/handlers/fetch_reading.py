@@ -7,7 +7,8 @@ request's. So a reader always gets past a large batch. The others share the rest
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from typing import cast
 
 from odradek.foundation.errors import OffsetOutOfRange, RequestError, UnknownTopicId, UnknownTopicOrPartition
 from odradek.protocol.errors import error_code
@@ -129,6 +130,14 @@ class FetchReading:
         self.must_answer_now = False
         """Whether the last `read` found an error or a diverging epoch: then a fetch does not wait."""
 
+    def deny(self, topics: Mapping[str | bytes, RequestError]) -> None:
+        """Answer the partitions of these topics with their errors, however often this is read."""
+        for target in self.targets:
+            if target.topic in topics:
+                target.partition = None
+        # Partitions are looked up only then, so the reading of all others costs nothing more.
+        self._partitions = cast(HostedPartitions, _Denying(self._partitions, topics))
+
     def watched(self, results: list[Fetched]) -> list[Watched]:
         """The replicas to watch for more to read."""
         return [fetched.partition.replica for fetched in results if fetched.partition is not None]
@@ -223,3 +232,18 @@ class FetchReading:
         if isinstance(error, UnknownTopicOrPartition | UnknownTopicId):
             fetched.aborted = []  # As Kafka answers for an unknown topic or partition.
         self.must_answer_now = True
+
+
+class _Denying:
+    """The partitions of this broker, without those of some topics."""
+
+    def __init__(self, partitions: HostedPartitions, topics: Mapping[str | bytes, RequestError]) -> None:
+        self._partitions = partitions
+        self._topics = topics
+
+    def get_by_key(self, key: str | bytes, partition: int) -> Partition:
+        """Raises the topic's error, or as `HostedPartitions.get_by_key`."""
+        denied = self._topics.get(key)
+        if denied is not None:
+            raise denied
+        return self._partitions.get_by_key(key, partition)

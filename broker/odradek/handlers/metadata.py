@@ -7,7 +7,7 @@ and has the topics already. Kafka's first answer is an error, after which client
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, Protocol
 from uuid import UUID
 
 from odradek.cluster.image import ClusterImage, TopicImage
@@ -16,11 +16,12 @@ from odradek.foundation.errors import (
     InvalidRequest,
     InvalidTopic,
     RequestError,
+    TopicAuthorizationFailed,
     UnknownTopicId,
     UnknownTopicOrPartition,
 )
 from odradek.handlers import change_log
-from odradek.handlers.authorized_operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
+from odradek.handlers.authorized_operations import NOT_ASKED, TOPIC_OPERATIONS, of_cluster, of_topic
 from odradek.handlers.context import RequestContext
 from odradek.handlers.encoded_topics import EncodedTopics
 from odradek.handlers.partition_metadata import broker_addresses, controller_for_clients
@@ -36,11 +37,24 @@ _TOPIC_IDS_VERSION: Final = 12
 _encoded_topics: Final = EncodedTopics()
 
 
-def handle(request: MetadataRequest, context: RequestContext) -> bytes | Pending[bytes]:
+class MetadataRights(Protocol):
+    """What a client may see and create, where there is an authorizer."""
+
+    def may_describe(self, name: str) -> bool: ...
+
+    def may_create(self, name: str) -> bool: ...
+
+
+def handle(
+    request: MetadataRequest, context: RequestContext, rights: MetadataRights | None = None
+) -> bytes | Pending[bytes]:
     version = context.header.api_version
     image = context.broker.images.current
     if request.topics is None or (version == 0 and not request.topics):
-        return _answer(request, context, list(image.topics.values()), [])
+        topics = list(image.topics.values())
+        if rights is not None:
+            topics = [topic for topic in topics if rights.may_describe(topic.name)]
+        return _answer(request, context, topics, [])
     names, ids = _asked(request, version)
     # As in Kafka, one topic id makes it a request by id; names beside it are ignored.
     if ids:
@@ -49,13 +63,31 @@ def handle(request: MetadataRequest, context: RequestContext) -> bytes | Pending
         failed = [
             _failure(None, UnknownTopicId(), topic_id=topic_id, request=request) for topic_id in unknown
         ]
+        if rights is not None:
+            visible = [topic for topic in found if rights.may_describe(topic.name)]
+            failed += [
+                _failure(None, TopicAuthorizationFailed(), topic_id=topic.id, request=request)
+                for topic in found
+                if topic not in visible
+            ]
+            found = visible
         return _answer(request, context, found, failed)
+    denied = [] if rights is None else [name for name in names if not rights.may_describe(name)]
+    if denied:
+        names = [name for name in names if name not in denied]
     missing = [name for name in names if name not in image.topics]
     if missing and _may_create(request, context):
-        return Pending(_create_and_answer(request, context, names))
+        if rights is not None:
+            denied += [name for name in missing if not rights.may_create(name)]
+            names = [name for name in names if name not in denied]
+        return Pending(_create_and_answer(request, context, names, denied))
     found = [image.topics[name] for name in names if name in image.topics]
     failed = [_failure(name, _reason(name), request=request) for name in missing]
-    return _answer(request, context, found, failed)
+    return _answer(request, context, found, [*_denials(denied, request), *failed])
+
+
+def _denials(names: Sequence[str], request: MetadataRequest) -> list[dict[str, object]]:
+    return [_failure(name, TopicAuthorizationFailed(), request=request) for name in names]
 
 
 def _asked(request: MetadataRequest, version: int) -> tuple[list[str], list[UUID]]:
@@ -81,7 +113,7 @@ def _may_create(request: MetadataRequest, context: RequestContext) -> bool:
 
 
 async def _create_and_answer(
-    request: MetadataRequest, context: RequestContext, names: Sequence[str]
+    request: MetadataRequest, context: RequestContext, names: Sequence[str], denied: Sequence[str]
 ) -> bytes:
     there = context.broker.images.current.topics
     outcomes = await context.broker.controller.ensure_topics(names)
@@ -94,7 +126,7 @@ async def _create_and_answer(
         for name, outcome in zip(names, outcomes, strict=True)
         if isinstance(outcome, RequestError)
     ]
-    return _answer(request, context, found, failed)
+    return _answer(request, context, found, [*_denials(denied, request), *failed])
 
 
 def _reason(name: str) -> RequestError:
@@ -140,6 +172,11 @@ def _answer(
         topics=found,
         failed=failed,
         topic_operations=_operations(request.include_topic_authorized_operations, TOPIC_OPERATIONS),
+        operations_of=(
+            None
+            if context.broker.authorizer is None or not request.include_topic_authorized_operations
+            else lambda name: of_topic(context, name)
+        ),
         fields={
             "brokers": [
                 {"node_id": broker_id, "host": host, "port": port, "rack": rack}
@@ -147,8 +184,8 @@ def _answer(
             ],
             "cluster_id": image.cluster_id,
             "controller_id": controller_for_clients(image),
-            "cluster_authorized_operations": _operations(
-                request.include_cluster_authorized_operations, CLUSTER_OPERATIONS
+            "cluster_authorized_operations": (
+                of_cluster(context) if request.include_cluster_authorized_operations else NOT_ASKED
             ),
         },
     )

@@ -36,11 +36,6 @@ ABSENCES: Final[tuple[Absence, ...]] = (
         ),
     ),
     Absence(
-        "Authorization (ACLs)",
-        "Clients report that the API is unsupported. A broker whose settings ask for an authorizer does not start.",
-        (ApiKey.DESCRIBE_ACLS, ApiKey.CREATE_ACLS, ApiKey.DELETE_ACLS),
-    ),
-    Absence(
         "Moving logs between a broker's directories (KIP-113)",
         "Clients report that the API is unsupported. Partitions move between brokers (KIP-455).",
         (ApiKey.ALTER_REPLICA_LOG_DIRS,),

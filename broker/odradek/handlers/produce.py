@@ -74,29 +74,54 @@ def handle(frame: memoryview, context: RequestContext) -> Answer:
         one = parse_one_partition(version, frame, header.body_position)
         if one is not None and -1 <= one[0] <= 1:
             return _append_one(one, context)
-    request = parse_produce_request(version, frame, header.body_position)
-    refusal = _refusal(request)
+    return answer_request(parse_produce_request(version, frame, header.body_position), context)
+
+
+def answer_request(
+    request: ProduceRequest,
+    context: RequestContext,
+    *,
+    refusal: RequestError | None = None,
+    denied: Mapping[str | bytes, RequestError] = MappingProxyType({}),
+) -> Answer:
+    """Append to each partition. All are refused with `refusal`, and those of the topics `denied` with theirs."""
+    refusal = refusal or _refusal(request)
     verification = NOTHING_TO_VERIFY
     if refusal is None and request.transactional_id is not None:
+        asked = request
+        if denied:
+            asked = request._replace(topics=[topic for topic in request.topics if topic.key not in denied])
         try:
-            verification = begin(request, context.broker.partitions, version=version)
+            verification = begin(asked, context.broker.partitions, version=context.header.api_version)
         except InvalidProducerIdMapping as error:
             refusal = error
+    refused_by_key = {
+        (topic.key, index): denied[topic.key]
+        for topic in (request.topics if denied else ())
+        if topic.key in denied
+        for index, _ in topic.partitions
+    }
     if verification.question is not None:
         # What the producer has sent behind this must not overtake it.
         context.connection.hold()
-        return Pending(_verify_and_append(request, context, verification, verification.question))
-    return _append_all(request, context, verification, refusal=refusal)
+        return Pending(
+            _verify_and_append(request, context, verification, verification.question, refused_by_key)
+        )
+    return _append_all(request, context, verification, refusal=refusal, refused_by_key=refused_by_key)
 
 
 async def _verify_and_append(
-    request: ProduceRequest, context: RequestContext, verification: Verification, question: Question
+    request: ProduceRequest,
+    context: RequestContext,
+    verification: Verification,
+    question: Question,
+    refused_by_key: Mapping[tuple[str | bytes, int], RequestError],
 ) -> bytes | None:
     """Append what the transaction coordinator confirms."""
     version = context.header.api_version
     try:
         refusals = await context.broker.verifier.verify(question, retries=version >= FIRST_THAT_ADDS)
-        by_key = refused(verification, refusals, version=version)
+        by_key = {**refused(verification, refusals, version=version), **refused_by_key}
         answer = _append_all(request, context, verification, refused_by_key=by_key)
     finally:
         context.connection.release()

@@ -53,6 +53,9 @@ HANDLERS: Final[dict[int, Handler]] = {
     ApiKey.WRITE_TXN_MARKERS: Handler(1, 2, "write_txn_markers"),
     ApiKey.TXN_OFFSET_COMMIT: Handler(0, 5, "txn_offset_commit"),
     ApiKey.OFFSET_FOR_LEADER_EPOCH: Handler(2, 4, "offset_for_leader_epoch"),
+    ApiKey.DESCRIBE_ACLS: Handler(1, 3, "describe_acls"),
+    ApiKey.CREATE_ACLS: Handler(1, 3, "create_acls"),
+    ApiKey.DELETE_ACLS: Handler(1, 3, "delete_acls"),
     ApiKey.DESCRIBE_CONFIGS: Handler(1, 4, "describe_configs"),
     ApiKey.ALTER_CONFIGS: Handler(0, 2, "alter_configs"),
     ApiKey.DESCRIBE_LOG_DIRS: Handler(1, 4, "describe_log_dirs"),
@@ -89,6 +92,8 @@ CONTROLLER_HANDLERS: Final[dict[int, Handler]] = {
     ApiKey.LIST_PARTITION_REASSIGNMENTS: HANDLERS[ApiKey.LIST_PARTITION_REASSIGNMENTS],
     ApiKey.ALTER_CLIENT_QUOTAS: HANDLERS[ApiKey.ALTER_CLIENT_QUOTAS],
     ApiKey.UPDATE_FEATURES: HANDLERS[ApiKey.UPDATE_FEATURES],
+    ApiKey.CREATE_ACLS: HANDLERS[ApiKey.CREATE_ACLS],
+    ApiKey.DELETE_ACLS: HANDLERS[ApiKey.DELETE_ACLS],
     ApiKey.ALTER_PARTITION: Handler(2, 3, "alter_partition"),
     ApiKey.ALLOCATE_PRODUCER_IDS: Handler(0, 0, "allocate_producer_ids"),
 }

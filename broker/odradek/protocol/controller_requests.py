@@ -2,6 +2,7 @@
 
     Forward (1001)   a client's request as it came, to be answered by the controller's handlers
     Leave (1002)     a broker that wants to stop; what it leads is moved to others first
+    Forward (1003)   as 1001, for a client that has logged in: with its principal
 
 The rows below are the layout; `own_requests` has the header. Frames of clients are without their size, answers to them
 with it. `next_number` of the term `controller_epoch` is the end of the change log when the answer was made. A broker
@@ -13,12 +14,14 @@ from __future__ import annotations
 
 from typing import Final
 
+from odradek.foundation.ids import ANONYMOUS
 from odradek.foundation.named_tuple import NamedTuple
 from odradek.protocol.declared import FieldRow
 from odradek.protocol.own_requests import OwnStructure, api_key_of
 
 __all__ = [
     "FORWARD",
+    "FORWARD_AS",
     "LEAVE",
     "ForwardRequest",
     "ForwardResponse",
@@ -37,14 +40,16 @@ __all__ = [
 
 FORWARD: Final = 1001
 LEAVE: Final = 1002
+FORWARD_AS: Final = 1003
 
 
 class ForwardRequest(NamedTuple):
-    """A client's frame, without its size, and where the client is."""
+    """A client's frame, without its size, where the client is and as whom; no `principal` for a broker's own."""
 
     correlation_id: int
     client_id: str
     client_host: str
+    principal: str
     frame: bytes | memoryview
 
 
@@ -75,12 +80,27 @@ class LeaveResponse(NamedTuple):
     left: int
 
 
+def _anonymous(
+    correlation_id: int, client_id: str, client_host: str, frame: bytes | memoryview
+) -> ForwardRequest:
+    """A request without a principal: of a client without a login, or, without an address, of the broker itself."""
+    return ForwardRequest(correlation_id, client_id, client_host, ANONYMOUS if client_host else "", frame)
+
+
 _FORWARD: Final = OwnStructure(
-    ForwardRequest,
+    _anonymous,
     FieldRow("client_host", "string"),
     FieldRow("frame", "bytes"),
     what="a forwarded request",
     api_key=FORWARD,
+)
+_FORWARD_AS: Final = OwnStructure(
+    ForwardRequest,
+    FieldRow("client_host", "string"),
+    FieldRow("principal", "string"),
+    FieldRow("frame", "bytes"),
+    what="a forwarded request",
+    api_key=FORWARD_AS,
 )
 _FORWARDED: Final = OwnStructure(
     ForwardResponse,
@@ -108,15 +128,17 @@ _LEFT: Final = OwnStructure(
 
 
 def pack_forward(
-    frame: bytes | memoryview, *, correlation_id: int, client_id: str, client_host: str
+    frame: bytes | memoryview, *, correlation_id: int, client_id: str, client_host: str, principal: str = ""
 ) -> bytes:
     """A whole frame, its size included; `frame` is without."""
-    return _FORWARD.pack(ForwardRequest(correlation_id, client_id, client_host, frame))
+    structure = _FORWARD if principal in ("", ANONYMOUS) else _FORWARD_AS
+    return structure.pack(ForwardRequest(correlation_id, client_id, client_host, principal, frame))
 
 
 def parse_forward(frame: memoryview) -> ForwardRequest:
     """Raises InvalidRequest."""
-    request: ForwardRequest = _FORWARD.parse(frame)
+    structure = _FORWARD_AS if api_key_of(frame) == FORWARD_AS else _FORWARD
+    request: ForwardRequest = structure.parse(frame)
     return request
 
 

@@ -103,7 +103,7 @@ ROWS: Final = (
     ErrorRow(51, "CONCURRENT_TRANSACTIONS", transaction_errors.ConcurrentTransactions, AGAIN),
     ErrorRow(52, "TRANSACTION_COORDINATOR_FENCED", errors.TransactionCoordinatorFenced),
     ErrorRow(53, "TRANSACTIONAL_ID_AUTHORIZATION_FAILED", errors.TransactionalIdAuthorizationFailed),
-    ErrorRow(54, "SECURITY_DISABLED"),
+    ErrorRow(54, "SECURITY_DISABLED", errors.SecurityDisabled),
     ErrorRow(55, "OPERATION_NOT_ATTEMPTED", transaction_errors.OperationNotAttempted),
     ErrorRow(56, "KAFKA_STORAGE_ERROR", errors.KafkaStorageError, REFRESH),
     ErrorRow(57, "LOG_DIR_NOT_FOUND", errors.LogDirNotFound),

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any
 
+from odradek.foundation.ids import ANONYMOUS
 from odradek.protocol.frames import Frame
 from odradek.transport.pending import Pending
-
-# The principal of a connection that proved no identity, as Kafka names it.
-ANONYMOUS: Final = "User:ANONYMOUS"
 
 # None, pending or not, means that the request gets no answer.
 Answer = Frame | Pending[Frame | None] | None

@@ -28,13 +28,6 @@ class ProtectionSetting(NamedTuple):
 
 
 PROTECTION_SETTINGS: Final = (
-    ProtectionSetting("authorizer.class.name", "access control lists decide what each user may do"),
-    ProtectionSetting(
-        "allow.everyone.if.no.acl.found",
-        "only super users may use resources without an access control list",
-        "true",
-    ),
-    ProtectionSetting("super.users", "only these users may do everything"),
     ProtectionSetting("principal.builder.class", "a Java class decides which user a client is"),
     ProtectionSetting("create.topic.policy.class.name", "a Java class decides which topics may be made"),
     ProtectionSetting("alter.config.policy.class.name", "a Java class decides which settings may be changed"),

@@ -42,7 +42,15 @@ TRANSACTIONS: Final = frozenset(
     )
 )
 
-CLIENTS: Final = frozenset((ApiKey.DESCRIBE_CLIENT_QUOTAS, ApiKey.ALTER_CLIENT_QUOTAS))
+CLIENTS: Final = frozenset(
+    (
+        ApiKey.DESCRIBE_ACLS,
+        ApiKey.CREATE_ACLS,
+        ApiKey.DELETE_ACLS,
+        ApiKey.DESCRIBE_CLIENT_QUOTAS,
+        ApiKey.ALTER_CLIENT_QUOTAS,
+    )
+)
 
 
 def module_of(api_key: int) -> str:

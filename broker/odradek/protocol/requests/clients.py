@@ -10,6 +10,51 @@ from typing import ClassVar, Final
 from odradek.protocol.api import ApiKey
 
 
+class DescribeAclsRequest:
+    __slots__ = ()
+    resource_type_filter: int
+    resource_name_filter: str | None
+    pattern_type_filter: int
+    principal_filter: str | None
+    host_filter: str | None
+    operation: int
+    permission_type: int
+
+
+class AclCreation:
+    __slots__ = ()
+    resource_type: int
+    resource_name: str
+    resource_pattern_type: int
+    principal: str
+    host: str
+    operation: int
+    permission_type: int
+
+
+class CreateAclsRequest:
+    __slots__ = ()
+    nested: ClassVar[dict[str, type]] = {"creations": AclCreation}
+    creations: tuple[AclCreation, ...]
+
+
+class DeleteAclsFilter:
+    __slots__ = ()
+    resource_type_filter: int
+    resource_name_filter: str | None
+    pattern_type_filter: int
+    principal_filter: str | None
+    host_filter: str | None
+    operation: int
+    permission_type: int
+
+
+class DeleteAclsRequest:
+    __slots__ = ()
+    nested: ClassVar[dict[str, type]] = {"filters": DeleteAclsFilter}
+    filters: tuple[DeleteAclsFilter, ...]
+
+
 class ComponentData:
     __slots__ = ()
     entity_type: str
@@ -52,6 +97,9 @@ class AlterClientQuotasRequest:
 
 
 TYPES: Final[dict[int, type]] = {
+    ApiKey.DESCRIBE_ACLS: DescribeAclsRequest,
+    ApiKey.CREATE_ACLS: CreateAclsRequest,
+    ApiKey.DELETE_ACLS: DeleteAclsRequest,
     ApiKey.DESCRIBE_CLIENT_QUOTAS: DescribeClientQuotasRequest,
     ApiKey.ALTER_CLIENT_QUOTAS: AlterClientQuotasRequest,
 }

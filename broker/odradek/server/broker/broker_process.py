@@ -55,6 +55,7 @@ from odradek.transport.network import Network, SystemNetwork
 from odradek.transport.secured import TlsListening
 
 if TYPE_CHECKING:
+    from odradek.authorization.authorizer import Authorizer
     from odradek.controller.api import ControllerApi
     from odradek.server.broker.control import BrokerControl
 
@@ -331,6 +332,7 @@ class BrokerProcess(Generic[ControlT]):
             ),
             counters=self.counters,
             blocking=self.blocking,
+            authorizer=self._authorizer(),
         )
         dispatcher = self._control.make_dispatcher(self.parts)
         self.coordinators.dispatch = dispatcher
@@ -361,6 +363,13 @@ class BrokerProcess(Generic[ControlT]):
                 ) from error
             self._closing.push_async_callback(listener.close)
             self.listeners.append(listener)
+
+    def _authorizer(self) -> Authorizer | None:
+        if not self.settings.authorizer_class_name:
+            return None
+        from odradek.cluster.authorization import authorizer_of
+
+        return authorizer_of(self.settings, self.images)
 
     def _apply_producer_rules(self, settings: Settings) -> None:
         rules = self.log_manager.producer_rules

@@ -12,7 +12,7 @@ from odradek.foundation.errors import RequestError
 from odradek.handlers import failures
 from odradek.handlers.config_resources import ConfigResourceType
 from odradek.handlers.context import BrokerParts, RequestContext
-from odradek.handlers.dispatch import Dispatcher
+from odradek.handlers.dispatch import Dispatcher, Step
 from odradek.handlers.loading import Handle
 from odradek.protocol.api import ApiKey
 from odradek.protocol.codec import decode_typed_request, encode_response
@@ -31,6 +31,8 @@ FORWARDED: Final = frozenset(
         ApiKey.LIST_PARTITION_REASSIGNMENTS,
         ApiKey.UPDATE_FEATURES,
         ApiKey.ALTER_CLIENT_QUOTAS,
+        ApiKey.CREATE_ACLS,
+        ApiKey.DELETE_ACLS,
     )
 )
 
@@ -39,10 +41,17 @@ def forwarding_dispatcher(broker: BrokerParts, controller: RemoteController) -> 
     """The dispatcher for all connections of one broker of a cluster."""
     forwarded = {int(api): broker.handlers[api]._replace(takes_frame=True) for api in FORWARDED}
     forwarding = _Forwarding(controller)
+    steps: list[Step] = []
+    if broker.authorizer is not None:
+        from odradek.handlers.authorization.step import AuthorizationStep
+        from odradek.handlers.authorization.table import forwarding_checks
+
+        steps.append(AuthorizationStep(broker.authorizer, forwarding_checks(FORWARDED)))
     return Dispatcher(
         broker,
         table={**broker.handlers, **forwarded},
         handles=dict.fromkeys(forwarded, cast(Handle, forwarding)),
+        steps=steps,
     )
 
 
@@ -61,7 +70,9 @@ class _Forwarding:
 
     async def _ask(self, frame: memoryview, context: RequestContext) -> bytes:
         try:
-            return await self._controller.forward(frame, client_host=context.client_host)
+            return await self._controller.forward(
+                frame, client_host=context.client_host, principal=context.principal
+            )
         except RequestError as error:
             return _refusal(_read(frame, context), context, error)
 

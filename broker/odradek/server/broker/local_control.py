@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from odradek.controller.controller import Controller
 from odradek.foundation.endpoints import Endpoint
 from odradek.handlers.context import BrokerParts
-from odradek.handlers.dispatch import Dispatcher
+from odradek.handlers.dispatch import Dispatcher, Step
 from odradek.log.log_manager import LogManager
 from odradek.registry.store import Store
 from odradek.replication.hosted_partitions import HostedPartitions
@@ -84,11 +84,16 @@ class LocalControl:
         )
 
     def make_dispatcher(self, parts: BrokerParts) -> Dispatcher:
-        if self.faults is None:
-            return Dispatcher(parts)
-        from odradek.server.broker.testing_faults import FaultStep
+        steps: list[Step] = []
+        if self.faults is not None:
+            from odradek.server.broker.testing_faults import FaultStep
 
-        return Dispatcher(parts, steps=[FaultStep(self.faults)])
+            steps.append(FaultStep(self.faults))
+        if parts.authorizer is not None:
+            from odradek.handlers.authorization.step import AuthorizationStep
+
+            steps.append(AuthorizationStep(parts.authorizer))
+        return Dispatcher(parts, steps=steps)
 
     async def register(self, endpoints: Sequence[Endpoint]) -> None:
         await self.controller.register_broker(

@@ -97,15 +97,21 @@ class RemoteController:
     # --- clients' requests ---------------------------------------------------------------------------------------
 
     async def forward(
-        self, frame: bytes | memoryview, *, client_host: str, wait_ms_max: int = CONTROLLER_WAIT_MS_MAX
+        self,
+        frame: bytes | memoryview,
+        *,
+        client_host: str,
+        principal: str = "",
+        wait_ms_max: int = CONTROLLER_WAIT_MS_MAX,
     ) -> bytes:
         """The controller's answer to a client's request; `frame` is without its size, the answer with it.
 
+        Without a `principal` it is this broker's own request, and needs this broker's rights.
         Raises NotController when no controller took it within `wait_ms_max`.
         """
         self.forwarded += 1
         response = await self._forwarded(
-            self._forwards, frame, client_host=client_host, wait_ms_max=wait_ms_max
+            self._forwards, frame, client_host=client_host, principal=principal, wait_ms_max=wait_ms_max
         )
         applied = await self._subscription.wait_until_applied(
             response.controller_epoch, response.next_number, wait_ms_max=wait_ms_max
@@ -118,12 +124,22 @@ class RemoteController:
         return response.frame
 
     async def _forwarded(
-        self, channel: ControllerChannel, frame: bytes | memoryview, *, client_host: str, wait_ms_max: int
+        self,
+        channel: ControllerChannel,
+        frame: bytes | memoryview,
+        *,
+        client_host: str,
+        principal: str = "",
+        wait_ms_max: int,
     ) -> ForwardResponse:
         async def exchange(connection: OutboundConnection) -> ForwardResponse:
             answer = await connection.send_frame(
                 lambda correlation_id: pack_forward(
-                    frame, correlation_id=correlation_id, client_id=self._client_id, client_host=client_host
+                    frame,
+                    correlation_id=correlation_id,
+                    client_id=self._client_id,
+                    client_host=client_host,
+                    principal=principal,
                 ),
                 timeout_ms=wait_ms_max,
             )

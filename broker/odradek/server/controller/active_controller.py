@@ -17,6 +17,7 @@ from collections.abc import Callable
 from typing import Final
 
 from odradek.cluster import paths
+from odradek.cluster.authorization import authorizer_of
 from odradek.cluster.changes import config_changes
 from odradek.cluster.dynamic_settings import DynamicSettings
 from odradek.cluster.image import ClusterImage, ImageHolder
@@ -77,6 +78,7 @@ class ActiveController:
             controller=self.controller,
             leadership=self.leadership,
             counters=counters,
+            authorizer=authorizer_of(settings, self.images) if settings.authorizer_class_name else None,
         )
 
     @property

@@ -15,10 +15,10 @@ import logging
 from typing import Final, TypeGuard, cast
 
 from odradek.cluster.image import ImageHolder
-from odradek.foundation.errors import NotController, RequestError, StoreError
+from odradek.foundation.errors import ClusterAuthorizationFailed, NotController, RequestError, StoreError
 from odradek.handlers.context import RequestContext
 from odradek.handlers.counters import RequestCounters
-from odradek.handlers.dispatch import Dispatcher
+from odradek.handlers.dispatch import Dispatcher, Step
 from odradek.handlers.loading import Answer, Handle
 from odradek.handlers.table import CONTROLLER_HANDLERS, Handler
 from odradek.protocol import cluster_changes, controller_requests
@@ -35,6 +35,8 @@ logger = logging.getLogger(__name__)
 
 _NOT_ACTIVE: Final = "This controller is not the active one; the active one is named by /controller."
 _NOT_CONTROLLER_CODE: Final = error_code(NotController())
+_DENIED: Final = "The peer may not act as a broker: it needs ClusterAction on the cluster."
+_DENIED_CODE: Final = error_code(ClusterAuthorizationFailed())
 
 
 class ControllerDispatcher:
@@ -59,20 +61,36 @@ class ControllerDispatcher:
         """The answer to one frame, at once or pending. Raises InvalidRequest for a frame that cannot be read."""
         match controller_requests.api_key_of(frame):
             case cluster_changes.API_KEY:
-                return self._follow(cluster_changes.parse_request(frame))
-            case controller_requests.FORWARD:
+                return self._follow(cluster_changes.parse_request(frame), connection)
+            case controller_requests.FORWARD | controller_requests.FORWARD_AS:
                 request = controller_requests.parse_forward(frame)
                 return Pending(self._forward(connection, request))
             case controller_requests.LEAVE:
-                return Pending(self._leave(controller_requests.parse_leave(frame)))
+                return Pending(self._leave(controller_requests.parse_leave(frame), connection))
         return self._dispatcher(connection, frame)
 
     @property
     def _dispatcher(self) -> Dispatcher:
         return self._active_dispatcher if _is_deciding(self._active_controller) else self._standby
 
-    def _follow(self, request: cluster_changes.FollowRequest) -> bytes | Pending[Frame | None]:
+    def _may_act(self, connection: Connection) -> bool:
+        """Whether the peer may send the requests of brokers; noted if not."""
         active = self._active_controller
+        authorizer = None if active is None else active.parts.authorizer
+        if active is None or authorizer is None:
+            return True
+        from odradek.handlers.authorization.rights import is_broker
+
+        return is_broker(authorizer, connection, active.parts.counters)
+
+    def _follow(
+        self, request: cluster_changes.FollowRequest, connection: Connection
+    ) -> bytes | Pending[Frame | None]:
+        active = self._active_controller
+        if not self._may_act(connection):
+            return cluster_changes.pack_response(
+                correlation_id=request.correlation_id, error_code=_DENIED_CODE
+            )
         if not _is_deciding(active):
             return cluster_changes.pack_response(
                 correlation_id=request.correlation_id, error_code=_NOT_CONTROLLER_CODE
@@ -86,9 +104,17 @@ class ControllerDispatcher:
             return controller_requests.pack_forwarded(
                 correlation_id=request.correlation_id, error_code=_NOT_CONTROLLER_CODE
             )
+        if not self._may_act(connection):
+            return controller_requests.pack_forwarded(
+                correlation_id=request.correlation_id, error_code=_DENIED_CODE
+            )
         client = Connection(
-            id=connection.id, listener_name=connection.listener_name, peer=(request.client_host, 0)
+            id=connection.id,
+            listener_name=connection.listener_name,
+            # A broker's own request is made in the broker's name.
+            peer=(request.client_host, 0) if request.principal else connection.peer,
         )
+        client.principal = request.principal or connection.principal
         answer = self._active_dispatcher(client, memoryview(request.frame))
         if isinstance(answer, Pending):
             answer = await answer
@@ -105,13 +131,15 @@ class ControllerDispatcher:
             next_number=active.next_number,
         )
 
-    async def _leave(self, request: LeaveRequest) -> Frame:
+    async def _leave(self, request: LeaveRequest, connection: Connection) -> Frame:
         active = self._active_controller
         failure: RequestError | None = None
         left = 0
         try:
             if not _is_deciding(active):
                 raise NotController(_NOT_ACTIVE)
+            if not self._may_act(connection):
+                raise ClusterAuthorizationFailed(_DENIED)
             left = len(await active.leave(request.broker_id, broker_epoch=request.broker_epoch))
         except StoreError as error:
             if active is not None:
@@ -149,7 +177,12 @@ def _active_dispatcher(active: ActiveController) -> Dispatcher:
             return cast("Pending[Message | Frame | None]", answer).then(lambda ready: ready, failed=failed)
         return answer
 
-    return Dispatcher(active.parts, steps=[end_the_term])
+    steps: list[Step] = [end_the_term]
+    if active.parts.authorizer is not None:
+        from odradek.handlers.authorization.step import AuthorizationStep
+
+        steps.append(AuthorizationStep(active.parts.authorizer))
+    return Dispatcher(active.parts, steps=steps)
 
 
 class _StandbyParts:

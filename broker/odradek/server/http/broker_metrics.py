@@ -77,6 +77,7 @@ def _requests(all_counters: RequestCounters) -> Iterator[Sample]:
             LATENCY_BOUNDS_SECONDS, counters.buckets, counters.seconds, api
         )
     yield metrics.MALFORMED_REQUESTS.sample(all_counters.malformed)
+    yield metrics.DENIED_OPERATIONS.sample(all_counters.denied)
 
 
 def _waiting(broker: AnyBroker) -> Iterator[Sample]:

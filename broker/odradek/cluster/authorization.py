@@ -1,0 +1,24 @@
+"""The authorizer of one process: by its settings, and by the ACLs of each image."""
+
+from __future__ import annotations
+
+from odradek.authorization.authorizer import Authorizer, super_users
+from odradek.authorization.index import AclIndex
+from odradek.cluster.image import ClusterImage, ImageHolder
+from odradek.foundation.settings import Settings
+
+
+def authorizer_of(settings: Settings, images: ImageHolder) -> Authorizer:
+    """Follows `images` from now on: a removed ACL decides nothing any more once the image without it is there."""
+    authorizer = Authorizer(
+        super_users=super_users(settings.super_users),
+        allows_without_acl=settings.allow_everyone_if_no_acl_found,
+    )
+
+    def follow(old: ClusterImage, new: ClusterImage) -> None:
+        if old.acls is not new.acls:
+            authorizer.replace(new.acls or AclIndex())
+
+    authorizer.replace(images.current.acls or AclIndex())
+    images.subscribe(follow)
+    return authorizer

@@ -1,0 +1,31 @@
+"""Checks of the cluster's APIs that are more than one right."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from odradek.authorization.acls import AclOperation, ResourceType
+from odradek.foundation.errors import RequestError
+from odradek.handlers.authorization.rights import Rights
+from odradek.handlers.context import RequestContext
+from odradek.handlers.loading import Answer, Handle
+from odradek.protocol.api import ApiKey
+from odradek.protocol.errors import error_code
+from odradek.protocol.messages import response
+
+
+def describe_log_dirs(handle: Handle, request: Any, context: RequestContext, rights: Rights) -> Answer:
+    """Describe on the cluster. Versions below 3 have no error, and answer no directory."""
+    error = rights.refusal(AclOperation.DESCRIBE, ResourceType.CLUSTER)
+    if error is None:
+        return handle(request, context)
+    return response(
+        ApiKey.DESCRIBE_LOG_DIRS, context.header.api_version, error_code=error_code(error), results=[]
+    )
+
+
+def leader_epochs(request: Any, topic: Any, rights: Rights) -> RequestError | None:
+    """OffsetForLeaderEpoch: ClusterAction on the cluster, else Describe of each topic."""
+    if rights.could(AclOperation.CLUSTER_ACTION, ResourceType.CLUSTER):
+        return None
+    return rights.refusal(AclOperation.DESCRIBE, ResourceType.TOPIC, topic.topic)

@@ -1,0 +1,198 @@
+"""Checks of groups' APIs that are more than one right on one name."""
+
+from __future__ import annotations
+
+from typing import Any, Final, cast
+
+from odradek.authorization.acls import AclOperation, ResourceType
+from odradek.handlers.authorization.rights import Rights, error_for
+from odradek.handlers.authorization.rules import changed, each, joined, on_element, replace
+from odradek.handlers.context import RequestContext
+from odradek.handlers.find_coordinator import GROUP, TRANSACTION
+from odradek.handlers.loading import Answer, Handle
+from odradek.handlers.offset_fetch import VERSION_WITH_ERROR_OF_ALL, VERSION_WITH_GROUPS
+from odradek.protocol.api import ApiKey
+from odradek.protocol.errors import error_code, error_message
+from odradek.protocol.messages import Message, response
+
+_FIRST_WITH_KEYS: Final = 4
+_KEY_TYPES: Final = {GROUP: ResourceType.GROUP, TRANSACTION: ResourceType.TRANSACTIONAL_ID}
+_TOPIC_DENIED: Final = error_code(error_for(ResourceType.TOPIC))
+_DESCRIBED: Final = each("group_ids", on_element(AclOperation.DESCRIBE, ResourceType.GROUP))
+_HIDDEN_TOPIC: Final = "The group has described topic(s) that the client is not authorized to describe."
+
+
+def find_coordinator(handle: Handle, request: Any, context: RequestContext, rights: Rights) -> Answer:
+    resource_type = _KEY_TYPES.get(request.key_type)
+    if resource_type is None:
+        # An unknown type is refused as such. Share groups are the brokers' own business.
+        if request.key_type > TRANSACTION:
+            rights.require(AclOperation.CLUSTER_ACTION, ResourceType.CLUSTER)
+        return handle(request, context)
+    version = context.header.api_version
+    error = error_for(resource_type)
+    denied = {"node_id": -1, "host": "", "port": -1, "error_code": error_code(error)}
+    denied["error_message"] = error_message(error)
+    if version < _FIRST_WITH_KEYS:
+        if rights.may(AclOperation.DESCRIBE, resource_type, request.key):
+            return handle(request, context)
+        return response(ApiKey.FIND_COORDINATOR, version, **denied)
+    allowed = [
+        key for key in request.coordinator_keys if rights.may(AclOperation.DESCRIBE, resource_type, key)
+    ]
+    hidden = [key for key in request.coordinator_keys if key not in allowed]
+    if not hidden:
+        return handle(request, context)
+    answer = response(
+        ApiKey.FIND_COORDINATOR, version, coordinators=[{"key": key, **denied} for key in hidden]
+    )
+    if not allowed:
+        return answer
+    return joined(handle(replace(request, coordinator_keys=tuple(allowed)), context), answer)
+
+
+def list_groups(handle: Handle, request: Any, context: RequestContext, rights: Rights) -> Answer:
+    """All groups with Describe on the cluster, else those with Describe: never an error."""
+    if rights.could(AclOperation.DESCRIBE, ResourceType.CLUSTER):
+        return handle(request, context)
+
+    def visible(answer: Any) -> Message:
+        groups = [
+            one
+            for one in answer.groups
+            if rights.could(AclOperation.DESCRIBE, ResourceType.GROUP, one.group_id)
+        ]
+        return cast(Message, replace(answer, groups=tuple(groups)))
+
+    return changed(handle(request, context), visible)
+
+
+def offset_fetch(handle: Handle, request: Any, context: RequestContext, rights: Rights) -> Answer:
+    """Describe of each group, and of each topic. With all topics of a group, hidden ones are absent."""
+    version = context.header.api_version
+    if version < VERSION_WITH_GROUPS:
+        return _offset_fetch_of_one(handle, request, context, rights)
+    groups = []
+    answers: list[dict[str, object]] = []
+    hidden: dict[str, tuple[Any, ...]] = {}
+    for group in request.groups:
+        error = rights.refusal(AclOperation.DESCRIBE, ResourceType.GROUP, group.group_id)
+        if error is not None:
+            answers.append({"group_id": group.group_id, "error_code": error_code(error), "topics": []})
+            continue
+        hidden[group.group_id] = _hidden_topics(group.topics, rights)
+        groups.append(replace(group, topics=_visible_topics(group.topics, hidden[group.group_id])))
+    answer = response(ApiKey.OFFSET_FETCH, version, groups=answers)
+    if not groups:
+        return answer
+
+    def visible(found: Any) -> Message:
+        shown = [
+            replace(
+                one,
+                topics=(*_visible_answers(one.topics, rights), *_denied_topics(found, hidden[one.group_id])),
+            )
+            for one in found.groups
+        ]
+        return cast(Message, replace(found, groups=tuple(shown)))
+
+    return joined(changed(handle(replace(request, groups=tuple(groups)), context), visible), answer)
+
+
+def _offset_fetch_of_one(handle: Handle, request: Any, context: RequestContext, rights: Rights) -> Answer:
+    version = context.header.api_version
+    error = rights.refusal(AclOperation.DESCRIBE, ResourceType.GROUP, request.group_id)
+    if error is not None:
+        if version >= VERSION_WITH_ERROR_OF_ALL:
+            return response(ApiKey.OFFSET_FETCH, version, topics=[], error_code=error_code(error))
+        raise error
+    hidden = _hidden_topics(request.topics, rights)
+
+    def visible(found: Any) -> Message:
+        topics = (*_visible_answers(found.topics, rights), *_denied_topics(found, hidden, is_alone=True))
+        return cast(Message, replace(found, topics=topics))
+
+    shown = replace(request, topics=_visible_topics(request.topics, hidden))
+    return changed(handle(shown, context), visible)
+
+
+def _hidden_topics(topics: Any, rights: Rights) -> tuple[Any, ...]:
+    return tuple(
+        topic
+        for topic in topics or ()
+        if not rights.may(AclOperation.DESCRIBE, ResourceType.TOPIC, topic.name)
+    )
+
+
+def _visible_topics(topics: Any, hidden: tuple[Any, ...]) -> Any:
+    return topics if topics is None else tuple(topic for topic in topics if topic not in hidden)
+
+
+def _visible_answers(topics: Any, rights: Rights) -> tuple[Any, ...]:
+    return tuple(
+        topic for topic in topics if rights.could(AclOperation.DESCRIBE, ResourceType.TOPIC, topic.name)
+    )
+
+
+def _denied_topics(answer: Any, hidden: tuple[Any, ...], *, is_alone: bool = False) -> tuple[Any, ...]:
+    """The answers for topics that the client may not describe."""
+    fields = [
+        {
+            "name": topic.name,
+            "partitions": [
+                {
+                    "partition_index": index,
+                    "committed_offset": -1,
+                    "committed_leader_epoch": -1,
+                    "metadata": "",
+                    "error_code": _TOPIC_DENIED,
+                }
+                for index in topic.partition_indexes
+            ],
+        }
+        for topic in hidden
+    ]
+    if not fields:
+        return ()
+    version = answer.__version__
+    if is_alone:
+        made: Any = response(ApiKey.OFFSET_FETCH, version, topics=fields)
+        return cast("tuple[Any, ...]", made.topics)
+    made = response(ApiKey.OFFSET_FETCH, version, groups=[{"group_id": "", "topics": fields}])
+    return cast("tuple[Any, ...]", made.groups[0].topics)
+
+
+def heartbeat_of_subscription(request: Any, rights: Rights) -> None:
+    """ConsumerGroupHeartbeat: Read of the group, and Describe of every subscribed name."""
+    rights.require(AclOperation.READ, ResourceType.GROUP, request.group_id)
+    for name in request.subscribed_topic_names or ():
+        rights.require(AclOperation.DESCRIBE, ResourceType.TOPIC, name)
+
+
+def describe_consumer_groups(handle: Handle, request: Any, context: RequestContext, rights: Rights) -> Answer:
+    """Describe of each group. One with a topic that the client may not describe is shown without its members."""
+
+    def is_visible(group: Any) -> bool:
+        return all(
+            rights.could(AclOperation.DESCRIBE, ResourceType.TOPIC, topic.topic_name)
+            for member in group.members
+            for assignment in (member.assignment, member.target_assignment)
+            for topic in assignment.topic_partitions
+        )
+
+    def shown(answer: Any) -> Message:
+        hidden = {group.group_id for group in answer.groups if not is_visible(group)}
+        if not hidden:
+            return cast(Message, answer)
+        denied: Any = response(
+            ApiKey.CONSUMER_GROUP_DESCRIBE,
+            context.header.api_version,
+            groups=[
+                {"group_id": group_id, "error_code": _TOPIC_DENIED, "error_message": _HIDDEN_TOPIC}
+                for group_id in hidden
+            ],
+        )
+        others = tuple(group for group in answer.groups if group.group_id not in hidden)
+        return cast(Message, replace(answer, groups=(*denied.groups, *others)))
+
+    return changed(_DESCRIBED(handle, request, context, rights), shown)

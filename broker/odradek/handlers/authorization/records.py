@@ -1,0 +1,126 @@
+"""Checks of Produce and Fetch, whose frames are read by hand, on each topic.
+
+What was allowed is kept on the connection with the version of the ACLs. So a producer that goes on with its topic costs
+a comparison of a few bytes, and a consumer a look-up for each partition. A connection has one principal and one address
+for its life.
+"""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any, Final, cast
+
+from odradek.authorization.acls import AclOperation, ResourceType
+from odradek.foundation.errors import RequestError
+from odradek.foundation.limits import AUTHORIZED_TOPICS_PER_CONNECTION_MAX
+from odradek.handlers import fetch as fetch_handler
+from odradek.handlers import produce as produce_handler
+from odradek.handlers.authorization.rights import Rights, error_for
+from odradek.handlers.context import RequestContext
+from odradek.handlers.fetch_reading import FetchReading
+from odradek.handlers.loading import Answer, Handle
+from odradek.protocol.errors import error_code
+from odradek.protocol.hot.fetch import parse_fetch_request
+from odradek.protocol.hot.produce import FIRST_FLEXIBLE, ProduceRequest, parse_produce_request
+from odradek.records.batch import is_transactional
+
+_PRODUCED: Final = "authorized produce"
+_FETCHED: Final = "authorized fetch"
+# Before a topic's bytes, in the versions from 9 on: no transactional id, acks, timeout, one topic.
+_BEFORE_TOPIC_BYTES: Final = 8
+
+
+def produce(handle: Handle, frame: Any, context: RequestContext, rights: Rights) -> Answer:
+    """Write of each topic; of the transactional id too, where the records belong to a transaction."""
+    header = context.header
+    position = header.body_position
+    known = context.connection.state.get(_PRODUCED)
+    if known is not None:
+        key, size, beginning = known
+        if key == (rights.version, header.api_version) and frame[position : position + size] == beginning:
+            return handle(frame, context)
+    request = parse_produce_request(header.api_version, frame, position)
+    refusal = _transaction_refusal(request, rights)
+    denied = (
+        {}
+        if refusal is not None
+        else _denied_topics([topic.key for topic in request.topics], context, rights)
+    )
+    if refusal is not None or denied:
+        return cast(Answer, produce_handler.answer_request(request, context, refusal=refusal, denied=denied))
+    if header.api_version >= FIRST_FLEXIBLE and request.transactional_id is None and len(request.topics) == 1:
+        size = _BEFORE_TOPIC_BYTES + len(request.topics[0].raw)
+        beginning = bytes(frame[position : position + size])
+        context.connection.state[_PRODUCED] = (rights.version, header.api_version), size, beginning
+    return handle(frame, context)
+
+
+def _transaction_refusal(request: ProduceRequest, rights: Rights) -> RequestError | None:
+    if request.transactional_id is None:
+        return None
+    if not any(is_transactional(records) for topic in request.topics for _, records in topic.partitions):
+        return None
+    return rights.refusal(AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, request.transactional_id)
+
+
+def _denied_topics(
+    keys: list[str | bytes], context: RequestContext, rights: Rights
+) -> dict[str | bytes, RequestError]:
+    return {
+        key: error_for(ResourceType.TOPIC)
+        for key in keys
+        if (name := _name_of(key, context)) is not None
+        and not rights.may(AclOperation.WRITE, ResourceType.TOPIC, name)
+    }
+
+
+def _name_of(key: str | bytes, context: RequestContext) -> str | None:
+    """The topic's name; None for an unknown id, which the handler answers as such."""
+    if isinstance(key, str):
+        return key
+    topic = context.broker.images.current.topics_by_id.get(uuid.UUID(bytes=key))
+    return None if topic is None else topic.name
+
+
+def fetch(handle: Handle, frame: Any, context: RequestContext, rights: Rights) -> Answer:
+    """Read of each topic; a request that claims to be a follower's needs ClusterAction on the cluster instead.
+
+    A fetch that waits keeps the rights with which it began, so for max.wait.ms at most.
+    """
+    header = context.header
+    request = parse_fetch_request(header.api_version, frame, header.body_position)
+    if request.replica_id >= 0:
+        if rights.may(AclOperation.CLUSTER_ACTION, ResourceType.CLUSTER):
+            return handle(frame, context)
+        return fetch_handler.refuse(frame, context, error_code(error_for(ResourceType.TOPIC)))
+
+    def restrict(reading: FetchReading) -> None:
+        denied = _unreadable(reading, context, rights)
+        if denied:
+            reading.deny(denied)
+
+    return fetch_handler.answer_request(request, context, restrict=restrict)
+
+
+def _unreadable(
+    reading: FetchReading, context: RequestContext, rights: Rights
+) -> dict[str | bytes, RequestError]:
+    version = rights.version
+    state = context.connection.state
+    known = state.get(_FETCHED)
+    if known is None or known[0] != version or len(known[1]) > AUTHORIZED_TOPICS_PER_CONNECTION_MAX:
+        known = state[_FETCHED] = (version, set())
+    allowed: set[str | bytes] = known[1]
+    denied: dict[str | bytes, RequestError] = {}
+    for target in reading.targets:
+        key = target.topic
+        if key in allowed or key in denied:
+            continue
+        name = _name_of(key, context)
+        if name is None:
+            continue
+        if rights.may(AclOperation.READ, ResourceType.TOPIC, name):
+            allowed.add(key)
+        else:
+            denied[key] = error_for(ResourceType.TOPIC)
+    return denied

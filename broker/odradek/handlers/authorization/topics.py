@@ -1,0 +1,168 @@
+"""Checks of topics' APIs that are more than one right on one name."""
+
+from __future__ import annotations
+
+from typing import Any, Final, cast
+
+from odradek.authorization.acls import AclOperation, ResourceType
+from odradek.foundation.errors import InvalidRequest, RequestError
+from odradek.handlers import metadata as metadata_handler
+from odradek.handlers.authorization.rights import Rights, error_for
+from odradek.handlers.authorization.rules import changed, each, joined, replace
+from odradek.handlers.config_resources import ConfigResourceType
+from odradek.handlers.context import RequestContext
+from odradek.handlers.loading import Answer, Handle
+from odradek.protocol.api import ApiKey
+from odradek.protocol.errors import error_code, error_message
+from odradek.protocol.messages import Message, response
+
+_TOPIC: Final = ResourceType.TOPIC
+_CLUSTER: Final = ResourceType.CLUSTER
+_TOPIC_DENIED: Final = error_code(error_for(_TOPIC))
+_FIRST_WITH_TOPIC_IDS: Final = 6
+_FIRST_WITH_DETAILS: Final = 5
+# The resources that have settings, and whose rights decide on them.
+_CONFIG_RESOURCES: Final = {
+    ConfigResourceType.TOPIC: ResourceType.TOPIC,
+    ConfigResourceType.GROUP: ResourceType.GROUP,
+    ConfigResourceType.BROKER: ResourceType.CLUSTER,
+    ConfigResourceType.BROKER_LOGGER: ResourceType.CLUSTER,
+    ConfigResourceType.CLIENT_METRICS: ResourceType.CLUSTER,
+}
+
+
+class _MetadataRights:
+    """What one Metadata request may show and create."""
+
+    def __init__(self, rights: Rights, *, is_all: bool) -> None:
+        self._rights = rights
+        self._is_all = is_all
+
+    def may_describe(self, name: str) -> bool:
+        if self._is_all:
+            return self._rights.could(AclOperation.DESCRIBE, _TOPIC, name)
+        return self._rights.may(AclOperation.DESCRIBE, _TOPIC, name)
+
+    def may_create(self, name: str) -> bool:
+        return self._rights.could(AclOperation.CREATE, _CLUSTER) or self._rights.may(
+            AclOperation.CREATE, _TOPIC, name
+        )
+
+
+def metadata(handle: Handle, request: Any, context: RequestContext, rights: Rights) -> Answer:
+    """Describe of each topic; to create one, Create of it or on the cluster. Brokers are shown to all."""
+    is_all = request.topics is None or (context.header.api_version == 0 and not request.topics)
+    return cast(Answer, metadata_handler.handle(request, context, _MetadataRights(rights, is_all=is_all)))
+
+
+def describe_partitions(handle: Handle, request: Any, context: RequestContext, rights: Rights) -> Answer:
+    """Describe of each topic. Of all topics, hidden ones are absent."""
+    if request.topics:
+        return _DESCRIBED(handle, request, context, rights)
+    names = [
+        name
+        for name in context.broker.images.current.topics
+        if rights.could(AclOperation.DESCRIBE, _TOPIC, name)
+    ]
+    if not names:
+        return response(ApiKey.DESCRIBE_TOPIC_PARTITIONS, context.header.api_version, topics=[])
+    if len(names) == len(context.broker.images.current.topics):
+        return handle(request, context)
+    return handle(replace(request, topics=tuple(_Named(name) for name in names)), context)
+
+
+class _Named:
+    """A topic as a request names it."""
+
+    __slots__ = ("name",)
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+
+def _describe(request: Any, topic: Any, rights: Rights) -> RequestError | None:
+    return rights.refusal(AclOperation.DESCRIBE, _TOPIC, topic.name)
+
+
+_DESCRIBED: Final = each("topics", _describe)
+
+
+def create(handle: Handle, request: Any, context: RequestContext, rights: Rights) -> Answer:
+    """Create on the cluster, or of each topic. Settings are answered with DescribeConfigs of the topic."""
+
+    def without_configs(answer: Any) -> Message:
+        if context.header.api_version < _FIRST_WITH_DETAILS:
+            return cast(Message, answer)
+        topics = [
+            topic
+            if topic.error_code or rights.could(AclOperation.DESCRIBE_CONFIGS, _TOPIC, topic.name)
+            else replace(
+                topic,
+                topic_config_error_code=_TOPIC_DENIED,
+                num_partitions=-1,
+                replication_factor=-1,
+                configs=(),
+            )
+            for topic in answer.topics
+        ]
+        return cast(Message, replace(answer, topics=tuple(topics)))
+
+    return changed(_CREATED(handle, request, context, rights), without_configs)
+
+
+def _create(request: Any, topic: Any, rights: Rights) -> RequestError | None:
+    if rights.could(AclOperation.CREATE, _CLUSTER):
+        return None
+    return rights.refusal(AclOperation.CREATE, _TOPIC, topic.name)
+
+
+_CREATED: Final = each("topics", _create, num_partitions=-1, replication_factor=-1)
+
+
+def delete(handle: Handle, request: Any, context: RequestContext, rights: Rights) -> Answer:
+    """Delete on the cluster, or of each topic. Without Describe, an id has no name in the answer."""
+    if rights.could(AclOperation.DELETE, _CLUSTER):
+        return handle(request, context)
+    version = context.header.api_version
+    field = "topics" if version >= _FIRST_WITH_TOPIC_IDS else "topic_names"
+    by_id = context.broker.images.current.topics_by_id
+    allowed: list[Any] = []
+    denied: list[dict[str, object]] = []
+    error = error_for(_TOPIC)
+    for asked in getattr(request, field):
+        name, topic_id = (asked, None) if isinstance(asked, str) else (asked.name, asked.topic_id)
+        found = by_id.get(topic_id) if topic_id is not None else None
+        known = name if name is not None else None if found is None else found.name
+        if known is None or (name is not None and topic_id is not None):
+            allowed.append(asked)  # An unknown id, or a mistake: the handler answers so.
+            continue
+        describes = rights.could(AclOperation.DESCRIBE, _TOPIC, known)
+        if rights.may(AclOperation.DELETE, _TOPIC, known) and describes:
+            allowed.append(asked)
+            continue
+        denied.append(
+            {
+                "name": known if describes else name,
+                "topic_id": topic_id,
+                "error_code": error_code(error),
+                "error_message": error_message(error),
+            }
+        )
+    if not denied:
+        return handle(request, context)
+    answer = response(ApiKey.DELETE_TOPICS, version, responses=denied)
+    return joined(handle(replace(request, **{field: tuple(allowed)}), context), answer) if allowed else answer
+
+
+def on_config_resource(operation: AclOperation) -> Any:
+    """The operation on the resource whose settings an element is about."""
+
+    def need(request: Any, resource: Any, rights: Rights) -> RequestError | None:
+        resource_type = _CONFIG_RESOURCES.get(resource.resource_type)
+        if resource_type is None:
+            return InvalidRequest(f"Unexpected resource type {resource.resource_type}.")
+        if resource_type is _CLUSTER:
+            return rights.refusal(operation, _CLUSTER)
+        return rights.refusal(operation, resource_type, resource.resource_name)
+
+    return need

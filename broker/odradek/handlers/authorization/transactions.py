@@ -1,0 +1,143 @@
+"""Checks of transactions' APIs that are more than one right on one name."""
+
+from __future__ import annotations
+
+from typing import Any, Final, cast
+
+from odradek.authorization.acls import AclOperation, ResourceType
+from odradek.foundation.errors import RequestError
+from odradek.foundation.transaction_errors import OperationNotAttempted
+from odradek.handlers.authorization.rights import Rights, error_for
+from odradek.handlers.authorization.rules import changed, each, on_element, replace
+from odradek.handlers.context import RequestContext
+from odradek.handlers.loading import Answer, Handle
+from odradek.protocol.api import ApiKey
+from odradek.protocol.errors import error_code
+from odradek.protocol.messages import Message, response
+
+_FIRST_OF_BROKERS: Final = 4
+_TOPIC_DENIED: Final = error_code(error_for(ResourceType.TOPIC))
+_CLUSTER_DENIED: Final = error_code(error_for(ResourceType.CLUSTER))
+_NOT_ATTEMPTED: Final = error_code(OperationNotAttempted())
+
+
+def init_producer_id(handle: Handle, request: Any, context: RequestContext, rights: Rights) -> Answer:
+    """Write of the transactional id. Without one, IdempotentWrite on the cluster or Write on any topic (KIP-679)."""
+    error: RequestError | None
+    if request.transactional_id is not None:
+        error = rights.refusal(AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, request.transactional_id)
+    elif rights.could(AclOperation.IDEMPOTENT_WRITE, ResourceType.CLUSTER) or rights.may_any(
+        AclOperation.WRITE, ResourceType.TOPIC
+    ):
+        error = None
+    else:
+        error = rights.refusal(AclOperation.IDEMPOTENT_WRITE, ResourceType.CLUSTER)
+    if error is None:
+        return handle(request, context)
+    return response(
+        ApiKey.INIT_PRODUCER_ID,
+        context.header.api_version,
+        error_code=error_code(error),
+        producer_id=-1,
+        producer_epoch=-1,
+    )
+
+
+def add_partitions(handle: Handle, request: Any, context: RequestContext, rights: Rights) -> Answer:
+    """A client needs Write of the transactional id and of each topic; a broker needs ClusterAction.
+
+    With one topic denied, the partitions of the others are not added either.
+    """
+    version = context.header.api_version
+    if version >= _FIRST_OF_BROKERS:
+        rights.require(AclOperation.CLUSTER_ACTION, ResourceType.CLUSTER)
+        return handle(request, context)
+    rights.require(AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, request.v3_and_below_transactional_id)
+    topics = request.v3_and_below_topics
+    denied = {
+        topic.name for topic in topics if not rights.may(AclOperation.WRITE, ResourceType.TOPIC, topic.name)
+    }
+    if not denied:
+        return handle(request, context)
+    return response(
+        ApiKey.ADD_PARTITIONS_TO_TXN,
+        version,
+        results_by_topic_v3_and_below=[
+            {
+                "name": topic.name,
+                "results_by_partition": [
+                    {
+                        "partition_index": index,
+                        "partition_error_code": _TOPIC_DENIED if topic.name in denied else _NOT_ATTEMPTED,
+                    }
+                    for index in topic.partitions
+                ],
+            }
+            for topic in topics
+        ],
+    )
+
+
+def write_markers(handle: Handle, request: Any, context: RequestContext, rights: Rights) -> Answer:
+    """Alter or ClusterAction on the cluster."""
+    if rights.could(AclOperation.ALTER, ResourceType.CLUSTER) or rights.may(
+        AclOperation.CLUSTER_ACTION, ResourceType.CLUSTER
+    ):
+        return handle(request, context)
+    return response(
+        ApiKey.WRITE_TXN_MARKERS,
+        context.header.api_version,
+        markers=[
+            {
+                "producer_id": marker.producer_id,
+                "topics": [
+                    {
+                        "name": topic.name,
+                        "partitions": [
+                            {"partition_index": index, "error_code": _CLUSTER_DENIED}
+                            for index in topic.partition_indexes
+                        ],
+                    }
+                    for topic in marker.topics
+                ],
+            }
+            for marker in request.markers
+        ],
+    )
+
+
+_EACH: Final = each("transactional_ids", on_element(AclOperation.DESCRIBE, ResourceType.TRANSACTIONAL_ID))
+
+
+def describe(handle: Handle, request: Any, context: RequestContext, rights: Rights) -> Answer:
+    """Describe of each transactional id; of its topics, those with Describe are shown."""
+
+    def visible(answer: Any) -> Message:
+        states = [
+            replace(
+                state,
+                topics=tuple(
+                    topic
+                    for topic in state.topics
+                    if rights.could(AclOperation.DESCRIBE, ResourceType.TOPIC, topic.topic)
+                ),
+            )
+            for state in answer.transaction_states
+        ]
+        return cast(Message, replace(answer, transaction_states=tuple(states)))
+
+    return changed(_EACH(handle, request, context, rights), visible)
+
+
+def listed(handle: Handle, request: Any, context: RequestContext, rights: Rights) -> Answer:
+    """Those with Describe: never an error."""
+
+    def visible(answer: Any) -> Message:
+        states = tuple(
+            state
+            for state in answer.transaction_states
+            if rights.could(AclOperation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, state.transactional_id)
+        )
+        return cast(Message, replace(answer, transaction_states=states))
+
+    return changed(handle(request, context), visible)

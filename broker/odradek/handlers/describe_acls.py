@@ -1,0 +1,52 @@
+"""DescribeAcls: the ACLs that a filter matches, by resource pattern."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from odradek.authorization.acls import AccessControlEntry, ResourcePattern
+from odradek.foundation.errors import RequestError
+from odradek.handlers.acl_fields import filter_of, require_authorizer
+from odradek.handlers.context import RequestContext
+from odradek.protocol.api import ApiKey
+from odradek.protocol.errors import error_code, error_message
+from odradek.protocol.messages import Message, response
+from odradek.protocol.requests.clients import DescribeAclsRequest
+
+API: Final = ApiKey.DESCRIBE_ACLS
+
+
+def handle(request: DescribeAclsRequest, context: RequestContext) -> Message:
+    version = context.header.api_version
+    try:
+        authorizer = require_authorizer(context)
+        wanted = filter_of(request)
+        wanted.check()
+    except RequestError as error:
+        return response(
+            API, version, error_code=error_code(error), error_message=error_message(error), resources=[]
+        )
+    found: dict[ResourcePattern, list[AccessControlEntry]] = {}
+    for pattern, entry in authorizer.index.matching(wanted):
+        found.setdefault(pattern, []).append(entry)
+    return response(
+        API,
+        version,
+        resources=[
+            {
+                "resource_type": pattern.type,
+                "resource_name": pattern.name,
+                "pattern_type": pattern.pattern_type,
+                "acls": [
+                    {
+                        "principal": entry.principal,
+                        "host": entry.host,
+                        "operation": entry.operation,
+                        "permission_type": entry.permission,
+                    }
+                    for entry in entries
+                ],
+            }
+            for pattern, entries in found.items()
+        ],
+    )
