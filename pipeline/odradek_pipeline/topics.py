@@ -6,10 +6,13 @@ Spark's connector knows neither the id of a topic nor that of its cluster, so a 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Final
 
 from odradek.client.admin.admin import Admin
 from odradek.client.admin.logs import EARLIEST, LATEST
+from odradek.client.admin.results import ResourceType
 from odradek.client.client import Client
 from odradek.client.errors import ClientTimeout, ConnectionFailed
 from odradek.client.metadata import ClusterInfo
@@ -31,6 +34,10 @@ from odradek_pipeline.errors import (
 )
 from odradek_pipeline.runs.plans import LogFacts
 from odradek_pipeline.runs.positions import Position
+from odradek_pipeline.runs.snapshots import Cleaning
+
+_CLEANUP_POLICY: Final = "cleanup.policy"
+_DELETE_RETENTION_MS: Final = "delete.retention.ms"
 
 
 def log_facts(
@@ -48,6 +55,11 @@ def log_facts(
     return asyncio.run(_asked(settings, topics, start, stop, is_read_committed))
 
 
+def cleaning_of(settings: Mapping[str, str], topics: Sequence[str]) -> dict[str, Cleaning]:
+    """How the topics are cleaned, by name. Raises as `log_facts` does."""
+    return asyncio.run(_cleaning(settings, topics))
+
+
 async def _asked(
     settings: Mapping[str, str],
     topics: Sequence[str],
@@ -55,10 +67,33 @@ async def _asked(
     stop: Position,
     is_read_committed: bool,
 ) -> list[LogFacts]:
-    try:
+    with _said(settings, topics):
         async with new_client(settings) as client:
             cluster = await client.with_retries(lambda: client.refresh(topics))
             return [await _facts(client, cluster, name, start, stop, is_read_committed) for name in topics]
+
+
+async def _cleaning(settings: Mapping[str, str], topics: Sequence[str]) -> dict[str, Cleaning]:
+    with _said(settings, topics):
+        async with new_client(settings) as client:
+            await client.with_retries(lambda: client.refresh(topics))
+            keys = (_CLEANUP_POLICY, _DELETE_RETENTION_MS)
+            found = await Admin(client).configs.describe_many(ResourceType.TOPIC, topics, keys=keys)
+    made = {}
+    for topic, entries in found.items():
+        if isinstance(entries, OdradekError):
+            raise PipelineError(f"the settings of topic {topic!r} cannot be read: {entries}") from entries
+        values = {one.name: one.value or "" for one in entries}
+        is_compacted = "compact" in values[_CLEANUP_POLICY].split(",")
+        made[topic] = Cleaning(is_compacted, int(values[_DELETE_RETENTION_MS]))
+    return made
+
+
+@contextmanager
+def _said(settings: Mapping[str, str], topics: Sequence[str]) -> Iterator[None]:
+    """Errors of the client as those of the pipeline."""
+    try:
+        yield
     except UnknownTopicOrPartition as failure:
         raise NotFoundError(f"{failure}. The brokers are {settings[BOOTSTRAP_SERVERS]}") from failure
     except ClientTimeout as failure:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from odradek_pipeline.commands import load, replay, runs, stream, vacuum
+from odradek_pipeline.commands import load, replay, runs, snapshot, stream, vacuum
 from odradek_pipeline.commands.command import Command
 
 COMMANDS: dict[str, Command] = {
-    one.name: one for one in (load.COMMAND, replay.COMMAND, stream.COMMAND, runs.COMMAND, vacuum.COMMAND)
+    one.name: one
+    for one in (load.COMMAND, replay.COMMAND, stream.COMMAND, snapshot.COMMAND, runs.COMMAND, vacuum.COMMAND)
 }

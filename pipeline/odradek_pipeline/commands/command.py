@@ -155,7 +155,7 @@ class DecodingSettings:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReadingSettings(DecodingSettings):
+class ReaderSettings:
     """How records are read."""
 
     reader: str = setting(
@@ -174,6 +174,11 @@ class ReadingSettings(DecodingSettings):
         default="fail",
         choices=("fail", "pass-over"),
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReadingSettings(ReaderSettings, DecodingSettings):
+    """How records are read and decoded."""
 
 
 @dataclass(frozen=True, kw_only=True)

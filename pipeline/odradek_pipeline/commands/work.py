@@ -9,16 +9,18 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from odradek_pipeline.commands.bad_records import Decoding
 from odradek_pipeline.commands.command import (
     Console,
     OutputSettings,
+    ReaderSettings,
     ReadingSettings,
     SparkSettings,
     Summary,
 )
+from odradek_pipeline.errors import JobRefusedError
 from odradek_pipeline.outputs.named import open_output
 from odradek_pipeline.outputs.output import Committed, Known, Output
 from odradek_pipeline.reading.named import reader_named
@@ -26,7 +28,8 @@ from odradek_pipeline.reading.reader import ReadOptions
 from odradek_pipeline.records import no_rows
 from odradek_pipeline.runs.plans import LogFacts, Plan
 from odradek_pipeline.runs.positions import Position
-from odradek_pipeline.runs.record import RunRecord, run_id
+from odradek_pipeline.runs.ranges import OffsetRange
+from odradek_pipeline.runs.record import REFRESH, SNAPSHOT, RunRecord, run_id
 from odradek_pipeline.runs.steps import CONNECTED, FINISHED, PLANNED, Steps
 from odradek_pipeline.session import Connection, connection_of, jars_for, open_session, options_for
 from odradek_pipeline.topics import log_facts
@@ -48,7 +51,7 @@ class Worker:
     steps: Steps
 
     def facts(
-        self, topics: Sequence[str], start: Position, stop: Position, reading: ReadingSettings
+        self, topics: Sequence[str], start: Position, stop: Position, reading: ReaderSettings
     ) -> list[LogFacts]:
         """The log's facts of `topics`, through the project's client."""
         facts = log_facts(
@@ -61,6 +64,11 @@ class Worker:
         self.steps(CONNECTED, topics=len(topics), partitions=sum(len(one.ends) for one in facts))
         return facts
 
+    def frame(self, ranges: Sequence[OffsetRange], reading: ReaderSettings) -> DataFrame:
+        """The records of `ranges`, by the reader that the settings name."""
+        options = ReadOptions(reading.isolation == READ_COMMITTED, reading.records_per_task)
+        return reader_named(reading.reader).frame(self.spark, self.connection, ranges, options)
+
     def commit(self, known: Known, record: RunRecord, reading: ReadingSettings) -> Committed:
         """Read the record's ranges and commit them with it."""
         decoding = Decoding.of(reading, self.connection, record.run, self.steps)
@@ -69,8 +77,7 @@ class Worker:
             rows = no_rows(self.spark, record.columns)
             committed = self.output.commit(known, record, rows, self.steps)
         else:
-            options = ReadOptions(reading.isolation == READ_COMMITTED, reading.records_per_task)
-            frame = reader_named(reading.reader).frame(self.spark, self.connection, record.ranges, options)
+            frame = self.frame(record.ranges, reading)
             with decoding.good_rows(frame, record) as (rows, decoded):
                 committed = self.output.commit(known, decoded, rows, self.steps)
         self.steps(FINISHED)
@@ -106,7 +113,12 @@ def session(settings: SparkSettings | OutputSettings, console: Console) -> Itera
 
 
 def new_record(kind: str, known: Known, plan: Plan, replaced: Sequence[str] = ()) -> RunRecord:
-    """The record of a run that begins now."""
+    """The record of a run that begins now. Raises JobRefusedError where the output has rows of another kind."""
+    if known.record is not None and kind != REFRESH and bool(known.snapshots) != (kind == SNAPSHOT):
+        there = "the last values of keys" if known.snapshots else "all records"
+        raise JobRefusedError(
+            f"the table has {there}, which `{kind}` would mix with others: name another --output"
+        )
     moment_ms = now_ms()
     return RunRecord(
         run=run_id(moment_ms, os.urandom(4)),
@@ -120,6 +132,7 @@ def new_record(kind: str, known: Known, plan: Plan, replaced: Sequence[str] = ()
         replaced=tuple(replaced),
         queries=known.queries,
         columns=() if known.record is None else known.record.columns,
+        snapshots=known.snapshots,
     )
 
 

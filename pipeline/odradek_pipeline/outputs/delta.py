@@ -11,7 +11,8 @@ repeat it. A load that finds them on top repeats the record in an empty commit.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -21,9 +22,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 from odradek_pipeline.errors import FencedError, RecordLostError
 from odradek_pipeline.outputs.output import Committed, Known
-from odradek_pipeline.outputs.texts import record_in
-from odradek_pipeline.records import aligned, is_in
-from odradek_pipeline.runs.record import REPLAY, RunRecord
+from odradek_pipeline.outputs.texts import merge_into, record_in
+from odradek_pipeline.records import COLUMNS, aligned, is_in
+from odradek_pipeline.runs.record import REPLACING, RunRecord
 from odradek_pipeline.runs.steps import PUBLISHED, WRITING, Steps
 
 APPLICATION: Final = "odradek-pipeline"
@@ -71,15 +72,15 @@ class DeltaOutput:
         return Known(None, version, last_number=number)
 
     def commit(self, known: Known, record: RunRecord, rows: DataFrame, steps: Steps) -> Committed:
-        """One commit of Delta. A replay overwrites where its ranges are."""
+        """One commit of Delta. A replay overwrites where its ranges are, and a snapshot its whole partitions."""
         steps(WRITING)
         made = record.committed_at(time.time_ns() // 1_000_000)
         writer = aligned(rows, made.columns).write.format("delta").option("userMetadata", made.to_text())
         writer = writer.option("txnAppId", APPLICATION).option("txnVersion", str(made.number))
         if made.columns:
             writer = writer.option("mergeSchema", "true")  # a decoded column may be new
-        if made.kind == REPLAY:
-            writer = writer.mode("overwrite").option("replaceWhere", is_in(made.ranges))
+        if made.kind in REPLACING and made.replacing and self._exists():
+            writer = writer.mode("overwrite").option("replaceWhere", is_in(made.replacing))
         else:
             writer = writer.mode("append")
         try:
@@ -88,6 +89,28 @@ class DeltaOutput:
             if not any(name in str(failure) for name in _CONFLICTS):
                 raise
             raise self._fenced(record) from failure
+        return self._found(known, record, steps)
+
+    def merge(self, known: Known, record: RunRecord, changes: DataFrame, steps: Steps) -> Committed:
+        """One commit by MERGE, which takes the record and the transaction from settings of the session."""
+        steps(WRITING)
+        made = record.committed_at(time.time_ns() // 1_000_000)
+        settings = {
+            "spark.databricks.delta.commitInfo.userMetadata": made.to_text(),
+            "spark.databricks.delta.write.txnAppId": APPLICATION,
+            "spark.databricks.delta.write.txnVersion": str(made.number),
+        }
+        try:
+            with _session_settings(self._spark, settings):
+                self._spark.sql(merge_into(self._name), changes=changes.select(*COLUMNS))
+        except PySparkException as failure:
+            if not any(name in str(failure) for name in _CONFLICTS):
+                raise
+            raise self._fenced(record) from failure
+        return self._found(known, record, steps)
+
+    def _found(self, known: Known, record: RunRecord, steps: Steps) -> Committed:
+        """The commit of a run that has just written. Raises FencedError when Delta skipped it."""
         steps(PUBLISHED)
         for row in self._history():
             if row.version <= known.version and known.record is not None:
@@ -138,6 +161,18 @@ class DeltaOutput:
         )
 
 
+@contextmanager
+def _session_settings(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
+    """Settings of the session for one command; no later one may see them."""
+    for name, value in settings.items():
+        spark.conf.set(name, value)
+    try:
+        yield
+    finally:
+        for name in settings:
+            spark.conf.unset(name)
+
+
 def _restored(row: Any, location: str) -> int:
     """The version that a RESTORE went back to."""
     text = (row.operationParameters or {}).get("version")
@@ -151,11 +186,11 @@ def _restored(row: Any, location: str) -> int:
 
 def _committed(row: Any, record: RunRecord) -> Committed:
     metrics = row.operationMetrics or {}
-    rows = int(metrics.get("numOutputRows", 0)) - int(metrics.get("numCopiedRows", 0))
-    return Committed(
-        record,
-        int(row.version),
-        rows,
-        int(metrics.get("numOutputBytes", metrics.get("numAddedBytes", 0))),
-        int(metrics.get("numFiles", metrics.get("numAddedFiles", 0))),
-    )
+
+    def number(*names: str) -> int:
+        return int(next((metrics[name] for name in names if name in metrics), 0))
+
+    rows = number("numOutputRows") - number("numCopiedRows", "numTargetRowsCopied")
+    size_bytes = number("numOutputBytes", "numAddedBytes", "numTargetBytesAdded")
+    files = number("numFiles", "numAddedFiles", "numTargetFilesAdded")
+    return Committed(record, int(row.version), rows, size_bytes, files)

@@ -22,17 +22,21 @@ from pyspark.sql.types import StructType
 
 from odradek_pipeline.errors import FencedError, JobRefusedError, RecordLostError
 from odradek_pipeline.outputs.output import Committed, Known
-from odradek_pipeline.outputs.texts import record_in
-from odradek_pipeline.records import SCHEMA, aligned, is_in, no_rows, schema_with
+from odradek_pipeline.outputs.texts import merge_into, record_in
+from odradek_pipeline.records import COLUMNS, SCHEMA, aligned, is_in, no_rows, schema_with
 from odradek_pipeline.runs.columns import merged_columns
 from odradek_pipeline.runs.queries import merged
 from odradek_pipeline.runs.ranges import OffsetRange, PartitionKey
-from odradek_pipeline.runs.record import REPLAY, RETRY, RunRecord
-from odradek_pipeline.runs.steps import PUBLISHED, WRITING, Steps
+from odradek_pipeline.runs.record import REPLAY, RETRY, RunRecord, began_ms
+from odradek_pipeline.runs.steps import PUBLISHED, PUBLISHING, WRITING, Steps
 from odradek_pipeline.runs.widening import widened
 
 PROPERTY: Final = "odradek.record"
 _PARTITIONED_BY: Final = ("topic", "_topic_id", "partition")
+# A merge's own branch, by its run.
+_BRANCH: Final = "odradek_"
+_BRANCH_AGE_MS: Final = 24 * 3_600_000
+_FIGURES: Final = ("added-records", "added-files-size", "added-data-files")
 _CONFLICTS: Final = ("ValidationException", "CommitFailedException", "conflicting files")
 
 
@@ -72,8 +76,14 @@ class IcebergOutput:
                 holdings = record.holdings.extended(found.holdings.ranges(), found.cluster_id)
                 queries = merged(record.queries, found.queries)
                 number = max(found.number, record.number)
-                columns = merged_columns(record.columns, found.columns)
-                found = replace(found, holdings=holdings, number=number, queries=queries, columns=columns)
+                found = replace(
+                    found,
+                    holdings=holdings,
+                    number=number,
+                    queries=queries,
+                    snapshots={**record.snapshots, **found.snapshots},
+                    columns=merged_columns(record.columns, found.columns),
+                )
         if found is None and int(current.summary().get("total-records") or 0) > 0:
             raise RecordLostError(
                 f"record-lost: {self._name} has rows, and no snapshot that is left has a record of their ranges. "
@@ -85,7 +95,7 @@ class IcebergOutput:
         """One snapshot. It replaces all rows in the record's ranges, which for a load are none."""
         base = known.version or self._created(record)
         self._add_columns(record)
-        replaced: Sequence[OffsetRange] = record.ranges
+        replaced: Sequence[OffsetRange] = record.replacing
         survivors = 0
         if record.kind in (REPLAY, RETRY):
             replaced = widened(record.ranges, self._file_ranges())
@@ -97,11 +107,61 @@ class IcebergOutput:
         details = {**record.details, "base": base, "survivors": survivors}
         made = replace(record, details=details).committed_at(time.time_ns() // 1_000_000)
         self._write(rows, made, base, is_in(replaced))
+        return self._found(record, steps)
+
+    def _found(self, record: RunRecord, steps: Steps) -> Committed:
+        """The snapshot of a run that has just written."""
         steps(PUBLISHED)
         for one in self._committed_runs():
             if one.record.run == record.run:
                 return one
         raise self._fenced(record)
+
+    def merge(self, known: Known, record: RunRecord, changes: DataFrame, steps: Steps) -> Committed:
+        """MERGE takes no property of a snapshot. So it runs on a branch, and an empty commit there adds the record.
+
+        Then the table is moved to the branch's end: both become visible at once, or neither does.
+        """
+        steps(WRITING)
+        branch = f"{_BRANCH}{record.run.replace('-', '_')}"
+        self._remove_branches(record.started_ms)
+        base = known.version
+        self._spark.sql(f"ALTER TABLE {self._name} CREATE BRANCH {branch} AS OF VERSION {base}")
+        try:
+            self._spark.sql(merge_into(f"{self._name}.branch_{branch}"), changes=changes.select(*COLUMNS))
+            table = self._table()
+            written = table.snapshot(table.refs().get(branch).snapshotId()).summary()
+            merged = {name: int(written.get(name) or 0) for name in _FIGURES}
+            details = {**record.details, "base": base, "merged": merged}
+            made = replace(record, details=details).committed_at(time.time_ns() // 1_000_000)
+            self._append(f"{self._name}.branch_{branch}", made)
+            steps(PUBLISHING)
+            self._fast_forward(branch, record)
+        finally:
+            self._spark.sql(f"ALTER TABLE {self._name} DROP BRANCH IF EXISTS {branch}")
+        return self._found(record, steps)
+
+    def _append(self, name: str, record: RunRecord) -> None:
+        writer = no_rows(self._spark).writeTo(name)
+        writer.option(f"snapshot-property.{PROPERTY}", record.to_text()).append()
+
+    def _fast_forward(self, branch: str, record: RunRecord) -> None:
+        """Raises FencedError when another commit is on the table since the branch was made."""
+        catalog, _, table = self._name.partition(".")
+        try:
+            self._spark.sql(
+                f"CALL {catalog}.system.fast_forward(table => '{table}', branch => 'main', to => '{branch}')"
+            )
+        except Exception as failure:  # Spark wraps what Iceberg raises in several ways
+            if not any(name in str(failure) for name in (*_CONFLICTS, "not an ancestor")):
+                raise
+            raise self._fenced(record) from failure
+
+    def _remove_branches(self, now_ms: int) -> None:
+        """Those that killed merges left a day ago: a branch keeps its files from cleaning."""
+        for row in self._spark.sql(f"SELECT name FROM {self._name}.refs WHERE type = 'BRANCH'").collect():
+            if row.name.startswith(_BRANCH) and _began_ms(row.name) < now_ms - _BRANCH_AGE_MS:
+                self._spark.sql(f"ALTER TABLE {self._name} DROP BRANCH IF EXISTS {row.name}")
 
     def runs(self, count_max: int | None) -> Sequence[Committed]:
         """By the snapshots that are left."""
@@ -209,8 +269,16 @@ class IcebergOutput:
 
 
 def _committed(summary: Any, version: int, record: RunRecord) -> Committed:
+    merged = record.details.get("merged", {})
+
     def number(name: str) -> int:
-        return int(summary.get(name) or 0)
+        return int(merged.get(name) or summary.get(name) or 0)
 
     rows = number("added-records") - int(record.details.get("survivors", 0))
     return Committed(record, version, rows, number("added-files-size"), number("added-data-files"))
+
+
+def _began_ms(branch: str) -> int:
+    """When the run of a branch began, by its name. A name that is not ours counts as new."""
+    began = began_ms(branch.removeprefix(_BRANCH))
+    return 2**63 if began is None else began

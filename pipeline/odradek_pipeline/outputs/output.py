@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from pyspark.sql import DataFrame
 
@@ -34,6 +34,10 @@ class Known:
     @property
     def queries(self) -> Queries:
         return {} if self.record is None else self.record.queries
+
+    @property
+    def snapshots(self) -> Mapping[str, int]:
+        return {} if self.record is None else self.record.snapshots
 
     @property
     def next_number(self) -> int:
@@ -72,4 +76,15 @@ class Output(Protocol):
 
     def rows(self) -> DataFrame | None:
         """The table as it is now; None when there is none yet."""
+        ...
+
+
+@runtime_checkable
+class MergingOutput(Output, Protocol):
+    """A table that can change single rows."""
+
+    def merge(self, known: Known, record: RunRecord, changes: DataFrame, steps: Steps) -> Committed:
+        """Change the rows of the keys of `changes`, each there once; a key without a value is removed.
+
+        The record is in the same commit. Raises FencedError as `commit` does."""
         ...

@@ -14,7 +14,7 @@ from odradek_pipeline.runs.columns import merged_columns
 from odradek_pipeline.runs.positions import Position
 from odradek_pipeline.runs.queries import merged, require_batch_free
 from odradek_pipeline.runs.ranges import Holdings, OffsetRange, PartitionKey, joined
-from odradek_pipeline.runs.record import EXTENDING, QUERY, RunRecord
+from odradek_pipeline.runs.record import EXTENDING, QUERY, SNAPSHOT, RunRecord
 
 FAIL: Final = "fail"
 PASS_OVER: Final = "pass-over"
@@ -190,6 +190,10 @@ def require_unfenced(mine: RunRecord, since: Sequence[RunRecord], newest: Holdin
                         f"run {other.run} ({other.kind}) committed {theirs} while this run had {one}. "
                         "This run changed nothing; run it again"
                     )
+        if bool(other.snapshots) != bool(mine.snapshots):
+            raise FencedError(
+                f"run {other.run} ({other.kind}) made this a table of other rows. Run {mine.run} changed nothing"
+            )
         if query is not None:
             require_batch_free(other.queries, query, mine.queries[query])
     if mine.kind in EXTENDING:
@@ -212,7 +216,7 @@ def _require_next(mine: RunRecord, newest: Holdings) -> None:
 def rebased(mine: RunRecord, newest: RunRecord) -> RunRecord:
     """`mine` as it follows `newest`: its number, and its own ranges on top of what the newest record holds."""
     holdings = newest.holdings
-    if mine.kind in EXTENDING:
+    if mine.kind in (*EXTENDING, SNAPSHOT):
         own = mine.holdings.ranges(sorted({one.key.topic for one in mine.ranges}))
         holdings = holdings.extended(own, mine.cluster_id)
     return replace(
@@ -220,6 +224,7 @@ def rebased(mine: RunRecord, newest: RunRecord) -> RunRecord:
         number=newest.number + 1,
         holdings=holdings,
         queries=merged(newest.queries, mine.queries),
+        snapshots={**newest.snapshots, **mine.snapshots},
         columns=merged_columns(newest.columns, mine.columns),
     )
 

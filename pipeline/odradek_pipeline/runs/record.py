@@ -18,14 +18,17 @@ FORMAT: Final = 1
 LOAD: Final = "load"
 REPLAY: Final = "replay"
 STREAM: Final = "stream"
+SNAPSHOT: Final = "snapshot"
 RETRY: Final = "retry"
 REFRESH: Final = "refresh"
 VACUUM: Final = "vacuum"
-KINDS: Final = (LOAD, REPLAY, STREAM, RETRY, REFRESH, VACUUM)
+KINDS: Final = (LOAD, REPLAY, STREAM, SNAPSHOT, RETRY, REFRESH, VACUUM)
 """`retry` adds rows of records that could not be read before. `refresh` repeats the vector above commits of others.
 `vacuum` fences runs whose files are removed."""
 EXTENDING: Final = (LOAD, STREAM)
 """Runs whose ranges begin where the output ends."""
+REPLACING: Final = (REPLAY, SNAPSHOT)
+"""Runs whose rows take the place of others."""
 QUERY: Final = "query"
 """The detail of a stream's record that names its query."""
 
@@ -69,6 +72,12 @@ class RunRecord:
     """The columns of decoded records, as Spark's JSON of fields. Each record has all that the table has."""
     dead: tuple[DeadCount, ...] = ()
     """What could not be read and lies among the dead letters: rows, these and gaps make up the span."""
+    scope: tuple[OffsetRange, ...] = ()
+    """Of a snapshot: the offsets whose rows it replaces, which are whole partitions."""
+    snapshots: Mapping[str, int] = field(default_factory=dict)
+    """The topics whose last values the output has, each with the time at which a snapshot last asked for its ends.
+
+    Every record repeats them. An output has either records or last values."""
 
     @property
     def span(self) -> int:
@@ -77,6 +86,11 @@ class RunRecord:
     @property
     def dead_count(self) -> int:
         return sum(one.count for one in self.dead)
+
+    @property
+    def replacing(self) -> tuple[OffsetRange, ...]:
+        """Where the rows of a run in REPLACING take the place of others."""
+        return self.scope or self.ranges
 
     def committed_at(self, moment_ms: int) -> RunRecord:
         return replace(self, committed_ms=moment_ms)
@@ -97,6 +111,8 @@ class RunRecord:
             "queries": {name: state.as_json() for name, state in sorted(self.queries.items())},
             "columns": [dict(one) for one in self.columns],
             "dead": [one.as_json() for one in self.dead],
+            "scope": [one.as_json() for one in self.scope],
+            "snapshots": dict(sorted(self.snapshots.items())),
             "holdings": self.holdings.as_json(),
         }
 
@@ -125,6 +141,8 @@ class RunRecord:
             },
             columns=tuple(row.get("columns", ())),
             dead=tuple(map(DeadCount.from_json, row.get("dead", ()))),
+            scope=tuple(map(OffsetRange.from_json, row.get("scope", ()))),
+            snapshots={str(name): int(moment_ms) for name, moment_ms in row.get("snapshots", {}).items()},
         )
 
     @staticmethod
@@ -136,3 +154,12 @@ def run_id(moment_ms: int, chance: bytes) -> str:
     """A name that no other run has, and that sorts by time: `20260301T120000Z-1f0c9a2b`."""
     moment = datetime.fromtimestamp(moment_ms / 1000, UTC)
     return f"{moment:%Y%m%dT%H%M%SZ}-{chance.hex()}"
+
+
+def began_ms(run: str) -> int | None:
+    """When a run began, by its name. None for a name of another kind."""
+    try:
+        moment = datetime.strptime(run[:16], "%Y%m%dT%H%M%SZ")
+    except ValueError:
+        return None
+    return int(moment.replace(tzinfo=UTC).timestamp() * 1000)

@@ -22,7 +22,7 @@ from odradek_pipeline.outputs.parquet.manifests import DataFile, Manifest
 from odradek_pipeline.outputs.parquet.store import open_store
 from odradek_pipeline.records import aligned, is_in, no_rows, schema_with
 from odradek_pipeline.runs.ranges import OffsetRange, spanned
-from odradek_pipeline.runs.record import REPLAY, RETRY, RunRecord
+from odradek_pipeline.runs.record import REPLACING, RETRY, RunRecord
 from odradek_pipeline.runs.steps import PUBLISHED, PUBLISHING, WRITING, WRITTEN, Steps
 
 DATA: Final = "data"
@@ -48,8 +48,8 @@ class ParquetOutput:
     def commit(self, known: Known, record: RunRecord, rows: DataFrame, steps: Steps) -> Committed:
         """Write the files, then publish their manifest. Files of a run that failed are removed, or left to a vacuum."""
         taken: list[DataFile] = []
-        if record.kind == REPLAY:
-            taken = _overlapping(self.log.live(known.version).values(), record.ranges)
+        if record.kind in REPLACING:
+            taken = _overlapping(self.log.live(known.version).values(), record.replacing)
             rows = self._with_survivors(aligned(rows, record.columns), taken, record)
         folder = f"{DATA}/{record.run}"
         steps(WRITING)
@@ -91,8 +91,8 @@ class ParquetOutput:
 
     def _with_survivors(self, rows: DataFrame, taken: Sequence[DataFile], record: RunRecord) -> DataFrame:
         """`rows` with what is not replaced of the files that a range splits. Each such file is one task."""
-        split = [one for one in taken if not any(range_.contains(one.held) for range_ in record.ranges)]
-        around = f"not ({is_in(record.ranges)})"
+        split = [one for one in taken if not any(range_.contains(one.held) for range_ in record.replacing)]
+        around = f"not ({is_in(record.replacing)})"
         survivors = [self._read([one], record.columns).where(around).coalesce(1) for one in split]
         return reduce(DataFrame.unionByName, survivors, rows)
 
@@ -141,7 +141,7 @@ def _rows(added: Iterable[DataFile], record: RunRecord) -> int:
 
 def _whole_ranges(record: RunRecord) -> Sequence[OffsetRange]:
     """The ranges of a run, as its files may span them: a retry has many small ones, and a file for a partition."""
-    return spanned(record.ranges) if record.kind == RETRY else record.ranges
+    return spanned(record.ranges) if record.kind == RETRY else record.replacing
 
 
 def _committed(manifest: Manifest) -> Committed:

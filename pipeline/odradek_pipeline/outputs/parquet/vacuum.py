@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Final
 
 from odradek_pipeline.outputs.parquet.log import ManifestLog, fenced_by
 from odradek_pipeline.outputs.parquet.manifests import Manifest
 from odradek_pipeline.outputs.parquet.store import Store, StoredFile
-from odradek_pipeline.runs.record import VACUUM, RunRecord
+from odradek_pipeline.runs.record import VACUUM, RunRecord, began_ms
 
 _DATA: Final = "data"
 
@@ -50,6 +49,7 @@ def vacuum(store: Store, run: str, age_ms: int, clock_ms: Callable[[], int]) -> 
         columns=newest.record.columns,
         started_ms=clock_ms(),
         queries=newest.record.queries,
+        snapshots=newest.record.snapshots,
     )
     manifest = log.publish(newest.version, fenced_by(record, fenced), [], [])
     log.checkpoint(manifest.version)
@@ -81,8 +81,5 @@ def _run_of(path: str) -> str:
 
 def _began_ms(path: str) -> int:
     """When the run of a file began, by its name. A name that is not ours counts as new."""
-    try:
-        moment = datetime.strptime(_run_of(path)[:16], "%Y%m%dT%H%M%SZ")
-    except ValueError:
-        return 2**63
-    return int(moment.replace(tzinfo=UTC).timestamp() * 1000)
+    began = began_ms(_run_of(path))
+    return 2**63 if began is None else began
