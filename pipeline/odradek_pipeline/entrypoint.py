@@ -106,13 +106,13 @@ def scratch_environment(environ: Mapping[str, str], scratch: str) -> dict[str, s
 def main() -> int:
     """Run a subcommand, or become what the arguments name. Returns the exit code."""
     from odradek_pipeline.cli.main import run
-    from odradek_pipeline.cli.table import COMMANDS
+    from odradek_pipeline.cli.table import COMMANDS, GROUPS
 
     if sys.argv[1:] in (["--help"], ["-h"]):
         code = run(["--help"])
         print(_HELP)
         return code
-    if sys.argv[1:2] and sys.argv[1] in COMMANDS:
+    if sys.argv[1:2] and sys.argv[1] in {**COMMANDS, **GROUPS}:
         return run(sys.argv[1:])
     try:
         becoming = command(sys.argv[1:], os.environ)

@@ -23,6 +23,9 @@ class ExitCode(IntEnum):
     FENCED = 22
     RECORD_LOST = 23
     BAD_RECORDS = 24
+    INCOMPLETE = 30
+    REOPENED = 31
+    UNEXPLAINED = 32
     INTERRUPTED = 130
 
 
@@ -38,6 +41,9 @@ MEANINGS: dict[ExitCode, str] = {
     ExitCode.FENCED: "`fenced`: another run committed the same ranges first; this one changed nothing",
     ExitCode.RECORD_LOST: "`record-lost`: the output has rows, and its record of ranges is gone",
     ExitCode.BAD_RECORDS: "`bad-records`: a record could not be read, or more of them than are allowed",
+    ExitCode.INCOMPLETE: "`incomplete`: the topic is not complete up to the time that was asked for",
+    ExitCode.REOPENED: "`reopened`: windows before that time opened again after the version that was given",
+    ExitCode.UNEXPLAINED: "`unexplained`: a table and the log differ, and neither the log nor a run says why",
     ExitCode.INTERRUPTED: "stopped by Ctrl-C",
 }
 

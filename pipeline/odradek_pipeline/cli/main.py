@@ -14,7 +14,7 @@ from typing import Any
 import click
 
 from odradek_pipeline.cli.console import console_for
-from odradek_pipeline.cli.table import COMMANDS
+from odradek_pipeline.cli.table import COMMANDS, GROUPS
 from odradek_pipeline.commands.command import Command
 from odradek_pipeline.errors import ExitCode, PipelineError
 from odradek_pipeline.settings.declared import Setting, made, settings_of
@@ -25,12 +25,26 @@ _CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
 
 def command_line() -> click.Group:
     """The group of all subcommands."""
-    return click.Group(
+    root = click.Group(
         name="odradek-pipeline",
         help="Topics into tables and back with Spark, each record once.",
         context_settings=_CONTEXT,
-        commands={name: click_command(one) for name, one in COMMANDS.items()},
     )
+    for name, one in COMMANDS.items():
+        above, _, last = name.rpartition(" ")
+        root_or_group(root, above).add_command(click_command(one), last)
+    return root
+
+
+def root_or_group(root: click.Group, name: str) -> click.Group:
+    """The group that a command such as `audit wait` belongs to; it is made when it is first asked for."""
+    if not name:
+        return root
+    if name not in root.commands:
+        root.add_command(click.Group(name, help=GROUPS[name], context_settings=_CONTEXT))
+    found = root.commands[name]
+    assert isinstance(found, click.Group)
+    return found
 
 
 def click_command(command: Command) -> click.Command:
@@ -46,7 +60,7 @@ def click_command(command: Command) -> click.Command:
     )
     options.append(click.Option(["--verbose", "-v"], is_flag=True, help="Show the trace of an error."))
     return click.Command(
-        command.name,
+        command.name.rpartition(" ")[2],
         params=options,
         callback=_callback(command),
         help=command.help,

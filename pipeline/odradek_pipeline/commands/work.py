@@ -96,12 +96,19 @@ def worker(settings: Any, client_settings: Mapping[str, str], console: Console) 
 def session(settings: SparkSettings | OutputSettings, console: Console) -> Iterator[SparkSession]:
     """Spark's session for these settings. One that was there before stays."""
     assert isinstance(settings, SparkSettings) and isinstance(settings, OutputSettings)
-    options = options_for(settings.format, settings.spark_options())
+    with spark_session(settings.format, settings, console) as spark:
+        yield spark
+
+
+@contextmanager
+def spark_session(output_format: str, settings: SparkSettings, console: Console) -> Iterator[SparkSession]:
+    """Spark's session for tables of a format. One that was there before stays."""
+    options = options_for(output_format, settings.spark_options())
     options.setdefault("spark.ui.showConsoleProgress", "false")  # the console has a bar of its own
     reader = getattr(settings, "reader", None)
     if settings.fetch_jars:
         decoded = [str(getattr(settings, f"{part}_format", None)) for part in ("value", "key")]
-        options.setdefault("spark.jars.packages", ",".join(jars_for(settings.format, reader, decoded)))
+        options.setdefault("spark.jars.packages", ",".join(jars_for(output_format, reader, decoded)))
     was_there = SparkSession.getActiveSession() is not None
     spark = open_session("odradek-pipeline", options)
     console.watch(spark)

@@ -69,14 +69,25 @@ class Store(Protocol):
 def open_store(spark: SparkSession, location: str) -> Store:
     """The store of a folder or URL. Raises JobRefusedError where no exclusive create is known."""
     parts = urlsplit(location)
-    if parts.scheme in _LOCAL:
-        return LocalStore(Path(unquote(parts.path) if parts.scheme else location))
+    if is_local(location):
+        return LocalStore(local_path(location))
     if parts.scheme in (*_RENAMING, *_CONDITIONAL):
         return HadoopStore(spark, location, is_renaming=parts.scheme in _RENAMING)
     raise JobRefusedError(
         f"{location}: Parquet needs a store that can create a file exclusively, and none is known for "
         f"{parts.scheme}://. Use a local path, hdfs:// or s3a://, or the formats delta or iceberg"
     )
+
+
+def is_local(location: str) -> bool:
+    """Whether it is a folder of this machine, which needs no Spark."""
+    return urlsplit(location).scheme in _LOCAL
+
+
+def local_path(location: str) -> Path:
+    """The path of a local folder or of its URL."""
+    parts = urlsplit(location)
+    return Path(unquote(parts.path) if parts.scheme else location)
 
 
 class LocalStore:

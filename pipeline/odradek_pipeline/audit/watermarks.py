@@ -1,0 +1,78 @@
+"""`complete_until`: the time up to which a topic is complete at a tier. It never goes back, and carries a version.
+
+A window that reopens below it raises the version instead. A job that has read the window asks for no reopening since
+the version it knows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from odradek.client.audit.counts import window_start
+from odradek_pipeline.audit.facts import Session
+from odradek_pipeline.audit.verdicts import Question, Verdict
+
+NEVER_MS = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Watermark:
+    """Of one topic at one tier. `complete_until_ms` is -1 before the first window passed."""
+
+    complete_until_ms: int = NEVER_MS
+    version: int = 0
+    blocked_by: str = ""
+
+
+def advanced(
+    before: Watermark,
+    question: Question,
+    sessions: Iterable[Session],
+    tier: str,
+    previous: Mapping[int, Verdict],
+    verdicts: Mapping[int, Verdict],
+) -> Watermark:
+    """The watermark after new verdicts. Its version rises by one when windows below it reopened."""
+    has_reopened = any(
+        start_ms in previous and verdict.version > previous[start_ms].version
+        for start_ms, verdict in verdicts.items()
+    )
+    until_ms, blocked_by = _reach(question, list(sessions), tier, verdicts)
+    return Watermark(
+        complete_until_ms=max(before.complete_until_ms, until_ms),
+        version=before.version + has_reopened,
+        blocked_by=blocked_by,
+    )
+
+
+def reopened_since(verdicts: Iterable[Verdict], until_ms: int, version: int) -> list[Verdict]:
+    """The windows before a time that reopened after a version."""
+    return [one for one in verdicts if one.start_ms < until_ms and one.version > version]
+
+
+def _reach(
+    question: Question, sessions: list[Session], tier: str, verdicts: Mapping[int, Verdict]
+) -> tuple[int, str]:
+    if not sessions:
+        return NEVER_MS, "no producer reports counts of this topic"
+    counted = [one for one in sessions if not question.is_waived(one)]
+    lacking = [one for one in counted if one.lacks]
+    if lacking:
+        return NEVER_MS, f"reports of {lacking[0].lacks} records of producer {lacking[0]} are missing"
+    open_ = [one for one in counted if not one.is_closed]
+    if open_:
+        slowest = min(open_, key=lambda one: question.low_time_ms(one, tier))
+        low_ms = question.low_time_ms(slowest, tier)
+        is_dead = slowest.is_dead(question.now_ms)
+        blocked_by = f"producer {slowest} {'fell silent' if is_dead else 'may still send'}"
+    else:
+        low_ms = max(question.low_time_ms(one, tier) for one in sessions)
+        blocked_by = "all producers have ended"
+    until_ms = window_start(low_ms, question.window_ms)
+    for start_ms, verdict in sorted(verdicts.items()):
+        if not verdict.is_passing:
+            if start_ms < until_ms:
+                return start_ms, f"window {start_ms}: {verdict.word}, {verdict.reason}"
+            break
+    return until_ms, blocked_by
