@@ -139,7 +139,7 @@ def test_a_secured_clusters_file_is_refused_in_one_line_with_the_remedy() -> Non
         "sasl.enabled.mechanisms": "SCRAM-SHA-512",
         "listener.name.clients.scram-sha-512.sasl.jaas.config": "hunter2",
         "listener.name.clients.max.connections": "10",
-        "quota.window.num": "20",
+        "quota.consumer.default": "20",
         "quota.producer.default": "1000000",
         "sasl.misspelt": "hunter2",
         "num.partitions": "3",
@@ -155,7 +155,7 @@ def test_a_secured_clusters_file_is_refused_in_one_line_with_the_remedy() -> Non
         "listeners with CLIENTS://:9093 (it speaks SASL_SSL",
         "map CLIENTS to SSL or PLAINTEXT in listener.security.protocol.map",
         "set none or remove it",
-        "clients are slowed down to their quotas: remove them",
+        "clients have a quota, which `odradek quotas set` sets: remove them",
         "To start without protection",
     ):
         assert words in line, words

@@ -351,3 +351,16 @@ DENIAL_NAME_CHARACTERS_MAX: Final = 256
 
 # Topics that a connection remembers as readable, until the ACLs change. A consumer of more asks the authorizer again.
 AUTHORIZED_TOPICS_PER_CONNECTION_MAX: Final = 10_000
+
+# Users and clients whose use of a quota is measured, for each kind of quota: about a kilobyte each. Beyond it the one
+# that was looked up longest ago is forgotten, because clients choose their ids.
+QUOTA_METERS_MAX: Final = 10_000
+
+# The longest time for which a client is throttled at once. Apache Kafka has no bound on bytes, so one request may mute
+# its connection for a day. Shorter than connections.max.idle.ms: nothing is read from a muted connection, and so a
+# closed one is not noticed.
+CLIENT_THROTTLE_MS_MAX: Final = 300_000
+
+# A throttled connection is paused in steps of at most this time. After each one its quota and its peer are looked at
+# again.
+MUTE_STEP_SECONDS: Final = 1.0

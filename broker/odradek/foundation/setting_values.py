@@ -27,6 +27,7 @@ from odradek.foundation.broker_settings.network import (
     IdentitySettings,
     ListenerSettings,
 )
+from odradek.foundation.broker_settings.quotas import QuotaSettings
 from odradek.foundation.broker_settings.replicas import ControllerSettings, ReplicaSettings
 from odradek.foundation.broker_settings.security import TlsSettings
 from odradek.foundation.endpoints import Endpoint, parse_endpoints, parse_protocol_map
@@ -52,6 +53,7 @@ class SettingValues(
     OffsetSettings,
     ProducerSettings,
     ReplicaSettings,
+    QuotaSettings,
     ControllerSettings,
     AuthorizationSettings,
 ):

@@ -57,6 +57,16 @@ class CoordinatorParts(Protocol):
     def verifier(self) -> TransactionVerifier: ...
 
 
+class FetchThrottling(Protocol):
+    """What a fetch asks about quotas; see `handlers.throttling`."""
+
+    def exempt(self) -> None: ...
+
+    def fetch_bytes_max(self, context: RequestContext) -> int | None: ...
+
+    def fetch_throttle(self, context: RequestContext, size: int) -> tuple[int, bool]: ...
+
+
 class BrokerParts:
     """The parts of one broker that handlers call. `settings` is the broker's frozen settings."""
 
@@ -102,6 +112,8 @@ class BrokerParts:
         self.handlers = handlers
         self.authorizer = authorizer
         """Decides what each principal may do; None where every client may do everything."""
+        self.throttling: FetchThrottling | None = None
+        """Holds consumers to their quotas; None while no client has one."""
 
     @property
     def groups(self) -> GroupCoordinator:

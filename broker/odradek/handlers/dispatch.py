@@ -125,6 +125,11 @@ class Dispatcher:
         _count_answer(counters, reply, monotonic() - started)
         return reply
 
+    def change_steps(self, change: Callable[[tuple[Step, ...]], Sequence[Step]]) -> None:
+        """Replace the steps by what `change` makes of them, for all requests from now on."""
+        self._steps = tuple(change(self._steps))
+        self._handles = [None] * (API_KEY_MAX + 1)
+
     def _load(self, api_key: int) -> Handle:
         handle = self._own_handles.get(api_key) or load(api_key, self._table)
         for step in reversed(self._steps):

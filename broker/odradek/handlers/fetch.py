@@ -9,16 +9,17 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection
-from typing import Final
+from typing import Final, cast
 
 from odradek.foundation.errors import RequestError
-from odradek.handlers.context import RequestContext
+from odradek.handlers.context import FetchThrottling, RequestContext
 from odradek.handlers.current_leaders import current_leaders
 from odradek.handlers.fetch_followers import FollowerReading
 from odradek.handlers.fetch_reading import Fetched, FetchReading, FetchTarget
 from odradek.handlers.fetch_sessions import INITIAL_EPOCH, NO_FOLLOWER, FetchSession
+from odradek.protocol.api import ApiKey
 from odradek.protocol.errors import error_code
-from odradek.protocol.frames import Frame
+from odradek.protocol.frames import Frame, size_of
 from odradek.protocol.hot.fetch import (
     FINAL_EPOCH,
     FIRST_WITH_LEADERS,
@@ -29,10 +30,13 @@ from odradek.protocol.hot.fetch import (
     pack_fetch_response,
     parse_fetch_request,
 )
+from odradek.protocol.throttle_times import with_throttle_time
 from odradek.replication.replica_selector import replica_selector
 from odradek.transport.pending import Pending
 
 logger = logging.getLogger(__name__)
+
+FETCH: Final = ApiKey.FETCH
 
 # Clients before this version know no preferred read replica (KIP-392).
 _FIRST_FOR_ANY_REPLICA: Final = 11
@@ -60,7 +64,7 @@ def answer_request(
         restrict(fetch.reading)
     results = fetch.reading.read()
     wait_ms = request.max_wait_ms
-    bytes_missing = request.min_bytes - fetch.reading.size
+    bytes_missing = fetch.min_bytes - fetch.reading.size
     if bytes_missing <= 0 or wait_ms <= 0 or fetch.reading.must_answer_now or not fetch.reading.targets:
         return fetch.answer(results)
     return fetch.wait(results, bytes_missing=bytes_missing, wait_seconds=wait_ms / 1000)
@@ -83,7 +87,7 @@ def refuse(frame: memoryview, context: RequestContext, code: int) -> Frame:
 class Fetch:
     """One fetch request from its arrival to its answer."""
 
-    __slots__ = ("_context", "_is_incremental", "_session", "reading")
+    __slots__ = ("_context", "_is_incremental", "_session", "_throttling", "min_bytes", "reading")
 
     def __init__(
         self,
@@ -92,10 +96,15 @@ class Fetch:
         *,
         session: FetchSession | None,
         is_incremental: bool,
+        min_bytes: int,
+        throttling: FetchThrottling | None,
     ) -> None:
+        """`throttling` has the client's quota; None where there is none, and for followers."""
         self._context = context
         self._session = session
         self._is_incremental = is_incremental
+        self._throttling = throttling
+        self.min_bytes = min_bytes
         self.reading = reading
 
     def wait(
@@ -129,16 +138,37 @@ class Fetch:
     def answer(self, results: list[Fetched]) -> Frame:
         """The answer: all partitions, or in an incremental session those with something new for the client."""
         session = self._session
-        if session is None:
-            return _encode(self._context, results, session_id=NO_SESSION)
-        session.proof.answered(now=self._context.broker.clock.monotonic_seconds())
         if self._is_incremental:
             results = [fetched for fetched in results if _is_new(fetched)]
+        frame = _encode(self._context, results, session_id=NO_SESSION if session is None else session.id)
+        if self._throttling is not None:
+            throttle_ms, is_withheld = self._throttling.fetch_throttle(self._context, size_of(frame))
+            if is_withheld:
+                return self._without_records(throttle_ms)
+            frame = cast(
+                Frame, with_throttle_time(FETCH, self._context.header.api_version, frame, throttle_ms)
+            )
+        if session is not None:
+            self._remember(session, results)
+        return frame
+
+    def _remember(self, session: FetchSession, results: list[Fetched]) -> None:
+        session.proof.answered(now=self._context.broker.clock.monotonic_seconds())
         for fetched in results:
             fetched.remember()
             if fetched.size and self._is_incremental:
                 session.move_to_end(fetched.target)
-        return _encode(self._context, results, session_id=session.id)
+
+    def _without_records(self, throttle_ms: int) -> Frame:
+        """The answer to a client that must wait. A session stays as it is, and one that would begin does not."""
+        session_id = NO_SESSION
+        if self._session is not None:
+            if self._is_incremental:
+                session_id = self._session.id
+            else:
+                self._context.broker.fetch_sessions.remove(self._session.id)
+        frame = _encode(self._context, [], session_id=session_id)
+        return cast(Frame, with_throttle_time(FETCH, self._context.header.api_version, frame, throttle_ms))
 
 
 def _is_new(fetched: Fetched) -> bool:
@@ -193,6 +223,41 @@ def _open(request: FetchRequest, context: RequestContext) -> Fetch:
             session = None
     broker = context.broker
     bytes_max = min(request.max_bytes, broker.settings.fetch_max_bytes)
+    throttling = broker.throttling
+    if throttling is not None:
+        bytes_max, throttling = _limited(throttling, request, context, bytes_max)
+    reading = _reading(request, context, targets, session if is_incremental else None, bytes_max=bytes_max)
+    return Fetch(
+        context,
+        reading,
+        session=session,
+        is_incremental=is_incremental,
+        min_bytes=min(request.min_bytes, bytes_max),
+        throttling=throttling,
+    )
+
+
+def _limited(
+    throttling: FetchThrottling, request: FetchRequest, context: RequestContext, bytes_max: int
+) -> tuple[int, FetchThrottling | None]:
+    """(most bytes, the quota that counts). More than all windows of a quota could never be sent at once."""
+    if request.replica_id >= 0:
+        throttling.exempt()
+        return bytes_max, None
+    quota_bytes = throttling.fetch_bytes_max(context)
+    return (bytes_max, None) if quota_bytes is None else (min(bytes_max, quota_bytes), throttling)
+
+
+def _reading(
+    request: FetchRequest,
+    context: RequestContext,
+    targets: Collection[FetchTarget],
+    session: FetchSession | None,
+    *,
+    bytes_max: int,
+) -> FetchReading:
+    """Reads for a client or a follower. `session` is that of an incremental request."""
+    broker = context.broker
     reading: FetchReading
     if request.replica_id >= 0:
         reading = FollowerReading(
@@ -201,9 +266,7 @@ def _open(request: FetchRequest, context: RequestContext) -> Fetch:
             bytes_max=bytes_max,
             broker_id=request.replica_id,
             broker_epoch=request.replica_epoch,
-            changes=session.changes_for(request.replica_id)
-            if session is not None and is_incremental
-            else None,
+            changes=session.changes_for(request.replica_id) if session is not None else None,
         )
     else:
         reading = FetchReading(
@@ -211,13 +274,13 @@ def _open(request: FetchRequest, context: RequestContext) -> Fetch:
             targets,
             bytes_max=bytes_max,
             is_committed_only=request.isolation_level == _READ_COMMITTED,
-            leader_only=version < _FIRST_FOR_ANY_REPLICA,
+            leader_only=context.header.api_version < _FIRST_FOR_ANY_REPLICA,
         )
         if request.rack_id:
             reading.nearest = replica_selector(
                 broker.settings.replica_selector_class, broker.images, request.rack_id
             )
-    return Fetch(context, reading, session=session, is_incremental=is_incremental)
+    return reading
 
 
 def _encode(

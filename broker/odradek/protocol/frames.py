@@ -46,3 +46,8 @@ class Slice(Protocol):
 Part = bytes | bytearray | memoryview | Slice
 # A whole frame, its size included: bytes, or its parts in order.
 Frame = bytes | bytearray | memoryview | list[Part]
+
+
+def size_of(frame: Frame) -> int:
+    """The bytes of a frame."""
+    return sum(map(len, frame)) if isinstance(frame, list) else len(frame)

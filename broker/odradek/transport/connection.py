@@ -62,6 +62,12 @@ class Connection:
     def release(self) -> None:
         """Go on with the requests that came meanwhile; once for each `hold`."""
 
+    def mute(self, milliseconds: int, still_due_ms: Callable[[], int]) -> None:
+        """Dispatch no further request for this time, and read none. Answers that are due are sent.
+
+        `still_due_ms` is asked now and then for the rest, so that the pause ends early when its reason does.
+        """
+
     def close(self) -> None:
         """Close after the answers that are already due have been sent. Does nothing when closed."""
 

@@ -18,7 +18,7 @@ import logging
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Executor
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from odradek.foundation import words
 from odradek.foundation.errors import OdradekError
@@ -33,24 +33,16 @@ from odradek.foundation.tasks import TaskOwner
 from odradek.protocol.frames import Frame
 from odradek.protocol.framing import FrameReader
 from odradek.transport.connection import Connection, Dispatch
-from odradek.transport.pending import Pending
+from odradek.transport.pending import Pending, QueuedAnswer
 from odradek.transport.sendfile import PartSource, Unsent
+
+if TYPE_CHECKING:
+    from odradek.transport.muting import Mute
 
 logger = logging.getLogger(__name__)
 
 # Answers of one turn up to this many bytes are joined into one write; larger ones are written without a copy.
 _JOINED_BYTES_MAX: Final = 64 * 1024
-
-
-class _QueuedAnswer:
-    """An answer that waits: for its own result, or for those of earlier requests."""
-
-    __slots__ = ("frame", "is_ready", "pending")
-
-    def __init__(self) -> None:
-        self.pending: Pending[Frame | None] | None = None
-        self.frame: Frame | None = None
-        self.is_ready = False
 
 
 class InboundConnection(Connection, asyncio.BufferedProtocol):
@@ -73,6 +65,7 @@ class InboundConnection(Connection, asyncio.BufferedProtocol):
         "_is_writing_paused",
         "_lines",
         "_loop",
+        "_mute",
         "_on_lost",
         "_on_made",
         "_out",
@@ -113,9 +106,10 @@ class InboundConnection(Connection, asyncio.BufferedProtocol):
         self._source = PartSource(executor=executor, sendfile=sendfile)
         self._transport: Any = None
         self._frames: deque[memoryview] = deque()  # received, not yet dispatched
-        self._answers: deque[_QueuedAnswer] = deque()  # from the first request that is not answered yet
+        self._answers: deque[QueuedAnswer] = deque()  # from the first request that is not answered yet
         self._out: deque[Unsent] = deque()  # due, not yet with the transport
-        self._holds = 0  # requests that none may overtake
+        self._holds = 0  # requests that none may overtake, and a mute
+        self._mute: Mute | None = None
         self._is_closing = False
         self._is_dispatching = False  # a handler may close the connection and still answer
         self._is_loading = False  # a thread reads the slice at the head of `_out`
@@ -139,6 +133,8 @@ class InboundConnection(Connection, asyncio.BufferedProtocol):
     def connection_lost(self, failure: Exception | None) -> None:
         self.is_lost = True
         self._is_closing = True
+        if self._mute is not None:
+            self._mute.cancel()
         self._drop()
         self._on_lost(self)
 
@@ -152,7 +148,7 @@ class InboundConnection(Connection, asyncio.BufferedProtocol):
             return
         frames = self._reader.received(nbytes)
         if frames:
-            if self._frames:
+            if self._frames or self._holds:
                 self._frames.extend(frames)
             else:
                 self._answer(frames)
@@ -196,14 +192,16 @@ class InboundConnection(Connection, asyncio.BufferedProtocol):
             if type(reply) is bytes and not answers:
                 ready.append(reply)
                 ready_bytes += len(reply)
-                if ready_bytes < RESPONSE_BYTES_UNSENT_PER_CONNECTION_MAX and not self._is_closing:
+                if ready_bytes < RESPONSE_BYTES_UNSENT_PER_CONNECTION_MAX and not (
+                    self._is_closing or self._holds
+                ):
                     continue
-            elif reply is None:
+            elif reply is None and not self._holds:
                 continue
             if ready:
                 self._send_ready(ready, ready_bytes)
                 ready, ready_bytes = [], 0
-            if type(reply) is not bytes or answers:
+            if reply is not None and (type(reply) is not bytes or answers):
                 self._enqueue(reply)
             if self._is_blocked():
                 break
@@ -267,6 +265,21 @@ class InboundConnection(Connection, asyncio.BufferedProtocol):
         if not self._holds and not self.is_lost:
             self._loop.call_soon(self._resume)
 
+    def mute(self, milliseconds: int, still_due_ms: Callable[[], int]) -> None:
+        if self._mute is None:
+            from odradek.transport.muting import Mute
+
+            self._mute = Mute(self._transport, self._unmuted)
+            self._holds += 1
+            self._pause_reading()
+        self._mute.extend(milliseconds, still_due_ms)
+
+    def _unmuted(self, is_peer_gone: bool) -> None:
+        self._mute = None
+        if is_peer_gone:
+            self.abort()
+        self.release()
+
     def _pause_reading(self) -> None:
         if not self._is_reading_paused and not self._is_closing:
             self._is_reading_paused = True
@@ -277,7 +290,7 @@ class InboundConnection(Connection, asyncio.BufferedProtocol):
     def _enqueue(self, answer: Frame | Pending[Frame | None]) -> None:
         """Queue an answer behind those of earlier requests, or send it when there are none."""
         if type(answer) is Pending:
-            queued = _QueuedAnswer()
+            queued = QueuedAnswer()
             queued.pending = answer
             self._answers.append(queued)
             answer.start(self._tasks)
@@ -288,12 +301,12 @@ class InboundConnection(Connection, asyncio.BufferedProtocol):
             self._add_to_output(answer)
             self._pump()
             return
-        queued = _QueuedAnswer()
+        queued = QueuedAnswer()
         queued.frame = answer
         queued.is_ready = True
         self._answers.append(queued)
 
-    def _settled(self, queued: _QueuedAnswer, pending: Pending[Frame | None]) -> None:
+    def _settled(self, queued: QueuedAnswer, pending: Pending[Frame | None]) -> None:
         if pending.cancelled():
             if not self._is_closing:
                 self._fail(OdradekError("the answer to a request was cancelled"))
@@ -384,8 +397,8 @@ class InboundConnection(Connection, asyncio.BufferedProtocol):
     # --- the end ------------------------------------------------------------------------------------------
 
     def is_waiting_for_handlers(self) -> bool:
-        """Whether a request is under way: such a connection is not idle, however quiet it is."""
-        return bool(self._answers)
+        """Whether a request is under way, or a mute: such a connection is not idle, however quiet it is."""
+        return bool(self._answers) or self._mute is not None
 
     def close(self) -> None:
         """Close after all due answers are sent; requests that are not dispatched yet are dropped."""

@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Generator
 from typing import Any, Final, Generic, TypeVar, cast
 
 from odradek.foundation.tasks import TaskOwner
+from odradek.protocol.frames import Frame
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -182,3 +183,17 @@ async def _outcome(work: Awaitable[T]) -> tuple[T | None, Exception | None]:
 
 def _as_exception(failure: BaseException) -> Exception:
     return failure if isinstance(failure, Exception) else RuntimeError(repr(failure))
+
+
+class QueuedAnswer:
+    """An answer of a connection that waits: for its own result, or for those of earlier requests.
+
+    `frame` is the answer once it is ready; None when none is due.
+    """
+
+    __slots__ = ("frame", "is_ready", "pending")
+
+    def __init__(self) -> None:
+        self.pending: Pending[Frame | None] | None = None
+        self.frame: Frame | None = None
+        self.is_ready = False

@@ -358,6 +358,8 @@ def _put_text(out: bytearray, text: str | None, *, is_flexible: bool) -> None:
 # The most frequent response, of one partition without an error, in one call.
 _ONE_FLEXIBLE_HEAD: Final = struct.Struct(">iiBB")
 _ONE_FLEXIBLE_TAIL: Final = struct.Struct(">BihqqqBBBBiB")
+# The bytes of such a frame besides the topic's name or id.
+ONE_PARTITION_BYTES: Final = _ONE_FLEXIBLE_HEAD.size + _ONE_FLEXIBLE_TAIL.size
 _one_head = _ONE_FLEXIBLE_HEAD.pack
 _one_tail = _ONE_FLEXIBLE_TAIL.pack
 

@@ -48,6 +48,7 @@ from odradek.replication.removal_bounds import RemovalBounds
 from odradek.server.broker.compaction_warnings import CompactionWarnings
 from odradek.server.broker.coordinators import Coordinators
 from odradek.server.broker.environment import BrokerEnvironment
+from odradek.server.broker.quota_watch import QuotaWatch
 from odradek.server.secured_listeners import tls_of_listeners
 from odradek.transport.flow_control import Admission
 from odradek.transport.listener import Listener
@@ -336,6 +337,7 @@ class BrokerProcess(Generic[ControlT]):
         )
         dispatcher = self._control.make_dispatcher(self.parts)
         self.coordinators.dispatch = dispatcher
+        self._closing.callback(QuotaWatch(self.images, self.parts, dispatcher).stop)
         self.admission = Admission(
             connections_max=settings.max_connections,
             connections_per_ip_max=settings.max_connections_per_ip,

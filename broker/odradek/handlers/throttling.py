@@ -1,0 +1,196 @@
+"""Holds clients to their quotas: measures requests, answers how long to wait, and mutes connections (KIP-219).
+
+A step of the dispatcher, which it has only while quotas exist. The request that exceeds a quota is served. Its answer
+leaves at once with the time to wait in it. The connection is muted for that time, because of clients that do not wait.
+Of two exceeded quotas the longer time counts.
+
+    producer_byte_rate   bytes of the request
+    consumer_byte_rate   bytes of the answer, which `handlers.fetch` asks about: it answers without records instead
+    request_percentage   processor time of the handler, up to its answer or to its first wait
+
+Requests of brokers are exempt: fetches of followers, and those of `_OF_BROKERS`.
+
+Differences from Kafka: a time to wait has an upper bound. A Fetch that exceeds only its request percentage is answered
+with its records. What a handler does after a wait is not measured.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from time import thread_time_ns
+from typing import Final, cast
+
+from odradek.foundation.client_entities import ClientEntity
+from odradek.foundation.clock import Clock
+from odradek.foundation.limits import CLIENT_THROTTLE_MS_MAX
+from odradek.handlers.context import RequestContext
+from odradek.handlers.loading import Answer, Handle
+from odradek.protocol.api import ApiKey
+from odradek.protocol.frames import Frame
+from odradek.protocol.messages import Message
+from odradek.protocol.throttle_times import throttle_time_of, with_throttle_time
+from odradek.quotas.keys import CLIENT_KEYS, QuotaKey
+from odradek.quotas.meters import Meter, Meters
+from odradek.quotas.precedence import quota_tables
+from odradek.quotas.windows import SampledRate
+from odradek.transport.pending import Pending
+
+Ready = Message | Frame | None
+
+_PRODUCE: Final = int(ApiKey.PRODUCE)
+_FETCH: Final = int(ApiKey.FETCH)
+# The first version of AddPartitionsToTxn that brokers send each other.
+_BATCHED_VERIFICATION: Final = 4
+_OF_BROKERS: Final = frozenset(
+    (
+        int(ApiKey.WRITE_TXN_MARKERS),
+        int(ApiKey.ALTER_PARTITION),
+        int(ApiKey.ALLOCATE_PRODUCER_IDS),
+    )
+)
+# Their answers hold the time to wait that the controller has found.
+_OF_THE_CONTROLLER: Final = frozenset(
+    (int(ApiKey.CREATE_TOPICS), int(ApiKey.DELETE_TOPICS), int(ApiKey.CREATE_PARTITIONS))
+)
+_NANOSECONDS_PER_PERCENT: Final = 10_000_000
+
+
+class ClientThrottling:
+    """The quotas of one broker, and what its clients have used of them."""
+
+    def __init__(self, clock: Clock, *, windows: int, window_seconds: int) -> None:
+        self._clock = clock
+        self._window_ms = window_seconds * 1000
+        self._burst_seconds = (windows - 1) * window_seconds
+
+        def new_rate() -> SampledRate:
+            return SampledRate(windows=windows, window_ms=self._window_ms)
+
+        self.produce: Meters[SampledRate] = Meters(new_rate)
+        self.fetch: Meters[SampledRate] = Meters(new_rate)
+        self.request: Meters[SampledRate] = Meters(new_rate)
+        self._is_exempt = False
+        self._has_quotas = False
+
+    def change(self, configs: Mapping[ClientEntity, Mapping[str, str]]) -> None:
+        """Apply the quotas among the configs of users and client ids from now on."""
+        tables = quota_tables(configs)
+        self.produce.change(tables[QuotaKey.PRODUCE])
+        self.fetch.change(tables[QuotaKey.FETCH])
+        self.request.change(tables[QuotaKey.REQUEST])
+        self._has_quotas = any(tables[key] for key in CLIENT_KEYS)
+
+    @property
+    def is_on(self) -> bool:
+        """Whether there is any quota of users or client ids."""
+        return self._has_quotas
+
+    def now_ms(self) -> int:
+        return int(self._clock.monotonic_seconds() * 1000)
+
+    # --- the step ----------------------------------------------------------------------------------------------------
+
+    def __call__(self, handle: Handle, request: object, context: RequestContext) -> Answer:
+        """Handle the request, and measure it."""
+        header = context.header
+        api_key = header.api_key
+        if api_key in _OF_BROKERS or (
+            api_key == ApiKey.ADD_PARTITIONS_TO_TXN and header.api_version >= _BATCHED_VERIFICATION
+        ):
+            return handle(request, context)
+        size = len(cast(memoryview, request)) if api_key == _PRODUCE else 0
+        if not self.request.is_on:
+            answer = handle(request, context)
+            used_ns = 0
+            if not size and api_key not in _OF_THE_CONTROLLER:
+                return answer
+        else:
+            self._is_exempt = False
+            started_ns = thread_time_ns()
+            try:
+                answer = handle(request, context)
+            except Exception:
+                self._measure(None, context, size, thread_time_ns() - started_ns)
+                raise
+            if self._is_exempt:
+                return answer
+            used_ns = thread_time_ns() - started_ns
+        if type(answer) is Pending:
+            waiting = cast("Pending[Ready]", answer)
+            return waiting.then(lambda ready: self._measure(ready, context, size, used_ns))
+        return self._measure(cast(Ready, answer), context, size, used_ns)
+
+    def _measure(self, answer: Ready, context: RequestContext, size: int, used_ns: int) -> Ready:
+        """Record what the request has used. Returns the answer with its time to wait."""
+        header = context.header
+        now_ms = self.now_ms()
+        throttle_ms = 0
+        exceeded: Meter[SampledRate] | None = None
+        if size:
+            meter = self.produce.find(context.principal, header.client_id)
+            if meter is not None:
+                meter.usage.record(size, now_ms)
+                throttle_ms = min(meter.excess_ms(now_ms), CLIENT_THROTTLE_MS_MAX)
+                exceeded = meter
+        # As in Kafka, a Produce without an answer (acks=0) counts by its bytes alone.
+        if used_ns and not (size and answer is None):
+            meter = self.request.find(context.principal, header.client_id)
+            if meter is not None:
+                meter.usage.record(used_ns / _NANOSECONDS_PER_PERCENT, now_ms)
+                request_ms = min(meter.excess_ms(now_ms), self._window_ms)
+                if request_ms > throttle_ms:
+                    throttle_ms, exceeded = request_ms, meter
+        if header.api_key in _OF_THE_CONTROLLER:
+            told_ms = throttle_time_of(header.api_key, header.api_version, answer)
+            if told_ms > throttle_ms:
+                context.connection.mute(min(told_ms, CLIENT_THROTTLE_MS_MAX), lambda: told_ms)
+                return answer
+        if not throttle_ms or exceeded is None:
+            return answer
+        self._throttle(exceeded, context, throttle_ms)
+        return with_throttle_time(header.api_key, header.api_version, answer, throttle_ms)
+
+    def _throttle(self, meter: Meter[SampledRate], context: RequestContext, throttle_ms: int) -> None:
+        meter.note(throttle_ms)
+        context.connection.mute(throttle_ms, lambda: self._still_due_ms(meter))
+
+    def _still_due_ms(self, meter: Meter[SampledRate]) -> int:
+        """The time to wait, seen from now: less once the quota was raised, none once it was removed."""
+        return meter.excess_ms(self.now_ms()) if meter.is_in_force else 0
+
+    # --- what `handlers.fetch` asks ----------------------------------------------------------------------------------
+
+    def exempt(self) -> None:
+        """The request that is being handled comes from a follower."""
+        self._is_exempt = True
+
+    def fetch_bytes_max(self, context: RequestContext) -> int | None:
+        """The most bytes of an answer that the client's quota lets through; None without a quota."""
+        meter = self.fetch.find(context.principal, context.header.client_id)
+        return None if meter is None else max(1, int(meter.limit * self._burst_seconds))
+
+    def fetch_throttle(self, context: RequestContext, size: int) -> tuple[int, bool]:
+        """(how long a client must wait, whether an answer of this size is withheld). What is sent is counted.
+
+        An answer that is too large for the quota, and alone in its windows, is sent: its client could never go on.
+        """
+        meter = self.fetch.find(context.principal, context.header.client_id)
+        if meter is None:
+            return 0, False
+        now_ms = self.now_ms()
+        usage, limit = meter.usage, meter.limit
+        usage.elapsed_ms(now_ms)
+        is_alone = usage.total == 0
+        usage.record(size, now_ms)
+        throttle_ms = min(meter.excess_ms(now_ms), CLIENT_THROTTLE_MS_MAX)
+        if not throttle_ms:
+            return 0, False
+        if is_alone:
+            self._throttle(meter, context, throttle_ms)
+            return throttle_ms, False
+        usage.record(-size, now_ms)
+        meter.note(throttle_ms)
+        context.connection.mute(
+            throttle_ms, lambda: throttle_ms if meter.is_in_force and meter.limit <= limit else 0
+        )
+        return throttle_ms, True

@@ -1,0 +1,106 @@
+"""The meters of one kind of quota: one for each user or client that shares a quota, found by principal and client id.
+
+Clients choose their ids, so there is a bound on meters and on remembered clients. The meter used longest ago is
+forgotten first, and with it what its client has used. A change of quotas keeps the meters: their limits change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Generic, Protocol, TypeVar
+
+from odradek.foundation.limits import QUOTA_METERS_MAX
+from odradek.quotas.precedence import QuotaTable, Share
+
+
+class Usage(Protocol):
+    """What a meter measures with: `SampledRate` or `TokenBucket`."""
+
+    def excess_ms(self, limit: float, now_ms: int) -> int: ...
+
+
+U = TypeVar("U", bound=Usage)
+
+
+class Meter(Generic[U]):
+    """What one share of a quota has used, and how often and for how long its clients were throttled."""
+
+    __slots__ = ("is_in_force", "limit", "share", "throttled", "throttled_ms", "usage")
+
+    def __init__(self, share: Share, limit: float, usage: U) -> None:
+        self.share = share
+        self.limit = limit
+        self.usage = usage
+        self.throttled = 0
+        self.throttled_ms = 0
+        self.is_in_force = True
+        """Whether the quota still exists."""
+
+    def excess_ms(self, now_ms: int) -> int:
+        """How long the clients of this share are too early; 0 below the limit."""
+        return self.usage.excess_ms(self.limit, now_ms)
+
+    def note(self, throttle_ms: int) -> None:
+        """Count a client that was asked to wait."""
+        self.throttled += 1
+        self.throttled_ms += throttle_ms
+
+
+class Meters(Generic[U]):
+    """The meters of one kind of quota."""
+
+    def __init__(self, new_usage: Callable[[], U], *, meters_max: int = QUOTA_METERS_MAX) -> None:
+        self._new_usage = new_usage
+        self._meters_max = meters_max
+        self._table = QuotaTable({})
+        self._by_share: dict[Share, Meter[U]] = {}
+        self._by_client: dict[tuple[str, str], Meter[U] | None] = {}
+        self.is_on = False
+        """Whether any quota of this kind exists."""
+
+    def change(self, table: QuotaTable) -> None:
+        """Apply other quotas from now on."""
+        if table == self._table:
+            return
+        self._table = table
+        self._by_client.clear()
+        self.is_on = bool(table)
+        for meter in self.meters:
+            found = table.find(*meter.share)
+            if found is None or found[0] != meter.share:
+                meter.is_in_force = False
+                del self._by_share[meter.share]
+            else:
+                meter.limit = found[1]
+
+    def find(self, principal: str, client_id: str) -> Meter[U] | None:
+        """The meter of a client, None without a quota. `principal` is as `User:alice`."""
+        client = principal, client_id
+        try:
+            return self._by_client[client]
+        except KeyError:
+            return self._look_up(client)
+
+    def _look_up(self, client: tuple[str, str]) -> Meter[U] | None:
+        if len(self._by_client) >= self._meters_max:
+            self._by_client.clear()
+        found = self._table.find(client[0].partition(":")[2], client[1])
+        if found is None:
+            self._by_client[client] = None
+            return None
+        share, limit = found
+        # Last in the order of use.
+        meter = self._by_share.pop(share, None) or Meter(share, limit, self._new_usage())
+        meter.limit = limit
+        if len(self._by_share) >= self._meters_max:
+            # Clients of a forgotten meter would go on with it.
+            self._by_client.clear()
+            del self._by_share[next(iter(self._by_share))]
+        self._by_share[share] = meter
+        self._by_client[client] = meter
+        return meter
+
+    @property
+    def meters(self) -> list[Meter[U]]:
+        """All meters, for a scrape."""
+        return list(self._by_share.values())

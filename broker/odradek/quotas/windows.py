@@ -1,0 +1,70 @@
+"""A rate over many small windows, as Apache Kafka's `Rate` over `SampledStat` (`org.apache.kafka.common.metrics`).
+
+A sample begins with the first value after the one before is a window old. It ends when its last value is as old as all
+windows together. The rate is the sum of all samples, divided by the time since the oldest began. That time counts as at
+least all windows but one, and the present one so far. So the first values after a pause make no rate without bounds.
+
+Times are whole milliseconds of any clock that never goes back.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+
+class SampledRate:
+    """`windows` samples of `window_ms` each; the rate is per second."""
+
+    __slots__ = ("_expiry_ms", "_samples", "_total", "_window_ms", "_windows")
+
+    def __init__(self, *, windows: int, window_ms: int) -> None:
+        self._windows = windows
+        self._window_ms = window_ms
+        self._expiry_ms = windows * window_ms
+        # [begin, time of the last value, sum], oldest first.
+        self._samples: deque[list[float]] = deque()
+        self._total = 0.0
+
+    def record(self, value: float, now_ms: int) -> None:
+        """Add a value, which may be negative to take one back."""
+        samples = self._samples
+        if not samples or now_ms - samples[-1][0] >= self._window_ms:
+            samples.append([now_ms, now_ms, value])
+        else:
+            last = samples[-1]
+            last[1] = now_ms
+            last[2] += value
+        self._total += value
+
+    def elapsed_ms(self, now_ms: int) -> int:
+        """The time over which the rate is taken, without samples that have ended."""
+        samples = self._samples
+        while samples and now_ms - samples[0][1] >= self._expiry_ms:
+            self._total -= samples.popleft()[2]
+        if not samples:
+            # Sums of floating-point numbers leave a rest.
+            self._total = 0.0
+        elapsed_ms = now_ms - int(samples[0][0]) if samples else 0
+        lacking = self._windows - 1 - elapsed_ms // self._window_ms
+        if lacking > 0:
+            elapsed_ms += lacking * self._window_ms
+        return max(elapsed_ms, 1)
+
+    def rate(self, now_ms: int) -> float:
+        """The sum of the values per second."""
+        elapsed_ms = self.elapsed_ms(now_ms)
+        return self._total * 1000 / elapsed_ms
+
+    def excess_ms(self, limit: float, now_ms: int) -> int:
+        """How long nothing may be added until the rate is `limit` again; 0 while it is not above."""
+        elapsed_ms = self.elapsed_ms(now_ms)
+        allowed = limit * elapsed_ms / 1000
+        if self._total <= allowed:
+            return 0
+        # Rounded as Java's Math.round does.
+        return int((self._total - allowed) / limit * 1000 + 0.5)
+
+    @property
+    def total(self) -> float:
+        """The sum of the values at the last look."""
+        return self._total

@@ -1,0 +1,51 @@
+"""Turns the throttling of clients on and off with the quotas of the cluster, so that a broker without pays nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from odradek.cluster.image import ClusterImage, ImageHolder
+
+if TYPE_CHECKING:
+    from odradek.handlers.context import BrokerParts
+    from odradek.handlers.dispatch import Dispatcher
+    from odradek.handlers.throttling import ClientThrottling
+
+
+class QuotaWatch:
+    """Follows the image of one broker."""
+
+    def __init__(self, images: ImageHolder, parts: BrokerParts, dispatcher: Dispatcher) -> None:
+        self._parts = parts
+        self._dispatcher = dispatcher
+        self._throttling: ClientThrottling | None = None
+        self._apply(images.current)
+        self.stop: Callable[[], None] = images.subscribe(self._follow)
+
+    def _follow(self, old: ClusterImage, new: ClusterImage) -> None:
+        if old.client_configs is not new.client_configs:
+            self._apply(new)
+
+    def _apply(self, image: ClusterImage) -> None:
+        if not image.client_configs and self._throttling is None:
+            return
+        throttling = self._throttling
+        if throttling is None:
+            # Most brokers have no quotas, and their start does without this module.
+            from odradek.handlers.throttling import ClientThrottling
+
+            settings = self._parts.settings
+            throttling = self._throttling = ClientThrottling(
+                self._parts.clock,
+                windows=settings.quota_window_num,
+                window_seconds=settings.quota_window_size_seconds,
+            )
+        throttling.change(image.client_configs)
+        is_on = self._parts.throttling is not None
+        if throttling.is_on and not is_on:
+            self._parts.throttling = throttling
+            self._dispatcher.change_steps(lambda steps: (throttling, *steps))
+        elif is_on and not throttling.is_on:
+            self._parts.throttling = None
+            self._dispatcher.change_steps(lambda steps: [step for step in steps if step is not throttling])
