@@ -67,9 +67,9 @@ streams: $(VENV)/.test
 connect: $(VENV)/.test
 	$(BIN)/python -m tests.compat.connect.lines --rounds $(or $(ROUNDS),3) --seed $(or $(SEED),1)
 
-# Drivers of loads and replays, killed at every step and compared with the log: KILLS=100 of each kind, SEED=n.
+# Drivers of loads, replays and streams, killed at every step and compared with the log: KILLS=100 of each kind, SEED=n.
 pipeline-kills: $(VENV)/.test
-	KILLS=$(KILLS) SEED=$(SEED) $(BIN)/python -W ignore -m tests.spark.kills
+	KILLS=$(KILLS) SEED=$(SEED) KINDS=$(KINDS) $(BIN)/python -W ignore -m tests.spark.kills
 
 # BENCH_ARGS='--quick' for a few minutes, or what else `python -m bench --help` shows; all of it takes an hour.
 BENCH_ARGS ?= everything

@@ -33,9 +33,13 @@ class StopRequest:
             raise KeyboardInterrupt
         self.signal = signal.Signals(number)
 
+    def now_seconds(self) -> float:
+        """The monotonic clock, as `wait_until` reads it."""
+        return time.monotonic()
+
     def wait_until(self, moment_seconds: float) -> None:
-        """Wait until that time of the monotonic clock, or until a stop is asked for."""
-        while not self and (left := moment_seconds - time.monotonic()) > 0:
+        """Wait until that time of the clock, or until a stop is asked for."""
+        while not self and (left := moment_seconds - self.now_seconds()) > 0:
             time.sleep(min(left, _SLICE_SECONDS))
 
 

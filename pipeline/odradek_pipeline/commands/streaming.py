@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final
@@ -73,14 +72,14 @@ class Stream:
         self._lag = 0
         self._news_since: float | None = None
         self._unreachable_since: float | None = None
-        self._upkeep_at = time.monotonic()
+        self._upkeep_at = self._stop.now_seconds()
 
     def run(self) -> Summary:
         """Batches until a stop, or until all that was there at the begin is loaded. Raises PipelineError."""
         self._show()
         ends: dict[PartitionKey, int] | None = None
         while not self._stop:
-            began = time.monotonic()
+            began = self._stop.now_seconds()
             facts = self._facts()
             if facts is not None and self._settings.available_now:
                 ends = ends_of(facts) if ends is None else pinned_later(facts, ends)
@@ -102,8 +101,9 @@ class Stream:
         try:
             facts = self._work.facts(self._topics, self._start, _LATEST, self._settings)
         except (UnreachableError, AnswerTimeoutError) as failure:
-            now = time.monotonic()
-            self._unreachable_since = self._unreachable_since or now
+            now = self._stop.now_seconds()
+            if self._unreachable_since is None:
+                self._unreachable_since = now
             is_over = (now - self._unreachable_since) * 1000 >= self._pace.outage_ms_max
             if self._settings.available_now or is_over:
                 raise
@@ -149,8 +149,8 @@ class Stream:
         if self._settings.available_now or not plan.ranges:
             return True
         if self._news_since is None:
-            self._news_since = time.monotonic()
-        return self._rates.is_due(plan.span, int((time.monotonic() - self._news_since) * 1000))
+            self._news_since = self._stop.now_seconds()
+        return self._rates.is_due(plan.span, int((self._stop.now_seconds() - self._news_since) * 1000))
 
     def _look(self) -> None:
         """What the table holds now. Raises FencedError when another driver took over."""
@@ -183,7 +183,7 @@ class Stream:
 
     def _show(self) -> None:
         """The positions to the group. What fails is said: a stream does not end for its display."""
-        self._upkeep_at = time.monotonic() + _UPKEEP_SECONDS
+        self._upkeep_at = self._stop.now_seconds() + _UPKEEP_SECONDS
         held = [one for one in self._held() if one.key.topic in self._topics]
         if not self._settings.show_progress or not held:
             return
@@ -200,7 +200,7 @@ class Stream:
 
     def _keep_up(self) -> None:
         """Now and then without news: repeat the record above commits of others, and the group's offsets."""
-        if time.monotonic() < self._upkeep_at:
+        if self._stop.now_seconds() < self._upkeep_at:
             return
         self._look()
         if self._known.is_covered:
