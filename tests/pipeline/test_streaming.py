@@ -117,7 +117,7 @@ def worker(console: Notices, end: int | Exception = 0) -> WorkerInMemory:
     return WorkerInMemory(TableInMemory(), console.steps, [end])
 
 
-def test_a_batch_begins_with_each_trigger_and_idle_ones_leave_the_table_alone() -> None:
+def test_a_batch_begins_with_a_trigger_and_idle_ones_leave_the_table() -> None:
     console = Notices()
     work = worker(console, 5)
 

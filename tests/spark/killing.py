@@ -71,6 +71,24 @@ class Table:
         assert done.code == 0, done
         return self._ended(driver, (ExitCode.FENCED, 0))
 
+    def interrupted(self, number: signal.Signals) -> int:
+        """An endless stream whose process group gets a signal after its first batch; its exit code.
+
+        A terminal sends Ctrl-C to the group like this, the JVM among it.
+        """
+        self.send()
+        before = self._log.stat().st_size if self._log.exists() else 0
+        driver = self._started("", "stream", "--topic", self.topic, "--trigger", "200ms", *QUERY)
+        deadline = time.monotonic() + DRIVER_SECONDS_MAX
+        while driver.poll() is None and '"event": "batch"' not in self._log.read_text()[before:]:
+            if time.monotonic() > deadline:
+                os.killpg(driver.pid, signal.SIGKILL)
+                break
+            time.sleep(0.05)
+        self.send()  # a batch may be at work
+        os.killpg(driver.pid, number)
+        return self._ended(driver, (ExitCode.INTERRUPTED, 0))
+
     def _streaming(self, reader: str) -> tuple[str, ...]:
         rate = ("--max-offsets-per-trigger", str(RECORDS_PER_LOAD // 2))
         return ("stream", "--topic", self.topic, "--available-now", *rate, "--reader", reader, *QUERY)

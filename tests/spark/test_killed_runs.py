@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -47,12 +48,18 @@ def test_killed_drivers_lose_and_double_nothing(
     table.finish()
 
 
-def test_a_driver_that_was_asleep_is_fenced(
+def test_a_driver_that_was_asleep_is_fenced_and_ctrl_c_ends_one_cleanly(
     spark: Any, bootstrap: str, create_topic: CreateTopic, tmp_path: Path
 ) -> None:
-    """It sleeps with its files written and nothing published, while another driver of its query goes on."""
+    """It sleeps with its files written and nothing published, while another driver of its query goes on.
+
+    The next driver is at a terminal, where Ctrl-C reaches its JVM as well: its batch ends before the stream does.
+    """
     lake = Path(spark.conf.get("spark.sql.catalog.lake.warehouse"))
     topic = create_topic(PARTITIONS)
     table = Table(spark, bootstrap, topic, "parquet", str(tmp_path / "table"), tmp_path, lake)
     assert table.zombie(WRITTEN) == ExitCode.FENCED
+    table.check()
+    assert table.interrupted(signal.SIGINT) == ExitCode.INTERRUPTED
+    assert '"stopped_by": "SIGINT"' in (tmp_path / "driver.log").read_text()
     table.finish()

@@ -68,7 +68,7 @@ class Stream:
         self._known = self._work.output.newest()
         self._state = taken_over(self._known.queries, self._query, run_id(now_ms(), os.urandom(4)))
         self._began = self._known.holdings
-        self._batches = self._rows = self._offsets = 0
+        self._batches = self._rows = self._offsets = self._dead = 0
         self._lag = 0
         self._news_since: float | None = None
         self._unreachable_since: float | None = None
@@ -170,11 +170,13 @@ class Stream:
         self._batches += 1
         self._rows += committed.rows or 0
         self._offsets += record.span
+        self._dead += record.dead_count
         self._work.steps(
             BATCH,
             batch=record.queries[self._query].batch,
             run=record.run,
             rows=committed.rows,
+            dead_letters=record.dead_count,
             offsets=record.span,
             lag=self._lag,
             seconds=round((record.committed_ms - record.started_ms) / 1000, 3),
@@ -221,6 +223,7 @@ class Stream:
             "version": self._known.version,
             "batches": self._batches,
             "rows": self._rows,
+            "dead_letters": self._dead,
             "offsets": self._offsets,
             "lag": self._lag,
             "group": settings.group_id if settings.show_progress else None,
