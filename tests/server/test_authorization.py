@@ -125,6 +125,29 @@ def test_acls_outlive_the_controller_and_reach_its_successor() -> None:
     run(scenario())
 
 
+def test_levels_of_loggers_need_their_right_at_the_broker_that_sets_them() -> None:
+    async def scenario() -> None:
+        cluster = await guarded_cluster()
+        request = {
+            "resources": [
+                {
+                    "resource_type": 8,
+                    "resource_name": "1",
+                    "configs": [{"name": "odradek", "config_operation": 0, "value": "INFO"}],
+                }
+            ],
+            "validate_only": False,
+        }
+        answer = await cluster.ask(1, ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, **request)
+        assert codes(answer) == [NO_CLUSTER]
+        await allow(cluster, AclOperation.ALTER_CONFIGS, ResourceType.CLUSTER, CLUSTER_NAME)
+        await asyncio.sleep(1)
+        assert NO_CLUSTER not in codes(await cluster.ask(1, ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, **request))
+        await cluster.stop()
+
+    run(scenario())
+
+
 FOLLOW = FollowRequest(1, "stranger", 1, 1, -1, 0, 0)
 
 

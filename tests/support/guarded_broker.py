@@ -42,6 +42,17 @@ def acl(
     )
 
 
+def committed(group: str, topic: str) -> dict[str, Any]:
+    """A commit of a client outside of the group, which makes the group."""
+    partition = {"partition_index": 0, "committed_offset": 1, "committed_metadata": ""}
+    return {
+        "group_id": group,
+        "generation_id_or_member_epoch": -1,
+        "member_id": "",
+        "topics": [{"name": topic, "partitions": [partition]}],
+    }
+
+
 class Guarded:
     """A whole broker with an authorizer; requests are those of User:alice."""
 
@@ -64,6 +75,10 @@ class Guarded:
         )
         for topic in ("seen", "hidden"):
             await broker.create_topic(topic)
+        for key_type, key in ((0, "g"), (1, "t")):
+            found = await broker.ask(ApiKey.FIND_COORDINATOR, 3, key_type=key_type, key=key)
+            assert int(found.error_code) == 0
+        await broker.ask(ApiKey.OFFSET_COMMIT, 8, **committed("g", "seen"))
         return cls(broker)
 
     async def allow(self, *acls: AclBinding) -> None:

@@ -88,7 +88,9 @@ def offset_fetch(handle: Handle, request: Any, context: RequestContext, rights: 
 
     def visible(found: Any) -> Message:
         shown = [
-            replace(
+            one
+            if one.error_code
+            else replace(
                 one,
                 topics=(*_visible_answers(one.topics, rights), *_denied_topics(found, hidden[one.group_id])),
             )
@@ -109,6 +111,8 @@ def _offset_fetch_of_one(handle: Handle, request: Any, context: RequestContext, 
     hidden = _hidden_topics(request.topics, rights)
 
     def visible(found: Any) -> Message:
+        if getattr(found, "error_code", 0):
+            return cast(Message, found)
         topics = (*_visible_answers(found.topics, rights), *_denied_topics(found, hidden, is_alone=True))
         return cast(Message, replace(found, topics=topics))
 
@@ -160,6 +164,49 @@ def _denied_topics(answer: Any, hidden: tuple[Any, ...], *, is_alone: bool = Fal
         return cast("tuple[Any, ...]", made.topics)
     made = response(ApiKey.OFFSET_FETCH, version, groups=[{"group_id": "", "topics": fields}])
     return cast("tuple[Any, ...]", made.groups[0].topics)
+
+
+def leave_group(handle: Handle, request: Any, context: RequestContext, rights: Rights) -> Answer:
+    """Read of the group. The error is the whole answer's, not the members'."""
+    error = rights.refusal(AclOperation.READ, ResourceType.GROUP, request.group_id)
+    if error is None:
+        return handle(request, context)
+    return response(ApiKey.LEAVE_GROUP, context.header.api_version, error_code=error_code(error), members=[])
+
+
+def offset_delete(handle: Handle, request: Any, context: RequestContext, rights: Rights) -> Answer:
+    """Delete of the group, and Read of each topic. With an error of the group, no topic is answered."""
+    error = rights.refusal(AclOperation.DELETE, ResourceType.GROUP, request.group_id)
+    if error is not None:
+        return response(
+            ApiKey.OFFSET_DELETE, context.header.api_version, error_code=error_code(error), topics=[]
+        )
+
+    hidden = [
+        topic for topic in request.topics if not rights.may(AclOperation.READ, ResourceType.TOPIC, topic.name)
+    ]
+    if not hidden:
+        return handle(request, context)
+    denied = response(
+        ApiKey.OFFSET_DELETE,
+        context.header.api_version,
+        topics=[
+            {
+                "name": topic.name,
+                "partitions": [
+                    {"partition_index": one.partition_index, "error_code": _TOPIC_DENIED}
+                    for one in topic.partitions
+                ],
+            }
+            for topic in hidden
+        ],
+    )
+
+    def complete(answer: Any) -> Message:
+        return cast(Message, answer if answer.error_code else joined(answer, denied))
+
+    shown = replace(request, topics=tuple(topic for topic in request.topics if topic not in hidden))
+    return changed(handle(shown, context), complete)
 
 
 def heartbeat_of_subscription(request: Any, rights: Rights) -> None:

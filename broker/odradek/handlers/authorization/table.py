@@ -35,7 +35,7 @@ CHECKS: Final[dict[int, Check]] = {
     ApiKey.FIND_COORDINATOR: groups.find_coordinator,
     ApiKey.JOIN_GROUP: whole(_READS_GROUP),
     ApiKey.HEARTBEAT: whole(_READS_GROUP),
-    ApiKey.LEAVE_GROUP: whole(_READS_GROUP),
+    ApiKey.LEAVE_GROUP: groups.leave_group,
     ApiKey.SYNC_GROUP: whole(_READS_GROUP),
     ApiKey.DESCRIBE_GROUPS: each("groups", on_element(_DESCRIBE, _GROUP)),
     ApiKey.LIST_GROUPS: groups.list_groups,
@@ -68,9 +68,7 @@ CHECKS: Final[dict[int, Check]] = {
     ),
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: _ALTERS_CLUSTER,
     ApiKey.LIST_PARTITION_REASSIGNMENTS: _DESCRIBES_CLUSTER,
-    ApiKey.OFFSET_DELETE: each(
-        "topics", on_element(_READ, _TOPIC, "name"), on_named(_DELETE, _GROUP, "group_id")
-    ),
+    ApiKey.OFFSET_DELETE: groups.offset_delete,
     ApiKey.DESCRIBE_CLIENT_QUOTAS: whole(on_cluster(AclOperation.DESCRIBE_CONFIGS)),
     ApiKey.ALTER_CLIENT_QUOTAS: whole(on_cluster(AclOperation.ALTER_CONFIGS)),
     ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: _DESCRIBES_CLUSTER,

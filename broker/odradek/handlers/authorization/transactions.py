@@ -50,8 +50,11 @@ def add_partitions(handle: Handle, request: Any, context: RequestContext, rights
     """
     version = context.header.api_version
     if version >= _FIRST_OF_BROKERS:
-        rights.require(AclOperation.CLUSTER_ACTION, ResourceType.CLUSTER)
-        return handle(request, context)
+        if rights.may(AclOperation.CLUSTER_ACTION, ResourceType.CLUSTER):
+            return handle(request, context)
+        return response(
+            ApiKey.ADD_PARTITIONS_TO_TXN, version, error_code=_CLUSTER_DENIED, results_by_transaction=[]
+        )
     rights.require(AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, request.v3_and_below_transactional_id)
     topics = request.v3_and_below_topics
     denied = {

@@ -33,6 +33,7 @@ from odradek.foundation.limits import (
 from odradek.foundation.settings import Settings
 from odradek.handlers.context import BrokerParts
 from odradek.handlers.counters import RequestCounters
+from odradek.handlers.dispatch import Dispatcher
 from odradek.handlers.fetch_sessions import FetchSessionCache
 from odradek.log.background_jobs import LoadProgress
 from odradek.log.files import Disk, SystemDisk
@@ -336,7 +337,8 @@ class BrokerProcess(Generic[ControlT]):
             authorizer=self._authorizer(),
         )
         dispatcher = self._control.make_dispatcher(self.parts)
-        self.coordinators.dispatch = dispatcher
+        # What this broker asks itself is not a client's: it needs no right.
+        self.coordinators.dispatch = dispatcher if self.parts.authorizer is None else Dispatcher(self.parts)
         self._closing.callback(QuotaWatch(self.images, self.parts, dispatcher).stop)
         self.admission = Admission(
             connections_max=settings.max_connections,

@@ -78,12 +78,25 @@ class _Forwarding:
 
 
 async def _set_log_levels(request: Any, context: RequestContext) -> bytes:
-    """A request that names loggers; its other resources are forwarded one by one."""
+    """A request that names loggers; its other resources are forwarded one by one, in the broker's name.
+
+    So the broker checks the client's rights on all of them.
+    """
     from odradek.handlers import incremental_alter_configs
 
     header = context.header
+    handle = cast(Handle, incremental_alter_configs.handle)
+    authorizer = context.broker.authorizer
     try:
-        answer = await incremental_alter_configs.handle(request, context)
+        if authorizer is None:
+            answer: Any = handle(request, context)
+        else:
+            from odradek.handlers.authorization.rights import Rights
+            from odradek.handlers.authorization.table import CHECKS
+
+            answer = CHECKS[header.api_key](handle, request, context, Rights(authorizer, context))
+        if isinstance(answer, Pending):
+            answer = await answer
     except RequestError as error:
         return _refusal(request, context, error)
     return encode_response(header.api_key, header.api_version, header.correlation_id, answer)
