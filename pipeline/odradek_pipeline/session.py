@@ -110,13 +110,13 @@ def open_session(application: str, options: Mapping[str, str] | None = None) -> 
     return spark
 
 
-def connection_of(spark: SparkSession, given: Mapping[str, str] | None = None) -> Connection:
+def connection_of(spark: SparkSession | None, given: Mapping[str, str] | None = None) -> Connection:
     """The connection of a session's configuration and of the folder that is mounted, below what is `given`.
 
-    The names of `given` are those of Kafka's clients.
+    The names of `given` are those of Kafka's clients. A command that needs no session has the folder alone.
     """
     folder = Path(os.environ.get(BINDING_VARIABLE, BINDING_FOLDER))
-    options = dict(spark.sparkContext.getConf().getAll())
+    options = {} if spark is None else dict(spark.sparkContext.getConf().getAll())
     options |= {f"{PREFIX}{name}": value for name, value in (given or {}).items()}
     return connection_from(options, folder)
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 from confluent_kafka import Producer
 
 from odradek_pipeline.errors import ExitCode
+from tests.spark.letters import letters, send
 from tests.spark.tables import pipeline, table
 from tests.support.descriptors import order_bytes, order_set
 from tests.support.peers import CreateTopic
@@ -38,49 +38,6 @@ BAD = {
     b'{"id": 1, "place": {"city": "\xff"}}': "not UTF-8",
 }
 SCHEMA = "id BIGINT NOT NULL, place STRUCT<city: STRING>, note STRING"
-
-
-class Letter(NamedTuple):
-    key: bytes | None
-    value: bytes | None
-    headers: list[tuple[str, bytes]]
-
-    def said(self, name: str) -> str:
-        return dict(self.headers)[f"odradek.dlq.{name}"].decode()
-
-
-def send(bootstrap: str, topic: str, values: Sequence[bytes | None]) -> None:
-    """Values into partition 0, with a key and a header each."""
-    producer = Producer({"bootstrap.servers": bootstrap})
-    for number, value in enumerate(values):
-        producer.produce(
-            topic,
-            value,
-            key=b"k%d" % number,
-            partition=0,
-            timestamp=BASE_TIME_MS + number,
-            headers=[("trace", b"\x00%d" % number)],
-        )
-    assert producer.flush(30) == 0
-
-
-def letters(bootstrap: str, topic: str) -> list[Letter]:
-    """All dead letters, as kafka-python reads them."""
-    from kafka import KafkaConsumer, TopicPartition
-
-    consumer = KafkaConsumer(bootstrap_servers=bootstrap, enable_auto_commit=False)
-    try:
-        key = TopicPartition(topic, 0)
-        consumer.assign([key])
-        consumer.seek_to_beginning(key)
-        end = consumer.end_offsets([key])[key]
-        found: list[Letter] = []
-        while consumer.position(key) < end:
-            for records in consumer.poll(timeout_ms=500).values():
-                found += [Letter(one.key, one.value, list(one.headers)) for one in records]
-        return found
-    finally:
-        consumer.close()
 
 
 @pytest.mark.parametrize("output_format", ["parquet", "delta", "iceberg"])

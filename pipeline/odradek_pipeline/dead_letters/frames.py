@@ -48,6 +48,12 @@ def attempts() -> Column:
     return functions.coalesce(said, functions.lit(0))
 
 
+def without_attempt(rows: DataFrame) -> DataFrame:
+    """`rows` with the headers of their records alone; null where there are none, as a reader has it."""
+    own = f"filter({_HEADERS}, one -> one.key != '{names.ATTEMPT}')"
+    return rows.withColumn("headers", functions.expr(f"if(size({own}) = 0, null, {own})"))
+
+
 def origins(records: DataFrame) -> DataFrame:
     """Records of a dead-letter topic as the rows that they were read as: the columns of a read, and `_topic_id`.
 

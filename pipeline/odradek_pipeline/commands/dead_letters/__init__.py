@@ -1,0 +1,1 @@
+"""`dead-letters`: what could not be read, listed, sent back to its topic, or decoded again into the table."""

@@ -1,0 +1,117 @@
+"""Dead letters as the project's own client reads them, and which of them were handled.
+
+A consumer group without members says which letters of a topic were handled: `odradek-dead-letters.TOPIC`. Its lag is
+how many wait. A letter before its position was sent back, was retried into a table, or was passed over.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Final, TypeVar
+
+from odradek.client.admin.admin import Admin
+from odradek.client.admin.logs import EARLIEST, LATEST
+from odradek.client.client import Client
+from odradek.client.consumer.blocks import ConsumerRecord
+from odradek.client.consumer.consumer import PartitionConsumer
+from odradek.client.errors import ClientTimeout, ConnectionFailed
+from odradek.foundation.errors import OdradekError, UnknownTopicOrPartition
+from odradek.foundation.ids import TopicPartition
+from odradek_pipeline.dead_letters.headers import Letter, NoLetterError, Origin, letter_of
+from odradek_pipeline.errors import AnswerTimeoutError, NotFoundError, PipelineError, UnreachableError
+from odradek_pipeline.topics import new_client
+
+T = TypeVar("T")
+_POLL_MS: Final = 1000
+# Letters of one scan whose origins are remembered: about 200 bytes each.
+ORIGINS_MAX: Final = 2_000_000
+
+
+def group_of(topic: str) -> str:
+    """The group that says which letters of a topic were handled."""
+    return f"odradek-dead-letters.{topic}"
+
+
+@dataclass(frozen=True, slots=True)
+class LetterLog:
+    """A dead-letter topic now: for each partition its log start, its end, and the first letter that waits."""
+
+    starts: Mapping[TopicPartition, int]
+    ends: Mapping[TopicPartition, int]
+    waiting: Mapping[TopicPartition, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A record of a dead-letter topic. `letter` is None for one that is no dead letter."""
+
+    partition: TopicPartition
+    record: ConsumerRecord
+    letter: Letter | None
+    is_waiting: bool
+    is_repeated: bool
+
+
+def asked(settings: Mapping[str, str], topic: str, work: Callable[[Client], Awaitable[T]]) -> T:
+    """What `work` answers with a client of its own. Client errors become the pipeline's, each with its exit code."""
+
+    async def ask() -> T:
+        async with new_client(settings) as client:
+            return await work(client)
+
+    try:
+        return asyncio.run(ask())
+    except UnknownTopicOrPartition as failure:
+        raise NotFoundError(str(failure)) from failure
+    except ClientTimeout as failure:
+        raise AnswerTimeoutError(str(failure)) from failure
+    except ConnectionFailed as failure:
+        raise UnreachableError(str(failure)) from failure
+    except OdradekError as failure:
+        raise PipelineError(f"the dead letters of {topic} cannot be handled: {failure}") from failure
+
+
+async def letter_log(client: Client, topic: str) -> LetterLog:
+    """Raises UnknownTopicOrPartition and the client's errors."""
+    cluster = await client.with_retries(lambda: client.refresh([topic]))
+    keys = cluster.partitions(topic)
+    admin = Admin(client)
+    ends = await admin.logs.offsets_at(keys, LATEST, read_committed=True)
+    starts = await admin.logs.offsets_at(keys, EARLIEST)
+    committed = await admin.groups.offsets(group_of(topic), keys, require_stable=True)
+    waiting = {key: max(committed[key].offset if key in committed else 0, starts[key]) for key in keys}
+    return LetterLog(starts, ends, waiting)
+
+
+async def scanned(client: Client, log: LetterLog) -> AsyncIterator[Found]:
+    """All letters up to the ends, in the order of each partition. A repeated one has the origin of an earlier one.
+
+    Raises PipelineError where there are more origins than are remembered."""
+    seen: set[Origin] = set()
+    left = {key for key, start in log.starts.items() if start < log.ends[key]}
+    async with PartitionConsumer(client, is_read_committed=True) as consumer:
+        consumer.assign({key: log.starts[key] for key in left})
+        while left:
+            for one in await consumer.poll(timeout_ms=_POLL_MS):
+                key = TopicPartition(one.topic, one.partition)
+                if one.offset < log.ends[key]:
+                    yield _found(key, one, log, seen)
+            if len(seen) > ORIGINS_MAX:
+                raise PipelineError(
+                    f"there are more than {ORIGINS_MAX} dead letters: delete what was handled, as with "
+                    "`odradek topics delete-records`"
+                )
+            left = {key for key in left if consumer.position(key) < log.ends[key]}
+
+
+def _found(key: TopicPartition, record: ConsumerRecord, log: LetterLog, seen: set[Origin]) -> Found:
+    is_waiting = record.offset >= log.waiting[key]
+    try:
+        letter = letter_of(record.headers)
+    except NoLetterError:
+        return Found(key, record, None, is_waiting, False)
+    is_repeated = letter.origin in seen
+    seen.add(letter.origin)
+    return Found(key, record, letter, is_waiting, is_repeated)
