@@ -71,6 +71,8 @@ def test_letters_become_rows_once_after_a_change_of_the_schema(
     runs = open_output(spark, output_format, output).runs(None)
     assert [one.record.kind for one in runs] == ["retry"] * (len(runs) - 1) + ["load"]
     assert sum(one.rows or 0 for one in runs if one.record.kind == "retry") == len(missing)
+    if output_format != "parquet":
+        return  # what follows does not depend on the format
     # What stays bad is tried until its last attempt. After a kill one try may count twice.
     tries = [pipeline(*retry_it).summary for _ in range(3)]
     assert [one["rows"] for one in tries] == [0, 0, 0] and tries[-1]["letters"] == 0

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 from odradek_pipeline.cli.table import COMMANDS
 from odradek_pipeline.errors import MEANINGS
+from odradek_pipeline.metrics import METRICS
 from odradek_pipeline.settings.declared import Setting, settings_of
 
 
@@ -30,6 +31,13 @@ def _parts() -> Iterator[str]:
         yield from (_row(one) for one in settings_of(command.settings).values())
         yield "| `--config` |  | A YAML file of settings; flags win. |"
         yield "| `--verbose` | off | Show the trace of an error. |\n"
+    yield "## Metrics\n"
+    yield "`--metrics-port` serves them, and `--metrics-file` has them at the end.\n"
+    yield "| metric | kind | labels | meaning |\n| --- | --- | --- | --- |"
+    for one in METRICS:
+        labels = ", ".join(f"`{label}`" for label in one.labels)
+        yield f"| `{one.shown_name}` | {one.kind} | {labels} | {one.meaning} |"
+    yield ""
     yield "## Exit codes\n"
     yield "| code | meaning |\n| --- | --- |"
     yield from (f"| {int(code)} | {meaning} |" for code, meaning in MEANINGS.items())

@@ -155,7 +155,25 @@ class DecodingSettings:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReaderSettings:
+class MetricsSettings:
+    """Where the driver's metrics are."""
+
+    metrics_port: int | None = setting(
+        "Serve metrics for Prometheus at this port while the driver runs.",
+        default=None,
+        metavar="PORT",
+        at_least=0,
+    )
+    metrics_address: str = setting(
+        "The address that --metrics-port is served at.", default="0.0.0.0", metavar="HOST"
+    )
+    metrics_file: str | None = setting(
+        "Write the metrics to this file at the end, for a textfile collector.", default=None, metavar="FILE"
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReaderSettings(MetricsSettings):
     """How records are read."""
 
     reader: str = setting(

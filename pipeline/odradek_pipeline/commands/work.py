@@ -14,13 +14,16 @@ from pyspark.sql import DataFrame, SparkSession
 from odradek_pipeline.commands.bad_records import Decoding
 from odradek_pipeline.commands.command import (
     Console,
+    MetricsSettings,
     OutputSettings,
     ReaderSettings,
     ReadingSettings,
     SparkSettings,
     Summary,
 )
+from odradek_pipeline.commands.observed import observed
 from odradek_pipeline.errors import JobRefusedError
+from odradek_pipeline.metrics import RunMetrics, exposed
 from odradek_pipeline.outputs.named import open_output
 from odradek_pipeline.outputs.output import Committed, Known, Output
 from odradek_pipeline.reading.named import reader_named
@@ -30,7 +33,7 @@ from odradek_pipeline.runs.plans import LogFacts, Plan
 from odradek_pipeline.runs.positions import Position
 from odradek_pipeline.runs.ranges import OffsetRange
 from odradek_pipeline.runs.record import REFRESH, SNAPSHOT, RunRecord, run_id
-from odradek_pipeline.runs.steps import CONNECTED, FINISHED, PLANNED, Steps
+from odradek_pipeline.runs.steps import CONNECTED, FINISHED, METRICS_SERVED, PLANNED, Steps
 from odradek_pipeline.session import Connection, connection_of, jars_for, open_session, options_for
 from odradek_pipeline.topics import log_facts
 
@@ -49,6 +52,7 @@ class Worker:
     connection: Connection
     output: Output
     steps: Steps
+    metrics: RunMetrics
 
     def facts(
         self, topics: Sequence[str], start: Position, stop: Position, reading: ReaderSettings
@@ -61,6 +65,7 @@ class Worker:
             stop=stop,
             is_read_committed=reading.isolation == READ_COMMITTED,
         )
+        self.metrics.looked(facts)
         self.steps(CONNECTED, topics=len(topics), partitions=sum(len(one.ends) for one in facts))
         return facts
 
@@ -71,6 +76,13 @@ class Worker:
 
     def commit(self, known: Known, record: RunRecord, reading: ReadingSettings) -> Committed:
         """Read the record's ranges and commit them with it."""
+        try:
+            return self._commit(known, record, reading)
+        except Exception:
+            self.metrics.failed(record.kind)
+            raise
+
+    def _commit(self, known: Known, record: RunRecord, reading: ReadingSettings) -> Committed:
         decoding = Decoding.of(reading, self.connection, record.run, self.steps)
         self.steps(PLANNED, ranges=len(record.ranges), span=record.span)
         if not record.ranges:
@@ -89,7 +101,23 @@ def worker(settings: Any, client_settings: Mapping[str, str], console: Console) 
     """A worker with a session that ends with it."""
     with session(settings, console) as spark:
         connection = connection_of(spark, client_settings)
-        yield Worker(spark, connection, open_output(spark, settings.format, settings.output), console.steps)
+        metrics = RunMetrics()
+        output = observed(open_output(spark, settings.format, settings.output), metrics)
+        with serving(metrics, settings, console):
+            yield Worker(spark, connection, output, console.steps, metrics)
+
+
+@contextmanager
+def serving(metrics: RunMetrics, settings: Any, console: Console) -> Iterator[None]:
+    """Show the metrics as the settings ask for it, if they do."""
+    if not isinstance(settings, MetricsSettings):
+        yield
+        return
+    port, path = settings.metrics_port, settings.metrics_file
+    with exposed(metrics, port=port, address=settings.metrics_address, path=path) as served:
+        if served is not None:
+            console.steps(METRICS_SERVED, port=served)
+        yield
 
 
 @contextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final, Protocol
 
+METRICS_SERVED: Final = "metrics"
 CONNECTED: Final = "connected"
 PLANNED: Final = "planned"
 DECODED: Final = "decoded"
