@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import subprocess
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 from pathlib import Path
@@ -12,7 +13,9 @@ from pathlib import Path
 import psutil
 import pytest
 
+from odradek.foundation import interpreter
 from odradek.log.compaction.candidates import cleanable, task_for
+from odradek.log.compaction.frames import encoded
 from odradek.log.compaction.task import NO_RATE_LIMIT, CleanedRun, CleaningSummary, CleaningTask
 from odradek.log.config import LogConfig
 from odradek.log.files import SystemDisk
@@ -160,3 +163,21 @@ def test_it_ends_with_its_broker(tmp_path: Path) -> None:
         assert not process.is_running()
 
     with_work(story)
+
+
+def test_it_ends_in_silence_when_its_broker_is_killed(tmp_path: Path) -> None:
+    """The pipe may lose its reader a moment before the signal of the broker's death comes."""
+    log = filled(tmp_path)
+    reader, writer = os.pipe()
+    worker = subprocess.Popen(
+        interpreter.command("odradek.log.compaction.worker", str(os.getpid())),
+        stdin=subprocess.PIPE,
+        stdout=writer,
+        stderr=subprocess.PIPE,
+        env=interpreter.environment(),
+    )
+    os.close(reader)
+    os.close(writer)
+    _, said = worker.communicate(encoded(task_of(log)), timeout=SECONDS_MAX)
+    assert said == b""
+    assert worker.returncode == 0

@@ -38,13 +38,21 @@ _IOPRIO_WHO_PROCESS: Final = 1
 _IOPRIO_IDLE: Final = 3 << 13
 
 
+class _BrokerGoneError(Exception):
+    """The pipe has no reader: the broker was killed, and this process will be."""
+
+
 def main(parent: int, source: BinaryIO, target: BinaryIO) -> None:
     """Work for the process `parent` until `source` ends."""
     _end_with(parent)
     _yield_to_others()
-    while (task := _read(source)) is not None:
-        if not _work(task, parent, source, target):
-            return
+    try:
+        while (task := _read(source)) is not None:
+            if not _work(task, parent, source, target):
+                return
+    except _BrokerGoneError:
+        # The interpreter flushes at its exit what could not be written. No broker is left to read it.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), target.fileno())
 
 
 def _end_with(parent: int) -> None:
@@ -114,8 +122,11 @@ def _read(source: BinaryIO) -> Any:
 
 
 def _write(target: BinaryIO, message: Any) -> None:
-    target.write(encoded(message))
-    target.flush()
+    try:
+        target.write(encoded(message))
+        target.flush()
+    except BrokenPipeError as error:
+        raise _BrokerGoneError from error
 
 
 if __name__ == "__main__":
