@@ -12,7 +12,7 @@ import pytest
 
 from odradek.cluster.configs import TOPIC_SETTINGS
 from odradek.cluster.group_configs import FENCED_UNTIL_KEY, GROUP_SETTINGS, RESETS_KEY
-from odradek.foundation.broker_settings.protection import KEPT_BY_TLS
+from odradek.foundation.broker_settings.protection import KEPT_BY_SASL, KEPT_BY_TLS
 from odradek.foundation.setting_types import Range, Setting
 from odradek.foundation.settings import all_settings
 
@@ -24,7 +24,7 @@ OTHER_SCOPES = {
     "listeners": "read-only",
     "listener.security.protocol.map": "read-only",
     # Files are followed on disk. A request must not name a path of the broker's machine.
-    **dict.fromkeys(KEPT_BY_TLS, "read-only"),
+    **dict.fromkeys(KEPT_BY_TLS | KEPT_BY_SASL, "read-only"),
 }
 # Defaults that are not Kafka's, with the reason.
 OTHER_DEFAULTS = {

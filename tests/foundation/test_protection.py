@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from odradek.foundation.broker_settings.protection import (
+    KEPT_BY_SASL,
     KEPT_BY_TLS,
     NO_PROMISE,
     PROTECTION_SETTINGS,
@@ -84,8 +85,8 @@ def _another_value(key: str) -> str:
 @pytest.mark.parametrize("key", sorted(FACTS["broker"]))
 def test_every_key_of_kafka_is_used_or_refused_or_known_to_promise_nothing(key: str) -> None:
     setting = all_settings()[key]
-    # Used, and kept only with a listener that speaks TLS; brokers talk over a plain listener.
-    if setting.used and key not in (*KEPT_BY_TLS, "security.inter.broker.protocol"):
+    # Used, and kept only with a listener that speaks TLS or SASL; brokers talk over a plain listener.
+    if setting.used and key not in (*KEPT_BY_TLS, *KEPT_BY_SASL, "security.inter.broker.protocol"):
         assert protection_setting_of(key) is None
         return
     assert _is_judged(key), "say in broker_settings.protection what it promises"
@@ -148,13 +149,11 @@ def test_a_secured_clusters_file_is_refused_in_one_line_with_the_remedy() -> Non
         Settings(given)
     line = str(refusal.value)
     assert "\n" not in line
-    assert line.startswith("11 settings promise protection that this broker does not have")
-    for key in set(given) - {"listeners", "listener.security.protocol.map", "num.partitions"}:
+    assert line.startswith("5 settings promise protection that this broker does not have")
+    kept = {key for key in given if key.startswith(("ssl.", "sasl.enabled", "listener.name.clients.scram"))}
+    for key in set(given) - kept - {"listeners", "listener.security.protocol.map", "num.partitions"}:
         assert f"{key}=" in line, key
     for words in (
-        "listeners with CLIENTS://:9093 (it speaks SASL_SSL",
-        "map CLIENTS to SSL or PLAINTEXT in listener.security.protocol.map",
-        "set none or remove it",
         "clients have a quota, which `odradek quotas set` sets: remove them",
         "To start without protection",
     ):

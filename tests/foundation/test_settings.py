@@ -76,7 +76,6 @@ def test_the_finer_key_wins_over_the_coarser() -> None:
         ("listeners", "nonsense", "NAME://host:port"),
         ("listeners", "PLAINTEXT://h:70000", "at most 65535"),
         ("listeners", "MINE://:1", "add MINE:PLAINTEXT to listener.security.protocol.map"),
-        ("listeners", "SASL_SSL://:1", "only PLAINTEXT and SSL are served"),
         ("listeners", "PLAINTEXT://a:1,PLAINTEXT://b:2", "twice"),
         ("listeners", "", "listeners is empty"),
         ("advertised.listeners", "PLAINTEXT://0.0.0.0:9092", "clients cannot connect"),

@@ -66,7 +66,6 @@ def test_a_client_that_speaks_http_is_told_of(broker: Broker) -> None:
 @pytest.mark.parametrize(
     ("api", "version", "words"),
     [
-        (17, 1, ("SASL_HANDSHAKE", "wants to log in with SASL", "security.protocol=PLAINTEXT")),
         (1, 3, ("FETCH version 3 is not served", "versions 4 to 18 are")),
         (22, 99, ("INIT_PRODUCER_ID version 99 is not served",)),
         (29, 1, ("DESCRIBE_ACLS is not served",)),

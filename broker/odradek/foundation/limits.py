@@ -87,6 +87,10 @@ HANDSHAKES_OPEN_MAX: Final = 512
 # How long a TLS handshake may take: slow lines need a second or two.
 HANDSHAKE_SECONDS_MAX: Final = 10.0
 
+# How long a client may take from its connection to the end of its login. A token of OAuth may come from a slow server
+# before; the login itself is a few round trips.
+LOGIN_SECONDS_MAX: Final = 30.0
+
 # Array elements of all depths in one request that is decoded into objects (Produce is not). The worst case is some two
 # seconds of work and a few hundred megabytes. The largest requests of real clients stay below a tenth of the bound.
 REQUEST_ARRAY_ELEMENTS_MAX: Final = 1_000_000

@@ -6,10 +6,11 @@ refusals share one wording, so that a start, a change while the broker runs and 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from odradek.foundation.broker_settings.protection import (
+    KEPT_BY_SASL,
     KEPT_BY_TLS,
     LISTENER_PREFIX,
     ProtectionSetting,
@@ -20,7 +21,9 @@ from odradek.foundation.errors import SettingError
 from odradek.foundation.named_tuple import NamedTuple
 from odradek.foundation.setting_types import Setting
 
-SERVED_WITH_TLS: Final = ("SSL",)
+WITH_TLS: Final = ("SSL", "SASL_SSL")
+WITH_SASL: Final = ("SASL_PLAINTEXT", "SASL_SSL")
+SASL_MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 
 FindSetting = Callable[[str], Setting | None]
 
@@ -77,20 +80,11 @@ def refusal_of_key(promise: ProtectionSetting, key: str) -> str:
 def missing_protections(
     given: Mapping[str, str], find: FindSetting, *, listeners: Iterable[Endpoint] = ()
 ) -> list[MissingProtection]:
-    """Every listener, and every setting of `given`, that promises missing protection.
+    """Every setting of `given` that promises missing protection.
 
-    What is said about TLS is kept where a listener speaks it, and for that listener.
+    What is said about TLS and SASL is kept where a listener speaks it, and for that listener.
     """
-    listeners = tuple(listeners)
-    broken = [
-        MissingProtection(
-            f"listeners with {endpoint}",
-            f"it speaks {endpoint.security_protocol}, and only PLAINTEXT and SSL are served",
-            f"map {endpoint.listener_name} to SSL or PLAINTEXT in listener.security.protocol.map",
-        )
-        for endpoint in listeners
-        if endpoint.security_protocol not in ("PLAINTEXT", *SERVED_WITH_TLS)
-    ]
+    broken: list[MissingProtection] = []
     for key in without_kept(given, listeners):
         one = missing_protection(key, given[key], find)
         if one is not None:
@@ -99,20 +93,25 @@ def missing_protections(
 
 
 def without_kept(keys: Iterable[str], listeners: Iterable[Endpoint]) -> list[str]:
-    """The keys but for those that this broker keeps because of its listeners: about TLS where one speaks it."""
-    secured = {
-        endpoint.listener_name.lower()
-        for endpoint in listeners
-        if endpoint.security_protocol in SERVED_WITH_TLS
-    }
-    return [key for key in keys if not _is_kept(key, secured)]
+    """The keys but for those that this broker keeps because of its listeners: about TLS and SASL."""
+    protocols = {endpoint.listener_name.lower(): endpoint.security_protocol for endpoint in listeners}
+    return [key for key in keys if not _is_kept(key, protocols)]
 
 
-def _is_kept(key: str, secured: Collection[str]) -> bool:
-    if key.startswith(LISTENER_PREFIX):
-        listener, _, base = key.removeprefix(LISTENER_PREFIX).partition(".")
-        return listener in secured and base in KEPT_BY_TLS
-    return bool(secured) and key in KEPT_BY_TLS
+def _is_kept(key: str, protocols: Mapping[str, str]) -> bool:
+    if not key.startswith(LISTENER_PREFIX):
+        return any(_keeps(protocol, key) for protocol in protocols.values())
+    listener, _, base = key.removeprefix(LISTENER_PREFIX).partition(".")
+    protocol = protocols.get(listener, "")
+    mechanism, _, of_mechanism = base.partition(".")
+    is_mechanism = mechanism.upper() in SASL_MECHANISMS
+    return _keeps(protocol, base) or (is_mechanism and _keeps(protocol, of_mechanism, with_tls=False))
+
+
+def _keeps(protocol: str, key: str, *, with_tls: bool = True) -> bool:
+    return (with_tls and protocol in WITH_TLS and key in KEPT_BY_TLS) or (
+        protocol in WITH_SASL and key in KEPT_BY_SASL
+    )
 
 
 def without_missing_protection(given: Mapping[str, str], find: FindSetting) -> dict[str, str]:

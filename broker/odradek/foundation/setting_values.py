@@ -29,7 +29,7 @@ from odradek.foundation.broker_settings.network import (
 )
 from odradek.foundation.broker_settings.quotas import QuotaSettings
 from odradek.foundation.broker_settings.replicas import ControllerSettings, ReplicaSettings
-from odradek.foundation.broker_settings.security import TlsSettings
+from odradek.foundation.broker_settings.security import SaslSettings, TlsSettings
 from odradek.foundation.endpoints import Endpoint, parse_endpoints, parse_protocol_map
 from odradek.foundation.errors import SettingError
 
@@ -43,6 +43,7 @@ class SettingValues(
     ListenerSettings,
     ConnectionSettings,
     TlsSettings,
+    SaslSettings,
     TopicSettings,
     SegmentSettings,
     RetentionSettings,

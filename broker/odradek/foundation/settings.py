@@ -65,7 +65,7 @@ def _mechanism_setting(base: str) -> Setting | None:
     from odradek.foundation.broker_settings.unused import UNUSED
 
     _, _, key = base.partition(".")
-    return UNUSED.get(key) if key.startswith(("sasl.", "connections.")) else None
+    return (USED.get(key) or UNUSED.get(key)) if key.startswith(("sasl.", "connections.")) else None
 
 
 class Settings(SettingValues):
@@ -158,15 +158,20 @@ class Settings(SettingValues):
         setting = find_setting(key)
         return "[hidden]" if setting is None or setting.is_sensitive else self.given[key]
 
-    def listener_value(self, listener_name: str, key: str, *, is_own: bool = False) -> Any:
-        """The value of a used `key` for one listener: of `listener.name.NAME.KEY`, else of `key`.
+    def listener_value(
+        self, listener_name: str, key: str, *, mechanism: str = "", is_own: bool = False
+    ) -> Any:
+        """The value of a used `key` for one listener: of `listener.name.NAME.KEY`, else of `key`. With a SASL
+        `mechanism`, `listener.name.NAME.MECHANISM.KEY` goes before both.
 
-        With `is_own` only the form for the listener counts, and without it the default.
+        With `is_own` only the most special form counts, and without it the default.
         """
         setting = USED[key]
-        given = self.given.get(f"{LISTENER_PREFIX}{listener_name.lower()}.{key}")
-        if given is not None:
-            return setting.parse(given)
+        prefix = f"{LISTENER_PREFIX}{listener_name.lower()}."
+        special = f"{prefix}{mechanism.lower()}.{key}" if mechanism else prefix + key
+        for form in (special,) if is_own else (special, prefix + key):
+            if form in self.given:
+                return setting.parse(self.given[form])
         return setting.default if is_own else getattr(self, setting.attribute)
 
     def text(self, key: str) -> str | None:

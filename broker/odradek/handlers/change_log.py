@@ -105,6 +105,14 @@ def quotas_changed(context: SharedContext, entity: ClientEntity, texts: Mapping[
     )
 
 
+def credentials_changed(
+    context: SharedContext, entity: ClientEntity, texts: Mapping[str, str | None]
+) -> None:
+    """`texts` are by mechanism; they are never shown."""
+    words = ", ".join(f"{key} {'deleted' if text is None else 'set'}" for key, text in texts.items())
+    _lines.info("credentials of %r were changed for %s: %s", str(entity), client_of(context), words)
+
+
 def _changed(context: SharedContext, resource: ConfigResource, words: Iterable[str]) -> None:
     try:
         kind = ConfigResourceType(resource.resource_type).name.lower().replace("_", " ")

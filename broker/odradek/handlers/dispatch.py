@@ -44,7 +44,6 @@ logger = logging.getLogger(__name__)
 _API_VERSIONS: Final = int(ApiKey.API_VERSIONS)
 # A named tuple's own constructor takes three times as long, for every request.
 _new_tuple = tuple.__new__
-_LOGINS: Final = frozenset((int(ApiKey.SASL_HANDSHAKE), int(ApiKey.SASL_AUTHENTICATE)))
 
 # A step calls the handler, or answers in its place. The request is the frame where the handler takes frames. An
 # exception is answered as if the handler had raised it.
@@ -184,11 +183,6 @@ class Dispatcher:
 
             return encode_response(_API_VERSIONS, 0, header.correlation_id, api_versions.unsupported())
         name = ApiKey(header.api_key).name
-        if header.api_key in _LOGINS:
-            raise InvalidRequest(
-                f"{name}: the client wants to log in with SASL, and this broker has no logins; "
-                "set security.protocol=PLAINTEXT at the client"
-            )
         if self._version_max[header.api_key] < 0:
             raise InvalidRequest(f"{name} is not served by this broker")
         raise InvalidRequest(

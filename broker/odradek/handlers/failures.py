@@ -19,7 +19,7 @@ _CODES: Final = frozenset(("error_code", "partition_error_code"))
 # The array of the request that an array of the answer corresponds to, where their names differ.
 _SOURCES: Final[dict[str, tuple[str, ...]]] = {
     "responses": ("topics", "resources"),
-    "results": ("resources", "topics", "groups_names", "creations"),
+    "results": ("resources", "topics", "groups_names", "upsertions", "creations"),
     "filter_results": ("filters",),
     "groups": ("groups", "group_ids"),
     "coordinators": ("coordinator_keys",),
@@ -45,6 +45,7 @@ _IDENTITIES: Final[dict[str, tuple[str, ...]]] = {
     "key": ("key",),
     "resource_type": ("resource_type",),
     "resource_name": ("resource_name",),
+    "user": ("name",),
     "member_id": ("member_id",),
     "group_instance_id": ("group_instance_id",),
 }
@@ -100,6 +101,9 @@ def _elements(field: FieldSchema, request: object, code: int, message: str | Non
     for name in _SOURCES.get(field.name, (field.name,)):
         asked = getattr(request, name, None)
         if isinstance(asked, tuple | list):
+            if name == "upsertions":
+                # AlterUserScramCredentials names users in two arrays.
+                asked = (*asked, *getattr(request, "deletions", ()))
             break
     else:
         return []

@@ -22,13 +22,9 @@ class Absence(NamedTuple):
 
 ABSENCES: Final[tuple[Absence, ...]] = (
     Absence(
-        "Authentication (SASL, SCRAM credentials, delegation tokens)",
-        "A client with `security.protocol=SASL_…` cannot connect. A broker whose settings ask for it does not start.",
+        "Delegation tokens (KIP-48)",
+        "Clients report that the API is unsupported. A broker whose settings ask for tokens does not start.",
         (
-            ApiKey.SASL_HANDSHAKE,
-            ApiKey.SASL_AUTHENTICATE,
-            ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS,
-            ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
             ApiKey.CREATE_DELEGATION_TOKEN,
             ApiKey.RENEW_DELEGATION_TOKEN,
             ApiKey.EXPIRE_DELEGATION_TOKEN,

@@ -14,7 +14,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import Final
 
-from odradek.foundation import errors, transaction_errors
+from odradek.foundation import errors, login_errors, transaction_errors
 from odradek.foundation.named_tuple import NamedTuple
 from odradek.foundation.words import nearest_name
 
@@ -82,8 +82,8 @@ ROWS: Final = (
     ErrorRow(30, "GROUP_AUTHORIZATION_FAILED", errors.GroupAuthorizationFailed),
     ErrorRow(31, "CLUSTER_AUTHORIZATION_FAILED", errors.ClusterAuthorizationFailed),
     ErrorRow(32, "INVALID_TIMESTAMP", errors.InvalidTimestamp),
-    ErrorRow(33, "UNSUPPORTED_SASL_MECHANISM"),
-    ErrorRow(34, "ILLEGAL_SASL_STATE"),
+    ErrorRow(33, "UNSUPPORTED_SASL_MECHANISM", login_errors.UnsupportedSaslMechanism),
+    ErrorRow(34, "ILLEGAL_SASL_STATE", login_errors.IllegalSaslState),
     ErrorRow(35, "UNSUPPORTED_VERSION", errors.UnsupportedVersion),
     ErrorRow(36, "TOPIC_ALREADY_EXISTS", errors.TopicAlreadyExists),
     ErrorRow(37, "INVALID_PARTITIONS", errors.InvalidPartitions),
@@ -107,7 +107,7 @@ ROWS: Final = (
     ErrorRow(55, "OPERATION_NOT_ATTEMPTED", transaction_errors.OperationNotAttempted),
     ErrorRow(56, "KAFKA_STORAGE_ERROR", errors.KafkaStorageError, REFRESH),
     ErrorRow(57, "LOG_DIR_NOT_FOUND", errors.LogDirNotFound),
-    ErrorRow(58, "SASL_AUTHENTICATION_FAILED"),
+    ErrorRow(58, "SASL_AUTHENTICATION_FAILED", login_errors.SaslAuthenticationFailed),
     ErrorRow(59, "UNKNOWN_PRODUCER_ID", errors.UnknownProducerId),
     ErrorRow(60, "REASSIGNMENT_IN_PROGRESS"),
     ErrorRow(61, "DELEGATION_TOKEN_AUTH_DISABLED"),
@@ -141,8 +141,8 @@ ROWS: Final = (
     ErrorRow(89, "THROTTLING_QUOTA_EXCEEDED", errors.ThrottlingQuotaExceeded, AGAIN),
     ErrorRow(90, "PRODUCER_FENCED", errors.ProducerFenced),
     ErrorRow(91, "RESOURCE_NOT_FOUND", errors.ResourceNotFound),
-    ErrorRow(92, "DUPLICATE_RESOURCE"),
-    ErrorRow(93, "UNACCEPTABLE_CREDENTIAL"),
+    ErrorRow(92, "DUPLICATE_RESOURCE", login_errors.DuplicateResource),
+    ErrorRow(93, "UNACCEPTABLE_CREDENTIAL", login_errors.UnacceptableCredential),
     ErrorRow(94, "INCONSISTENT_VOTER_SET"),
     ErrorRow(95, "INVALID_UPDATE_VERSION", errors.InvalidUpdateVersion),
     ErrorRow(96, "FEATURE_UPDATE_FAILED"),

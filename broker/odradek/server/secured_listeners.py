@@ -5,29 +5,64 @@ A start without a secured listener loads none of it: OpenSSL takes 4 MB and some
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
+from odradek.foundation.client_entities import ClientEntity
+from odradek.foundation.limits import LOGIN_SECONDS_MAX
+from odradek.foundation.protection import WITH_SASL, WITH_TLS
 from odradek.foundation.settings import Settings
+from odradek.transport.connection import Dispatch
+from odradek.transport.login_bounds import LoginBounds
 from odradek.transport.secured import TlsListening
 
-_TLS_PROTOCOLS = ("SSL", "SASL_SSL")
+if TYPE_CHECKING:
+    from odradek.handlers.dispatch import Dispatcher
+    from odradek.security.listener_sasl import ListenerSasl
+
+ClientConfigs = Mapping[ClientEntity, Mapping[str, str]]
 
 
-def tls_of_listeners(settings: Settings) -> Mapping[str, TlsListening]:
-    """TLS by listener name, for those that speak it. Raises SettingError or DependencyError."""
-    secured = [
-        endpoint for endpoint in settings.listener_endpoints if endpoint.security_protocol in _TLS_PROTOCOLS
-    ]
-    if not secured:
-        return {}
-    from odradek.security.listener_tls import ListenerTls
-    from odradek.security.tls_settings import listener_tls
+class SecuredListeners:
+    """TLS and logins, by listener."""
 
-    return {
-        endpoint.listener_name: ListenerTls(
-            listener_tls(
-                settings, endpoint.listener_name, is_sasl=endpoint.security_protocol.startswith("SASL")
-            )
-        )
-        for endpoint in secured
-    }
+    def __init__(self, settings: Settings, client_configs: Callable[[], ClientConfigs]) -> None:
+        """`client_configs` has the credentials of SCRAM. Raises SettingError or DependencyError."""
+        self._tls: dict[str, TlsListening] = {}
+        self._sasl: dict[str, ListenerSasl] = {}
+        for endpoint in settings.listener_endpoints:
+            name, protocol = endpoint.listener_name, endpoint.security_protocol
+            if protocol in WITH_TLS:
+                self._add_tls(settings, name, is_sasl=protocol in WITH_SASL)
+            if protocol in WITH_SASL:
+                self._add_sasl(settings, name, client_configs)
+
+    def _add_tls(self, settings: Settings, name: str, *, is_sasl: bool) -> None:
+        from odradek.security.listener_tls import ListenerTls
+        from odradek.security.tls_settings import listener_tls
+
+        self._tls[name] = ListenerTls(listener_tls(settings, name, is_sasl=is_sasl))
+
+    def _add_sasl(self, settings: Settings, name: str, client_configs: Callable[[], ClientConfigs]) -> None:
+        from odradek.security.listener_sasl import listener_sasl
+        from odradek.security.scram_users import credentials_of
+
+        self._sasl[name] = listener_sasl(settings, name, credentials_of(client_configs))
+
+    def tls(self, name: str) -> TlsListening | None:
+        """TLS at a listener."""
+        return self._tls.get(name)
+
+    def login_bounds(self, name: str) -> LoginBounds | None:
+        """The bounds of clients that have not logged in, where they must."""
+        sasl = self._sasl.get(name)
+        return None if sasl is None else LoginBounds(sasl.request_bytes_max, LOGIN_SECONDS_MAX)
+
+    def dispatch(self, name: str, dispatcher: Dispatcher, *, now: Callable[[], float]) -> Dispatch:
+        """What is called with each frame of a listener."""
+        sasl = self._sasl.get(name)
+        if sasl is None:
+            return dispatcher
+        from odradek.handlers.sasl_dispatch import SaslDispatcher
+
+        return SaslDispatcher(dispatcher, sasl, now=now)

@@ -68,6 +68,10 @@ class Connection:
         `still_due_ms` is asked now and then for the rest, so that the pause ends early when its reason does.
         """
 
+    def admit(self, principal: str) -> None:
+        """Note that authentication is complete: the bounds of a login end."""
+        self.principal = principal
+
     def close(self) -> None:
         """Close after the answers that are already due have been sent. Does nothing when closed."""
 

@@ -14,13 +14,11 @@ while the connection waits.
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Executor
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from odradek.foundation import words
 from odradek.foundation.errors import OdradekError
 from odradek.foundation.limits import (
     REQUESTS_IN_FLIGHT_PER_CONNECTION_MAX,
@@ -33,13 +31,13 @@ from odradek.foundation.tasks import TaskOwner
 from odradek.protocol.frames import Frame
 from odradek.protocol.framing import FrameReader
 from odradek.transport.connection import Connection, Dispatch
+from odradek.transport.connection_failures import log_failure
+from odradek.transport.login_bounds import LoginBounds, PendingLogin
 from odradek.transport.pending import Pending, QueuedAnswer
 from odradek.transport.sendfile import PartSource, Unsent
 
 if TYPE_CHECKING:
     from odradek.transport.muting import Mute
-
-logger = logging.getLogger(__name__)
 
 # Answers of one turn up to this many bytes are joined into one write; larger ones are written without a copy.
 _JOINED_BYTES_MAX: Final = 64 * 1024
@@ -64,6 +62,7 @@ class InboundConnection(Connection, asyncio.BufferedProtocol):
         "_is_scheduled",
         "_is_writing_paused",
         "_lines",
+        "_login",
         "_loop",
         "_mute",
         "_on_lost",
@@ -93,11 +92,13 @@ class InboundConnection(Connection, asyncio.BufferedProtocol):
         admitted_ip: str = "",
         executor: Executor | None = None,
         sendfile: bool = False,
+        login: LoginBounds | None = None,
     ) -> None:
         super().__init__(id=id, listener_name=listener_name)
         self._loop = asyncio.get_running_loop()
         self._dispatch = dispatch
         self._reader = FrameReader(frame_bytes_max, receive_buffer)
+        self._login = None if login is None else PendingLogin(login, self._reader, on_late=self._fail)
         self._lines = lines
         self._tasks = tasks
         self.admitted_ip = admitted_ip
@@ -135,6 +136,8 @@ class InboundConnection(Connection, asyncio.BufferedProtocol):
         self._is_closing = True
         if self._mute is not None:
             self._mute.cancel()
+        if self._login is not None:
+            self._login.end()
         self._drop()
         self._on_lost(self)
 
@@ -173,9 +176,10 @@ class InboundConnection(Connection, asyncio.BufferedProtocol):
 
     def _answer(self, frames: list[memoryview]) -> None:
         """Dispatch `frames` in order, and send the immediate answers with one write."""
-        if len(frames) > REQUESTS_PER_TURN_MAX:
-            self._frames.extend(frames[REQUESTS_PER_TURN_MAX:])
-            del frames[REQUESTS_PER_TURN_MAX:]
+        turn_max = REQUESTS_PER_TURN_MAX if self._login is None else 1
+        if len(frames) > turn_max:
+            self._frames.extend(frames[turn_max:])
+            del frames[turn_max:]
         dispatch = self._dispatch
         answers = self._answers
         ready: list[bytes] = []
@@ -256,6 +260,12 @@ class InboundConnection(Connection, asyncio.BufferedProtocol):
         elif self._is_reading_paused:
             self._is_reading_paused = False
             self._transport.resume_reading()
+
+    def admit(self, principal: str) -> None:
+        self.principal = principal
+        assert self._login is not None, "no login is due"
+        self._login.end()
+        self._login = None
 
     def hold(self) -> None:
         self._holds += 1
@@ -425,14 +435,7 @@ class InboundConnection(Connection, asyncio.BufferedProtocol):
         if self.is_lost:
             return
         self._is_closing = True
-        if isinstance(failure, ConnectionError):
-            logger.debug("%r was left in the middle of an answer: %s", self, failure)
-        elif isinstance(failure, OdradekError | OSError):
-            client = f" (client {self.client_id!r})" if self.client_id else ""
-            requests = words.count(self.requests, "request")
-            self._lines.warning("%r%s is closed after %s: %s", self, client, requests, failure)
-        else:
-            logger.error("%r is closed: a handler failed", self, exc_info=failure)
+        log_failure(self, failure, self._lines)
         self._drop()
         self._transport.close()
 

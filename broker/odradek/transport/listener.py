@@ -17,6 +17,7 @@ from odradek.protocol.framing import receive_buffer
 from odradek.transport.connection import Dispatch
 from odradek.transport.flow_control import Admission
 from odradek.transport.inbound import InboundConnection
+from odradek.transport.login_bounds import LoginBounds
 from odradek.transport.network import ListeningSockets, Network
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ class Listener:
     `name` is the listener's in the settings; `dispatch` is called with every frame. `frame_bytes_max` is
     socket.request.max.bytes, `idle_ms_max` connections.max.idle.ms (negative for never). Slices that are
     not in the page cache are read on `executor` (None: the loop's own). With `sendfile` the kernel sends
-    large slices where it can, but never below `tls`.
+    large slices where it can, but never below `tls`. `login` bounds clients until `dispatch` admits them.
     """
 
     def __init__(
@@ -59,6 +60,7 @@ class Listener:
         executor: Executor | None = None,
         sendfile: bool = sys.platform == "linux",
         tls: TlsListening | None = None,
+        login: LoginBounds | None = None,
     ) -> None:
         self.name = name
         self.host = host
@@ -72,6 +74,7 @@ class Listener:
         self._executor = executor
         self._sendfile = sendfile and tls is None
         self._tls = tls
+        self._login = login
         self._handshakes: Handshakes | None = None
         self._tls_receive_buffer: memoryview | None = None
         self._lines = RateLimitedLog(logger, f"connections to {name} that were cut off")
@@ -231,6 +234,7 @@ class Listener:
             admitted_ip=ip,
             executor=self._executor,
             sendfile=self._sendfile,
+            login=self._login,
         )
 
     def _made(self, connection: InboundConnection) -> None:

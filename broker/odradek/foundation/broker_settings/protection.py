@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from odradek.foundation.broker_settings.security import TlsSettings
+from odradek.foundation.broker_settings.security import SaslSettings, TlsSettings
 from odradek.foundation.named_tuple import NamedTuple
 from odradek.foundation.setting_types import Setting
 
@@ -59,6 +59,8 @@ LISTENER_PROMISES: Final = (
 
 # Keys of the families above that a broker keeps whose listeners speak TLS. `security` refuses what it cannot keep.
 KEPT_BY_TLS: Final = frozenset(one.key for one in vars(TlsSettings).values() if isinstance(one, Setting))
+# Those that it keeps where clients log in.
+KEPT_BY_SASL: Final = frozenset(one.key for one in vars(SaslSettings).values() if isinstance(one, Setting))
 
 # Keys of the families above that promise nothing by themselves. They set a time, a rate or an amount for another key's
 # protection, or they loosen it.

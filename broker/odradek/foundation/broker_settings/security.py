@@ -1,8 +1,11 @@
-"""How connections are encrypted: Kafka's keys of TLS. Each may stand for one listener, as `listener.name.NAME.KEY`."""
+"""How connections are encrypted, and how clients log in: Kafka's keys of TLS and SASL.
+
+Each may stand for one listener, as `listener.name.NAME.KEY`.
+"""
 
 from __future__ import annotations
 
-from odradek.foundation.setting_types import EachOf, OneOf, password, text, words
+from odradek.foundation.setting_types import EachOf, OneOf, integer, long, password, text, words
 
 STORE_TYPES = OneOf("JKS", "PKCS12", "PEM", any_case=True)
 
@@ -61,4 +64,27 @@ class TlsSettings:
     )
     ssl_principal_mapping_rules: str = text(
         "DEFAULT", "Rules that make a user's name of a client certificate's subject; DEFAULT is the subject."
+    )
+
+
+class SaslSettings:
+    """Logins at listeners with the protocols SASL_PLAINTEXT and SASL_SSL."""
+
+    sasl_enabled_mechanisms: tuple[str, ...] = words(
+        ("GSSAPI",),
+        "The mechanisms of logins: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512. The default is not served, so a listener with "
+        "SASL needs a value.",
+    )
+    sasl_jaas_config: str | None = password(
+        "The login module of one mechanism, with the users of PLAIN. It counts only as "
+        "listener.name.NAME.MECHANISM.sasl.jaas.config."
+    )
+    sasl_server_max_receive_size: int = integer(
+        524_288, "The largest request of a client that has not logged in yet."
+    )
+    connections_max_reauth_ms: int = long(
+        0, "How long a login lasts; then the client must log in again. 0 is without an end."
+    )
+    connection_failed_authentication_delay_ms: int = integer(
+        100, "How long the answer to a failed login is held back.", 0
     )

@@ -10,6 +10,11 @@ from typing import ClassVar, Final
 from odradek.protocol.api import ApiKey
 
 
+class SaslHandshakeRequest:
+    __slots__ = ()
+    mechanism: str
+
+
 class DescribeAclsRequest:
     __slots__ = ()
     resource_type_filter: int
@@ -55,6 +60,11 @@ class DeleteAclsRequest:
     filters: tuple[DeleteAclsFilter, ...]
 
 
+class SaslAuthenticateRequest:
+    __slots__ = ()
+    auth_bytes: bytes
+
+
 class ComponentData:
     __slots__ = ()
     entity_type: str
@@ -96,10 +106,50 @@ class AlterClientQuotasRequest:
     validate_only: bool
 
 
+class UserName:
+    __slots__ = ()
+    name: str
+
+
+class DescribeUserScramCredentialsRequest:
+    __slots__ = ()
+    nested: ClassVar[dict[str, type]] = {"users": UserName}
+    users: tuple[UserName, ...] | None
+
+
+class ScramCredentialDeletion:
+    __slots__ = ()
+    name: str
+    mechanism: int
+
+
+class ScramCredentialUpsertion:
+    __slots__ = ()
+    name: str
+    mechanism: int
+    iterations: int
+    salt: bytes
+    salted_password: bytes
+
+
+class AlterUserScramCredentialsRequest:
+    __slots__ = ()
+    nested: ClassVar[dict[str, type]] = {
+        "deletions": ScramCredentialDeletion,
+        "upsertions": ScramCredentialUpsertion,
+    }
+    deletions: tuple[ScramCredentialDeletion, ...]
+    upsertions: tuple[ScramCredentialUpsertion, ...]
+
+
 TYPES: Final[dict[int, type]] = {
+    ApiKey.SASL_HANDSHAKE: SaslHandshakeRequest,
     ApiKey.DESCRIBE_ACLS: DescribeAclsRequest,
     ApiKey.CREATE_ACLS: CreateAclsRequest,
     ApiKey.DELETE_ACLS: DeleteAclsRequest,
+    ApiKey.SASL_AUTHENTICATE: SaslAuthenticateRequest,
     ApiKey.DESCRIBE_CLIENT_QUOTAS: DescribeClientQuotasRequest,
     ApiKey.ALTER_CLIENT_QUOTAS: AlterClientQuotasRequest,
+    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: DescribeUserScramCredentialsRequest,
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: AlterUserScramCredentialsRequest,
 }

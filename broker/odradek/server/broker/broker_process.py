@@ -15,7 +15,6 @@ from __future__ import annotations
 import logging
 import os
 import random
-from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
@@ -50,11 +49,10 @@ from odradek.server.broker.compaction_warnings import CompactionWarnings
 from odradek.server.broker.coordinators import Coordinators
 from odradek.server.broker.environment import BrokerEnvironment
 from odradek.server.broker.quota_watch import QuotaWatch
-from odradek.server.secured_listeners import tls_of_listeners
+from odradek.server.secured_listeners import SecuredListeners
 from odradek.transport.flow_control import Admission
 from odradek.transport.listener import Listener
 from odradek.transport.network import Network, SystemNetwork
-from odradek.transport.secured import TlsListening
 
 if TYPE_CHECKING:
     from odradek.authorization.authorizer import Authorizer
@@ -108,7 +106,7 @@ class BrokerProcess(Generic[ControlT]):
         self.admission: Admission
         self.endpoints: tuple[Endpoint, ...] = ()
         """The advertised addresses, by listener; complete once started."""
-        self._tls: Mapping[str, TlsListening] = {}
+        self._secured: SecuredListeners
         self.is_serving = False
         self._has_loaded = False
         self.load_progress = LoadProgress()
@@ -155,7 +153,7 @@ class BrokerProcess(Generic[ControlT]):
     async def start(self) -> None:
         """Start the parts in their order. When this returns, clients are served."""
         try:
-            self._tls = tls_of_listeners(self.settings)
+            self._secured = SecuredListeners(self.settings, lambda: self.images.current.client_configs)
             self._open_directories()
             await self._control.start(self._environment(), self.log_manager)
             await self._load_logs()
@@ -346,18 +344,20 @@ class BrokerProcess(Generic[ControlT]):
             per_ip_overrides=settings.connections_per_ip_overrides,
         )
         for endpoint in settings.listener_endpoints:
+            name = endpoint.listener_name
             listener = Listener(
-                name=endpoint.listener_name,
+                name=name,
                 host=endpoint.host,
                 port=endpoint.port,
                 network=self._network,
-                dispatch=dispatcher,
+                dispatch=self._secured.dispatch(name, dispatcher, now=self.clock.monotonic_seconds),
                 admission=self.admission,
                 frame_bytes_max=settings.socket_request_max_bytes,
                 idle_ms_max=settings.connections_max_idle_ms,
                 backlog=max(settings.socket_listen_backlog_size, LISTEN_BACKLOG_DEFAULT),
                 executor=self.blocking.executor,
-                tls=self._tls.get(endpoint.listener_name),
+                tls=self._secured.tls(name),
+                login=self._secured.login_bounds(name),
             )
             try:
                 await listener.start(accepts=False)

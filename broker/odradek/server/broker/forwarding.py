@@ -33,6 +33,7 @@ FORWARDED: Final = frozenset(
         ApiKey.ALTER_CLIENT_QUOTAS,
         ApiKey.CREATE_ACLS,
         ApiKey.DELETE_ACLS,
+        ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
     )
 )
 

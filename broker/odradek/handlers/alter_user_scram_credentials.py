@@ -1,0 +1,104 @@
+"""AlterUserScramCredentials: set and delete SCRAM passwords of users, without seeing one (KIP-554).
+
+The client sends a salted password, of which the keys that are kept are made. A salted password is as good as the
+password, so the request is never logged.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
+from odradek.controller.client_configs import ClientConfigChange
+from odradek.foundation.client_entities import ClientEntity
+from odradek.foundation.errors import RequestError, ResourceNotFound
+from odradek.foundation.login_errors import (
+    DuplicateResource,
+    UnacceptableCredential,
+    UnsupportedSaslMechanism,
+)
+from odradek.handlers import change_log
+from odradek.handlers.context import RequestContext
+from odradek.handlers.describe_user_scram_credentials import MECHANISM_NUMBERS
+from odradek.protocol.api import ApiKey
+from odradek.protocol.errors import error_code, error_message
+from odradek.protocol.messages import Message, response
+from odradek.protocol.requests.clients import (
+    AlterUserScramCredentialsRequest,
+    ScramCredentialDeletion,
+    ScramCredentialUpsertion,
+)
+from odradek.security.scram import ITERATIONS_MAX, ITERATIONS_MIN, ScramCredential
+from odradek.transport.pending import Pending
+
+API: Final = ApiKey.ALTER_USER_SCRAM_CREDENTIALS
+_MECHANISMS: Final = {number: name for name, number in MECHANISM_NUMBERS.items()}
+# The salt of a credential stands in a node of the registry.
+_SALT_BYTES_MAX: Final = 1024
+
+
+def handle(request: AlterUserScramCredentialsRequest, context: RequestContext) -> Pending[Message]:
+    return Pending(_alter(request, context))
+
+
+async def _alter(request: AlterUserScramCredentialsRequest, context: RequestContext) -> Message:
+    counts = Counter(part.name for part in request.deletions)
+    counts.update(part.name for part in request.upsertions)
+    wanted: list[tuple[str, Callable[[], ClientConfigChange]]] = [
+        *((part.name, partial(_deleted, part, context)) for part in request.deletions),
+        *((part.name, partial(_set, part)) for part in request.upsertions),
+    ]
+    errors: dict[str, RequestError | None] = {}
+    changes: list[ClientConfigChange] = []
+    for name, make_change in wanted:
+        try:
+            if counts[name] > 1:
+                raise DuplicateResource("A user credential cannot be altered twice in the same request")
+            changes.append(make_change())
+            errors[name] = None
+        except RequestError as error:
+            errors[name] = error
+    if changes:
+        await context.broker.active_controller.change_client_configs(changes)
+        for change in changes:
+            change_log.credentials_changed(context, change.entity, change.texts)
+    results = [
+        {"user": name, "error_code": error_code(error), "error_message": error_message(error)}
+        for name, error in errors.items()
+    ]
+    return response(API, 0, results=results)
+
+
+def _checked(part: ScramCredentialDeletion | ScramCredentialUpsertion) -> tuple[ClientEntity, str]:
+    if not part.name:
+        raise UnacceptableCredential("Username must not be empty")
+    mechanism = _MECHANISMS.get(part.mechanism)
+    if mechanism is None:
+        raise UnsupportedSaslMechanism("Unknown SCRAM mechanism")
+    return ClientEntity(user=part.name), mechanism
+
+
+def _deleted(part: ScramCredentialDeletion, context: RequestContext) -> ClientConfigChange:
+    entity, mechanism = _checked(part)
+    if mechanism not in context.broker.images.current.client_configs.get(entity, {}):
+        raise ResourceNotFound("Attempt to delete a user credential that does not exist")
+    return ClientConfigChange(entity, {mechanism: None})
+
+
+def _set(part: ScramCredentialUpsertion) -> ClientConfigChange:
+    entity, mechanism = _checked(part)
+    if part.iterations < ITERATIONS_MIN:
+        raise UnacceptableCredential("Too few iterations")
+    if part.iterations > ITERATIONS_MAX:
+        raise UnacceptableCredential("Too many iterations")
+    if not part.salt or not part.salted_password or len(part.salt) > _SALT_BYTES_MAX:
+        raise UnacceptableCredential("The salt and the salted password must not be empty")
+    credential = ScramCredential.of_salted_password(
+        mechanism,
+        salt=bytes(part.salt),
+        salted_password=bytes(part.salted_password),
+        iterations=part.iterations,
+    )
+    return ClientConfigChange(entity, {mechanism: credential.text})

@@ -1,0 +1,47 @@
+"""DescribeUserScramCredentials: which mechanisms users have passwords for, never the credentials (KIP-554)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from odradek.foundation.errors import RequestError, ResourceNotFound
+from odradek.foundation.login_errors import DuplicateResource
+from odradek.handlers.context import RequestContext
+from odradek.protocol.api import ApiKey
+from odradek.protocol.errors import error_code, error_message
+from odradek.protocol.messages import Message, response
+from odradek.protocol.requests.clients import DescribeUserScramCredentialsRequest
+from odradek.security.scram_users import described
+
+API: Final = ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS
+# Kafka's numbers of the mechanisms.
+MECHANISM_NUMBERS: Final = {"SCRAM-SHA-256": 1, "SCRAM-SHA-512": 2}
+
+
+def handle(request: DescribeUserScramCredentialsRequest, context: RequestContext) -> Message:
+    known = {
+        entity.user: found
+        for entity, texts in context.broker.images.current.client_configs.items()
+        if entity.user and entity.client_id is None and (found := described(texts))
+    }
+    names = [one.name for one in request.users or ()]
+    asked = list(dict.fromkeys(names)) if names else sorted(known)
+    return response(API, 0, results=[_result(name, names.count(name), known.get(name)) for name in asked])
+
+
+def _result(name: str, count: int, found: dict[str, int] | None) -> dict[str, object]:
+    error: RequestError | None = None
+    if count > 1:
+        error = DuplicateResource(f"Cannot describe SCRAM credentials for the same user twice: {name}")
+    elif found is None:
+        error = ResourceNotFound(f"Attempt to describe a user credential that does not exist: {name}")
+    shown = {} if error is not None or found is None else found
+    return {
+        "user": name,
+        "error_code": error_code(error),
+        "error_message": error_message(error),
+        "credential_infos": [
+            {"mechanism": MECHANISM_NUMBERS[mechanism], "iterations": iterations}
+            for mechanism, iterations in shown.items()
+        ],
+    }

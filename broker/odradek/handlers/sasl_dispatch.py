@@ -1,0 +1,288 @@
+"""Logins in front of the dispatcher: what a listener with SASL does with the frames of its clients (KIP-152, KIP-368).
+
+    first -> (ApiVersions)? -> SaslHandshake -> tokens -> logged in -> (SaslHandshake -> tokens -> logged in)*
+
+Until a client has logged in, one frame is taken in a turn, and frames have a bound of their own. All APIs but these are
+refused by their number alone. Tokens follow a handshake of version 0 without headers, and later versions in
+SaslAuthenticate.
+
+The answer to a failed login is held back, and says the same for every reason; the log has the reason. A login that has
+an end may be renewed by the same user with the same mechanism. After its end the next request closes the connection.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from enum import Enum, auto
+from struct import Struct
+from typing import Any, Final
+
+from odradek.foundation.errors import InvalidRequest, OdradekError
+from odradek.foundation.login_errors import (
+    IllegalSaslState,
+    SaslAuthenticationFailed,
+    UnsupportedSaslMechanism,
+)
+from odradek.foundation.rate_limited_log import RateLimitedLog
+from odradek.handlers import failures
+from odradek.handlers.dispatch import Dispatcher
+from odradek.protocol.api import ApiKey
+from odradek.protocol.codec import decode_typed_request, encode_response
+from odradek.protocol.errors import error_code
+from odradek.protocol.frames import Frame
+from odradek.protocol.framing import RequestHeader, parse_request_header
+from odradek.protocol.messages import response
+from odradek.security.listener_sasl import ListenerSasl, Mechanism
+from odradek.security.sasl import Login, LoginRefused, SaslExchange
+from odradek.transport.connection import Connection
+from odradek.transport.pending import Pending
+
+logger = logging.getLogger(__name__)
+
+_STATE: Final = "login"
+_HANDSHAKE: Final = int(ApiKey.SASL_HANDSHAKE)
+_AUTHENTICATE: Final = int(ApiKey.SASL_AUTHENTICATE)
+_HANDSHAKE_VERSION_MAX: Final = 1
+_AUTHENTICATE_VERSION_MAX: Final = 2
+# To a client that logs in again sooner it is answered that it has logged in already.
+_SECONDS_BETWEEN_LOGINS_MIN: Final = 1.0
+_ERROR_AT: Final = 8  # in an answer to ApiVersions, behind its size and correlation id
+_api_key_at = Struct(">h").unpack_from
+_put_size = Struct(">i").pack
+
+
+class _Phase(Enum):
+    FIRST = auto()
+    HANDSHAKE = auto()
+    TOKENS = auto()
+    RAW_TOKENS = auto()
+    LOGGED_IN = auto()
+    REFUSED = auto()
+
+
+class _Session:
+    """The login of one connection."""
+
+    __slots__ = ("ends_at", "exchange", "is_renewal", "logged_in_at", "mechanism", "phase", "user")
+
+    def __init__(self) -> None:
+        self.phase = _Phase.FIRST
+        self.exchange: SaslExchange | None = None
+        self.mechanism = ""
+        self.user = ""
+        self.ends_at: float | None = None
+        self.logged_in_at = 0.0
+        self.is_renewal = False
+
+
+class SaslCounters:
+    """Logins at one listener, since the start."""
+
+    __slots__ = ("expired", "failed", "failed_renewals", "renewals", "successful")
+
+    def __init__(self) -> None:
+        self.successful = self.failed = self.renewals = self.failed_renewals = self.expired = 0
+
+
+class SaslDispatcher:
+    """Answers the requests of one listener: logins itself, all others by `dispatcher`.
+
+    `now` is in monotonic seconds.
+    """
+
+    def __init__(self, dispatcher: Dispatcher, sasl: ListenerSasl, *, now: Callable[[], float]) -> None:
+        self._dispatcher = dispatcher
+        self._sasl = sasl
+        self._now = now
+        self._lines = RateLimitedLog(logger, "logins that failed")
+        self.counters = SaslCounters()
+
+    def __call__(self, connection: Connection, frame: memoryview) -> Frame | Pending[Frame | None] | None:
+        """The answer to one frame. Raises InvalidRequest for what cannot be read and for what comes too early."""
+        session: _Session | None = connection.state.get(_STATE)
+        if session is None:
+            session = connection.state[_STATE] = _Session()
+        if session.phase is _Phase.RAW_TOKENS:
+            return self._raw_token(connection, session, bytes(frame))
+        if len(frame) < 2:
+            raise InvalidRequest(f"a frame of {len(frame)} bytes is too short for a request")
+        (api_key,) = _api_key_at(frame)
+        if session.phase is _Phase.LOGGED_IN:
+            return self._logged_in(connection, session, frame, api_key)
+        if session.phase is _Phase.TOKENS:
+            return self._token(connection, session, frame, api_key)
+        if session.phase is _Phase.REFUSED:
+            return None
+        if api_key == ApiKey.API_VERSIONS and session.phase is _Phase.FIRST:
+            return self._api_versions(connection, session, frame)
+        if api_key == _HANDSHAKE:
+            return self._handshake(connection, session, frame)
+        raise InvalidRequest(
+            "a client that has not logged in sends a request other than SaslHandshake; "
+            "set security.protocol=SASL_PLAINTEXT or SASL_SSL at the client"
+        )
+
+    # --- before and after a login ----------------------------------------------------------------------------
+
+    def _api_versions(self, connection: Connection, session: _Session, frame: memoryview) -> Frame:
+        answer = self._dispatcher(connection, frame)
+        assert isinstance(answer, bytes), "ApiVersions is answered at once"
+        if answer[_ERROR_AT : _ERROR_AT + 2] == b"\0\0":
+            # A client whose versions are refused asks again, once.
+            session.phase = _Phase.HANDSHAKE
+        return answer
+
+    def _logged_in(
+        self, connection: Connection, session: _Session, frame: memoryview, api_key: int
+    ) -> Frame | Pending[Frame | None] | None:
+        if api_key == _HANDSHAKE and self._now() - session.logged_in_at >= _SECONDS_BETWEEN_LOGINS_MIN:
+            session.is_renewal = True
+            return self._handshake(connection, session, frame)
+        if session.ends_at is not None and self._now() > session.ends_at:
+            self.counters.expired += 1
+            connection.close()
+            return None
+        return self._dispatcher(connection, frame)
+
+    # --- a login ---------------------------------------------------------------------------------------------
+
+    def _handshake(
+        self, connection: Connection, session: _Session, frame: memoryview
+    ) -> Frame | Pending[Frame | None] | None:
+        header = _header(connection, frame, version_max=_HANDSHAKE_VERSION_MAX)
+        request: Any = decode_typed_request(_HANDSHAKE, header.api_version, frame, header.body_position)
+        name = request.mechanism
+        mechanism = self._sasl.mechanisms.get(name)
+        if mechanism is None:
+            reason = f"the mechanism {name!r} is not enabled; enabled are {', '.join(self._sasl.mechanisms)}"
+            answer = self._handshake_answer(header, UnsupportedSaslMechanism(reason))
+            return self._refuse(connection, session, reason, answer)
+        if session.is_renewal and name != session.mechanism:
+            reason = f"a login with {session.mechanism} cannot be renewed with {name}"
+            answer = self._handshake_answer(header, IllegalSaslState(reason))
+            return self._refuse(connection, session, reason, answer)
+        session.mechanism = name
+        session.exchange = mechanism.new_exchange()
+        session.phase = _Phase.RAW_TOKENS if header.api_version == 0 else _Phase.TOKENS
+        return self._handshake_answer(header, None)
+
+    def _handshake_answer(self, header: RequestHeader, error: OdradekError | None) -> bytes:
+        message = response(
+            ApiKey.SASL_HANDSHAKE,
+            header.api_version,
+            error_code=error_code(error),
+            mechanisms=list(self._sasl.mechanisms),
+        )
+        return encode_response(_HANDSHAKE, header.api_version, header.correlation_id, message)
+
+    def _raw_token(
+        self, connection: Connection, session: _Session, token: bytes
+    ) -> Frame | Pending[Frame | None] | None:
+        assert session.exchange is not None
+        try:
+            answer, login = session.exchange.answer(token)
+            if login is not None:
+                self._complete(connection, session, login)
+        except LoginRefused as refused:
+            return self._refuse(connection, session, str(refused), None)
+        return _put_size(len(answer)) + answer
+
+    def _token(
+        self, connection: Connection, session: _Session, frame: memoryview, api_key: int
+    ) -> Frame | Pending[Frame | None] | None:
+        if api_key != _AUTHENTICATE:
+            reason = "another request came among the tokens of a login"
+            return self._refuse(connection, session, reason, _illegal(connection, frame, reason))
+        header = _header(connection, frame, version_max=_AUTHENTICATE_VERSION_MAX)
+        request: Any = decode_typed_request(_AUTHENTICATE, header.api_version, frame, header.body_position)
+        assert session.exchange is not None
+        lifetime_ms = 0
+        try:
+            token, login = session.exchange.answer(bytes(request.auth_bytes))
+            if login is not None:
+                lifetime_ms = self._complete(connection, session, login)
+        except LoginRefused as refused:
+            failure = SaslAuthenticationFailed("Authentication failed: invalid credentials or user")
+            answer = _authenticate_answer(header, failure, b"", 0)
+            return self._refuse(connection, session, str(refused), answer)
+        return _authenticate_answer(header, None, token, lifetime_ms)
+
+    def _complete(self, connection: Connection, session: _Session, login: Login) -> int:
+        """Note the login; returns how many milliseconds it lasts, 0 without an end. Raises LoginRefused."""
+        if session.is_renewal and login.user != session.user:
+            raise LoginRefused(f"the user {session.user!r} cannot become {login.user!r} while connected")
+        now = self._now()
+        lifetime_ms = _lifetime_ms(self._sasl.mechanisms[session.mechanism], login)
+        session.user = login.user
+        session.exchange = None
+        session.logged_in_at = now
+        session.ends_at = now + lifetime_ms / 1000 if lifetime_ms else None
+        session.phase = _Phase.LOGGED_IN
+        if session.is_renewal:
+            self.counters.renewals += 1
+        else:
+            self.counters.successful += 1
+            connection.admit(f"User:{login.user}")
+        return lifetime_ms
+
+    def _refuse(
+        self, connection: Connection, session: _Session, reason: str, answer: bytes | None
+    ) -> Frame | Pending[Frame | None] | None:
+        """Log why, and answer and close after the delay, so that passwords cannot be tried quickly."""
+        session.phase = _Phase.REFUSED
+        session.exchange = None
+        if session.is_renewal:
+            self.counters.failed_renewals += 1
+        else:
+            self.counters.failed += 1
+        self._lines.warning("%r fails to log in: %s", connection, reason)
+        connection.close()
+        if not self._sasl.failure_delay_ms:
+            return answer
+        delayed: Pending[Frame | None] = Pending()
+        asyncio.get_running_loop().call_later(self._sasl.failure_delay_ms / 1000, delayed.settle, answer)
+        return delayed
+
+
+def _lifetime_ms(mechanism: Mechanism, login: Login) -> int:
+    limits = [limit for limit in (mechanism.lifetime_ms_max, login.lifetime_ms) if limit]
+    return min(limits, default=0)
+
+
+def _header(connection: Connection, frame: memoryview, *, version_max: int) -> RequestHeader:
+    header = parse_request_header(frame)
+    if not 0 <= header.api_version <= version_max:
+        name = ApiKey(header.api_key).name
+        raise InvalidRequest(f"{name} version {header.api_version} is not served; 0 to {version_max} are")
+    connection.client_id = header.client_id
+    return header
+
+
+def _authenticate_answer(
+    header: RequestHeader, error: OdradekError | None, token: bytes, lifetime_ms: int
+) -> bytes:
+    message = response(
+        ApiKey.SASL_AUTHENTICATE,
+        header.api_version,
+        error_code=error_code(error),
+        error_message=None if error is None else str(error),
+        auth_bytes=token,
+        session_lifetime=lifetime_ms,
+    )
+    return encode_response(_AUTHENTICATE, header.api_version, header.correlation_id, message)
+
+
+def _illegal(connection: Connection, frame: memoryview, reason: str) -> bytes | None:
+    """ILLEGAL_SASL_STATE in the shape of the request; None where it has no such answer."""
+    header = parse_request_header(frame)
+    connection.client_id = header.client_id
+    try:
+        request = decode_typed_request(header.api_key, header.api_version, frame, header.body_position)
+        answer = failures.answer(header.api_key, header.api_version, request, IllegalSaslState(reason))
+    except OdradekError:
+        return None
+    if answer is None:
+        return None
+    return encode_response(header.api_key, header.api_version, header.correlation_id, answer)

@@ -1,0 +1,32 @@
+"""A SASL exchange at the server: tokens in, tokens out, until a user is known or refused.
+
+A mechanism's own file has the exchange. None does I/O, and each takes microseconds, so it runs on the event loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple, Protocol
+
+
+class LoginRefused(Exception):
+    """The login fails. The text is for the log of the broker, and a client does not see it."""
+
+
+class Login(NamedTuple):
+    """The user that has logged in, by name. `lifetime_ms` is what is left of the credential, None without an end."""
+
+    user: str
+    lifetime_ms: int | None = None
+
+
+class SaslExchange(Protocol):
+    """One login under way."""
+
+    def answer(self, token: bytes) -> tuple[bytes, Login | None]:
+        """The token for the client, and the login once it is complete. Raises LoginRefused."""
+        ...
+
+
+# Makes the exchange of a new login.
+NewExchange = Callable[[], SaslExchange]

@@ -1,0 +1,94 @@
+"""SCRAM-SHA-256 and SCRAM-SHA-512 at the server. An unknown user is refused at the end, as a wrong password is.
+
+    client  n,,n=USER,r=NONCE                 server  r=NONCE and ours,s=SALT,i=ITERATIONS
+    client  c=biws,r=BOTH NONCES,p=PROOF      server  v=SIGNATURE
+
+Kafka refuses an unknown user at the first message, so there one can try which names exist. Here the exchange goes on
+with a salt that depends on the name.
+"""
+
+from __future__ import annotations
+
+import base64
+import hmac
+import secrets
+from collections.abc import Callable
+from typing import Final
+
+from odradek.security.sasl import Login, LoginRefused
+from odradek.security.scram import (
+    ITERATIONS_MIN,
+    SALT_BYTES,
+    SCRAM_DIGESTS,
+    ClientFirst,
+    ScramCredential,
+    ScramMessageError,
+    parse_client_final,
+    parse_client_first,
+    proves,
+    server_first,
+    signature,
+)
+
+# The credential of a user for a mechanism, or None.
+FindCredential = Callable[[str, str], ScramCredential | None]
+
+# For salts of users that do not exist; they must stay the same for as long as a stranger may compare them.
+_SALT_SECRET: Final = secrets.token_bytes(32)
+_NONCE_BYTES: Final = 24
+
+
+class ScramExchange:
+    """One exchange, with a nonce of its own: what was recorded of another is refused."""
+
+    def __init__(self, mechanism: str, find: FindCredential) -> None:
+        self._mechanism = mechanism
+        self._find = find
+        self._first: ClientFirst | None = None
+        self._is_known = False
+        self._credential: ScramCredential
+        self._own_nonce = ""
+        self._server_first = ""
+
+    def answer(self, token: bytes) -> tuple[bytes, Login | None]:
+        try:
+            if self._first is None:
+                return self._answer_first(parse_client_first(token)), None
+            return self._answer_final(token, self._first)
+        except ScramMessageError as failure:
+            raise LoginRefused(f"{self._mechanism}: {failure}") from failure
+
+    def _answer_first(self, first: ClientFirst) -> bytes:
+        if first.authorization and first.authorization != first.user:
+            raise LoginRefused(
+                f"the user {first.user!r} asks to act as {first.authorization!r}, which is not possible"
+            )
+        if first.extensions.get("tokenauth", "").lower() == "true":
+            raise LoginRefused("a delegation token is shown, and this broker has none")
+        self._first = first
+        found = self._find(first.user, self._mechanism)
+        self._is_known = found is not None and found.iterations >= ITERATIONS_MIN
+        self._credential = found if found is not None and self._is_known else self._made_up(first.user)
+        self._own_nonce = secrets.token_urlsafe(_NONCE_BYTES)
+        self._server_first = server_first(first.nonce + self._own_nonce, self._credential)
+        return self._server_first.encode()
+
+    def _made_up(self, user: str) -> ScramCredential:
+        """A credential that no password fits, and that is the same each time."""
+        salt = hmac.digest(_SALT_SECRET, f"{self._mechanism} {user}".encode(), "sha256")[:SALT_BYTES]
+        size = hmac.new(b"", b"", SCRAM_DIGESTS[self._mechanism]).digest_size
+        return ScramCredential(salt, secrets.token_bytes(size), secrets.token_bytes(size), ITERATIONS_MIN)
+
+    def _answer_final(self, token: bytes, first: ClientFirst) -> tuple[bytes, Login]:
+        final = parse_client_final(token)
+        if final.binding != first.header.encode():
+            raise LoginRefused("the last message repeats another header than the first had")
+        # Its end is what must be ours, as for Kafka: librdkafka before 2.6.1 repeats its own beginning.
+        if not final.nonce.endswith(self._own_nonce):
+            raise LoginRefused("the last message has another nonce: it belongs to another exchange")
+        messages = f"{first.bare},{self._server_first},{final.without_proof}"
+        is_proven = proves(self._mechanism, self._credential, messages=messages, proof=final.proof)
+        if not (is_proven and self._is_known):
+            raise LoginRefused(f"the user {first.user!r} is unknown, or the password is wrong")
+        proof = signature(self._mechanism, self._credential.server_key, messages)
+        return f"v={base64.b64encode(proof).decode()}".encode(), Login(first.user)
