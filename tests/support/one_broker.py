@@ -61,6 +61,7 @@ class OneBroker:
                 active_controller=self.controller,
                 settings=self.settings,
                 authorizer=None,
+                mutations=None,
             ),
         )
         module = importlib.import_module(f"odradek.handlers.{HANDLERS[api].module}")

@@ -2,8 +2,7 @@
 
 It alone writes the cluster's metadata to the registry. Every decision reads the current image and plans (`topic_plans`
 and `config_plans`, pure). It then writes to the registry in one step, and gives the brokers the resulting image.
-Decisions run one after the other, so that of two requests for one topic the first wins. The image holds nothing that
-the registry does not hold.
+Decisions run one after the other: of two requests for one topic the first wins. The registry holds all of the image.
 
 A topic is deleted in three steps. The first writes a mark in `/admin/delete_topics`: from then on the deletion always
 completes. The second publishes an image without the topic, after which every broker deletes its files. The third
@@ -37,6 +36,8 @@ from odradek.controller.requests import (
     NewTopic,
     Outcome,
     Resource,
+    Spend,
+    freely,
 )
 from odradek.controller.terms import topic_removal
 from odradek.foundation.clock import Clock
@@ -175,7 +176,7 @@ class Controller(Decisions):
 
     @decision
     async def create_topics(
-        self, requests: Sequence[NewTopic], *, validate_only: bool = False
+        self, requests: Sequence[NewTopic], *, validate_only: bool = False, spend: Spend = freely
     ) -> list[CreateOutcome]:
         """Make topics; one outcome for each request, in order. With `validate_only` nothing is made.
 
@@ -190,6 +191,7 @@ class Controller(Decisions):
         for request in requests:
             try:
                 plan = self._plan(request, plans=plans, collisions=collisions)
+                spend(len(plan.topic.partitions))
             except RequestError as error:
                 outcomes.append(error)
                 continue
@@ -232,9 +234,9 @@ class Controller(Decisions):
         Raises the RequestError of a topic that cannot be made.
         """
         (outcome,) = await self.ensure_topics([name])
-        if isinstance(outcome, RequestError):
-            raise outcome
-        return outcome
+        if isinstance(outcome, TopicImage):
+            return outcome
+        raise outcome
 
     async def ensure_topics(self, names: Sequence[str]) -> list[TopicImage | RequestError]:
         """The topics, those missing made as by `ensure_topic`; one outcome for each name, in order."""
@@ -307,10 +309,10 @@ class Controller(Decisions):
             await self.writer.write(operations)
 
     @decision
-    async def delete_topics(self, topics: Sequence[str | TopicId]) -> list[DeleteOutcome]:
-        """Delete topics named by name or id; one outcome each, in order. Their files are put aside before this
-        returns.
-        """
+    async def delete_topics(
+        self, topics: Sequence[str | TopicId], *, spend: Spend = freely
+    ) -> list[DeleteOutcome]:
+        """Delete topics by name or id; one outcome each, in order. Their files are put aside before this returns."""
         outcomes: list[DeleteOutcome] = []
         doomed: dict[str, TopicId] = {}
         for wanted in topics:
@@ -318,6 +320,7 @@ class Controller(Decisions):
                 topic = self._find(wanted)
                 if topic.name in doomed:
                     raise topic_plans.unknown_topic(wanted)
+                spend(len(topic.partitions))
             except RequestError as error:
                 outcomes.append(error)
                 continue
@@ -352,18 +355,19 @@ class Controller(Decisions):
 
     @decision
     async def create_partitions(
-        self, requests: Sequence[NewPartitions], *, validate_only: bool = False
+        self, requests: Sequence[NewPartitions], *, validate_only: bool = False, spend: Spend = freely
     ) -> list[Outcome]:
         """Grow topics; one outcome for each request, in order, None for success."""
         outcomes: list[Outcome] = []
         for request in requests:
             try:
                 grown = topic_plans.plan_growth(request, image=self._images.current, rng=self._rng)
+                first_new = len(self._images.current.topics[grown.name].partitions)
+                spend(len(grown.partitions) - first_new)
             except RequestError as error:
                 outcomes.append(error)
                 continue
             if not validate_only:
-                first_new = len(self._images.current.topics[request.topic].partitions)
                 await self.writer.write_in_parts(
                     topic_plans.growth_operations(
                         grown, first_new=first_new, controller_epoch=self._controller_epoch
@@ -426,15 +430,14 @@ class Controller(Decisions):
         features = planned(self._images.current, updates)
         if validate_only or features is self._images.current.features:
             return
-        data = nodes.write_features(features)
-        there = await self._store.exists(paths.FEATURES)
-        await self.writer.write([Put(paths.FEATURES, data) if there else Create(paths.FEATURES, data)])
+        write = Put if await self._store.exists(paths.FEATURES) else Create
+        await self.writer.write([write(paths.FEATURES, nodes.write_features(features))])
 
     # --- producer ids --------------------------------------------------------------------------------------------
 
     @decision
     async def allocate_producer_ids(self, *, above: int = -1) -> tuple[int, int]:
-        """A block of unused producer ids, all greater than `above`: the first id, and how many (KIP-730)."""
+        """Unused producer ids, all greater than `above`: the first, and how many (KIP-730)."""
         block = await get_or_none(self._store, paths.PRODUCER_ID_BLOCK)
         first = 0 if block is None else nodes.read_producer_ids(paths.PRODUCER_ID_BLOCK, block.data) + 1
         first = max(first, above + 1)

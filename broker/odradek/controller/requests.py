@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import IntEnum
 from types import MappingProxyType
 
@@ -87,3 +87,10 @@ CreateOutcome = CreatableTopicResult | RequestError
 DeleteOutcome = DeletedTopic | RequestError
 # None is success.
 Outcome = RequestError | None
+# Called with the partitions that are about to be created or deleted for one topic of a request. It raises
+# ThrottlingQuotaExceeded where the client has done too much already.
+Spend = Callable[[int], None]
+
+
+def freely(partitions: int) -> None:
+    """Without a quota, nothing is counted."""

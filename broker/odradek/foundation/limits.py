@@ -368,3 +368,6 @@ CLIENT_THROTTLE_MS_MAX: Final = 300_000
 # A throttled connection is paused in steps of at most this time. After each one its quota and its peer are looked at
 # again.
 MUTE_STEP_SECONDS: Final = 1.0
+
+# Users and client ids with a series of their own in /metrics, for each kind of quota: those that waited longest.
+QUOTA_CLIENTS_PER_SCRAPE_MAX: Final = 100

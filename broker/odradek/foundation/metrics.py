@@ -367,6 +367,24 @@ GROUP_LAG_SECONDS = _gauge(
     "partition",
 )
 
+# --- quotas of clients -----------------------------------------------------------------------------------
+
+QUOTA_THROTTLES = _counter(
+    "odradek_quota_throttles_total",
+    "Requests above a quota: their clients were asked to wait, and their connections were muted.",
+    "quota",
+)
+QUOTA_THROTTLE_SECONDS = _counter(
+    "odradek_quota_throttle_seconds_total", "Seconds that these clients were asked to wait.", "quota"
+)
+QUOTA_CLIENT_THROTTLE_SECONDS = _gauge(
+    "odradek_quota_client_throttle_seconds",
+    "Seconds that clients of a user or client id were asked to wait, for those with the most.",
+    "quota",
+    "user",
+    "client_id",
+)
+
 # --- the process ---------------------------------------------------------------------------------------
 
 BUILD_INFO = _gauge("odradek_build_info", "Always 1; the labels hold the version.", "version", "python")

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from odradek.groups.coordinator import GroupCoordinator
     from odradek.handlers.counters import RequestCounters
     from odradek.handlers.fetch_sessions import FetchSessionCache
+    from odradek.handlers.mutations import MutationQuotas
     from odradek.log.log_manager import LogManager
     from odradek.protocol.framing import RequestHeader
     from odradek.replication.blocking import BlockingWork
@@ -92,6 +93,7 @@ class BrokerParts:
         blocking: BlockingWork,
         handlers: Mapping[int, Handler] = HANDLERS,
         authorizer: Authorizer | None = None,
+        mutations: MutationQuotas | None = None,
     ) -> None:
         """`controller` asks the active controller, wherever it runs; `active_controller` is the one of this process."""
         self.broker_id = broker_id
@@ -112,6 +114,8 @@ class BrokerParts:
         self.handlers = handlers
         self.authorizer = authorizer
         """Decides what each principal may do; None where every client may do everything."""
+        self.mutations = mutations
+        """The quotas of partitions created and deleted, for a broker that decides on them itself."""
         self.throttling: FetchThrottling | None = None
         """Holds consumers to their quotas; None while no client has one."""
 
@@ -154,6 +158,7 @@ class ControllerParts(NamedTuple):
     counters: RequestCounters
     handlers: Mapping[int, Handler] = CONTROLLER_HANDLERS
     authorizer: Authorizer | None = None
+    mutations: MutationQuotas | None = None
 
     @property
     def is_broker(self) -> bool:

@@ -9,6 +9,7 @@ from odradek.controller.requests import NewPartitions, Outcome
 from odradek.foundation.errors import InvalidRequest
 from odradek.handlers import change_log
 from odradek.handlers.context import RequestContext
+from odradek.handlers.mutations import quota_of
 from odradek.protocol.api import ApiKey
 from odradek.protocol.errors import error_code, error_message
 from odradek.protocol.messages import Message, response
@@ -40,8 +41,9 @@ async def _create(request: CreatePartitionsRequest, context: RequestContext) -> 
         for topic in request.topics
         if counts[topic.name] == 1
     ]
+    quota = quota_of(context)
     made = await context.broker.active_controller.create_partitions(
-        wanted, validate_only=request.validate_only
+        wanted, validate_only=request.validate_only, spend=quota.spend
     )
     if not request.validate_only:
         for new, outcome in zip(wanted, made, strict=True):
@@ -56,4 +58,4 @@ async def _create(request: CreatePartitionsRequest, context: RequestContext) -> 
         }
         for name in counts
     ]
-    return response(API, context.header.api_version, results=results)
+    return response(API, context.header.api_version, results=results, throttle_time=quota.throttle_ms)

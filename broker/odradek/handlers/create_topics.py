@@ -14,6 +14,7 @@ from odradek.foundation.compaction import compaction_warning
 from odradek.foundation.errors import InvalidReplicaAssignment, InvalidRequest, RequestError
 from odradek.handlers import change_log
 from odradek.handlers.context import RequestContext
+from odradek.handlers.mutations import quota_of
 from odradek.protocol.api import ApiKey
 from odradek.protocol.errors import error_code, error_message
 from odradek.protocol.messages import Message, response
@@ -43,13 +44,16 @@ async def _create(request: CreateTopicsRequest, context: RequestContext) -> Mess
             wanted.append(_new_topic(topic))
         except RequestError as error:
             outcomes[topic.name] = error
-    made = await context.broker.active_controller.create_topics(wanted, validate_only=request.validate_only)
+    quota = quota_of(context)
+    made = await context.broker.active_controller.create_topics(
+        wanted, validate_only=request.validate_only, spend=quota.spend
+    )
     outcomes |= {new.name: outcome for new, outcome in zip(wanted, made, strict=True)}
     if not request.validate_only:
         _log(context, outcomes)
     describe = _Describer(context)
     topics = [describe.answer(name, outcomes[name]) for name in counts]
-    return response(API, context.header.api_version, topics=topics)
+    return response(API, context.header.api_version, topics=topics, throttle_time=quota.throttle_ms)
 
 
 def _log(context: RequestContext, outcomes: Mapping[str, CreateOutcome]) -> None:

@@ -10,6 +10,7 @@ from odradek.foundation.errors import InvalidRequest, RequestError, TopicDeletio
 from odradek.foundation.ids import TopicId
 from odradek.handlers import change_log
 from odradek.handlers.context import RequestContext
+from odradek.handlers.mutations import quota_of
 from odradek.protocol.api import ApiKey
 from odradek.protocol.errors import error_code, error_message
 from odradek.protocol.messages import Message, response
@@ -41,12 +42,14 @@ async def _delete(request: DeleteTopicsRequest, context: RequestContext) -> Mess
             wanted[_wanted(*pair, count=counts[pair])] = pair
         except RequestError as error:
             responses[pair] = _response(*pair, error, version=version)
-    outcomes = await context.broker.active_controller.delete_topics(list(wanted))
+    quota = quota_of(context)
+    outcomes = await context.broker.active_controller.delete_topics(list(wanted), spend=quota.spend)
     for pair, outcome in zip(wanted.values(), outcomes, strict=True):
         responses[pair] = _response(*pair, outcome, version=version)
         if isinstance(outcome, DeletedTopic):
             change_log.topic_deleted(context, outcome.name)
-    return response(API, version, responses=[responses[pair] for pair in counts])
+    answers = [responses[pair] for pair in counts]
+    return response(API, version, responses=answers, throttle_time=quota.throttle_ms)
 
 
 def _wanted(name: str | None, topic_id: TopicId | None, *, count: int) -> str | TopicId:

@@ -23,15 +23,15 @@ U = TypeVar("U", bound=Usage)
 
 
 class Meter(Generic[U]):
-    """What one share of a quota has used, and how often and for how long its clients were throttled."""
+    """What one share of a quota has used, and how long its clients were asked to wait."""
 
-    __slots__ = ("is_in_force", "limit", "share", "throttled", "throttled_ms", "usage")
+    __slots__ = ("_all", "is_in_force", "limit", "share", "throttled_ms", "usage")
 
-    def __init__(self, share: Share, limit: float, usage: U) -> None:
+    def __init__(self, share: Share, limit: float, usage: U, all_meters: Meters[U]) -> None:
+        self._all = all_meters
         self.share = share
         self.limit = limit
         self.usage = usage
-        self.throttled = 0
         self.throttled_ms = 0
         self.is_in_force = True
         """Whether the quota still exists."""
@@ -42,8 +42,9 @@ class Meter(Generic[U]):
 
     def note(self, throttle_ms: int) -> None:
         """Count a client that was asked to wait."""
-        self.throttled += 1
         self.throttled_ms += throttle_ms
+        self._all.throttled += 1
+        self._all.throttled_ms += throttle_ms
 
 
 class Meters(Generic[U]):
@@ -55,6 +56,9 @@ class Meters(Generic[U]):
         self._table = QuotaTable({})
         self._by_share: dict[Share, Meter[U]] = {}
         self._by_client: dict[tuple[str, str], Meter[U] | None] = {}
+        self.throttled = 0
+        """Requests whose clients were asked to wait, also those of meters that are forgotten."""
+        self.throttled_ms = 0
         self.is_on = False
         """Whether any quota of this kind exists."""
 
@@ -90,7 +94,7 @@ class Meters(Generic[U]):
             return None
         share, limit = found
         # Last in the order of use.
-        meter = self._by_share.pop(share, None) or Meter(share, limit, self._new_usage())
+        meter = self._by_share.pop(share, None) or Meter(share, limit, self._new_usage(), self)
         meter.limit = limit
         if len(self._by_share) >= self._meters_max:
             # Clients of a forgotten meter would go on with it.

@@ -6,6 +6,7 @@ from odradek.client.admin.brokers import BrokerAdmin
 from odradek.client.admin.configs import ConfigAdmin
 from odradek.client.admin.groups import GroupAdmin
 from odradek.client.admin.logs import LogAdmin
+from odradek.client.admin.quotas import QuotaAdmin
 from odradek.client.admin.topics import TopicAdmin
 from odradek.client.admin.transactions import TransactionAdmin
 from odradek.client.arguments import client_of
@@ -22,5 +23,6 @@ class Admin:
         self.groups = GroupAdmin(client)
         self.logs = LogAdmin(client)
         self.brokers = BrokerAdmin(client)
+        self.quotas = QuotaAdmin(client)
         self.transactions = TransactionAdmin(client)
         self.reassignments = self.brokers.reassignments

@@ -34,6 +34,7 @@ from odradek.handlers.context import BrokerParts
 from odradek.handlers.counters import RequestCounters
 from odradek.handlers.dispatch import Dispatcher
 from odradek.handlers.fetch_sessions import FetchSessionCache
+from odradek.handlers.mutations import MutationQuotas
 from odradek.log.background_jobs import LoadProgress
 from odradek.log.files import Disk, SystemDisk
 from odradek.log.log_manager import LogManager
@@ -117,6 +118,7 @@ class BrokerProcess(Generic[ControlT]):
         self.cleaner: LogCleaner
         self.coordinators: Coordinators
         self.parts: BrokerParts
+        self.quota_watch: QuotaWatch
 
     @property
     def control(self) -> ControlT:
@@ -333,11 +335,13 @@ class BrokerProcess(Generic[ControlT]):
             counters=self.counters,
             blocking=self.blocking,
             authorizer=self._authorizer(),
+            mutations=MutationQuotas(self.images, settings, self.clock),
         )
         dispatcher = self._control.make_dispatcher(self.parts)
         # What this broker asks itself is not a client's: it needs no right.
         self.coordinators.dispatch = dispatcher if self.parts.authorizer is None else Dispatcher(self.parts)
-        self._closing.callback(QuotaWatch(self.images, self.parts, dispatcher).stop)
+        self.quota_watch = QuotaWatch(self.images, self.parts, dispatcher)
+        self._closing.callback(self.quota_watch.stop)
         self.admission = Admission(
             connections_max=settings.max_connections,
             connections_per_ip_max=settings.max_connections_per_ip,

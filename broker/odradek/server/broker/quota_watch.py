@@ -19,7 +19,8 @@ class QuotaWatch:
     def __init__(self, images: ImageHolder, parts: BrokerParts, dispatcher: Dispatcher) -> None:
         self._parts = parts
         self._dispatcher = dispatcher
-        self._throttling: ClientThrottling | None = None
+        self.throttling: ClientThrottling | None = None
+        """What clients have used; None as long as no client has had a quota."""
         self._apply(images.current)
         self.stop: Callable[[], None] = images.subscribe(self._follow)
 
@@ -28,15 +29,15 @@ class QuotaWatch:
             self._apply(new)
 
     def _apply(self, image: ClusterImage) -> None:
-        if not image.client_configs and self._throttling is None:
+        if not image.client_configs and self.throttling is None:
             return
-        throttling = self._throttling
+        throttling = self.throttling
         if throttling is None:
             # Most brokers have no quotas, and their start does without this module.
             from odradek.handlers.throttling import ClientThrottling
 
             settings = self._parts.settings
-            throttling = self._throttling = ClientThrottling(
+            throttling = self.throttling = ClientThrottling(
                 self._parts.clock,
                 windows=settings.quota_window_num,
                 window_seconds=settings.quota_window_size_seconds,

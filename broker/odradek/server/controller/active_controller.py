@@ -33,6 +33,7 @@ from odradek.foundation.settings import Settings
 from odradek.foundation.tasks import TaskOwner
 from odradek.handlers.context import ControllerParts
 from odradek.handlers.counters import RequestCounters
+from odradek.handlers.mutations import MutationQuotas
 from odradek.registry.store import Store
 
 logger = logging.getLogger(__name__)
@@ -79,6 +80,7 @@ class ActiveController:
             leadership=self.leadership,
             counters=counters,
             authorizer=authorizer_of(settings, self.images) if settings.authorizer_class_name else None,
+            mutations=MutationQuotas(self.images, settings, clock),
         )
 
     @property

@@ -15,6 +15,7 @@ from odradek.protocol.api import ApiKey
 from odradek.records.batch import HEADER_BYTES
 from odradek.replication.partition import Partition
 from odradek.server.broker.broker_process import AnyBroker
+from odradek.server.http.quota_metrics import quota_samples
 from odradek.server.http.record_times import base_timestamp_ms, header_slice
 
 _MS_PER_SECOND: Final = 1000
@@ -39,6 +40,7 @@ def register(broker: AnyBroker, registry: MetricsRegistry) -> None:
         _cluster,
         _groups,
         _transactional_ids,
+        quota_samples,
     )
     for source in serving:
         registry.register(_once_serving(broker, source))
