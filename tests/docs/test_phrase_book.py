@@ -39,7 +39,9 @@ def commands(program: str) -> list[str]:
 @pytest.fixture
 def broker(tmp_path: Path) -> Iterator[Broker]:
     """A broker with what the page takes for granted: topics, a group that has read half, files."""
-    broker = Broker(tmp_path)
+    # Every client is a super user, so that the commands for ACLs have something to change.
+    authorizer = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+    broker = Broker(tmp_path, settings={"authorizer.class.name": authorizer, "super.users": "User:ANONYMOUS"})
     broker.start()
     (tmp_path / "lines.txt").write_text("".join(f"line {n}\n" for n in range(RECORDS)))
     (tmp_path / "keyed.txt").write_text("".join(f"key {n}:line {n}\n" for n in range(RECORDS)))

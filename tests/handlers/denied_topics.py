@@ -269,4 +269,18 @@ ROWS: list[Row] = [
         {NO_CLUSTER},
         [acl(AclOperation.ALTER_CONFIGS, CLUSTER)],
     ),
+    (
+        ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS,
+        0,
+        {"users": None},
+        {NO_CLUSTER},
+        [acl(DESCRIBE, CLUSTER)],
+    ),
+    (
+        ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
+        0,
+        {"deletions": [{"name": "u", "mechanism": 1}], "upsertions": []},
+        {NO_CLUSTER},
+        [acl(ALTER, CLUSTER)],
+    ),
 ]

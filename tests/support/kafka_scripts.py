@@ -16,6 +16,7 @@ from tests.support.java import java_arguments, java_home, kafka_classpath, make_
 _TOOLS: Final = "org.apache.kafka.tools"
 
 CLASSES: Final = {
+    "kafka-acls.sh": f"{_TOOLS}.AclCommand",
     "kafka-broker-api-versions.sh": f"{_TOOLS}.BrokerApiVersionsCommand",
     "kafka-configs.sh": "kafka.admin.ConfigCommand",
     "kafka-console-consumer.sh": f"{_TOOLS}.consumer.ConsoleConsumer",

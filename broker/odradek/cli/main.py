@@ -32,6 +32,7 @@ VERBS = {
     "groups": "odradek.cli.groups:groups",
     "transactions": "odradek.cli.transactions:transactions",
     "configs": "odradek.cli.configs:configs",
+    "acls": "odradek.cli.acls:acls",
     "quotas": "odradek.cli.quotas:quotas",
     "brokers": "odradek.cli.brokers:brokers",
     "reassign": "odradek.cli.reassign:reassign",

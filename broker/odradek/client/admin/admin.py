@@ -1,7 +1,8 @@
-"""The admin client: one object with the calls for topics, configs, groups, logs and brokers."""
+"""The admin client: one object with the calls for topics, configs, ACLs, groups, logs and brokers."""
 
 from __future__ import annotations
 
+from odradek.client.admin.acls import AclAdmin
 from odradek.client.admin.brokers import BrokerAdmin
 from odradek.client.admin.configs import ConfigAdmin
 from odradek.client.admin.groups import GroupAdmin
@@ -19,6 +20,7 @@ class Admin:
     def __init__(self, client: Client) -> None:
         client = client_of(client, "Admin")
         self.topics = TopicAdmin(client)
+        self.acls = AclAdmin(client)
         self.configs = ConfigAdmin(client)
         self.groups = GroupAdmin(client)
         self.logs = LogAdmin(client)

@@ -1,0 +1,116 @@
+"""Access control lists: list those that match, add, remove."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from odradek.authorization.acls import (
+    AccessControlEntry,
+    AclBinding,
+    AclOperation,
+    PatternType,
+    PermissionType,
+    ResourcePattern,
+    ResourceType,
+)
+from odradek.authorization.filters import AclFilter
+from odradek.client.client import Client
+from odradek.client.errors import error_for, raise_for
+from odradek.foundation.errors import NotController, OdradekError
+from odradek.protocol.api import ApiKey
+
+VERSIONS = (1, 3)
+
+# `list` is a method here.
+Bindings = list[AclBinding]
+RemovedAcls = list[Bindings | OdradekError]
+Failures = list[OdradekError | None]
+
+
+class AclAdmin:
+    """The admin calls for ACLs. All raise SecurityDisabled where there is no authorizer."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    async def list(self, wanted: AclFilter | None = None) -> Bindings:
+        """The ACLs that match, by resource. Raises ClusterAuthorizationFailed."""
+
+        async def attempt() -> Any:
+            connection = await self._client.any_broker()
+            return await connection.request(
+                ApiKey.DESCRIBE_ACLS, versions=VERSIONS, **_fields(wanted or AclFilter())
+            )
+
+        answer = await self._client.with_retries(attempt)
+        raise_for(int(answer.error_code), answer.error_message, about="the ACLs")
+        found = [_binding(one, one.pattern_type, entry) for one in answer.resources for entry in one.acls]
+        return sorted(found)
+
+    async def create(self, acls: Sequence[AclBinding]) -> Failures:
+        """Add ACLs; None or an error for each, in order. One that is there already is no error."""
+        answer = await self._ask(
+            ApiKey.CREATE_ACLS,
+            "results",
+            creations=[
+                {
+                    "resource_type": pattern.type,
+                    "resource_name": pattern.name,
+                    "resource_pattern_type": pattern.pattern_type,
+                    "principal": entry.principal,
+                    "host": entry.host,
+                    "operation": entry.operation,
+                    "permission_type": entry.permission,
+                }
+                for pattern, entry in acls
+            ],
+        )
+        return [error_for(int(one.error_code), one.error_message, about="the ACL") for one in answer.results]
+
+    async def delete(self, filters: Sequence[AclFilter]) -> RemovedAcls:
+        """Remove the ACLs that match; for each filter those that it removed, or its error."""
+        answer = await self._ask(
+            ApiKey.DELETE_ACLS, "filter_results", filters=[_fields(one) for one in filters]
+        )
+        removed: RemovedAcls = []
+        for result in answer.filter_results:
+            failure = error_for(int(result.error_code), result.error_message, about="the filter")
+            removed.append(failure or [_binding(one, one.pattern_type, one) for one in result.matching_acls])
+        return removed
+
+    async def _ask(self, api: ApiKey, answers: str, **fields: Any) -> Any:
+        """Send to the controller, and again when it moved meanwhile: a repetition changes nothing."""
+
+        async def attempt() -> Any:
+            answer = await (await self._client.controller()).request(api, versions=VERSIONS, **fields)
+            for one in getattr(answer, answers):
+                failure = error_for(int(one.error_code))
+                if isinstance(failure, NotController):
+                    raise failure
+            return answer
+
+        return await self._client.with_retries(attempt)
+
+
+def _fields(wanted: AclFilter) -> dict[str, Any]:
+    return {
+        "resource_type_filter": wanted.type,
+        "resource_name_filter": wanted.name,
+        "pattern_type_filter": wanted.pattern_type,
+        "principal_filter": wanted.principal,
+        "host_filter": wanted.host,
+        "operation": wanted.operation,
+        "permission_type": wanted.permission,
+    }
+
+
+def _binding(resource: Any, pattern_type: int, entry: Any) -> AclBinding:
+    return AclBinding(
+        ResourcePattern(
+            ResourceType(resource.resource_type), resource.resource_name, PatternType(pattern_type)
+        ),
+        AccessControlEntry(
+            entry.principal, entry.host, AclOperation(entry.operation), PermissionType(entry.permission_type)
+        ),
+    )
