@@ -9,7 +9,7 @@ from odradek_pipeline.runs.plans import LogFacts, rebased, require_unfenced
 from odradek_pipeline.runs.positions import position
 from odradek_pipeline.runs.ranges import Holdings, OffsetRange, PartitionKey
 from odradek_pipeline.runs.record import LOAD, SNAPSHOT, RunRecord
-from odradek_pipeline.runs.snapshots import Cleaning, SnapshotPlan, aged, plan_snapshot
+from odradek_pipeline.runs.snapshots import Cleaning, SnapshotPlan, aged, looked, plan_snapshot
 
 LATEST = position("latest")
 
@@ -69,6 +69,14 @@ def test_tombstones_that_may_be_gone_ask_for_the_whole_topic() -> None:
     cleaning = {"t": Cleaning(True, 1000), "u": Cleaning(False, 1000), "new": Cleaning(True, 1000)}
     assert aged({"t": 100, "u": 100}, cleaning, 599, 1 / 2) == set()
     assert aged({"t": 100, "u": 100}, cleaning, 600, 1 / 2) == {"t"}
+
+
+def test_a_snapshot_below_the_end_is_no_look_at_tombstones() -> None:
+    now = facts(5, 3)
+    assert looked({}, [now], held(of(0, 0, 5), of(1, 0, 3)), 100) == {"t": 100}
+    assert looked({}, [now], held(of(0, 0, 5), of(1, 0, 2)), 100) == {"t": 0}
+    assert looked({"t": 40, "u": 50}, [now], held(of(0, 0, 5)), 100) == {"t": 40, "u": 50}
+    assert aged({"t": 0}, {"t": Cleaning(True, 1000)}, 100_000, 1 / 2) == {"t"}
 
 
 def test_a_snapshot_follows_no_run_that_was_faster() -> None:

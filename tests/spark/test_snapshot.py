@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from odradek_pipeline.errors import ExitCode, FencedError
+from odradek_pipeline.outputs.named import open_output
 from odradek_pipeline.runs.steps import PLANNED, PUBLISHING, WRITING
 from tests.spark.tables import Row, hooked, logged, pipeline, stored, table
 from tests.spark.test_tables import place
@@ -81,7 +82,9 @@ def test_a_table_has_the_last_values(
     assert (first.code, first.summary["offsets"], first.summary["keys"]) == (ExitCode.OK, 40, 20), first
     put_and_abort(bootstrap, topic, unique)
     second = pipeline(*snapshot, "--reader", "odradek")
-    assert (second.summary["keys"], second.summary["read_whole"]) == (19, [])
+    assert (second.summary["keys"], second.summary["read_whole"]) == (19, [topic]), (
+        "the first was no look at the end"
+    )
     require_last_values()
 
     # Values change, keys go and come; a driver ends before its commit, and another one is faster than the next.
@@ -108,6 +111,8 @@ def test_a_table_has_the_last_values(
         hooked("snapshot", snapshot_as_well, **settings)
     assert others == [6]
     require_last_values()
+    newest = open_output(spark, output_format, output).newest().record
+    assert newest is not None and newest.scope[0].start == 0 and newest.span == 6, "it read what was new"
     nothing = pipeline(*snapshot)
     assert (nothing.code, nothing.summary["run"]) == (ExitCode.OK, None)
 

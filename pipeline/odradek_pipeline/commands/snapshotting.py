@@ -23,7 +23,7 @@ from odradek_pipeline.runs.plans import PASS_OVER, LogFacts
 from odradek_pipeline.runs.positions import Position, position
 from odradek_pipeline.runs.ranges import OffsetRange
 from odradek_pipeline.runs.record import SNAPSHOT, RunRecord
-from odradek_pipeline.runs.snapshots import SnapshotPlan, aged, plan_snapshot
+from odradek_pipeline.runs.snapshots import SnapshotPlan, aged, looked, plan_snapshot
 from odradek_pipeline.runs.steps import FINISHED, PLANNED
 from odradek_pipeline.topics import cleaning_of
 
@@ -49,7 +49,7 @@ class Snapshot:
         for topic in sorted(aged(known.snapshots, cleaning, looked_ms, _WHOLE_AFTER) - whole):
             self._console.notice(
                 f"{topic} is read whole: tombstones stay for {cleaning[topic].delete_retention_ms} ms, and the last "
-                "snapshot is older than half of that"
+                "snapshot up to its end is older than half of that"
             )
             whole.add(topic)
         made = self._planned(known, facts, whole)
@@ -63,7 +63,7 @@ class Snapshot:
         record = replace(
             new_record(SNAPSHOT, known, made.plan),
             scope=made.scope,
-            snapshots={**known.snapshots, **dict.fromkeys(self._topics, looked_ms)},
+            snapshots=looked(known.snapshots, facts, made.plan.holdings, looked_ms),
         )
         self._work.steps(PLANNED, ranges=len(record.ranges), span=record.span)
         committed = self._commit(known, record, made)

@@ -43,6 +43,21 @@ def aged(read_ms: Mapping[str, int], cleaning: Mapping[str, Cleaning], now_ms: i
     }
 
 
+def looked(
+    read_ms: Mapping[str, int], facts: Sequence[LogFacts], after: Holdings, now_ms: int
+) -> dict[str, int]:
+    """`read_ms` after a snapshot that asked for `facts` at `now_ms`, and after which the table holds `after`.
+
+    A snapshot that stops below a log's end says nothing of when the tombstones behind it were written. So the former
+    time stays, or 0 where there is none.
+    """
+    made = dict(read_ms)
+    for one in facts:
+        is_at_end = all((after.end(one.key(partition)) or 0) >= end for partition, end in one.ends.items())
+        made[one.topic] = now_ms if is_at_end else made.get(one.topic, 0)
+    return made
+
+
 def plan_snapshot(
     held: Holdings,
     facts: Sequence[LogFacts],
