@@ -124,7 +124,7 @@ def test_without_xdg_config_home_it_is_dot_config(monkeypatch: pytest.MonkeyPatc
         (["create", "x"], ExitCode.USAGE, "nothing to keep"),
         (["create", "x", "-b", "http://x"], ExitCode.USAGE, "is a URL"),
         (["create", "x", "--set", "bootstrap.server=x:1"], ExitCode.USAGE, "did you mean bootstrap.servers?"),
-        (["create", "x", "--set", "sasl.mechanism=PLAIN"], ExitCode.USAGE, "security that this client"),
+        (["create", "x", "--set", "sasl.mechanism=PLAIN"], ExitCode.USAGE, "which uses none of them"),
         (["create", "x", "--set", "request.timeout.ms=0"], ExitCode.USAGE, "milliseconds from 1"),
         (["set"], ExitCode.USAGE, "nothing to change"),
         (["set", "--unset", "client.id"], ExitCode.USAGE, "has no client.id; it has: bootstrap.servers"),
@@ -147,14 +147,23 @@ def test_a_profile_that_the_environment_names_and_is_not_there(
     assert "no profile 'gone' (named by $ODRADEK_PROFILE)" in result.stderr
 
 
-@pytest.mark.parametrize("entry", ["security.protocol=SSL", "security.protocol=SASL_PLAINTEXT", "ssl.x=1"])
-def test_a_file_that_promises_security_is_refused(invoke: Invoke, tmp_path: Path, entry: str) -> None:
+@pytest.mark.parametrize(
+    ("entry", "words"),
+    [
+        ("security.protocol=SASL_PLAINTEXT", "sasl.mechanism=GSSAPI cannot be used"),
+        ("security.protocol=PLAINTEXT", "which uses none of them"),
+        ("security.protocol=TLS", "must be one of"),
+        ("ssl.x=1", "does not have: ssl.x"),
+    ],
+)
+def test_a_file_that_promises_what_is_not_there_is_refused(
+    invoke: Invoke, tmp_path: Path, entry: str, words: str
+) -> None:
     file = tmp_path / "client.properties"
     file.write_text(f"bootstrap.servers=127.0.0.1:1\nsasl.jaas.config=hidden-password\n{entry}\n")
     result = invoke("topics", "list", "--command-config", str(file))
     assert result.exit_code == ExitCode.USAGE
-    assert entry.removesuffix("=1") in result.stderr
-    assert "sasl.jaas.config" in result.stderr
+    assert words in result.stderr
     assert "hidden-password" not in result.stderr
 
 
@@ -243,4 +252,4 @@ def test_every_default_is_a_value_that_is_allowed() -> None:
     defaults = {one.name: one.default for one in CLIENT_PROPERTIES.values()}
     assert read_client_properties(defaults, source="defaults").values == defaults
     with pytest.raises(SettingError):
-        read_client_properties({"security.protocol": "SSL"}, source="f")
+        read_client_properties({"security.protocol": "TLS"}, source="f")

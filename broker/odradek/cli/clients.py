@@ -11,6 +11,7 @@ from odradek.cli.connection_settings import ClientSettings
 
 if TYPE_CHECKING:
     from odradek.client.client import Client
+    from odradek.transport.network import Network
 
 
 def new_client(settings: ClientSettings, *, wait_ms_max: int | None = None) -> Client:
@@ -20,8 +21,14 @@ def new_client(settings: ClientSettings, *, wait_ms_max: int | None = None) -> C
     def at_most(timeout_ms: int) -> int:
         return timeout_ms if wait_ms_max is None else min(timeout_ms, wait_ms_max)
 
+    network: Network | None = None
+    if settings.is_secured:
+        from odradek.client.secured import secured_network
+
+        network = secured_network(settings.security, client_id=settings.client_id)
     return Client(
         settings.bootstrap.value,
+        network=network,
         client_id=settings.client_id,
         request_timeout_ms=at_most(settings.request_timeout_ms),
         api_timeout_ms=at_most(settings.api_timeout_ms),

@@ -21,7 +21,10 @@ from odradek.client.properties import (
     CLIENT_PROPERTIES,
     CONNECT_TIMEOUT_MS,
     METADATA_AGE_MS,
+    PLAINTEXT,
     REQUEST_TIMEOUT_MS,
+    SECURITY_PROPERTIES,
+    SECURITY_PROTOCOL,
     ReadProperties,
 )
 
@@ -74,6 +77,20 @@ class ClientSettings:
     def client_id(self) -> str:
         """The name that brokers see."""
         return self.values[CLIENT_ID].value
+
+    @property
+    def is_secured(self) -> bool:
+        """Whether connections are encrypted or logged in."""
+        return self.values[SECURITY_PROTOCOL].value.upper() != PLAINTEXT
+
+    @property
+    def security(self) -> dict[str, str]:
+        """The properties of security. They hold secrets."""
+        return {
+            name: one.value
+            for name, one in self.values.items()
+            if name == SECURITY_PROTOCOL or name in SECURITY_PROPERTIES
+        }
 
     @property
     def request_timeout_ms(self) -> int:

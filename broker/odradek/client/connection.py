@@ -209,6 +209,8 @@ class BrokerConnection:
 def _connect_failure(address: Address, failure: OSError) -> str:
     if isinstance(failure, socket.gaierror):
         return f"the host name {address.host!r} cannot be resolved ({failure.strerror}); check its spelling and DNS"
+    if failure.errno is None and isinstance(failure, ConnectionError):
+        return str(failure)
     if isinstance(failure, ConnectionRefusedError) or "refused" in str(failure).lower():
         return (
             f"nothing listens at {address}: connection refused; start a broker there, or correct the address"

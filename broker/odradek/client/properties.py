@@ -1,8 +1,8 @@
 """The properties of Kafka's clients (`client.properties`) that this client understands: one declaration of them.
 
 The names, units and meanings are Kafka's (https://kafka.apache.org/documentation/#adminclientconfigs). Keys that ask
-for security are refused while the client has none, because a connection without it would go unnoticed. Other keys of
-Kafka's clients, and unknown keys, give a warning.
+for security which the client does not have are refused, because a connection without it would go unnoticed. Other keys
+of Kafka's clients, and unknown keys, give a warning.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from odradek.foundation.endpoints import SECURITY_PROTOCOLS
 from odradek.foundation.errors import SettingError
 from odradek.foundation.words import nearest_name
 
@@ -58,10 +59,35 @@ CLIENT_PROPERTIES: Final = {
             "The age at which brokers, topics and leaders are requested again.",
             is_ms=True,
         ),
-        ClientProperty(SECURITY_PROTOCOL, PLAINTEXT, "Only PLAINTEXT; every other value is refused."),
+        ClientProperty(
+            SECURITY_PROTOCOL,
+            PLAINTEXT,
+            "PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL; with Kafka's `ssl.*`, `sasl.mechanism`, `sasl.jaas.config`.",
+        ),
     )
 }
 _SECURITY_PREFIXES: Final = ("ssl.", "sasl.", "security.")
+# Those of security that are kept. Their values may be secrets, and are never shown.
+SECURITY_PROPERTIES: Final = frozenset(
+    {
+        "sasl.jaas.config",
+        "sasl.mechanism",
+        "ssl.cipher.suites",
+        "ssl.enabled.protocols",
+        "ssl.endpoint.identification.algorithm",
+        "ssl.key.password",
+        "ssl.keystore.certificate.chain",
+        "ssl.keystore.key",
+        "ssl.keystore.location",
+        "ssl.keystore.password",
+        "ssl.keystore.type",
+        "ssl.protocol",
+        "ssl.truststore.certificates",
+        "ssl.truststore.location",
+        "ssl.truststore.password",
+        "ssl.truststore.type",
+    }
+)
 # Keys that Kafka's tools read from the same files, and the verb's option for each.
 _OPTIONS: Final = {
     "acks": "produce --acks",
@@ -93,6 +119,9 @@ def read_client_properties(entries: Mapping[str, str], *, source: str) -> ReadPr
     values: dict[str, str] = {}
     warnings: list[str] = []
     for name, value in entries.items():
+        if name in SECURITY_PROPERTIES:
+            values[name] = value.strip()
+            continue
         declared = CLIENT_PROPERTIES.get(name)
         if declared is None:
             warnings.append(f"{source}: {_without_effect(name)}")
@@ -102,14 +131,23 @@ def read_client_properties(entries: Mapping[str, str], *, source: str) -> ReadPr
 
 
 def _refuse_security(entries: Mapping[str, str], source: str) -> None:
-    protocol = entries.get(SECURITY_PROTOCOL, PLAINTEXT).strip()
-    promised = [name for name in entries if name.startswith(_SECURITY_PREFIXES) and name != SECURITY_PROTOCOL]
-    if protocol.upper() != PLAINTEXT:
-        promised.insert(0, f"{SECURITY_PROTOCOL}={protocol}")
-    if promised:
+    """Refuse keys of security that this client does not have, and those that its protocol makes no use of."""
+    protocol = entries.get(SECURITY_PROTOCOL, PLAINTEXT).strip().upper()
+    if protocol not in SECURITY_PROTOCOLS:
         raise SettingError(
-            f"{source} asks for security that this client does not have yet: {', '.join(promised)}. "
-            "Nothing was sent. Remove the keys and name a PLAINTEXT listener, or use a client that has TLS and SASL"
+            f"{source}: {SECURITY_PROTOCOL} must be one of {', '.join(SECURITY_PROTOCOLS)}, not {protocol}"
+        )
+    asked = [name for name in entries if name.startswith(_SECURITY_PREFIXES) and name != SECURITY_PROTOCOL]
+    missing = [name for name in asked if name not in SECURITY_PROPERTIES]
+    if missing:
+        raise SettingError(
+            f"{source} asks for security that this client does not have: {', '.join(missing)}. Nothing was sent. "
+            "Remove the keys, or use another client"
+        )
+    if asked and protocol == PLAINTEXT:
+        raise SettingError(
+            f"{source} has {', '.join(asked)}, and {SECURITY_PROTOCOL} is PLAINTEXT, which uses none of them. Nothing "
+            f"was sent. Set {SECURITY_PROTOCOL} to SSL, SASL_PLAINTEXT or SASL_SSL, or remove the keys"
         )
 
 

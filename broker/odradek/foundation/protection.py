@@ -25,6 +25,8 @@ WITH_TLS: Final = ("SSL", "SASL_SSL")
 WITH_SASL: Final = ("SASL_PLAINTEXT", "SASL_SSL")
 SASL_MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 
+_BETWEEN_BROKERS: Final = "security.inter.broker.protocol"
+
 FindSetting = Callable[[str], Setting | None]
 
 _WHY: Final = "protection that this broker does not have, so every client that reaches it may do everything"
@@ -99,6 +101,9 @@ def without_kept(keys: Iterable[str], listeners: Iterable[Endpoint]) -> list[str
 
 
 def _is_kept(key: str, protocols: Mapping[str, str]) -> bool:
+    if key == _BETWEEN_BROKERS:
+        # A listener of another name is found missing by `setting_checks`.
+        return any(protocol != "PLAINTEXT" for protocol in protocols.values())
     if not key.startswith(LISTENER_PREFIX):
         return any(_keeps(protocol, key) for protocol in protocols.values())
     listener, _, base = key.removeprefix(LISTENER_PREFIX).partition(".")

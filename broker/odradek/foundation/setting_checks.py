@@ -46,6 +46,13 @@ def _listeners(settings: SettingValues) -> Iterator[str]:
                 f"advertised.listeners={settings.advertised_listeners}: clients cannot connect to {endpoint.host}; "
                 "give a name or an address that reaches this host"
             )
+    protocol = settings.security_inter_broker_protocol
+    is_secured = any(endpoint.security_protocol != "PLAINTEXT" for endpoint in endpoints)
+    if is_secured and settings.inter_broker_listener_name is None and protocol not in ("PLAINTEXT", *names):
+        yield (
+            f"security.inter.broker.protocol={protocol} names no listener of listeners={settings.listeners}; "
+            "name one by inter.broker.listener.name instead"
+        )
     wanted = settings.inter_broker_listener_name
     if wanted is not None and wanted.upper() not in names:
         yield f"inter.broker.listener.name={wanted} is not one of listeners={settings.listeners}"

@@ -6,7 +6,7 @@ A start without a secured listener loads none of it: OpenSSL takes 4 MB and some
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from odradek.foundation.client_entities import ClientEntity
 from odradek.foundation.limits import LOGIN_SECONDS_MAX
@@ -14,12 +14,14 @@ from odradek.foundation.protection import WITH_SASL, WITH_TLS
 from odradek.foundation.settings import Settings
 from odradek.transport.connection import Dispatch
 from odradek.transport.login_bounds import LoginBounds
+from odradek.transport.network import Network
 from odradek.transport.secured import TlsListening
 
 if TYPE_CHECKING:
     from odradek.handlers.dispatch import Dispatcher
     from odradek.security.listener_sasl import ListenerSasl
 
+MECHANISM = "sasl.mechanism.inter.broker.protocol"
 ClientConfigs = Mapping[ClientEntity, Mapping[str, str]]
 
 
@@ -66,3 +68,27 @@ class SecuredListeners:
         from odradek.handlers.sasl_dispatch import SaslDispatcher
 
         return SaslDispatcher(dispatcher, sasl, now=now)
+
+
+def inter_broker_network(settings: Settings, network: Network) -> Network:
+    """`network` for connections to other brokers, secured as the listener is that brokers use among themselves.
+
+    Raises SettingError or DependencyError where its settings cannot serve.
+    """
+    listener = (settings.inter_broker_listener_name or settings.security_inter_broker_protocol).upper()
+    protocols = {one.listener_name: one.security_protocol for one in settings.listener_endpoints}
+    protocol = protocols.get(listener, settings.security_inter_broker_protocol)
+    if protocol == "PLAINTEXT":
+        return network
+    from odradek.secure_network.network import SecureNetwork
+    from odradek.secure_network.options import connection_security
+
+    mechanism = settings.listener_value(listener, MECHANISM)
+
+    def value(key: str) -> Any:
+        if key == "sasl.jaas.config":
+            return settings.listener_value(listener, key, mechanism=mechanism, is_own=True)
+        return settings.listener_value(listener, key)
+
+    security = connection_security(protocol, value, name=f"listener {listener}", mechanism_key=MECHANISM)
+    return SecureNetwork(network, security, client_id=f"broker-{settings.effective_broker_id}")

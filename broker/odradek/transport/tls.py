@@ -280,6 +280,13 @@ class TlsStream(asyncio.BufferedProtocol):
 
     # --- what the protocol above calls ------------------------------------------------------------------------
 
+    def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
+        """Hand the connection to another protocol, which is not notified of the connection."""
+        self._app = cast(asyncio.BufferedProtocol, protocol)
+
+    def get_protocol(self) -> asyncio.BaseProtocol:
+        return self._app
+
     def write(self, data: _Bytes) -> None:
         """Encrypt and send. Does nothing once the connection is closing, as other transports."""
         if self._is_closing or not len(data):

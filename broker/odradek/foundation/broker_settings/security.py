@@ -79,6 +79,11 @@ class SaslSettings:
         "The login module of one mechanism, with the users of PLAIN. It counts only as "
         "listener.name.NAME.MECHANISM.sasl.jaas.config."
     )
+    sasl_mechanism_inter_broker_protocol: str = text(
+        "GSSAPI",
+        "The mechanism that this broker logs in to others with. The user and password are those of the listener's "
+        "sasl.jaas.config for the mechanism.",
+    )
     sasl_server_max_receive_size: int = integer(
         524_288, "The largest request of a client that has not logged in yet."
     )

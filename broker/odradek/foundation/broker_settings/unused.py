@@ -247,7 +247,6 @@ _ROWS: Final[tuple[tuple[str, Kind, str | None, Allowed | None, Scope], ...]] = 
     ("sasl.login.retry.backoff.max.ms", Kind.LONG, "10000", None, _READ),
     ("sasl.login.retry.backoff.ms", Kind.LONG, "100", None, _READ),
     ("sasl.mechanism.controller.protocol", Kind.STRING, "GSSAPI", None, _READ),
-    ("sasl.mechanism.inter.broker.protocol", Kind.STRING, "GSSAPI", None, _BROKER),
     (
         "sasl.oauthbearer.assertion.algorithm",
         Kind.STRING,

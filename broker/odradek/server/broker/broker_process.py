@@ -50,7 +50,7 @@ from odradek.server.broker.compaction_warnings import CompactionWarnings
 from odradek.server.broker.coordinators import Coordinators
 from odradek.server.broker.environment import BrokerEnvironment
 from odradek.server.broker.quota_watch import QuotaWatch
-from odradek.server.secured_listeners import SecuredListeners
+from odradek.server.secured_listeners import SecuredListeners, inter_broker_network
 from odradek.transport.flow_control import Admission
 from odradek.transport.listener import Listener
 from odradek.transport.network import Network, SystemNetwork
@@ -108,6 +108,7 @@ class BrokerProcess(Generic[ControlT]):
         self.endpoints: tuple[Endpoint, ...] = ()
         """The advertised addresses, by listener; complete once started."""
         self._secured: SecuredListeners
+        self._inter_broker_network: Network
         self.is_serving = False
         self._has_loaded = False
         self.load_progress = LoadProgress()
@@ -156,6 +157,7 @@ class BrokerProcess(Generic[ControlT]):
         """Start the parts in their order. When this returns, clients are served."""
         try:
             self._secured = SecuredListeners(self.settings, lambda: self.images.current.client_configs)
+            self._inter_broker_network = inter_broker_network(self.settings, self._network)
             self._open_directories()
             await self._control.start(self._environment(), self.log_manager)
             await self._load_logs()
@@ -220,6 +222,7 @@ class BrokerProcess(Generic[ControlT]):
             broker_id=self.broker_id,
             clock=self.clock,
             network=self._network,
+            inter_broker_network=self._inter_broker_network,
             disk=self._disk,
             rng=self._rng,
             images=self.images,
@@ -252,7 +255,7 @@ class BrokerProcess(Generic[ControlT]):
         self._closing.push_async_callback(self.housekeeping.stop)
         asking = InterBrokerClient(
             images=self.images,
-            network=self._network,
+            network=self._inter_broker_network,
             client_id=f"broker-{self.broker_id}-cleaner",
             current_settings=lambda: self.dynamic_settings.current,
         )
@@ -301,7 +304,7 @@ class BrokerProcess(Generic[ControlT]):
             current_settings=lambda: self.dynamic_settings.current,
             broker_id=self.broker_id,
             clock=self.clock,
-            network=self._network,
+            network=self._inter_broker_network,
             images=self.images,
             partitions=self.partitions,
             controller=self.controller,

@@ -241,7 +241,7 @@ class ClusterControl:
         environment = self._environment
         return InterBrokerClient(
             images=environment.images,
-            network=environment.network,
+            network=environment.inter_broker_network,
             client_id=f"broker-{environment.broker_id}-fetcher",
             current_settings=self._current_settings,
         )

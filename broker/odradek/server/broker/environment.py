@@ -28,6 +28,8 @@ class BrokerEnvironment(NamedTuple):
     broker_id: int
     clock: Clock
     network: Network
+    inter_broker_network: Network
+    """The network to other brokers, secured as their listeners are."""
     disk: Disk
     rng: random.Random
     images: ImageHolder

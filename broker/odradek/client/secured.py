@@ -1,0 +1,30 @@
+"""The network of a client, secured as its properties ask (`client.properties` of Kafka's clients)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from odradek.client.properties import PLAINTEXT, SECURITY_PROTOCOL
+from odradek.foundation.settings import USED
+from odradek.secure_network.network import SecureNetwork
+from odradek.secure_network.options import connection_security
+from odradek.transport.network import Network, SystemNetwork
+
+
+def secured_network(properties: Mapping[str, str], *, client_id: str = "odradek") -> Network | None:
+    """The network for `Client(network=…)`, from Kafka's properties; None for PLAINTEXT.
+
+    Raises SettingError for properties that cannot serve, and DependencyError for PKCS#12 without its package.
+    """
+    protocol = properties.get(SECURITY_PROTOCOL, PLAINTEXT).strip().upper()
+    if protocol == PLAINTEXT:
+        return None
+
+    def value(key: str) -> Any:
+        if key == "sasl.mechanism":
+            return properties.get(key)
+        return USED[key].parse(properties[key]) if key in properties else USED[key].default
+
+    security = connection_security(protocol, value, name="the client")
+    return SecureNetwork(SystemNetwork(), security, client_id=client_id)

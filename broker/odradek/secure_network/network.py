@@ -1,0 +1,192 @@
+"""A network whose connections are encrypted and logged in: for clients, and for brokers among themselves.
+
+    connect -> TLS handshake -> SaslHandshake, SaslAuthenticate … -> the protocol that was asked for
+
+Listening is passed on unchanged. A login that ends is not renewed: its connection is opened again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Final, cast
+
+from odradek.foundation.limits import LISTEN_BACKLOG_DEFAULT
+from odradek.protocol import codec, messages
+from odradek.protocol.api import ApiKey
+from odradek.protocol.framing import FrameReader
+from odradek.secure_network.options import ConnectionSecurity, Credentials
+from odradek.security.sasl_client import ServerRefused, client_exchange
+from odradek.security.tls_contexts import client_context
+from odradek.transport.flow_control import Admission
+from odradek.transport.network import InboundFactory, ListeningSockets, Network, ProtocolFactory
+from odradek.transport.tls import TlsStream, handshake_failure_text, tls_receive_buffer
+
+_LOGIN_ANSWER_BYTES_MAX: Final = 1024 * 1024
+_HANDSHAKE_VERSION: Final = 1
+_AUTHENTICATE_VERSION: Final = 1
+_TOKENS_MAX: Final = 8
+
+
+class LoginFailed(ConnectionError):
+    """The broker refuses the login, or does not prove itself."""
+
+
+class TlsFailed(ConnectionError):
+    """The TLS handshake failed."""
+
+
+class SecureNetwork:
+    """Makes connections over `network`. Raises SettingError or DependencyError when the security cannot be had."""
+
+    def __init__(self, network: Network, security: ConnectionSecurity, *, client_id: str) -> None:
+        self._network = network
+        self._security = security
+        self._client_id = client_id
+        self._context = None if security.tls is None else client_context(security.tls)
+        self._receive_buffer = tls_receive_buffer()
+
+    async def listen(
+        self,
+        protocol_factory: InboundFactory,
+        *,
+        host: str,
+        port: int,
+        admission: Admission,
+        backlog: int = LISTEN_BACKLOG_DEFAULT,
+    ) -> ListeningSockets:
+        return await self._network.listen(
+            protocol_factory, host=host, port=port, admission=admission, backlog=backlog
+        )
+
+    async def connect(
+        self, protocol_factory: ProtocolFactory, *, host: str, port: int
+    ) -> tuple[asyncio.Transport, Any]:
+        """(transport, protocol), encrypted and logged in. Raises OSError; TlsFailed and LoginFailed are two."""
+        conversation = _Conversation()
+        if self._context is None:
+            transport, _ = await self._network.connect(lambda: conversation, host=host, port=port)
+        else:
+            transport = await self._connect_tls(conversation, host=host, port=port)
+        try:
+            if self._security.credentials is not None:
+                await _log_in(conversation, self._security.credentials, self._client_id)
+            conversation.check_open()
+        except BaseException:
+            transport.abort()
+            raise
+        protocol = protocol_factory()
+        transport.set_protocol(protocol)
+        protocol.connection_made(transport)
+        return transport, protocol
+
+    async def _connect_tls(self, conversation: _Conversation, *, host: str, port: int) -> asyncio.Transport:
+        assert self._context is not None
+        ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        def on_end(stream: TlsStream, failure: Exception | None) -> None:
+            if not ended.done():
+                if failure is None:
+                    ended.set_result(None)
+                else:
+                    ended.set_exception(
+                        TlsFailed(f"TLS with {host}:{port} failed: {handshake_failure_text(failure)}")
+                    )
+
+        stream = TlsStream(
+            conversation,
+            self._context,
+            on_end=on_end,
+            receive_buffer=self._receive_buffer,
+            server_hostname=host,
+        )
+        try:
+            await self._network.connect(lambda: stream, host=host, port=port)
+            await ended
+        except BaseException:
+            stream.abort()
+            if ended.done() and not ended.cancelled():
+                ended.exception()
+            raise
+        return cast(asyncio.Transport, stream)
+
+
+class _Conversation(asyncio.BufferedProtocol):
+    """Request and answer by turns, until another protocol takes the transport over."""
+
+    def __init__(self) -> None:
+        self._reader = FrameReader(_LOGIN_ANSWER_BYTES_MAX)
+        self._transport: Any = None
+        self._answer: asyncio.Future[memoryview] | None = None
+        self._failure: Exception | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = transport
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._reader.get_buffer()
+
+    def buffer_updated(self, nbytes: int) -> None:
+        for frame in self._reader.received(nbytes):
+            if self._answer is not None and not self._answer.done():
+                self._answer.set_result(frame)
+        if self._reader.failure is not None:
+            self._fail(LoginFailed("the answer to a login is no answer of Kafka's"))
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._fail(exc or LoginFailed("the broker closed the connection during the login"))
+
+    def _fail(self, failure: Exception) -> None:
+        self._failure = self._failure or failure
+        if self._answer is not None and not self._answer.done():
+            self._answer.set_exception(failure)
+
+    def check_open(self) -> None:
+        """Raises the reason when the connection is lost."""
+        if self._failure is not None:
+            raise self._failure
+
+    async def ask(self, frame: bytes) -> memoryview:
+        """Raises OSError when the connection is lost."""
+        self.check_open()
+        self._answer = asyncio.get_running_loop().create_future()
+        self._transport.write(frame)
+        return await self._answer
+
+
+async def _log_in(conversation: _Conversation, credentials: Credentials, client_id: str) -> None:
+    answer = await _ask(
+        conversation,
+        ApiKey.SASL_HANDSHAKE,
+        _HANDSHAKE_VERSION,
+        client_id,
+        mechanism=credentials.mechanism,
+    )
+    if int(answer.error_code):
+        raise LoginFailed(
+            f"the broker has no logins with {credentials.mechanism}, only with {', '.join(answer.mechanisms)}; "
+            "set sasl.mechanism to one of these"
+        )
+    exchange = client_exchange(credentials.mechanism, credentials.user, credentials.password)
+    received = b""
+    for _ in range(_TOKENS_MAX):
+        try:
+            token = exchange.answer(received)
+        except ServerRefused as refused:
+            raise LoginFailed(f"the login of {credentials.user!r} is given up: {refused}") from refused
+        if token is None:
+            return
+        answer = await _ask(
+            conversation, ApiKey.SASL_AUTHENTICATE, _AUTHENTICATE_VERSION, client_id, auth_bytes=token
+        )
+        if int(answer.error_code):
+            raise LoginFailed(
+                f"the broker refuses the login of {credentials.user!r} with {credentials.mechanism}: "
+                f"{answer.error_message}; check the user and the password"
+            )
+        received = bytes(answer.auth_bytes)
+    raise LoginFailed("the broker does not come to an end with the login")
+
+
+async def _ask(conversation: _Conversation, api: ApiKey, version: int, client_id: str, **fields: Any) -> Any:
+    frame = codec.encode_request(api, version, 0, client_id, messages.request(api, version, **fields))
+    return codec.decode_response(api, version, await conversation.ask(frame))[1]
