@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from odradek.foundation.limits import RECORD_TIMES_PER_REQUEST_MAX
-from odradek.server.http.record_times import parse_offsets, record_times
+from odradek.server.http.record_times import describable, parse_offsets, record_times
+from tests.support.guarded_broker import DESCRIBE, TOPIC, Guarded, acl
 from tests.support.loop import run
 from tests.support.whole_broker import WholeBroker
 
@@ -42,3 +43,19 @@ def test_what_is_no_question_is_refused() -> None:
             parse_offsets(body)
     with pytest.raises(ValueError, match="ask for at most"):
         parse_offsets({"t": {str(index): 0 for index in range(RECORD_TIMES_PER_REQUEST_MAX + 1)}})
+
+
+def test_with_an_authorizer_only_what_the_caller_may_describe_is_answered() -> None:
+    async def story() -> None:
+        guarded = await Guarded.start()
+        await guarded.allow(acl(DESCRIBE, TOPIC, "seen", principal="User:ANONYMOUS"))
+        asked = {("seen", 0): 0, ("hidden", 0): 0}
+        broker = guarded.broker.broker
+        assert describable(broker, asked, host="10.0.0.7") == {("seen", 0): 0}
+        assert describable(broker, asked, host="::1") == asked
+        await guarded.stop()
+        unguarded = await WholeBroker.start()
+        assert describable(unguarded.broker, asked, host="10.0.0.7") == asked
+        await unguarded.broker.stop()
+
+    run(story())

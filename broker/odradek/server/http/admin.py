@@ -24,7 +24,7 @@ from odradek.foundation.metrics import MetricsRegistry
 from odradek.server.broker.broker_process import AnyBroker
 from odradek.server.broker.testing_faults import Faults
 from odradek.server.http import broker_metrics
-from odradek.server.http.record_times import parse_offsets, record_times
+from odradek.server.http.record_times import describable, parse_offsets, record_times
 
 logger = logging.getLogger(__name__)
 
@@ -147,7 +147,8 @@ class AdminServer(HttpServer):
             offsets = parse_offsets(await request.json())
         except ValueError as error:
             return web.Response(status=400, text=f"{error}\n")
-        return web.json_response(await record_times(self._broker, offsets))
+        visible = describable(self._broker, offsets, host=request.remote or "0.0.0.0")
+        return web.json_response(await record_times(self._broker, visible))
 
 
 class _FaultRoutes:

@@ -6,16 +6,18 @@
 The answer has the milliseconds of the record at each offset, or of the first kept record where that one was deleted.
 Partitions that this broker does not lead, and offsets without a record, are absent. Each needs a read of the offset
 index and the 61 bytes of a batch's header, from the page cache or else in a thread. The time is that of the batch's
-first record.
+first record. With an authorizer, topics that the caller may not describe are absent too (`describable`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
+from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any
 
 from odradek.foundation.errors import OdradekError
+from odradek.foundation.ids import ANONYMOUS
 from odradek.foundation.limits import RECORD_TIMES_PER_REQUEST_MAX
 from odradek.records.batch import HEADER_BYTES, read_header
 from odradek.replication.partition import Partition
@@ -42,6 +44,25 @@ def parse_offsets(body: Any) -> dict[tuple[str, int], int]:
             f"{len(offsets)} partitions in one request; ask for at most {RECORD_TIMES_PER_REQUEST_MAX} at once"
         )
     return offsets
+
+
+def describable(
+    broker: AnyBroker, offsets: Mapping[tuple[str, int], int], *, host: str
+) -> dict[tuple[str, int], int]:
+    """Those of topics that a client at the address `host` may describe without a login; all for a local one.
+
+    The port has no logins of its own. So with an authorizer it shows no more than a listener without them.
+    """
+    authorizer = broker.parts.authorizer
+    if authorizer is None or ip_address(host).is_loopback:
+        return dict(offsets)
+    from odradek.authorization.acls import AclOperation, ResourceType
+
+    return {
+        key: offset
+        for key, offset in offsets.items()
+        if authorizer.allows(ANONYMOUS, host, AclOperation.DESCRIBE, ResourceType.TOPIC, key[0])
+    }
 
 
 async def record_times(
