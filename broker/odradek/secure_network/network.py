@@ -15,6 +15,7 @@ from odradek.protocol import codec, messages
 from odradek.protocol.api import ApiKey
 from odradek.protocol.framing import FrameReader
 from odradek.secure_network.options import ConnectionSecurity, Credentials
+from odradek.security.followed_context import FollowedContext
 from odradek.security.sasl_client import ServerRefused, client_exchange
 from odradek.security.tls_contexts import client_context
 from odradek.transport.flow_control import Admission
@@ -42,7 +43,7 @@ class SecureNetwork:
         self._network = network
         self._security = security
         self._client_id = client_id
-        self._context = None if security.tls is None else client_context(security.tls)
+        self.followed = None if security.tls is None else FollowedContext(security.tls, client_context)
         self._receive_buffer = tls_receive_buffer()
 
     async def listen(
@@ -63,7 +64,7 @@ class SecureNetwork:
     ) -> tuple[asyncio.Transport, Any]:
         """(transport, protocol), encrypted and logged in. Raises OSError; TlsFailed and LoginFailed are two."""
         conversation = _Conversation()
-        if self._context is None:
+        if self.followed is None:
             transport, _ = await self._network.connect(lambda: conversation, host=host, port=port)
         else:
             transport = await self._connect_tls(conversation, host=host, port=port)
@@ -80,7 +81,7 @@ class SecureNetwork:
         return transport, protocol
 
     async def _connect_tls(self, conversation: _Conversation, *, host: str, port: int) -> asyncio.Transport:
-        assert self._context is not None
+        assert self.followed is not None
         ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
         def on_end(stream: TlsStream, failure: Exception | None) -> None:
@@ -94,7 +95,7 @@ class SecureNetwork:
 
         stream = TlsStream(
             conversation,
-            self._context,
+            self.followed.current,
             on_end=on_end,
             receive_buffer=self._receive_buffer,
             server_hostname=host,

@@ -5,8 +5,9 @@ from __future__ import annotations
 import ssl
 
 from odradek.security.distinguished_name import subject_name
+from odradek.security.followed_context import FollowedContext
 from odradek.security.principal_mapping import PrincipalMapping
-from odradek.security.tls_contexts import TlsMaterial, server_context
+from odradek.security.tls_contexts import server_context
 from odradek.security.tls_settings import TlsOptions
 
 ANONYMOUS = "User:ANONYMOUS"
@@ -17,14 +18,12 @@ class ListenerTls:
 
     def __init__(self, options: TlsOptions) -> None:
         """Raises SettingError or DependencyError when the listener cannot serve with `options`."""
-        self.options = options
         self._mapping = PrincipalMapping(options.principal_rules)
-        self._material = TlsMaterial(options)
-        self._context = server_context(options, self._material)
+        self.followed = FollowedContext(options, server_context)
 
     def context(self) -> ssl.SSLContext:
         """The context in force."""
-        return self._context
+        return self.followed.current
 
     def principal_of(self, certificate: bytes | None) -> str:
         """`User:` and the name that the listener's rules make of the subject. Raises MappingRefused, a ValueError."""

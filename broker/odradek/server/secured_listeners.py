@@ -19,6 +19,7 @@ from odradek.transport.secured import TlsListening
 
 if TYPE_CHECKING:
     from odradek.handlers.dispatch import Dispatcher
+    from odradek.security.followed_context import FollowedContext
     from odradek.security.listener_sasl import ListenerSasl
 
 MECHANISM = "sasl.mechanism.inter.broker.protocol"
@@ -31,6 +32,8 @@ class SecuredListeners:
     def __init__(self, settings: Settings, client_configs: Callable[[], ClientConfigs]) -> None:
         """`client_configs` has the credentials of SCRAM. Raises SettingError or DependencyError."""
         self._tls: dict[str, TlsListening] = {}
+        self.followed: list[FollowedContext] = []
+        """The contexts whose files may change."""
         self._sasl: dict[str, ListenerSasl] = {}
         for endpoint in settings.listener_endpoints:
             name, protocol = endpoint.listener_name, endpoint.security_protocol
@@ -43,7 +46,9 @@ class SecuredListeners:
         from odradek.security.listener_tls import ListenerTls
         from odradek.security.tls_settings import listener_tls
 
-        self._tls[name] = ListenerTls(listener_tls(settings, name, is_sasl=is_sasl))
+        listening = ListenerTls(listener_tls(settings, name, is_sasl=is_sasl))
+        self.followed.append(listening.followed)
+        self._tls[name] = listening
 
     def _add_sasl(self, settings: Settings, name: str, client_configs: Callable[[], ClientConfigs]) -> None:
         from odradek.security.listener_sasl import listener_sasl
@@ -69,26 +74,28 @@ class SecuredListeners:
 
         return SaslDispatcher(dispatcher, sasl, now=now)
 
+    def inter_broker_network(self, settings: Settings, network: Network) -> Network:
+        """`network` for connections to other brokers, secured as the listener is that brokers use among themselves.
 
-def inter_broker_network(settings: Settings, network: Network) -> Network:
-    """`network` for connections to other brokers, secured as the listener is that brokers use among themselves.
+        Raises SettingError or DependencyError where its settings cannot serve.
+        """
+        listener = (settings.inter_broker_listener_name or settings.security_inter_broker_protocol).upper()
+        protocols = {one.listener_name: one.security_protocol for one in settings.listener_endpoints}
+        protocol = protocols.get(listener, settings.security_inter_broker_protocol)
+        if protocol == "PLAINTEXT":
+            return network
+        from odradek.secure_network.network import SecureNetwork
+        from odradek.secure_network.options import connection_security
 
-    Raises SettingError or DependencyError where its settings cannot serve.
-    """
-    listener = (settings.inter_broker_listener_name or settings.security_inter_broker_protocol).upper()
-    protocols = {one.listener_name: one.security_protocol for one in settings.listener_endpoints}
-    protocol = protocols.get(listener, settings.security_inter_broker_protocol)
-    if protocol == "PLAINTEXT":
-        return network
-    from odradek.secure_network.network import SecureNetwork
-    from odradek.secure_network.options import connection_security
+        mechanism = settings.listener_value(listener, MECHANISM)
 
-    mechanism = settings.listener_value(listener, MECHANISM)
+        def value(key: str) -> Any:
+            if key == "sasl.jaas.config":
+                return settings.listener_value(listener, key, mechanism=mechanism, is_own=True)
+            return settings.listener_value(listener, key)
 
-    def value(key: str) -> Any:
-        if key == "sasl.jaas.config":
-            return settings.listener_value(listener, key, mechanism=mechanism, is_own=True)
-        return settings.listener_value(listener, key)
-
-    security = connection_security(protocol, value, name=f"listener {listener}", mechanism_key=MECHANISM)
-    return SecureNetwork(network, security, client_id=f"broker-{settings.effective_broker_id}")
+        security = connection_security(protocol, value, name=f"listener {listener}", mechanism_key=MECHANISM)
+        secured = SecureNetwork(network, security, client_id=f"broker-{settings.effective_broker_id}")
+        if secured.followed is not None:
+            self.followed.append(secured.followed)
+        return secured

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+import socket
 import ssl
 import subprocess
+import time
 import uuid
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -129,3 +132,31 @@ def test_a_client_without_a_certificate_is_refused_where_one_is_required(secured
     producer.produce("never", b"x")
     producer.flush(10)
     assert "the peer showed no certificate, and ssl.client.auth=required" in secured.log()
+
+
+def test_a_certificate_changed_on_disk_is_shown_within_seconds(tmp_path: Path) -> None:
+    broker = SecuredBroker(tmp_path, kinds={"CLIENTS": "SSL"})
+    broker.start()
+    try:
+        host, port = broker.bootstraps["CLIENTS"].split(":")
+
+        def number() -> str:
+            context = ssl.create_default_context(cafile=str(broker.ca_file))
+            with (
+                socket.create_connection((host, int(port)), timeout=10) as plain,
+                context.wrap_socket(plain, server_hostname="localhost") as secured,
+            ):
+                found = secured.getpeercert()
+                assert found is not None
+                return str(found["serialNumber"])
+
+        before = number()
+        fresh = broker.authority.leaf("broker").write(tmp_path / "fresh.pem")
+        fresh.replace(broker.server_file)
+        deadline = time.monotonic() + 20
+        while number() == before:
+            assert time.monotonic() < deadline, broker.log()
+            time.sleep(0.2)
+        assert "has new certificates" in broker.log()
+    finally:
+        broker.close()

@@ -50,7 +50,7 @@ from odradek.server.broker.compaction_warnings import CompactionWarnings
 from odradek.server.broker.coordinators import Coordinators
 from odradek.server.broker.environment import BrokerEnvironment
 from odradek.server.broker.quota_watch import QuotaWatch
-from odradek.server.secured_listeners import SecuredListeners, inter_broker_network
+from odradek.server.secured_listeners import SecuredListeners
 from odradek.transport.flow_control import Admission
 from odradek.transport.listener import Listener
 from odradek.transport.network import Network, SystemNetwork
@@ -157,13 +157,14 @@ class BrokerProcess(Generic[ControlT]):
         """Start the parts in their order. When this returns, clients are served."""
         try:
             self._secured = SecuredListeners(self.settings, lambda: self.images.current.client_configs)
-            self._inter_broker_network = inter_broker_network(self.settings, self._network)
+            self._inter_broker_network = self._secured.inter_broker_network(self.settings, self._network)
             self._open_directories()
             await self._control.start(self._environment(), self.log_manager)
             await self._load_logs()
             self._start_coordinators()
             await self._listen()
             self._follow_settings()
+            self._follow_certificates()
             self._complete_endpoints()
             await self._control.register(self.endpoints)
             # Last: a client that connects earlier would see a cluster without brokers.
@@ -386,6 +387,14 @@ class BrokerProcess(Generic[ControlT]):
         rules = self.log_manager.producer_rules
         rules.expiration_ms = settings.producer_id_expiration_ms
         rules.must_verify = settings.transaction_partition_verification_enable
+
+    def _follow_certificates(self) -> None:
+        if self._secured.followed:
+            from odradek.server.certificate_watch import CertificateWatch
+
+            watch = CertificateWatch(self._secured.followed)
+            watch.start()
+            self._closing.push_async_callback(watch.stop)
 
     def _follow_settings(self) -> None:
         """Apply changed settings, now and from now on, to the parts that do not read them at each use."""

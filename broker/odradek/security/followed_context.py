@@ -1,0 +1,73 @@
+"""A context that follows its files: a renewed certificate is taken without a restart.
+
+Kubernetes swaps a link to a folder, cert-manager renames files: so what counts is the file behind the path, by its
+number, size and time. Files of two generations do not fit each other, and are read again a second later. The context in
+force stays until a whole new one is made. Connections that are open keep theirs.
+"""
+
+from __future__ import annotations
+
+import logging
+import ssl
+from collections.abc import Callable
+from pathlib import Path
+
+from odradek.foundation.errors import DependencyError, SettingError
+from odradek.security.tls_contexts import TlsMaterial
+from odradek.security.tls_settings import TlsOptions
+
+logger = logging.getLogger(__name__)
+
+Stamps = tuple[tuple[int, int, int] | None, ...]
+MakeContext = Callable[[TlsOptions, TlsMaterial], ssl.SSLContext]
+
+
+class FollowedContext:
+    """The context of one listener, or of connections to others."""
+
+    def __init__(self, options: TlsOptions, make: MakeContext) -> None:
+        """Raises SettingError or DependencyError."""
+        self.options = options
+        self._make = make
+        self.files = tuple(
+            store.location for store in (options.keystore, options.truststore) if store.location is not None
+        )
+        self._stamps = self._read_stamps()
+        self._material = TlsMaterial(options)
+        self.current = make(options, self._material)
+        self._failure = ""
+        self.reloads = 0
+        self.failed_reloads = 0
+
+    def follow(self) -> None:
+        """Take changed files. Blocks for some milliseconds when they changed: not for the event loop."""
+        stamps = self._read_stamps()
+        if stamps == self._stamps:
+            return
+        try:
+            material = TlsMaterial(self.options)
+            context = None if material == self._material else self._make(self.options, material)
+        except (SettingError, DependencyError) as failure:
+            self.failed_reloads += 1
+            if str(failure) != self._failure:
+                self._failure = str(failure)
+                logger.error(
+                    "%s keeps its certificates, since the new ones fail: %s", self.options.name, failure
+                )
+            return
+        self._stamps, self._failure = stamps, ""
+        if context is not None:
+            self._material, self.current = material, context
+            self.reloads += 1
+            logger.info("%s has new certificates, for new connections", self.options.name)
+
+    def _read_stamps(self) -> Stamps:
+        stamps: list[tuple[int, int, int] | None] = []
+        for path in self.files:
+            try:
+                found = Path(path).stat()
+            except OSError:
+                stamps.append(None)
+            else:
+                stamps.append((found.st_ino, found.st_size, found.st_mtime_ns))
+        return tuple(stamps)
