@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
 from datetime import UTC, datetime, timedelta
@@ -27,7 +28,9 @@ TOPIC: Final = "visits"
 PARTITIONS: Final = 3
 EVENTS: Final = 120_000
 _PAGES: Final = ("/", "/chairs", "/lamps", "/basket", "/checkout")
-_DAY_MS: Final = 86_400_000
+_HOUR_MS: Final = 3_600_000
+_HOURS: Final = 24
+_DAY_MS: Final = _HOURS * _HOUR_MS
 _DRIVER_SECONDS_MAX: Final = 60
 
 
@@ -56,6 +59,7 @@ def show(broker: Broker) -> None:
         _happens(broker, midnight, EVENTS // 2, EVENTS)
         _driver_dies(broker, spark, output)
         _reads_again(broker, spark, output, midnight)
+        _audits(broker, output)
 
 
 def _happens(broker: Broker, midnight: datetime, start: int, stop: int) -> None:
@@ -70,24 +74,29 @@ def _happens(broker: Broker, midnight: datetime, start: int, stop: int) -> None:
 
 
 async def _write(bootstrap: str, midnight_ms: int, start: int, stop: int) -> None:
-    from odradek import Admin, Client, Producer, errors
+    from odradek import Admin, Audit, Client, Producer, errors
 
     random = Random(start)
+    now_ms = midnight_ms + start * _DAY_MS // EVENTS
+    # The producer also publishes how many records of each hour are acknowledged, and that no older ones will follow.
+    audit = Audit([TOPIC], window_ms=_HOUR_MS, low_time=lambda: now_ms)
     async with Client(bootstrap) as client:
         try:
             await Admin(client).topics.create(TOPIC, partitions=PARTITIONS)
         except errors.TopicAlreadyExists:
             assert start > 0, "the first half makes the topic"
-        async with Producer(client, compression="lz4") as producer:
+        async with Producer(client, compression="lz4", audit=audit) as producer:
             for number in range(start, stop):
+                now_ms = midnight_ms + number * _DAY_MS // EVENTS
                 visitor = random.randrange(5000)
                 visit = {"visit": number, "page": random.choice(_PAGES), "visitor": visitor}
                 await producer.send(
                     TOPIC,
                     json.dumps(visit).encode(),
                     key=f"{visitor}".encode(),
-                    timestamp_ms=midnight_ms + number * _DAY_MS // EVENTS,
+                    timestamp_ms=now_ms,
                 )
+            now_ms = midnight_ms + stop * _DAY_MS // EVENTS
 
 
 def _loads(broker: Broker, output: Path) -> None:
@@ -142,6 +151,30 @@ def _reads_again(broker: Broker, spark: Any, output: Path, midnight: datetime) -
     )
     history = _pipeline("runs", "--output", str(output), key="ranges")
     quote("\n".join(f"{run['number']:>3}  {run['kind']:<8} {run['rows']:>9,} rows" for run in history))
+
+
+def _audits(broker: Broker, output: Path) -> None:
+    act("Is anything missing?")
+    folder = str(broker.folder / "visits.audit")
+    where = ["--bootstrap", broker.listen, "--topic", TOPIC, "--output", str(output), "--audit", folder]
+    _pipeline("audit", "collect", *where)
+    summary = _pipeline("audit", "verdicts", "--audit", folder)
+    tiers = {tier: [one for one in summary["ranges"] if one["tier"] == tier] for tier in ("stored", "loaded")}
+    for tier, windows in tiers.items():
+        verdicts = Counter(one["verdict"] for one in windows)
+        found = sum(one["found"] for one in windows)
+        quote(f"{tier:<7}  {dict(verdicts)}  {found:,} of {sum(one['expected'] for one in windows):,} events")
+    quote(
+        "\n".join(
+            f"{one['tier']:<7}  complete until {one['complete_until']}" for one in summary["watermarks"]
+        )
+    )
+    _expect(set(map(len, tiers.values())) == {_HOURS}, f"the audit has {summary['windows']} windows")
+    _expect(summary.get("complete") == summary["windows"], f"the verdicts are not all complete: {summary}")
+    explain(
+        "The producer's own counts and hashes of every hour are those of the log and those of the table. A job can "
+        "wait for that: odradek-pipeline audit wait --until …"
+    )
 
 
 def _place(broker: Broker, output: Path) -> list[str]:
