@@ -103,6 +103,8 @@ def test_the_verbs_are_all_there() -> None:
         "topics",
         "groups",
         "configs",
+        "acls",
+        "quotas",
         "brokers",
         "reassign",
         "produce",
