@@ -61,6 +61,7 @@ STEPS = st.lists(
 @settings(max_examples=200, deadline=None)
 def test_the_rate_and_the_throttle_time_are_kafkas(steps: list[tuple[int, int]], limit: int) -> None:
     ours, kafkas = SampledRate(windows=WINDOWS, window_ms=WINDOW_MS), KafkasRate()
+    quick = SampledRate(windows=WINDOWS, window_ms=WINDOW_MS)
     now = 1_000_000
     for pause, value in steps:
         now += pause
@@ -71,6 +72,7 @@ def test_the_rate_and_the_throttle_time_are_kafkas(steps: list[tuple[int, int]],
         assert abs(ours.rate(now) - rate) <= 1e-6 * max(1.0, rate)
         wanted = round((rate - limit) / limit * elapsed) if rate > limit else 0
         assert abs(ours.excess_ms(limit, now) - wanted) <= 1
+        assert quick.add(value, limit, now) == ours.excess_ms(limit, now)
 
 
 @given(st.integers(1_000, 100_000), st.lists(st.integers(1, 300_000), min_size=1, max_size=200))

@@ -17,7 +17,7 @@ import logging
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from time import monotonic
-from typing import Final, cast
+from typing import Final, Protocol, cast
 
 from odradek.foundation.errors import (
     InvalidRequest,
@@ -50,6 +50,15 @@ _new_tuple = tuple.__new__
 Step = Callable[[Handle, object, RequestContext], Answer]
 
 
+class Wrapper(Protocol):
+    """A step that has something to do for some APIs only: the others are called as if it were not there."""
+
+    def wrap(self, api_key: int, handle: Handle) -> Handle: ...
+
+
+AnyStep = Step | Wrapper
+
+
 class CloseConnection(OdradekError):
     """A step closes the connection instead of answering."""
 
@@ -63,7 +72,7 @@ class Dispatcher:
         *,
         table: Mapping[int, Handler] | None = None,
         handles: Mapping[int, Handle] | None = None,
-        steps: Sequence[Step] = (),
+        steps: Sequence[AnyStep] = (),
     ) -> None:
         """`table` replaces the parts' own table, `handles` replaces the modules that the table names.
 
@@ -74,7 +83,7 @@ class Dispatcher:
         self._counters = parts.counters.by_api
         self._table = parts.handlers if table is None else table
         self._own_handles = handles or {}
-        self._steps = tuple(steps)
+        self._steps: tuple[AnyStep, ...] = tuple(steps)
         self._version_min = [1 << 15] * (API_KEY_MAX + 1)
         self._version_max = [-1] * (API_KEY_MAX + 1)
         self._takes_frame = [False] * (API_KEY_MAX + 1)
@@ -124,7 +133,7 @@ class Dispatcher:
         _count_answer(counters, reply, monotonic() - started)
         return reply
 
-    def change_steps(self, change: Callable[[tuple[Step, ...]], Sequence[Step]]) -> None:
+    def change_steps(self, change: Callable[[tuple[AnyStep, ...]], Sequence[AnyStep]]) -> None:
         """Replace the steps by what `change` makes of them, for all requests from now on."""
         self._steps = tuple(change(self._steps))
         self._handles = [None] * (API_KEY_MAX + 1)
@@ -132,7 +141,7 @@ class Dispatcher:
     def _load(self, api_key: int) -> Handle:
         handle = self._own_handles.get(api_key) or load(api_key, self._table)
         for step in reversed(self._steps):
-            handle = _with(step, handle)
+            handle = _with(step, handle) if callable(step) else step.wrap(api_key, handle)
         self._handles[api_key] = handle
         return handle
 

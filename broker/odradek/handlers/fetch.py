@@ -144,6 +144,9 @@ class Fetch:
         if self._throttling is not None:
             throttle_ms, is_withheld = self._throttling.fetch_throttle(self._context, size_of(frame))
             if is_withheld:
+                for fetched in results:
+                    if fetched.partition is not None:
+                        fetched.partition.replica.bytes_out -= fetched.size
                 return self._without_records(throttle_ms)
             frame = cast(
                 Frame, with_throttle_time(FETCH, self._context.header.api_version, frame, throttle_ms)

@@ -6,7 +6,7 @@ Of two exceeded quotas the longer time counts.
 
     producer_byte_rate   bytes of the request
     consumer_byte_rate   bytes of the answer, which `handlers.fetch` asks about: it answers without records instead
-    request_percentage   processor time of the handler, up to its answer or to its first wait
+    request_percentage   time of the event loop that the handler takes, up to its answer or to its first wait
 
 Requests of brokers are exempt: fetches of followers, and those of `_OF_BROKERS`.
 
@@ -17,8 +17,8 @@ with its records. What a handler does after a wait is not measured.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from time import thread_time_ns
-from typing import Final, cast
+from time import perf_counter_ns
+from typing import Any, Final, cast
 
 from odradek.foundation.client_entities import ClientEntity
 from odradek.foundation.clock import Clock
@@ -90,8 +90,37 @@ class ClientThrottling:
 
     # --- the step ----------------------------------------------------------------------------------------------------
 
-    def __call__(self, handle: Handle, request: object, context: RequestContext) -> Answer:
-        """Handle the request, and measure it."""
+    def wrap(self, api_key: int, handle: Handle) -> Handle:
+        """The handler with what the quotas of now ask of its API: often it is the handler itself."""
+        if self.request.is_on:
+            return lambda request, context: self._timed(handle, request, context)
+        if api_key == _PRODUCE and self.produce.is_on:
+            return self._produce(handle)
+        if api_key in _OF_THE_CONTROLLER:
+            return lambda request, context: self._then(handle(request, context), context, 0, 0)
+        return handle
+
+    def _produce(self, handle: Handle) -> Handle:
+        """Produce while there are quotas of bytes alone. Each look-up here is a percent of a small request's cost."""
+        known = self.produce.by_client
+        monotonic_seconds = self._clock.monotonic_seconds
+
+        def produce(request: Any, context: RequestContext) -> Answer:
+            answer: Any = handle(request, context)
+            client = context.principal, context.header.client_id
+            meter = known[client] if client in known else self.produce.find(*client)
+            if meter is None:
+                return cast(Answer, answer)
+            size = len(request)
+            if type(answer) is Pending:
+                return self._then(answer, context, size, 0)
+            throttle_ms = meter.usage.add(size, meter.limit, int(monotonic_seconds() * 1000))
+            return answer if not throttle_ms else self._exceeded(answer, context, meter, throttle_ms)
+
+        return produce
+
+    def _timed(self, handle: Handle, request: object, context: RequestContext) -> Answer:
+        """Any request while there are quotas of time."""
         header = context.header
         api_key = header.api_key
         if api_key in _OF_BROKERS or (
@@ -99,22 +128,18 @@ class ClientThrottling:
         ):
             return handle(request, context)
         size = len(cast(memoryview, request)) if api_key == _PRODUCE else 0
-        if not self.request.is_on:
+        self._is_exempt = False
+        started_ns = perf_counter_ns()
+        try:
             answer = handle(request, context)
-            used_ns = 0
-            if not size and api_key not in _OF_THE_CONTROLLER:
-                return answer
-        else:
-            self._is_exempt = False
-            started_ns = thread_time_ns()
-            try:
-                answer = handle(request, context)
-            except Exception:
-                self._measure(None, context, size, thread_time_ns() - started_ns)
-                raise
-            if self._is_exempt:
-                return answer
-            used_ns = thread_time_ns() - started_ns
+        except Exception:
+            self._measure(None, context, size, perf_counter_ns() - started_ns)
+            raise
+        if self._is_exempt:
+            return answer
+        return self._then(answer, context, size, perf_counter_ns() - started_ns)
+
+    def _then(self, answer: Answer, context: RequestContext, size: int, used_ns: int) -> Answer:
         if type(answer) is Pending:
             waiting = cast("Pending[Ready]", answer)
             return waiting.then(lambda ready: self._measure(ready, context, size, used_ns))
@@ -129,26 +154,32 @@ class ClientThrottling:
         if size:
             meter = self.produce.find(context.principal, header.client_id)
             if meter is not None:
-                meter.usage.record(size, now_ms)
-                throttle_ms = min(meter.excess_ms(now_ms), CLIENT_THROTTLE_MS_MAX)
+                throttle_ms = meter.usage.add(size, meter.limit, now_ms)
                 exceeded = meter
         # As in Kafka, a Produce without an answer (acks=0) counts by its bytes alone.
         if used_ns and not (size and answer is None):
             meter = self.request.find(context.principal, header.client_id)
             if meter is not None:
-                meter.usage.record(used_ns / _NANOSECONDS_PER_PERCENT, now_ms)
-                request_ms = min(meter.excess_ms(now_ms), self._window_ms)
-                if request_ms > throttle_ms:
-                    throttle_ms, exceeded = request_ms, meter
+                excess_ms = meter.usage.add(used_ns / _NANOSECONDS_PER_PERCENT, meter.limit, now_ms)
+                excess_ms = min(excess_ms, self._window_ms)
+                if excess_ms > throttle_ms:
+                    throttle_ms, exceeded = excess_ms, meter
         if header.api_key in _OF_THE_CONTROLLER:
-            told_ms = throttle_time_of(header.api_key, header.api_version, answer)
-            if told_ms > throttle_ms:
-                context.connection.mute(min(told_ms, CLIENT_THROTTLE_MS_MAX), lambda: told_ms)
+            found_ms = throttle_time_of(header.api_key, header.api_version, answer)
+            if found_ms > throttle_ms:
+                context.connection.mute(min(found_ms, CLIENT_THROTTLE_MS_MAX), lambda: found_ms)
                 return answer
         if not throttle_ms or exceeded is None:
             return answer
-        self._throttle(exceeded, context, throttle_ms)
-        return with_throttle_time(header.api_key, header.api_version, answer, throttle_ms)
+        return self._exceeded(answer, context, exceeded, throttle_ms)
+
+    def _exceeded(
+        self, answer: Ready, context: RequestContext, meter: Meter[SampledRate], throttle_ms: int
+    ) -> Ready:
+        """The answer with the time to wait, for which the connection is muted."""
+        throttle_ms = min(throttle_ms, CLIENT_THROTTLE_MS_MAX)
+        self._throttle(meter, context, throttle_ms)
+        return with_throttle_time(context.header.api_key, context.header.api_version, answer, throttle_ms)
 
     def _throttle(self, meter: Meter[SampledRate], context: RequestContext, throttle_ms: int) -> None:
         meter.note(throttle_ms)

@@ -55,7 +55,8 @@ class Meters(Generic[U]):
         self._meters_max = meters_max
         self._table = QuotaTable({})
         self._by_share: dict[Share, Meter[U]] = {}
-        self._by_client: dict[tuple[str, str], Meter[U] | None] = {}
+        self.by_client: dict[tuple[str, str], Meter[U] | None] = {}
+        """The meters that `find` remembers; the same dictionary throughout."""
         self.throttled = 0
         """Requests whose clients were asked to wait, also those of meters that are forgotten."""
         self.throttled_ms = 0
@@ -67,7 +68,7 @@ class Meters(Generic[U]):
         if table == self._table:
             return
         self._table = table
-        self._by_client.clear()
+        self.by_client.clear()
         self.is_on = bool(table)
         for meter in self.meters:
             found = table.find(*meter.share)
@@ -81,16 +82,16 @@ class Meters(Generic[U]):
         """The meter of a client, None without a quota. `principal` is as `User:alice`."""
         client = principal, client_id
         try:
-            return self._by_client[client]
+            return self.by_client[client]
         except KeyError:
             return self._look_up(client)
 
     def _look_up(self, client: tuple[str, str]) -> Meter[U] | None:
-        if len(self._by_client) >= self._meters_max:
-            self._by_client.clear()
+        if len(self.by_client) >= self._meters_max:
+            self.by_client.clear()
         found = self._table.find(client[0].partition(":")[2], client[1])
         if found is None:
-            self._by_client[client] = None
+            self.by_client[client] = None
             return None
         share, limit = found
         # Last in the order of use.
@@ -98,10 +99,10 @@ class Meters(Generic[U]):
         meter.limit = limit
         if len(self._by_share) >= self._meters_max:
             # Clients of a forgotten meter would go on with it.
-            self._by_client.clear()
+            self.by_client.clear()
             del self._by_share[next(iter(self._by_share))]
         self._by_share[share] = meter
-        self._by_client[client] = meter
+        self.by_client[client] = meter
         return meter
 
     @property

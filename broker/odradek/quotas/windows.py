@@ -15,12 +15,13 @@ from collections import deque
 class SampledRate:
     """`windows` samples of `window_ms` each; the rate is per second."""
 
-    __slots__ = ("_expiry_ms", "_samples", "_total", "_window_ms", "_windows")
+    __slots__ = ("_expiry_ms", "_samples", "_shortest_seconds", "_total", "_window_ms", "_windows")
 
     def __init__(self, *, windows: int, window_ms: int) -> None:
         self._windows = windows
         self._window_ms = window_ms
         self._expiry_ms = windows * window_ms
+        self._shortest_seconds = (windows - 1) * window_ms / 1000
         # [begin, time of the last value, sum], oldest first.
         self._samples: deque[list[float]] = deque()
         self._total = 0.0
@@ -35,6 +36,20 @@ class SampledRate:
             last[1] = now_ms
             last[2] += value
         self._total += value
+
+    def add(self, value: float, limit: float, now_ms: int) -> int:
+        """`record`, then `excess_ms`, at a fraction of their cost where the limit is not near."""
+        samples = self._samples
+        if samples and now_ms - (last := samples[-1])[0] < self._window_ms:
+            last[1] = now_ms
+            last[2] += value
+        else:
+            samples.append([now_ms, now_ms, value])
+        self._total = total = self._total + value
+        # The time of a rate is never shorter than this. The total may still have samples that have ended.
+        if total <= limit * self._shortest_seconds:
+            return 0
+        return self.excess_ms(limit, now_ms)
 
     def elapsed_ms(self, now_ms: int) -> int:
         """The time over which the rate is taken, without samples that have ended."""

@@ -27,6 +27,8 @@ from tests.compat.golden.stories_admin import STORIES as ADMIN
 from tests.compat.golden.stories_groups import STORIES as GROUPS
 from tests.compat.golden.stories_leaders import STORIES as LEADERS
 from tests.compat.golden.stories_leaders import VERSIONS as LEADERS_VERSIONS
+from tests.compat.golden.stories_quotas import STORIES as QUOTAS
+from tests.compat.golden.stories_quotas import VERSIONS as QUOTAS_VERSIONS
 from tests.compat.golden.stories_reassignment import STORIES as REASSIGNMENT
 from tests.compat.golden.stories_records import STORIES as RECORDS
 from tests.compat.golden.stories_transactions import STORIES as TRANSACTIONS
@@ -39,8 +41,8 @@ from tests.support.kafka_peer import KafkaPeer
 pytestmark = pytest.mark.clients
 
 HERE = Path(__file__).parent
-VERSIONS = {**OTHER_VERSIONS, **TRANSACTIONS_VERSIONS, **LEADERS_VERSIONS}
-STORIES = {**RECORDS, **ADMIN, **GROUPS, **REASSIGNMENT, **TRANSACTIONS, **LEADERS, **VERSIONS}
+VERSIONS = {**OTHER_VERSIONS, **TRANSACTIONS_VERSIONS, **LEADERS_VERSIONS, **QUOTAS_VERSIONS}
+STORIES = {**RECORDS, **ADMIN, **GROUPS, **REASSIGNMENT, **TRANSACTIONS, **LEADERS, **QUOTAS, **VERSIONS}
 RECORDING = os.environ.get("ODRADEK_RECORD_GOLDEN") == "1"
 SETTINGS = {"group.initial.rebalance.delay.ms": "0", "group.min.session.timeout.ms": "1000"}
 

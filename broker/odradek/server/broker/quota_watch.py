@@ -43,10 +43,9 @@ class QuotaWatch:
                 window_seconds=settings.quota_window_size_seconds,
             )
         throttling.change(image.client_configs)
-        is_on = self._parts.throttling is not None
-        if throttling.is_on and not is_on:
-            self._parts.throttling = throttling
-            self._dispatcher.change_steps(lambda steps: (throttling, *steps))
-        elif is_on and not throttling.is_on:
-            self._parts.throttling = None
-            self._dispatcher.change_steps(lambda steps: [step for step in steps if step is not throttling])
+        if throttling.is_on or self._parts.throttling is not None:
+            self._parts.throttling = throttling if throttling.is_on else None
+            first = (throttling,) if throttling.is_on else ()
+            self._dispatcher.change_steps(
+                lambda steps: [*first, *(step for step in steps if step is not throttling)]
+            )
