@@ -90,6 +90,7 @@ from odradek.foundation.errors import (
     RequestError as RequestError,
     RequestTimedOut as RequestTimedOut,
     ResourceNotFound as ResourceNotFound,
+    SecurityDisabled as SecurityDisabled,
     StaleBrokerEpoch as StaleBrokerEpoch,
     StaleMemberEpoch as StaleMemberEpoch,
     ThrottlingQuotaExceeded as ThrottlingQuotaExceeded,
@@ -110,6 +111,13 @@ from odradek.foundation.errors import (
     UnsupportedEndpointType as UnsupportedEndpointType,
     UnsupportedForMessageFormat as UnsupportedForMessageFormat,
     UnsupportedVersion as UnsupportedVersion,
+)
+from odradek.foundation.login_errors import (
+    DuplicateResource as DuplicateResource,
+    IllegalSaslState as IllegalSaslState,
+    SaslAuthenticationFailed as SaslAuthenticationFailed,
+    UnacceptableCredential as UnacceptableCredential,
+    UnsupportedSaslMechanism as UnsupportedSaslMechanism,
 )
 from odradek.foundation.transaction_errors import (
     ConcurrentTransactions as ConcurrentTransactions,
