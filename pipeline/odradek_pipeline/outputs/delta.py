@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from odradek_pipeline.errors import FencedError, RecordLostError
@@ -30,12 +29,19 @@ from odradek_pipeline.runs.steps import PUBLISHED, WRITING, Steps
 APPLICATION: Final = "odradek-pipeline"
 # Commits to read at a time, from the newest back: mostly the first is ours.
 _HISTORY_PAGES: Final = (1, 20, 400, None)
+# Whole names: a trace of Java has words like ConcurrentHashMap in it.
 _CONFLICTS: Final = (
-    "Concurrent",
+    "ConcurrentTransactionException",
+    "ConcurrentAppendException",
+    "ConcurrentWriteException",
+    "ConcurrentDeleteReadException",
+    "ConcurrentDeleteDeleteException",
+    "ConcurrentModificationException",
+    "ProtocolChangedException",
+    "MetadataChangedException",
     "DELTA_CONCURRENT",
-    "ProtocolChanged",
-    "MetadataChanged",
     "DELTA_PROTOCOL_CHANGED",
+    "DELTA_METADATA_CHANGED",
 )
 
 
@@ -85,8 +91,8 @@ class DeltaOutput:
             writer = writer.mode("append")
         try:
             writer.save(self._location)
-        except PySparkException as failure:
-            if not any(name in str(failure) for name in _CONFLICTS):
+        except Exception as failure:  # Spark leaves Delta's own exceptions as Py4J's
+            if not is_conflict(str(failure)):
                 raise
             raise self._fenced(record) from failure
         return self._found(known, record, steps)
@@ -103,8 +109,8 @@ class DeltaOutput:
         try:
             with _session_settings(self._spark, settings):
                 self._spark.sql(merge_into(self._name), changes=changes.select(*COLUMNS))
-        except PySparkException as failure:
-            if not any(name in str(failure) for name in _CONFLICTS):
+        except Exception as failure:  # Spark leaves Delta's own exceptions as Py4J's
+            if not is_conflict(str(failure)):
                 raise
             raise self._fenced(record) from failure
         return self._found(known, record, steps)
@@ -159,6 +165,11 @@ class DeltaOutput:
             f"another run committed to {self._location} while run {record.run} was at work. "
             "This run changed nothing; run it again"
         )
+
+
+def is_conflict(text: str) -> bool:
+    """Whether an exception with this text says that another commit was faster."""
+    return any(name in text for name in _CONFLICTS)
 
 
 @contextmanager
