@@ -219,7 +219,16 @@ def _driver(folder: Path, arguments: list[str]) -> subprocess.Popen[bytes]:
     ]
     with (folder / "driver.log").open("ab") as log:
         return subprocess.Popen(
-            [sys.executable, "-m", "odradek_pipeline.entrypoint", *arguments, *short, "--report", "json"],
+            [
+                sys.executable,
+                "-P",
+                "-m",
+                "odradek_pipeline.entrypoint",
+                *arguments,
+                *short,
+                "--report",
+                "json",
+            ],
             stdout=log,
             stderr=log,
             stdin=subprocess.DEVNULL,

@@ -100,11 +100,11 @@ def test_what_promises_protection_stops_every_process_before_it_starts(
     arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    given = ["--set", "ssl.client.auth=required", "--set", "super.users=User:a"]
+    given = ["--set", "ssl.client.auth=required", "--set", "principal.builder.class=a.B"]
     assert run([*arguments, *given]) == ExitCode.USAGE
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("odradek: 2 settings promise protection that this broker does not have")
-    for words in ("ssl.client.auth=required", "super.users=User:a", "set none or remove it"):
+    for words in ("ssl.client.auth=required", "principal.builder.class=a.B", "set none or remove it"):
         assert words in line
     assert list(tmp_path.iterdir()) == [], "nothing was written"
 
