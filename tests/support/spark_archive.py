@@ -22,7 +22,7 @@ from tests.support.java import (
     pyspark_jars,
 )
 
-SECONDS_MAX: Final = 180
+SECONDS_MAX: Final = 600
 
 # A batch job and a stream, and the end of the JVM, which writes the archive then.
 _JOB: Final = """
