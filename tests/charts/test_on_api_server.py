@@ -121,14 +121,14 @@ def test_settings_that_promise_protection_are_refused_and_not_dropped(
         HelmFailed, match=r"ssl\.client\.auth \(clients show a certificate.*promises protection"
     ):
         installed("install", "log", chart, "--set", f"{key}=required")
-    config = {"authorizer.class.name": "a.B", "allow.everyone.if.no.acl.found": False, "quota.window.num": 20}
+    config = {"authorizer.class.name": "a.B", "super.users": "User:a", "quota.producer.default": "20"}
     spec = {"brokers": {"config": config}, "zookeeper": {"connect": "zk:2181"}}
     cluster = {"apiVersion": "odradek.io/v1", "kind": "Cluster", "metadata": {"name": "log"}, "spec": spec}
     with pytest.raises(subprocess.CalledProcessError) as refusal:
         # As most clients ask: what is unknown would be dropped without an error.
         server.kubectl("apply", "--validate=false", "-n", namespace, "-f", "-", given=json.dumps(cluster))
     said = str(refusal.value.stdout)
-    for words in ("access control lists", "set true or remove it", "slowed down to their quotas"):
+    for words in ("authorizer.class.name cannot be set", "super.users cannot be set", "clients have a quota"):
         assert words in said
     installed("install", "plain", chart, "--set", f"{key}=none")
 

@@ -26,10 +26,17 @@ _REFUSED: Final = dict.fromkeys(_OWN_KEYS, "the operator sets it from spec.broke
     "broker.rack": "set spec.brokers.rackLabel, and each broker takes its node's zone",
     "zookeeper.connect": "set spec.zookeeper",
 }
+_UNNAMED: Final = (
+    "brokers and the operator connect without a login, so an authorizer would refuse them with all others"
+)
+_PROTECTING: Final = dict.fromkeys(
+    ("authorizer.class.name", "allow.everyone.if.no.acl.found", "super.users"), _UNNAMED
+)
 BROKER_SETTINGS: Final = tuple(
     setting
     for key, setting in USED.items()
     if key not in _REFUSED
+    and key not in _PROTECTING
     and not key.startswith("zookeeper.")
     and not setting.internal
     # For one broker alone, and a Cluster's are for all of them.
@@ -43,7 +50,9 @@ _PROMISING: Final = sorted(
     for key in {*all_settings(), *(row.key for row in PROTECTION_SETTINGS if not row.is_family)}
     if protection_setting_of(key) is not None and key not in _REFUSED and not key.startswith("zookeeper.")
 )
-CONFIGURATION: Final = Configuration(BROKER_SETTINGS, refused=_REFUSED, promising=_PROMISING)
+CONFIGURATION: Final = Configuration(
+    BROKER_SETTINGS, refused=_REFUSED, promising=_PROMISING, protecting=_PROTECTING
+)
 
 
 def _at_most(key: str, replicas: str, what: str) -> Rule:

@@ -26,8 +26,9 @@ _WHOLE = {Kind.INT: INT32_MAX, Kind.LONG: INT64_MAX, Kind.SHORT: 2**15 - 1}
 class Configuration(Schema):
     """Settings by Kafka's key. `settings` are those that may be set, `refused` what to do instead for some others.
 
-    `promising` promise protection that brokers do not have. The definition declares them too, with a rule that only a
-    harmless value passes. Otherwise the API server would drop these keys without a warning to most clients.
+    `promising` promise protection that brokers do not have. `protecting` is protection that is declared elsewhere, with
+    what to do instead. The definition declares both, with a rule that only a harmless value passes. Otherwise the API
+    server would drop these keys without a warning to most clients.
     """
 
     shown = "Kafka's settings by key"
@@ -38,9 +39,11 @@ class Configuration(Schema):
         *,
         refused: Mapping[str, str] | None = None,
         promising: Iterable[str] = (),
+        protecting: Mapping[str, str] | None = None,
     ) -> None:
         self.settings = {setting.key: setting for setting in settings}
-        self._refused = refused or {}
+        self._protecting = protecting or {}
+        self._refused = {**(refused or {}), **self._protecting}
         self._promising = tuple(promising)
 
     def parse(self, value: object, path: str, problems: list[str]) -> Mapping[str, str]:
@@ -54,6 +57,8 @@ class Configuration(Schema):
             setting = self.settings.get(key)
             text = _text(given)
             if setting is None:
+                if key in self._protecting and text.strip() in _harmless_words(find_setting(key)):
+                    continue
                 broken = missing_protection(str(key), text, find_setting)
                 if broken is not None or key not in self._promising:
                     problems.append(f"{path}: {broken or self._unknown(str(key))}")
@@ -67,7 +72,7 @@ class Configuration(Schema):
 
     def _unknown(self, key: str) -> str:
         if key in self._refused:
-            return f"{key} cannot be set here; {self._refused[key]}"
+            return _cannot_be_set(key, self._refused[key])
         nearest = nearest_name(key, self.settings)
         hint = "" if nearest is None else f"; did you mean {nearest}?"
         return f"{key} is not a setting that can be given here{hint}"
@@ -79,6 +84,7 @@ class Configuration(Schema):
                 sorted(
                     [(key, _property(setting)) for key, setting in self.settings.items()]
                     + [(key, _promising_property(key)) for key in self._promising]
+                    + [(key, _protecting_property(key, reason)) for key, reason in self._protecting.items()]
                 )
             ),
         }
@@ -103,6 +109,29 @@ def _native(setting: Setting, text: str) -> Any:
     if setting.kind is Kind.BOOLEAN:
         return text.lower() == "true"
     return text
+
+
+def _cannot_be_set(key: str, reason: str) -> str:
+    return f"{key} cannot be set here; {reason}"
+
+
+def _harmless_words(setting: Setting | None) -> set[str]:
+    """The texts that ask for nothing: none at all, and the default."""
+    return {"", "" if setting is None else setting.default_text or ""}
+
+
+def _protecting_property(key: str, reason: str) -> dict[str, Any]:
+    """Declared, so that it is seen, and refused by a rule unless it is the default."""
+    setting = find_setting(key)
+    schema: dict[str, Any] = {"description": f"Not set here: {reason}."}
+    if setting is not None and setting.kind is Kind.BOOLEAN:
+        schema |= {"type": "boolean"}
+        harmless = f"self == {'true' if setting.default else 'false'}"
+    else:
+        schema |= {"type": "string", "maxLength": 4096}
+        harmless = f"self in [{', '.join(repr(word) for word in sorted(_harmless_words(setting)))}]"
+    schema["x-kubernetes-validations"] = [{"rule": harmless, "message": _cannot_be_set(key, reason)}]
+    return dict(sorted(schema.items()))
 
 
 def _promising_property(key: str) -> dict[str, Any]:

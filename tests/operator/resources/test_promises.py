@@ -19,9 +19,6 @@ PROMISING = {
 @pytest.mark.parametrize(
     ("key", "value", "shown"),
     [
-        ("authorizer.class.name", "a.B", "authorizer.class.name=a.B (access control lists decide what"),
-        ("allow.everyone.if.no.acl.found", False, "set true or remove it"),
-        ("super.users", "User:a", "super.users=User:a"),
         ("ssl.client.auth", "required", "ssl.client.auth=required (clients show a certificate"),
         ("ssl.keystore.password", "hunter2", "ssl.keystore.password=[hidden]"),
         ("quota.producer.default", 20, "clients have a quota, which"),
@@ -39,11 +36,26 @@ def test_missing_protection_is_a_problem_of_the_resource(key: str, value: Any, s
     )
 
 
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("authorizer.class.name", "a.B"), ("allow.everyone.if.no.acl.found", True), ("super.users", "User:a")],
+)
+def test_an_authorizer_is_not_set_among_the_settings(key: str, value: Any) -> None:
+    problems: list[str] = []
+    assert CONFIGURATION.parse({key: value}, "spec.brokers.config", problems) == {}
+    (problem,) = problems
+    assert problem.startswith(f"spec.brokers.config: {key} cannot be set here; brokers and the operator")
+    (rule,) = CONFIGURATION.openapi()["properties"][key]["x-kubernetes-validations"]
+    assert rule["rule"].startswith("self ")
+    assert problem.endswith(rule["message"])
+
+
 def test_a_value_that_promises_nothing_is_left_out_of_the_brokers_file() -> None:
     problems: list[str] = []
     harmless = {
         "ssl.client.auth": "none",
         "authorizer.class.name": "",
+        "allow.everyone.if.no.acl.found": False,
         "max.connection.creation.rate": 2**31 - 1,
     }
     assert CONFIGURATION.parse(harmless | {"num.partitions": 3}, "config", problems) == {
@@ -61,7 +73,6 @@ def test_the_definition_declares_it_with_a_rule_that_says_why(key: str) -> None:
     assert "promises protection" in rule["message"]
 
 
-def test_the_definition_knows_the_keys_of_the_authorizer_and_of_kafka() -> None:
-    wanted = {"allow.everyone.if.no.acl.found", "super.users", "authorizer.class.name", "ssl.client.auth"}
-    assert wanted <= PROMISING.keys()
+def test_the_definition_knows_the_keys_of_kafka() -> None:
+    assert {"quota.producer.default", "sasl.jaas.config", "ssl.client.auth"} <= PROMISING.keys()
     assert PROMISING["ssl.client.auth"]["x-kubernetes-validations"][0]["rule"] == "self in ['', 'none']"
