@@ -28,6 +28,7 @@ CHECKOUT = Path(__file__).resolve().parents[2]
 CACHE = CHECKOUT / ".cache"
 KAFKA_VERSION = "4.1.1"
 KAFKA_OLD_VERSION = "3.9.1"
+KAFKA_FIRST_VERSION = "1.1.1"  # the last one with the consumers that share partitions through ZooKeeper
 SPARK_VERSION = "4.0.0"
 DELTA_VERSION = "4.0.0"
 ICEBERG_VERSION = "1.10.1"
@@ -192,6 +193,26 @@ def table_jars() -> list[Path]:
     folder = _fetched(CACHE / "tables" / f"{DELTA_VERSION}-{ICEBERG_VERSION}", coordinates)
     carried = {_artifact(jar) for jar in pyspark_jars().glob("*.jar")}
     return sorted(jar for jar in folder.glob("*.jar") if _artifact(jar) not in carried)
+
+
+def first_kafka_classpath() -> str:
+    """Class path of Apache Kafka 1.1.1: broker, tools and the Scala clients; fetches them when absent."""
+    version = KAFKA_FIRST_VERSION
+    folder = _fetched(
+        CACHE / "kafka" / version,
+        [f"org.apache.kafka:kafka_2.11:{version}", "org.slf4j:slf4j-log4j12:1.7.25"],
+    )
+    return f"{folder}/*"
+
+
+def checker_classpath() -> str:
+    """Class path of Apache Kafka 0.8.2.2, the last version with ConsumerOffsetChecker; fetches it when absent."""
+    version = "0.8.2.2"
+    folder = _fetched(
+        CACHE / "kafka" / version,
+        [f"org.apache.kafka:kafka_2.11:{version}", "org.slf4j:slf4j-log4j12:1.7.25"],
+    )
+    return f"{folder}/*"
 
 
 def old_clients_classpath() -> str:

@@ -45,9 +45,10 @@ T = TypeVar("T")
 
 _COORDINATOR_MOVED = (NotCoordinator, CoordinatorNotAvailable, ConnectionFailed, ClientTimeout)
 METADATA_VERSIONS = (4, 12)
-FIND_COORDINATOR_VERSIONS = (4, 6)
 GROUP_COORDINATOR = 0
 TRANSACTION_COORDINATOR = 1
+# Before 4 a request has one key, and version 0 knows groups alone.
+FIND_COORDINATOR_VERSIONS = {GROUP_COORDINATOR: (0, 6), TRANSACTION_COORDINATOR: (1, 6)}
 _COORDINATED = {GROUP_COORDINATOR: "group", TRANSACTION_COORDINATOR: "transactional id"}
 
 
@@ -308,13 +309,14 @@ class Client:
         if broker_id is None:
             response = await (await self.any_broker()).request(
                 ApiKey.FIND_COORDINATOR,
-                versions=FIND_COORDINATOR_VERSIONS,
+                versions=FIND_COORDINATOR_VERSIONS[key_type],
                 key_type=key_type,
+                key=key,
                 coordinator_keys=[key],
             )
-            answer = response.coordinators[0]
+            answer = getattr(response, "coordinators", (response,))[0]
             about = f"{_COORDINATED[key_type]} {key!r}"
-            failure = error_for(int(answer.error_code), answer.error_message, about=about)
+            failure = error_for(int(answer.error_code), getattr(answer, "error_message", None), about=about)
             if failure is not None:
                 raise failure
             broker_id = int(answer.node_id)

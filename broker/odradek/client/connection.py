@@ -144,6 +144,10 @@ class BrokerConnection:
         """The id of the broker at this address, -1 when it advertises another one."""
         return next((b.id for b in cluster.brokers.values() if b.address == self.address), -1)
 
+    def offers(self, api: ApiKey) -> bool:
+        """Whether the broker has this API in any version."""
+        return api in self._versions
+
     def version_of(self, api: ApiKey, versions: tuple[int, int]) -> int:
         """The newest version that both sides support, between the given bounds. Raises UnsupportedByBroker."""
         offered = self._versions.get(api)

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from odradek.client.admin.replaced_configs import replaced_values
 from odradek.client.admin.results import ConfigChange, ConfigEntry, ConfigSource, ResourceType
 from odradek.client.client import Client
 from odradek.client.connection import BrokerConnection
@@ -16,6 +17,7 @@ from odradek.protocol.api import ApiKey
 
 DESCRIBE_VERSIONS = (1, 4)
 ALTER_VERSIONS = (0, 1)
+REPLACE_VERSIONS = (0, 2)
 _Whom = Callable[[], Awaitable[BrokerConnection]]
 
 
@@ -150,7 +152,10 @@ class ConfigAdmin:
         validate_only: bool,
     ) -> Sequence[Any]:
         async def attempt() -> Any:
-            return await (await whom()).request(
+            connection = await whom()
+            if not connection.offers(ApiKey.INCREMENTAL_ALTER_CONFIGS):
+                return await self._replaced(connection, resource_type, changes, validate_only=validate_only)
+            return await connection.request(
                 ApiKey.INCREMENTAL_ALTER_CONFIGS,
                 versions=ALTER_VERSIONS,
                 resources=[
@@ -173,6 +178,27 @@ class ConfigAdmin:
 
         responses: Sequence[Any] = (await self._client.with_retries(attempt)).responses
         return responses
+
+    async def _replaced(
+        self,
+        connection: BrokerConnection,
+        resource_type: ResourceType,
+        changes: Mapping[str, Sequence[ConfigChange]],
+        *,
+        validate_only: bool,
+    ) -> Any:
+        """The answer of a broker before Kafka 2.3; see `replaced_configs`."""
+        resources = []
+        for name, wanted in changes.items():
+            entries = await self.describe(resource_type, name)
+            values = replaced_values(resource_type, name, entries, wanted)
+            configs = [{"name": key, "value": value} for key, value in values.items()]
+            resources.append(
+                {"resource_type": int(resource_type), "resource_name": name, "configs": configs}
+            )
+        return await connection.request(
+            ApiKey.ALTER_CONFIGS, versions=REPLACE_VERSIONS, resources=resources, validate_only=validate_only
+        )
 
     async def _of(self, resource_type: ResourceType, name: str) -> BrokerConnection:
         """A broker itself for its own configs, any for all others."""

@@ -26,10 +26,11 @@ from odradek.protocol.consumer import parse_assignment, parse_subscription
 
 T = TypeVar("T")
 
-LIST_VERSIONS = (3, 5)
-DESCRIBE_VERSIONS = (1, 6)
+LIST_VERSIONS = (0, 5)
+DESCRIBE_VERSIONS = (0, 6)
 DESCRIBE_CONSUMER_VERSIONS = (0, 1)
-OFFSET_FETCH_VERSIONS = (8, 9)
+# Before 8 a request has one group, and before 7 it cannot ask for stable offsets.
+OFFSET_FETCH_VERSIONS = (2, 9)
 OFFSET_COMMIT_VERSIONS = (2, 9)
 OFFSET_DELETE_VERSIONS = (0, 0)
 DELETE_VERSIONS = (0, 2)
@@ -150,7 +151,10 @@ class GroupAdmin:
         *,
         require_stable: bool = False,
     ) -> dict[TopicPartition, CommittedOffset]:
-        """The group's committed offsets, of these partitions or of all; partitions without a commit are absent."""
+        """The group's committed offsets, of these partitions or of all; partitions without a commit are absent.
+
+        Brokers before Kafka 2.5 answer `require_stable` with what was committed last: they cannot wait for transactions.
+        """
         topics = None
         if partitions is not None:
             topics = [
@@ -162,10 +166,12 @@ class GroupAdmin:
             response = await connection.request(
                 ApiKey.OFFSET_FETCH,
                 versions=OFFSET_FETCH_VERSIONS,
+                group_id=group_id,
+                topics=topics,
                 groups=[{"group_id": group_id, "member_id": None, "member_epoch": -1, "topics": topics}],
                 require_stable=require_stable,
             )
-            group = response.groups[0]
+            group = getattr(response, "groups", (response,))[0]
             raise_for(int(group.error_code), about=f"group {group_id!r}")
             committed: dict[TopicPartition, CommittedOffset] = {}
             for topic in group.topics:
@@ -175,7 +181,7 @@ class GroupAdmin:
                     if partition.committed_offset >= 0:
                         committed[key] = CommittedOffset(
                             offset=int(partition.committed_offset),
-                            leader_epoch=int(partition.committed_leader_epoch),
+                            leader_epoch=int(getattr(partition, "committed_leader_epoch", -1)),
                             metadata=str(partition.metadata or ""),
                         )
             return committed

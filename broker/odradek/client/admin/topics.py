@@ -6,9 +6,11 @@ A call for several topics returns a result or an error for each. A call for one 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
-from odradek.client.admin.results import CreatedTopic, TopicSpec
+from odradek.client.admin.configs import ConfigAdmin
+from odradek.client.admin.results import CreatedTopic, ResourceType, TopicSpec
 from odradek.client.arguments import config_text, topic_name
 from odradek.client.client import Client
 from odradek.client.errors import error_for, raise_for
@@ -16,8 +18,10 @@ from odradek.client.metadata import NO_TOPIC_ID, TopicInfo
 from odradek.foundation.errors import NotController, OdradekError
 from odradek.protocol.api import ApiKey
 
-CREATE_VERSIONS = (5, 7)
-DELETE_VERSIONS = (6, 6)
+CREATE_VERSIONS = (2, 7)
+# Before 4 a broker does not choose numbers by itself (KIP-464).
+CREATE_VERSION_WITH_DEFAULTS = 4
+DELETE_VERSIONS = (1, 6)
 CREATE_PARTITIONS_VERSIONS = (0, 3)
 
 
@@ -42,6 +46,8 @@ class TopicAdmin:
         self, specs: Sequence[TopicSpec], *, validate_only: bool = False
     ) -> dict[str, CreatedTopic | OdradekError]:
         """Create topics. Each name has the topic or its error."""
+        specs = await self._with_numbers(specs)
+        by_name = {spec.name: spec for spec in specs}
         topics = [
             {
                 "name": topic_name(spec.name, argument="name"),
@@ -71,8 +77,10 @@ class TopicAdmin:
             outcome[name] = failure or CreatedTopic(
                 name=name,
                 id=getattr(topic, "topic_id", None) or NO_TOPIC_ID,
-                partitions=int(topic.num_partitions),
-                replication_factor=int(topic.replication_factor),
+                partitions=int(getattr(topic, "num_partitions", by_name[name].partitions)),
+                replication_factor=int(
+                    getattr(topic, "replication_factor", by_name[name].replication_factor)
+                ),
                 warning=topic.error_message or None,
             )
         self._client.invalidate()
@@ -101,11 +109,15 @@ class TopicAdmin:
     async def delete_many(self, names: Sequence[str]) -> dict[str, OdradekError | None]:
         """Delete topics. Each name has None or its error."""
         topics = [{"name": name, "topic_id": None} for name in names]
-        response = await self._ask(ApiKey.DELETE_TOPICS, DELETE_VERSIONS, answers="responses", topics=topics)
+        response = await self._ask(
+            ApiKey.DELETE_TOPICS, DELETE_VERSIONS, answers="responses", topics=topics, topic_names=names
+        )
         self._client.invalidate()
         return {
             str(topic.name): error_for(
-                int(topic.error_code), topic.error_message, about=f"topic {str(topic.name)!r}"
+                int(topic.error_code),
+                getattr(topic, "error_message", None),
+                about=f"topic {str(topic.name)!r}",
             )
             for topic in response.responses
         }
@@ -129,6 +141,29 @@ class TopicAdmin:
         self._client.invalidate()
         for result in response.results:
             raise_for(int(result.error_code), result.error_message, about=f"topic {name!r}")
+
+    async def _with_numbers(self, specs: Sequence[TopicSpec]) -> Sequence[TopicSpec]:
+        """The specs, with the broker's own default numbers where it cannot fill them in itself."""
+        if all(spec.assignments or -1 not in (spec.partitions, spec.replication_factor) for spec in specs):
+            return specs
+        connection = await self._client.controller()
+        if connection.version_of(ApiKey.CREATE_TOPICS, CREATE_VERSIONS) >= CREATE_VERSION_WITH_DEFAULTS:
+            return specs
+        broker_id = connection.broker_id(self._client.cluster)
+        entries = await ConfigAdmin(self._client).describe(ResourceType.BROKER, str(broker_id))
+        values = {entry.name: entry.value for entry in entries}
+        partitions = int(values.get("num.partitions") or 1)
+        factor = int(values.get("default.replication.factor") or 1)
+        return [
+            spec
+            if spec.assignments
+            else replace(
+                spec,
+                partitions=partitions if spec.partitions == -1 else spec.partitions,
+                replication_factor=factor if spec.replication_factor == -1 else spec.replication_factor,
+            )
+            for spec in specs
+        ]
 
     async def _ask(self, api: ApiKey, versions: tuple[int, int], *, answers: str, **fields: Any) -> Any:
         """Send to the controller, and again when it moved meanwhile. Nothing else is retried: creation is not

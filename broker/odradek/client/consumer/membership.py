@@ -27,10 +27,12 @@ from odradek.protocol.errors import code_of
 T = TypeVar("T")
 
 JOIN_VERSIONS = (2, 9)
+# Before 5 a member has no instance id, and would be a dynamic one.
+STATIC_JOIN_VERSIONS = (5, 9)
 SYNC_VERSIONS = (1, 5)
 HEARTBEAT_VERSIONS = (1, 4)
-LEAVE_VERSIONS = (3, 5)
-COMMIT_VERSIONS = (5, 9)
+LEAVE_VERSIONS = (0, 5)
+COMMIT_VERSIONS = (2, 9)
 # The range assignor needs no more.
 SUBSCRIPTION_VERSION = 1
 ASSIGNMENT_VERSION = 0
@@ -87,7 +89,7 @@ class Membership:
         async def ask(connection: BrokerConnection) -> Any:
             response = await connection.request(
                 ApiKey.JOIN_GROUP,
-                versions=JOIN_VERSIONS,
+                versions=JOIN_VERSIONS if self.instance_id is None else STATIC_JOIN_VERSIONS,
                 timeout_ms=self._rebalance_timeout_ms + JOIN_ANSWER_MS,
                 group_id=self._group_id,
                 session_timeout=self._session_timeout_ms,
@@ -184,6 +186,7 @@ class Membership:
                 generation_id_or_member_epoch=generation,
                 member_id=member_id,
                 group_instance_id=self.instance_id,
+                retention_time=-1,
                 topics=[{"name": name, "partitions": rows} for name, rows in topics.items()],
             )
             for topic in response.topics:
@@ -202,6 +205,7 @@ class Membership:
             ApiKey.LEAVE_GROUP,
             versions=LEAVE_VERSIONS,
             group_id=self._group_id,
+            member_id=member_id,
             members=[
                 {"member_id": member_id, "group_instance_id": None, "reason": "the consumer was closed"}
             ],

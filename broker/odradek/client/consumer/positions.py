@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from odradek.client.consumer.blocks import ConsumerRecord, RecordBlock
+from odradek.client.consumer.older_formats import modern_batches
 from odradek.foundation.errors import CorruptRecord
 from odradek.foundation.ids import TopicPartition
 from odradek.records.batch import HEADER_BYTES, LOG_OVERHEAD_BYTES, BatchView
@@ -95,6 +96,7 @@ class PartitionPosition:
 
     def add(self, data: memoryview, aborted: tuple[tuple[int, int], ...]) -> None:
         """Add the answer of a fetch from `fetch_offset`. Raises CorruptRecord when it has no whole batch."""
+        data = modern_batches(data)
         last_offset = last_epoch = -1
         for batch in whole_batches(data):
             last_offset = batch.last_offset

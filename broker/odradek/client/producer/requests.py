@@ -22,6 +22,8 @@ PRODUCE_VERSIONS = (
 )  # from 13 on topics go by id, which only matters if a topic is recreated meanwhile
 # By whether partitions join a transaction by what is written to them (TV2), which 12 means.
 TRANSACTIONAL_PRODUCE_VERSIONS = {False: (3, 11), True: (12, 12)}
+# Brokers before it would store bytes that they cannot read (KIP-110).
+ZSTD_PRODUCE_VERSION = 7
 INIT_PRODUCER_ID_VERSIONS = (0, 5)
 TRANSACTION_TIMEOUT_MS_NONE = 2**31 - 1
 

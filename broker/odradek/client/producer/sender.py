@@ -22,6 +22,7 @@ from odradek.client.producer.batches import NO_IDENTITY, PartitionQueue, Pending
 from odradek.client.producer.requests import (
     PRODUCE_VERSIONS,
     TRANSACTIONAL_PRODUCE_VERSIONS,
+    ZSTD_PRODUCE_VERSION,
     BatchOutcome,
     initialize_producer_id,
     produce,
@@ -337,15 +338,20 @@ class Sender:
         self, leader: int, batches: list[PendingBatch]
     ) -> dict[TopicPartition, BatchOutcome | OdradekError]:
         transactions = self.transactions
+        versions = (
+            PRODUCE_VERSIONS
+            if transactions is None
+            else TRANSACTIONAL_PRODUCE_VERSIONS[transactions.is_implicit]
+        )
+        if self._settings.compression is Compression.ZSTD:
+            versions = (max(versions[0], ZSTD_PRODUCE_VERSION), versions[1])
         return await produce(
             self._client,
             leader,
             batches,
             acks=self._settings.acks,
             transactional_id=None if transactions is None else transactions.transactional_id,
-            versions=PRODUCE_VERSIONS
-            if transactions is None
-            else TRANSACTIONAL_PRODUCE_VERSIONS[transactions.is_implicit],
+            versions=versions,
         )
 
     def _give_up(self, cause: OdradekError) -> None:

@@ -20,8 +20,8 @@ from odradek.foundation.transaction_errors import OperationNotAttempted
 from odradek.protocol.api import ApiKey
 from odradek.protocol.errors import code_of
 
-# From 3 on a producer names its id and epoch, so that a repeated request is recognised (KIP-360).
-INITIALIZE_VERSIONS: Final = (3, 5)
+# By whether a producer goes on from an id and epoch, which it names from 3 on (KIP-360).
+INITIALIZE_VERSIONS: Final = {False: (0, 5), True: (3, 5)}
 # From 4 on they are for brokers.
 ADD_PARTITIONS_VERSIONS: Final = (0, 3)
 ADD_OFFSETS_VERSIONS: Final = (0, 4)
@@ -52,7 +52,7 @@ class TransactionRequests:
         async def ask() -> ProducerIdAndEpoch:
             response = await (await self._client.transaction_coordinator(self._id)).request(
                 ApiKey.INIT_PRODUCER_ID,
-                versions=INITIALIZE_VERSIONS,
+                versions=INITIALIZE_VERSIONS[identity != NO_IDENTITY],
                 transactional_id=self._id,
                 transaction_timeout=self._timeout_ms,
                 producer_id=identity.id,

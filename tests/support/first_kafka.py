@@ -1,0 +1,127 @@
+"""Apache Kafka 1.1.1 on loopback, with a ZooKeeper that others may use too.
+
+It is the oldest broker that our clients work against, and the last with consumers that share partitions through
+ZooKeeper. Its ZooKeeper is the tests' own (`zookeeper.ZooKeeper`), a newer one than its release had.
+"""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from tests.support.broker_process import free_port
+from tests.support.java import first_kafka_classpath, java_arguments, java_environment
+from tests.support.zookeeper import ZooKeeper
+
+START_SECONDS_MAX = 90
+_LOG4J = """\
+log4j.rootLogger=INFO, out
+log4j.appender.out=org.apache.log4j.ConsoleAppender
+log4j.appender.out.layout=org.apache.log4j.PatternLayout
+log4j.appender.out.layout.ConversionPattern=[%d] %p %m (%c)%n
+"""
+_SETTINGS = {
+    "offsets.topic.replication.factor": "1",
+    "offsets.topic.num.partitions": "3",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+    "transaction.state.log.num.partitions": "3",
+    "group.initial.rebalance.delay.ms": "0",
+    "zookeeper.session.timeout.ms": "6000",
+    "auto.create.topics.enable": "false",
+    "num.partitions": "2",
+    "log.cleaner.enable": "false",
+}
+
+
+def first_kafka_command(folder: Path, main_class: str, arguments: Sequence[str], *, heap: str) -> list[str]:
+    """A program among Kafka 1.1.1's jars. Its log goes to standard output."""
+    log4j = folder / "log4j.properties"
+    log4j.write_text(_LOG4J)
+    return java_arguments(
+        main_class,
+        arguments,
+        classpath=first_kafka_classpath(),
+        heap=heap,
+        options=(f"-Dlog4j.configuration=file:{log4j}",),
+    )
+
+
+class FirstKafka:
+    """One broker and its ZooKeeper, below `folder`."""
+
+    def __init__(self, folder: Path, *, settings: Mapping[str, str] | None = None) -> None:
+        self.folder = folder
+        self.port = free_port()
+        self.zookeeper = ZooKeeper(folder / "zookeeper")
+        self._settings = dict(settings or {})
+        self._log = folder / "kafka.log"
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def bootstrap(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    def start(self) -> None:
+        """Start ZooKeeper and the broker, and wait until it is registered. Raises JavaUnavailableError."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.zookeeper.start()
+        self.start_broker()
+
+    def start_broker(self) -> None:
+        """Start the broker alone."""
+        values = {
+            **_SETTINGS,
+            "broker.id": "0",
+            "listeners": f"PLAINTEXT://{self.bootstrap}",
+            "advertised.listeners": f"PLAINTEXT://{self.bootstrap}",
+            "zookeeper.connect": self.zookeeper.connect,
+            "log.dirs": str(self.folder / "data"),
+            **self._settings,
+        }
+        properties = self.folder / "server.properties"
+        properties.write_text("".join(f"{key}={value}\n" for key, value in values.items()))
+        before = len(self.log())
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen(
+                first_kafka_command(self.folder, "kafka.Kafka", [str(properties)], heap="384m"),
+                stdout=log,
+                stderr=log,
+                stdin=subprocess.DEVNULL,
+                env=java_environment(),
+                cwd=self.folder,
+            )
+        deadline = time.monotonic() + START_SECONDS_MAX
+        while "started (kafka.server.KafkaServer)" not in self.log()[before:] or not self._answers():
+            if self._process.poll() is not None or time.monotonic() > deadline:
+                self.close()
+                raise AssertionError(f"Kafka 1.1.1 did not start\n{self.log()[-6000:]}")
+            time.sleep(0.02)
+
+    def _answers(self) -> bool:
+        try:
+            with socket.create_connection(("127.0.0.1", self.port), timeout=1):
+                return True
+        except OSError:
+            return False
+
+    def log(self) -> str:
+        return self._log.read_text(errors="replace") if self._log.exists() else ""
+
+    def stop_broker(self) -> None:
+        """SIGTERM, and wait until it has ended."""
+        assert self._process is not None, "Kafka was not started"
+        self._process.terminate()
+        self._process.wait(60)
+        self._process = None
+
+    def close(self) -> None:
+        """End both if they run."""
+        if self._process is not None and self._process.poll() is None:
+            self._process.kill()
+            self._process.wait()
+        self._process = None
+        self.zookeeper.close()
