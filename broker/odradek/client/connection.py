@@ -19,6 +19,7 @@ from odradek.client.exchange import Exchange
 from odradek.foundation.errors import InvalidRequest, UnsupportedVersion
 from odradek.protocol import codec, messages
 from odradek.protocol.api import ApiKey
+from odradek.protocol.framing import parse_response_header, request_header
 from odradek.transport.network import Network
 
 if TYPE_CHECKING:
@@ -148,6 +149,11 @@ class BrokerConnection:
         """Whether the broker has this API in any version."""
         return api in self._versions
 
+    def offers_version(self, api: ApiKey, version: int) -> bool:
+        """Whether the broker has this version of an API."""
+        lowest, highest = self._versions.get(api, (0, -1))
+        return lowest <= version <= highest
+
     def version_of(self, api: ApiKey, versions: tuple[int, int]) -> int:
         """The newest version that both sides support, between the given bounds. Raises UnsupportedByBroker."""
         offered = self._versions.get(api)
@@ -177,6 +183,18 @@ class BrokerConnection:
                 f"{self.address} sent an answer that cannot be read: {failure}"
             ) from failure
 
+    async def request_bytes(self, api: ApiKey, version: int, body: bytes) -> memoryview:
+        """As `request`, for a version without a schema: the bytes after the request's header, and after the answer's.
+        The version must not be a flexible one.
+        """
+        correlation_id = self._exchange.next_correlation_id()
+        header = request_header(
+            api_key=api, api_version=version, correlation_id=correlation_id, client_id=self._client_id
+        )
+        frame = (len(header) + len(body)).to_bytes(4, "big") + header + body
+        answer = await self._answer(frame, correlation_id, api, self._request_timeout_ms)
+        return answer[parse_response_header(answer, api_key=api, api_version=version)[1] :]
+
     async def send_only(self, api: ApiKey, *, versions: tuple[int, int], **fields: Any) -> None:
         """Send a request without an answer (a produce request with acks 0). Waits only while the socket is full."""
         version = self.version_of(api, versions)
@@ -192,6 +210,9 @@ class BrokerConnection:
         correlation_id = self._exchange.next_correlation_id()
         message = messages.request(api, version, **fields)
         frame = codec.encode_request(api, version, correlation_id, self._client_id, message)
+        return await self._answer(frame, correlation_id, api, timeout_ms)
+
+    async def _answer(self, frame: bytes, correlation_id: int, api: ApiKey, timeout_ms: int) -> memoryview:
         try:
             async with asyncio.timeout(timeout_ms / 1000):
                 return await self._exchange.ask(frame, correlation_id)

@@ -133,6 +133,12 @@ CLIENT_UNKNOWN_TOPIC_RETRIES_MAX: Final = 2
 # that has just started, or gets a topic late, catches up within a second.
 CLIENT_TOPIC_GONE_SECONDS: Final = 5.0
 
+# Failed messages with their errors that an asynchronous producer keeps until its next flush; more are only counted. As
+# many as its queue has by default.
+PRODUCER_QUEUE_FAILURES_MAX: Final = 10_000
+# How long the end of a program may wait for messages of a producer that was not closed.
+PRODUCER_QUEUE_EXIT_SECONDS_MAX: Final = 10.0
+
 # Bytes of an answer that a client accepts: what librdkafka allows (receive.message.max.bytes). It also detects a peer
 # that is not a Kafka broker: the letters of an HTTP answer, read as a size, are much larger.
 CLIENT_RESPONSE_BYTES_MAX: Final = 100_000_000

@@ -193,9 +193,7 @@ class ConfigAdmin:
             entries = await self.describe(resource_type, name)
             values = replaced_values(resource_type, name, entries, wanted)
             configs = [{"name": key, "value": value} for key, value in values.items()]
-            resources.append(
-                {"resource_type": int(resource_type), "resource_name": name, "configs": configs}
-            )
+            resources.append({"resource_type": int(resource_type), "resource_name": name, "configs": configs})
         return await connection.request(
             ApiKey.ALTER_CONFIGS, versions=REPLACE_VERSIONS, resources=resources, validate_only=validate_only
         )

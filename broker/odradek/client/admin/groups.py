@@ -153,7 +153,7 @@ class GroupAdmin:
     ) -> dict[TopicPartition, CommittedOffset]:
         """The group's committed offsets, of these partitions or of all; partitions without a commit are absent.
 
-        Brokers before Kafka 2.5 answer `require_stable` with what was committed last: they cannot wait for transactions.
+        Brokers before Kafka 2.5 ignore `require_stable`: they cannot wait for the offsets of transactions.
         """
         topics = None
         if partitions is not None:

@@ -1,7 +1,7 @@
 """Changes of single configs at a broker before Kafka 2.3, which can only replace all configs of a resource.
 
 So the configs in force are read, changed here and written as a whole. Two programs that do so at the same time may undo
-each other's change: the broker has no means against it (KIP-339 is why newer ones have).
+each other's change, and the broker cannot prevent it. KIP-339 gave newer ones single changes.
 """
 
 from __future__ import annotations

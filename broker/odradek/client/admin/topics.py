@@ -19,7 +19,7 @@ from odradek.foundation.errors import NotController, OdradekError
 from odradek.protocol.api import ApiKey
 
 CREATE_VERSIONS = (2, 7)
-# Before 4 a broker does not choose numbers by itself (KIP-464).
+# Before 4 a broker does not choose numbers by itself.
 CREATE_VERSION_WITH_DEFAULTS = 4
 DELETE_VERSIONS = (1, 6)
 CREATE_PARTITIONS_VERSIONS = (0, 3)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from odradek.client.client import Client
+from odradek.client.connection import BrokerConnection
 from odradek.client.errors import error_for, raise_for
 from odradek.foundation.errors import OdradekError
 from odradek.foundation.ids import TopicPartition
@@ -54,6 +55,27 @@ async def fetch(
     """Fetch from these offsets, on the connection of `lane`. Raises the error of a request that failed as a whole.
     `leader_epochs` are those of the known leaders, -1 for any. A broker that leads in another epoch refuses.
     """
+    return await fetch_on(
+        await client.broker(leader, lane=lane),
+        offsets,
+        leader_epochs=leader_epochs,
+        bounds=bounds,
+        is_read_committed=is_read_committed,
+        timeout_ms=client.request_timeout_ms + bounds.wait_ms_max,
+    )
+
+
+async def fetch_on(
+    connection: BrokerConnection,
+    offsets: Mapping[TopicPartition, int],
+    *,
+    leader_epochs: Mapping[TopicPartition, int],
+    bounds: FetchBounds,
+    is_read_committed: bool,
+    timeout_ms: int,
+    sizes: Mapping[TopicPartition, int] | None = None,
+) -> dict[TopicPartition, CompletedFetch]:
+    """As `fetch`, at the broker of a connection. `sizes` are the partitions' own limits in bytes."""
     topics: dict[str, list[dict[str, int]]] = {}
     for (topic, partition), offset in offsets.items():
         topics.setdefault(topic, []).append(
@@ -63,13 +85,15 @@ async def fetch(
                 "fetch_offset": offset,
                 "last_fetched_epoch": -1,
                 "log_start_offset": -1,
-                "partition_max_bytes": bounds.partition_bytes_max,
+                "partition_max_bytes": bounds.partition_bytes_max
+                if sizes is None
+                else sizes[TopicPartition(topic, partition)],
             }
         )
-    response = await (await client.broker(leader, lane=lane)).request(
+    response = await connection.request(
         ApiKey.FETCH,
         versions=FETCH_VERSIONS,
-        timeout_ms=client.request_timeout_ms + bounds.wait_ms_max,
+        timeout_ms=timeout_ms,
         replica_id=-1,
         max_wait=bounds.wait_ms_max,
         min_bytes=bounds.bytes_min,

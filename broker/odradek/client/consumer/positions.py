@@ -139,6 +139,13 @@ class PartitionPosition:
             self.position, self.epoch = block.end_offset, block.header.leader_epoch
         return taken
 
+    def take_next_block(self) -> RecordBlock | None:
+        """The next batch's records, or None; the position moves past them. Raises CorruptRecord."""
+        block = self._next_block()
+        if block is not None:
+            self.position, self.epoch = block.end_offset, block.header.leader_epoch
+        return block
+
     def _next_block(self) -> RecordBlock | None:
         block, self._rest = self._rest, None
         while block is None and self.chunks:

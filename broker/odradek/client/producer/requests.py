@@ -11,6 +11,7 @@ from odradek.client.producer.batches import PendingBatch, ProducerIdAndEpoch
 from odradek.foundation.errors import OdradekError
 from odradek.foundation.ids import TopicPartition
 from odradek.protocol.api import ApiKey
+from odradek.records.compression import Compression
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -33,6 +34,12 @@ class BatchOutcome(NamedTuple):
 
     base_offset: int
     log_append_time_ms: int
+
+
+def produce_versions(compression: Compression, *, is_implicit: bool | None) -> tuple[int, int]:
+    """The versions for a codec, outside of transactions (None) or within them, by the generation of their protocol."""
+    lowest, highest = PRODUCE_VERSIONS if is_implicit is None else TRANSACTIONAL_PRODUCE_VERSIONS[is_implicit]
+    return (max(lowest, ZSTD_PRODUCE_VERSION) if compression is Compression.ZSTD else lowest), highest
 
 
 async def initialize_producer_id(client: Client) -> ProducerIdAndEpoch:

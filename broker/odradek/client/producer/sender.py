@@ -20,12 +20,10 @@ from odradek.client.errors import RETRIABLE, BufferFull, ClientClosed, ClientTim
 from odradek.client.metadata import NO_LEADER
 from odradek.client.producer.batches import NO_IDENTITY, PartitionQueue, PendingBatch, ProducerIdAndEpoch
 from odradek.client.producer.requests import (
-    PRODUCE_VERSIONS,
-    TRANSACTIONAL_PRODUCE_VERSIONS,
-    ZSTD_PRODUCE_VERSION,
     BatchOutcome,
     initialize_producer_id,
     produce,
+    produce_versions,
 )
 from odradek.client.producer.transactions import Transactions
 from odradek.foundation.errors import (
@@ -338,20 +336,16 @@ class Sender:
         self, leader: int, batches: list[PendingBatch]
     ) -> dict[TopicPartition, BatchOutcome | OdradekError]:
         transactions = self.transactions
-        versions = (
-            PRODUCE_VERSIONS
-            if transactions is None
-            else TRANSACTIONAL_PRODUCE_VERSIONS[transactions.is_implicit]
-        )
-        if self._settings.compression is Compression.ZSTD:
-            versions = (max(versions[0], ZSTD_PRODUCE_VERSION), versions[1])
         return await produce(
             self._client,
             leader,
             batches,
             acks=self._settings.acks,
             transactional_id=None if transactions is None else transactions.transactional_id,
-            versions=versions,
+            versions=produce_versions(
+                self._settings.compression,
+                is_implicit=None if transactions is None else transactions.is_implicit,
+            ),
         )
 
     def _give_up(self, cause: OdradekError) -> None:
