@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: setup run test check bench demo fuzz sim chaos copies streams connect pipeline-kills images e2e reference manifests diagrams recording release clean
+.PHONY: setup run test check bench demo fuzz sim chaos copies streams connect pipeline-kills sink-kills images e2e reference manifests diagrams recording release clean
 
 # Running a broker needs only the product's own dependencies; tests bring their clients, Java and Spark.
 $(VENV)/.product: pyproject.toml
@@ -70,6 +70,10 @@ connect: $(VENV)/.test
 # Drivers of loads, replays and streams, killed at every step and compared with the log: KILLS=100 of each kind, SEED=n.
 pipeline-kills: $(VENV)/.test
 	KILLS=$(KILLS) SEED=$(SEED) KINDS=$(KINDS) $(BIN)/python -W ignore -m tests.spark.kills
+
+# A stream that copies by the transactional sink, whose driver is killed at each step of a batch's commit.
+sink-kills: $(VENV)/.test
+	ODRADEK_SINK_KILLS=all $(BIN)/python -m pytest -p no:randomly tests/spark/test_killed_sink.py
 
 # BENCH_ARGS='--quick' for a few minutes, or what else `python -m bench --help` shows; all of it takes an hour.
 BENCH_ARGS ?= everything

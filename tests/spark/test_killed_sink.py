@@ -1,6 +1,6 @@
 """A Spark driver that copies by the transactional sink dies by SIGKILL at a step; the next copies each record once.
 
-One step is in the suite. ODRADEK_SINK_KILLS=all tries all of them, some minutes each on a busy machine.
+One step is in the suite. `make sink-kills` tries all of them, some minutes each on a busy machine.
 """
 
 from __future__ import annotations
