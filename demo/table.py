@@ -47,8 +47,8 @@ def is_here() -> bool:
     return True
 
 
-def show(broker: Broker) -> None:
-    """Play it. Raises DemoFailedError."""
+def show(broker: Broker, page: Path) -> None:
+    """Play it, and leave a page of the table's runs at `page`. Raises DemoFailedError."""
     from tests.support.spark import spark_session
 
     output = broker.folder / "visits.table"
@@ -60,6 +60,7 @@ def show(broker: Broker) -> None:
         _driver_dies(broker, spark, output)
         _reads_again(broker, spark, output, midnight)
         _audits(broker, output)
+        _shows(broker, output, page)
 
 
 def _happens(broker: Broker, midnight: datetime, start: int, stop: int) -> None:
@@ -149,7 +150,7 @@ def _reads_again(broker: Broker, spark: Any, output: Path, midnight: datetime) -
         f"Somebody has changed how events are read. {summary['rows']:,} rows from nine to ten were replaced, in one "
         f"commit, and the table has {rows:,} rows as before. The history of the table:"
     )
-    history = _pipeline("runs", "--output", str(output), key="ranges")
+    history = _pipeline("runs", "--output", str(output), key="runs")
     quote("\n".join(f"{run['number']:>3}  {run['kind']:<8} {run['rows']:>9,} rows" for run in history))
 
 
@@ -159,7 +160,9 @@ def _audits(broker: Broker, output: Path) -> None:
     where = ["--bootstrap", broker.listen, "--topic", TOPIC, "--output", str(output), "--audit", folder]
     _pipeline("audit", "collect", *where)
     summary = _pipeline("audit", "verdicts", "--audit", folder)
-    tiers = {tier: [one for one in summary["ranges"] if one["tier"] == tier] for tier in ("stored", "loaded")}
+    tiers = {
+        tier: [one for one in summary["verdicts"] if one["tier"] == tier] for tier in ("stored", "loaded")
+    }
     for tier, windows in tiers.items():
         verdicts = Counter(one["verdict"] for one in windows)
         found = sum(one["found"] for one in windows)
@@ -175,6 +178,26 @@ def _audits(broker: Broker, output: Path) -> None:
         "The producer's own counts and hashes of every hour are those of the log and those of the table. A job can "
         "wait for that: odradek-pipeline audit wait --until …"
     )
+    tiles = _pipeline("audit", "tiles", "--bootstrap", broker.listen, "--output", str(output))
+    _expect(tiles["rows"] == EVENTS and tiles["unexplained"] == 0, f"the tiles do not fit: {tiles}")
+    explain(
+        f"A second audit asks no producer. The {tiles['rows']:,} rows lie at the log's offsets without hole or "
+        f"overlap, and {tiles['unexplained']} offsets are left to explain."
+    )
+
+
+def _shows(broker: Broker, output: Path, page: Path) -> None:
+    act("A page to look at")
+    page.parent.mkdir(parents=True, exist_ok=True)
+    audit = str(broker.folder / "visits.audit")
+    where = ["--bootstrap", broker.listen, "--output", str(output), "--audit", audit]
+    summary = _pipeline("page", *where, "--file", str(page))
+    _expect(summary["verdict"] == "good", f"the page says: {summary['reasons']}")
+    explain(
+        f"{summary['reasons']}: that is its verdict. It has rows and times of the {summary['runs']} runs, lag by "
+        "partition, a calendar of the audit's hours, and a command that replays each run. It is one file, and stays:"
+    )
+    quote(str(page))
 
 
 def _place(broker: Broker, output: Path) -> list[str]:

@@ -100,14 +100,19 @@ def test_a_summary_is_one_line_of_json(capsys: pytest.CaptureFixture[str]) -> No
 
     with console_for("auto") as console:
         console.steps("planned", ranges=2)
-        console.summary(Summary("done", {"rows": 3}, [{"partition": 0}]))
+        console.summary(Summary("done", {"rows": 3}, [{"partition": 0}], rows_name="ranges"))
     assert [json.loads(line) for line in capsys.readouterr().out.splitlines()] == [
         {"event": "planned", "ranges": 2},
         {"event": "summary", "rows": 3, "ranges": [{"partition": 0}]},
     ]
+    with console_for("json") as console:
+        console.summary(Summary("done", {"output": "a"}, [], rows_name="runs"))
+    assert json.loads(capsys.readouterr().out) == {"event": "summary", "output": "a", "runs": []}
+    with pytest.raises(AssertionError, match="hide a fact"):
+        Summary("done", {"runs": 3}, [{"number": 1}], rows_name="runs")
     with console_for("table") as console:
         console.steps("planned", ranges=2000)
-        console.summary(Summary("done", {"rows": 3000}, [{"partition": 0, "end": 1234}]))
+        console.summary(Summary("done", {"rows": 3000}, [{"partition": 0, "end": 1234}], rows_name="ranges"))
     printed = capsys.readouterr().out
     assert "3,000" in printed and "1,234" in printed
 

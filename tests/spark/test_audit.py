@@ -37,9 +37,9 @@ class Audited:
     def another(self, lease_ms: int = 3_600_000) -> AuditedProducer:
         return AuditedProducer(self.bootstrap, self.topic, lease_ms=lease_ms, audit_topic=self.audit_topic)
 
-    def load(self) -> None:
+    def load(self, *options: str) -> None:
         at = ("--bootstrap", self.bootstrap, "--output", self.output)
-        assert pipeline("load", "--topic", self.topic, "--reader", "odradek", *at).code == 0
+        assert pipeline("load", "--topic", self.topic, "--reader", "odradek", *at, *options).code == 0
 
     def collect(self, *options: str) -> Ran:
         ran = pipeline(
@@ -57,7 +57,7 @@ class Audited:
         minutes = {start % minute: minute for minute in range(60)}
         return {
             minutes[one["window_start"]]: (one["verdict"], one["expected"], one["found"])
-            for one in ran.summary.get("ranges", ())
+            for one in ran.summary["verdicts"]
         }
 
     def wait(self, minute: int, *options: str, tier: str = "loaded") -> Ran:
@@ -174,6 +174,30 @@ def test_records_without_a_report_and_late_ones(audited: Callable[[], Audited], 
     one.producer.close()
 
 
+def test_loss_and_strangers_in_the_log_are_named(audited: Callable[[], Audited], bootstrap: str) -> None:
+    from confluent_kafka import TopicPartition
+    from confluent_kafka.admin import AdminClient
+
+    one = audited()
+    for minute in range(3):
+        one.producer.send(minute, numbered(10))
+    one.producer.publish(3)
+    stranger = AuditedProducer(bootstrap, one.topic, audit_topic=f"nobody-reads-{one.topic}")
+    stranger.send(1, numbered(3))
+    stranger.close()
+    key, admin = TopicPartition(one.topic, 0, 2), AdminClient({"bootstrap.servers": bootstrap})
+    admin.delete_records([key])[key].result(30)
+    one.load()
+    one.collect()
+    expected = {0: ("missing", 10, 8), 1: ("duplicated", 10, 13), 2: ("complete", 10, 10)}
+    assert one.verdicts("stored") == expected
+    assert one.verdicts("loaded") == expected, "the table has what the log had"
+    blocked = one.wait(3, tier="stored")
+    assert (blocked.code, blocked.summary["complete_until"]) == (ExitCode.INCOMPLETE, "2026-03-01T12:00:00Z")
+    assert "window 2026-03-01T12:00:00Z: missing" in blocked.summary["blocked_by"]
+    one.producer.close()
+
+
 def test_a_stopped_tier_and_a_dead_producer(audited: Callable[[], Audited], bootstrap: str) -> None:
     one = audited()
     dead = one.another(lease_ms=1)
@@ -208,6 +232,23 @@ def test_a_stopped_tier_and_a_dead_producer(audited: Callable[[], Audited], boot
     assert pipeline(*waive, *span).code == 0
     assert one.verdicts("loaded")[2] == ("waived", 10, 0)
     assert one.wait(3).code == ExitCode.OK
+    one.producer.close()
+
+
+def test_dead_letters_count_as_loaded(audited: Callable[[], Audited], tmp_path: Path) -> None:
+    one = audited()
+    one.producer.send(0, [b'{"n": 1}', b"no JSON", b'{"n": 2}', b"nor this", b""])
+    one.producer.publish(1)
+    schema = tmp_path / "schema.json"
+    schema.write_text('{"type":"struct","fields":[{"name":"n","type":"long","nullable":true,"metadata":{}}]}')
+    one.load(
+        *("--value-format", "json", "--value-schema", str(schema)),
+        *("--on-bad-record", "dead-letter", "--bad-share-max", "1"),
+    )
+    assert one.collect().summary["loaded"] == 5
+    assert one.verdicts("loaded") == {0: ("complete", 5, 5)}
+    one.collect("--dead-letter-topic", one.topic)
+    assert one.verdicts("loaded")[0][2] == 2, "another topic has no letters"
     one.producer.close()
 
 

@@ -46,7 +46,7 @@ def test_loads_go_on_where_the_table_ends(
         (2, 0, 20),
     ]
     assert stored(read_table(spark, output)) == logged(bootstrap, topic)
-    runs = pipeline("runs", "--output", output).summary["ranges"]
+    runs = pipeline("runs", "--output", output).summary["runs"]
     assert [(one["number"], one["rows"], one["kind"]) for one in runs] == [(2, 60, "load"), (1, 300, "load")]
 
 

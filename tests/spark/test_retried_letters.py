@@ -68,6 +68,11 @@ def test_letters_become_rows_once_after_a_change_of_the_schema(
     assert {len(one.headers) for one in rows} == {1}  # the record's own
     again = [one for one in letters(bootstrap, f"{topic}.dlq") if one.said("attempt") == "2"]
     assert {int(one.said("offset")) for one in again} == set(no_json)
+    tiles = pipeline("audit", "tiles", *table_at)
+    assert (tiles.code, tiles.summary["faults"]) == (ExitCode.OK, []), (
+        "what was retried is a row, the rest is dead"
+    )
+    assert (tiles.summary["rows"], tiles.summary["tiles"][0]["dead"]) == (20 - len(no_json), len(no_json))
     runs = open_output(spark, output_format, output).runs(None)
     assert [one.record.kind for one in runs] == ["retry"] * (len(runs) - 1) + ["load"]
     assert sum(one.rows or 0 for one in runs if one.record.kind == "retry") == len(missing)

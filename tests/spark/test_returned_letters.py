@@ -80,8 +80,8 @@ def test_letters_go_back_once_and_stop_at_the_last_attempt(bootstrap: str, creat
     shown = pipeline("dead-letters", "list", *at, "--count", "3").summary
     counts = {name: shown[name] for name in ("letters", "waiting", "exhausted", "repeated", "other_records")}
     assert counts == {"letters": 5, "waiting": 3, "exhausted": 1, "repeated": 1, "other_records": 1}
-    assert [one["state"] for one in shown["ranges"]] == ["other", "exhausted", "repeated"]
-    assert shown["ranges"][1]["origin"] == f"{topic}-0 offset 11"
+    assert [one["state"] for one in shown["newest"]] == ["other", "exhausted", "repeated"]
+    assert shown["newest"][1]["origin"] == f"{topic}-0 offset 11"
     ran = pipeline("dead-letters", "return", *at, "--batch-letters", "2")
     assert (ran.code, ran.summary["returned"], ran.summary["exhausted"]) == (ExitCode.OK, 3, 1)
     assert (ran.summary["repeated"], ran.summary["other_records"]) == (1, 1)

@@ -128,7 +128,7 @@ def test_a_table_has_the_last_values(
     whole = pipeline(*snapshot, "--whole")
     assert (whole.summary["read_whole"], whole.summary["keys"]) == ([topic], 20)
     require_last_values()
-    kinds = [one["kind"] for one in pipeline("runs", *at[2:]).summary["ranges"]]
+    kinds = [one["kind"] for one in pipeline("runs", *at[2:]).summary["runs"]]
     assert kinds == ["snapshot"] * 5
     assert pipeline("load", "--topic", topic, *at).code == ExitCode.OK, "there is nothing to load"
     put(bootstrap, topic, [(5, "more")])

@@ -83,7 +83,7 @@ def test_batches_follow_the_topic_and_the_group_shows_it(
         "what a killed driver left out is shown at the start"
     )
     assert stored(table(spark, "parquet", output)) == logged(bootstrap, topic)
-    runs = pipeline("runs", "--output", output).summary["ranges"]
+    runs = pipeline("runs", "--output", output).summary["runs"]
     assert [(one["number"], one["kind"]) for one in runs] == [
         (4, "stream"),
         (3, "stream"),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 from odradek.client.audit.counts import window_start
 from odradek_pipeline.audit.facts import Session
@@ -73,6 +74,7 @@ def _reach(
     for start_ms, verdict in sorted(verdicts.items()):
         if not verdict.is_passing:
             if start_ms < until_ms:
-                return start_ms, f"window {start_ms}: {verdict.word}, {verdict.reason}"
+                start = datetime.fromtimestamp(start_ms / 1000, UTC)
+                return start_ms, f"window {start:%Y-%m-%dT%H:%M:%SZ}: {verdict.word}, {verdict.reason}"
             break
     return until_ms, blocked_by

@@ -47,7 +47,8 @@ class JsonConsole:
         print(f"odradek-pipeline: {text}", file=sys.stderr, flush=True)
 
     def summary(self, made: Summary) -> None:
-        self._line("summary", {**made.facts, "ranges": list(made.rows)} if made.rows else made.facts)
+        listed = {made.rows_name: list(made.rows)} if made.rows_name else {}
+        self._line("summary", {**made.facts, **listed})
 
     def _step(self, name: str, /, **figures: object) -> None:
         self._line(name, figures)

@@ -15,18 +15,26 @@ FORMATS: Final = ("parquet", "delta", "iceberg")
 READERS: Final = ("kafka", "odradek")
 PART_FORMATS: Final = ("json", "avro", "protobuf")
 
+RANGES: Final = "ranges"
+
 
 @dataclass(frozen=True, slots=True)
 class Summary:
     """What a command answers: `facts` by name, and rows of a table. Both are plain values.
 
-    `title` is one line for people.
+    `title` is one line for people. `rows_name` says what the rows are: in JSON they are a list of that name, which is
+    there without rows, too. A command that has no table names none.
     """
 
     title: str
     facts: Mapping[str, Any]
     rows: Sequence[Mapping[str, Any]] = ()
     exit_code: ExitCode = ExitCode.OK
+    rows_name: str = ""
+
+    def __post_init__(self) -> None:
+        assert self.rows_name or not self.rows, "rows need a name"
+        assert self.rows_name not in self.facts, f"{self.rows_name} would hide a fact"
 
 
 class Console(Protocol):

@@ -31,15 +31,15 @@ class RunsSettings(OutputSettings, SparkSettings, ReportSettings):
 
 def run(settings: RunsSettings, console: Console) -> Summary:
     """The newest runs. Raises NotFoundError for an output that has none."""
-    from odradek_pipeline.commands.work import session
-    from odradek_pipeline.outputs.named import open_output
+    from odradek_pipeline.commands.work import history
 
-    with session(settings, console) as spark:
-        found = open_output(spark, settings.format, settings.output).runs(settings.count or None)
+    with history(settings, console) as table:
+        found = table.runs(settings.count or None)
     if not found:
         raise NotFoundError(f"{settings.output} has no runs: nothing was loaded into it")
     title = f"{settings.output}: {len(found)} runs, newest first"
-    return Summary(title, {"output": settings.output, "runs": len(found)}, [_row(one) for one in found])
+    facts = {"output": settings.output, "count": len(found)}
+    return Summary(title, facts, [_row(one) for one in found], rows_name="runs")
 
 
 def _row(one: Committed) -> Mapping[str, Any]:

@@ -12,7 +12,7 @@ from functools import reduce
 
 from pyspark.sql import DataFrame
 
-from odradek_pipeline.commands.command import Console, Summary
+from odradek_pipeline.commands.command import RANGES, Console, Summary
 from odradek_pipeline.commands.snapshot_settings import SnapshotSettings
 from odradek_pipeline.commands.work import Worker, new_record, nothing_to_do, now_ms, summary
 from odradek_pipeline.errors import TruncatedError
@@ -115,4 +115,4 @@ class Snapshot:
         facts["keys"] = keys
         facts["read_whole"] = sorted(made.whole)
         title = f"snapshot {committed.record.run}: {keys} keys in {self._settings.output}"
-        return Summary(title, facts, answer.rows)
+        return Summary(title, facts, answer.rows, rows_name=RANGES)

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
-from odradek_pipeline.commands.command import Console, Summary
+from odradek_pipeline.commands.command import RANGES, Console, Summary
 from odradek_pipeline.commands.stopping import StopRequest
 from odradek_pipeline.commands.stream_settings import StreamSettings
 from odradek_pipeline.commands.work import Worker, new_record, now_ms
@@ -231,7 +231,7 @@ class Stream:
         }
         title = f"stream {self._query}: {self._rows} rows in {self._batches} batches into {settings.output}"
         code = ExitCode.INTERRUPTED if self._stop.signal is signal.SIGINT else ExitCode.OK
-        return Summary(title, facts, list(self._moved()), code)
+        return Summary(title, facts, list(self._moved()), code, RANGES)
 
     def _moved(self) -> Iterator[dict[str, object]]:
         """A row for each partition that this driver moved on."""

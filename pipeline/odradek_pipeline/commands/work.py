@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from odradek_pipeline.commands.bad_records import Decoding
 from odradek_pipeline.commands.command import (
+    RANGES,
     Console,
     MetricsSettings,
     OutputSettings,
@@ -24,8 +25,10 @@ from odradek_pipeline.commands.command import (
 from odradek_pipeline.commands.observed import observed
 from odradek_pipeline.errors import JobRefusedError
 from odradek_pipeline.metrics import RunMetrics, exposed
-from odradek_pipeline.outputs.named import open_output
-from odradek_pipeline.outputs.output import Committed, Known, Output
+from odradek_pipeline.outputs.named import PARQUET, open_output
+from odradek_pipeline.outputs.output import Committed, History, Known, Output
+from odradek_pipeline.outputs.parquet.output import ParquetHistory
+from odradek_pipeline.outputs.parquet.store import LocalStore, is_local, local_path
 from odradek_pipeline.reading.named import reader_named
 from odradek_pipeline.reading.reader import ReadOptions
 from odradek_pipeline.records import no_rows
@@ -129,6 +132,16 @@ def session(settings: SparkSettings | OutputSettings, console: Console) -> Itera
 
 
 @contextmanager
+def history(settings: Any, console: Console) -> Iterator[History]:
+    """A table's history, with a Spark session only where its format or store needs one."""
+    if settings.format == PARQUET and is_local(settings.output):
+        yield ParquetHistory(LocalStore(local_path(settings.output)))
+        return
+    with session(settings, console) as spark:
+        yield open_output(spark, settings.format, settings.output)
+
+
+@contextmanager
 def spark_session(output_format: str, settings: SparkSettings, console: Console) -> Iterator[SparkSession]:
     """Spark's session for tables of a format. One that was there before stays."""
     options = options_for(output_format, settings.spark_options())
@@ -195,10 +208,11 @@ def summary(committed: Committed, output: str) -> Summary:
         {"topic": one.key.topic, "partition": one.key.partition, "start": one.start, "end": one.end}
         for one in record.ranges
     ]
-    return Summary(f"{record.kind} {record.run}: {committed.rows} rows into {output}", facts, rows)
+    title = f"{record.kind} {record.run}: {committed.rows} rows into {output}"
+    return Summary(title, facts, rows, rows_name=RANGES)
 
 
 def nothing_to_do(kind: str, output: str, known: Known) -> Summary:
     """The answer of a run that has nothing to read."""
     facts = {"kind": kind, "run": None, "output": output, "version": known.version, "rows": 0, "offsets": 0}
-    return Summary(f"{kind}: {output} holds all there is", facts)
+    return Summary(f"{kind}: {output} holds all there is", facts, rows_name=RANGES)

@@ -55,8 +55,8 @@ class Committed:
     files: int | None
 
 
-class Output(Protocol):
-    """One table. A run calls `newest`, plans by what it says, and commits on top of it."""
+class History(Protocol):
+    """What a table says of itself, without its rows."""
 
     def newest(self) -> Known:
         """What the output holds, by its newest record. Its cost does not grow with what was loaded.
@@ -64,14 +64,18 @@ class Output(Protocol):
         Raises RecordLostError when there are rows without a record."""
         ...
 
+    def runs(self, count_max: int | None) -> Sequence[Committed]:
+        """The newest runs, newest first, or all there are."""
+        ...
+
+
+class Output(History, Protocol):
+    """One table. A run calls `newest`, plans by what it says, and commits on top of it."""
+
     def commit(self, known: Known, record: RunRecord, rows: DataFrame, steps: Steps) -> Committed:
         """Add `rows` with their record; a replay's rows take the place of all rows in its ranges.
 
         Raises FencedError, and leaves the output as it was, when another run committed these ranges since `known`."""
-        ...
-
-    def runs(self, count_max: int | None) -> Sequence[Committed]:
-        """The newest runs, newest first, or all there are."""
         ...
 
     def rows(self) -> DataFrame | None:

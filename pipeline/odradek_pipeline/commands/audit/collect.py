@@ -7,7 +7,13 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from odradek_pipeline.commands.audit.settings import AuditSettings, TableSettings, open_folder, watermark_row
+from odradek_pipeline.commands.audit.settings import (
+    AuditSettings,
+    LetterSettings,
+    TableSettings,
+    open_folder,
+    watermark_row,
+)
 from odradek_pipeline.commands.command import Command, ConnectionSettings, Console, ReportSettings, Summary
 from odradek_pipeline.errors import JobRefusedError, RecreatedError
 from odradek_pipeline.runs.positions import time_ms
@@ -18,10 +24,11 @@ from odradek_pipeline.settings.durations import duration_ms
 if TYPE_CHECKING:
     from odradek.client.client import Client
     from odradek_pipeline.audit.state import AuditState, TopicState
+    from odradek_pipeline.collecting.letters import Letters
 
 
 @dataclass(frozen=True, kw_only=True)
-class CollectSettings(ConnectionSettings, TableSettings, AuditSettings, ReportSettings):
+class CollectSettings(ConnectionSettings, TableSettings, LetterSettings, AuditSettings, ReportSettings):
     """The settings of `audit collect`."""
 
     topic: tuple[str, ...] = setting("A topic to audit. May be repeated.", metavar="NAME")
@@ -61,12 +68,12 @@ def run(settings: CollectSettings, console: Console) -> Summary:
     from odradek_pipeline.commands.work import now_ms
 
     keep_ms = duration_ms(settings.keep, "--keep")
-    with open_folder(settings, console) as folder:
+    with open_folder(settings.audit, settings, console) as folder:
         state = folder.newest() or AuditState()
-        figures = asyncio.run(_collected(settings, state, console))
+        figures, letters = asyncio.run(_collected(settings, state, console))
         topics = [state.topics[name] for name in dict.fromkeys(settings.topic) if name in state.topics]
         if settings.output:
-            figures["loaded"] = _count_table(settings, topics, console)
+            figures["loaded"] = _count_table(settings, topics, letters, console)
         for one in topics:
             judged(state, one.topic, now_ms())
             forget(state, one.topic, keep_ms)
@@ -78,10 +85,13 @@ def run(settings: CollectSettings, console: Console) -> Summary:
         for one in topics
         for tier, mark in one.watermarks.items()
     ]
-    return Summary(f"audit of {', '.join(settings.topic)}: version {state.version}", facts, rows)
+    title = f"audit of {', '.join(settings.topic)}: version {state.version}"
+    return Summary(title, facts, rows, rows_name="watermarks")
 
 
-async def _collected(settings: CollectSettings, state: AuditState, console: Console) -> dict[str, Any]:
+async def _collected(
+    settings: CollectSettings, state: AuditState, console: Console
+) -> tuple[dict[str, Any], Letters]:
     """Read the reports, then the logs: what was reported was acknowledged before, so the logs have it."""
     from odradek_pipeline.collecting.clients import asking, connection_by_flags
     from odradek_pipeline.collecting.log_counts import count_log, require_countable
@@ -104,8 +114,9 @@ async def _collected(settings: CollectSettings, state: AuditState, console: Cons
             figures["stored"] += await count_log(
                 client, known.tiers["stored"], known.window_ms, console.notice
             )
+        letters = await settings.letters(client, settings.topic) if settings.output else {}
     if settings.mirror_bootstrap is None:
-        return figures
+        return figures, letters
     mirror = connection_by_flags(
         {**settings.client_settings(), "bootstrap.servers": settings.mirror_bootstrap}
     )
@@ -113,7 +124,7 @@ async def _collected(settings: CollectSettings, state: AuditState, console: Cons
     async with asking(mirror, "the mirror cannot be counted") as client:
         for known in audited:
             figures["mirrored"] += await _count_mirror(client, settings, known, console)
-    return figures
+    return figures, letters
 
 
 async def _topic_state(
@@ -168,24 +179,38 @@ async def _count_mirror(
     return await count_log(client, tier, known.window_ms, console.notice)
 
 
-def _count_table(settings: CollectSettings, topics: list[TopicState], console: Console) -> int:
+def _count_table(
+    settings: CollectSettings, topics: list[TopicState], letters: Letters, console: Console
+) -> int:
     """Count the table's rows of each topic, up to where the table's own record says it has read."""
     from odradek_pipeline.audit.state import TierState
+    from odradek_pipeline.collecting.letters import count_letters
     from odradek_pipeline.collecting.table_counts import count_table
+    from odradek_pipeline.collecting.table_spans import row_spans
     from odradek_pipeline.commands.work import session
     from odradek_pipeline.outputs.named import open_output
 
     count = 0
     with session(settings, console) as spark:
         output = open_output(spark, settings.format, settings.output)
-        holdings, rows = output.newest().holdings, output.rows()
+        known, rows = output.newest(), output.rows()
+        if known.snapshots:
+            raise JobRefusedError(
+                f"{settings.output} has the last value of each key alone: it is no loaded tier"
+            )
         for one in topics:
             tier = one.tiers["loaded"] = TierState(one.topic, one.topic_id, one.cluster_id)
-            held = holdings.topics.get(one.topic)
+            held = known.holdings.topics.get(one.topic)
             if held is not None and held.topic_id == one.topic_id:
                 tier.positions = {number: end for number, (_, end) in held.partitions.items()}
             if rows is not None:
                 count += count_table(rows, tier, one.window_ms, one.since_ms)
+            if rows is not None and any(origin.topic_id == one.topic_id for origin in letters):
+                spans = row_spans(rows.where(rows.topic == one.topic))[0]
+                by_number = {
+                    key.partition: found for key, found in spans.items() if key.topic_id == one.topic_id
+                }
+                count += count_letters(tier.counts, letters, one.topic_id, by_number, one.window_ms)
     return count
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -12,6 +12,8 @@ from odradek_pipeline.commands.command import Console, OutputSettings, SparkSett
 from odradek_pipeline.settings.declared import setting
 
 if TYPE_CHECKING:
+    from odradek.client.client import Client
+    from odradek_pipeline.collecting.letters import Letters
     from odradek_pipeline.collecting.tables import AuditFolder
 
 TIERS = ("stored", "loaded", "mirrored")
@@ -35,18 +37,48 @@ class TableSettings(OutputSettings):
     )
 
 
+@dataclass(frozen=True, kw_only=True)
+class LetterSettings:
+    """Where dead letters are."""
+
+    dead_letter_topic: tuple[str, ...] = setting(
+        "A topic of dead letters, whose records count as read. May be repeated. Without it: each topic with `.dlq` "
+        "behind its name, where there is one.",
+        default=(),
+        metavar="NAME",
+    )
+
+    async def letters(self, client: Client, topics: Iterable[str]) -> Letters:
+        """The dead letters of all these topics."""
+        from odradek_pipeline.collecting.letters import add_letters
+        from odradek_pipeline.commands.bad_records import DEAD_LETTER_SUFFIX
+
+        names = list(self.dead_letter_topic)
+        if not names:
+            cluster = await client.with_retries(lambda: client.refresh(None))
+            names = [
+                name
+                for name in sorted({one + DEAD_LETTER_SUFFIX for one in topics})
+                if name in cluster.topics
+            ]
+        found: Letters = {}
+        for name in names:
+            await add_letters(client, name, found)
+        return found
+
+
 @contextmanager
-def open_folder(settings: AuditSettings, console: Console) -> Iterator[AuditFolder]:
-    """The audit's folder, with a Spark session only where its store needs one."""
+def open_folder(location: str, settings: SparkSettings, console: Console) -> Iterator[AuditFolder]:
+    """An audit's folder, with a Spark session only where its store needs one."""
     from odradek_pipeline.collecting.tables import AuditFolder
     from odradek_pipeline.commands.work import spark_session
     from odradek_pipeline.outputs.parquet.store import LocalStore, is_local, local_path, open_store
 
-    if is_local(settings.audit):
-        yield AuditFolder(LocalStore(local_path(settings.audit)), settings.audit)
+    if is_local(location):
+        yield AuditFolder(LocalStore(local_path(location)), location)
         return
     with spark_session("parquet", settings, console) as spark:
-        yield AuditFolder(open_store(spark, settings.audit), settings.audit)
+        yield AuditFolder(open_store(spark, location), location)
 
 
 def shown_time(milliseconds: int) -> str | None:

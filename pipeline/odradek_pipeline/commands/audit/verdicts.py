@@ -29,7 +29,7 @@ class VerdictsSettings(AuditSettings, ReportSettings):
 
 def run(settings: VerdictsSettings, console: Console) -> Summary:
     """The verdicts. Raises NotFoundError without an audit."""
-    with open_folder(settings, console) as folder:
+    with open_folder(settings.audit, settings, console) as folder:
         state = folder.required()
     found = [
         (one.is_passing, -one.start_ms, topic.topic, tier, one)
@@ -68,7 +68,7 @@ def run(settings: VerdictsSettings, console: Console) -> Summary:
         **dict(sorted(words.items())),
         "watermarks": marks,
     }
-    return Summary(f"{settings.audit}: {len(found)} verdicts", facts, rows)
+    return Summary(f"{settings.audit}: {len(found)} verdicts", facts, rows, rows_name="verdicts")
 
 
 COMMAND = Command("audit verdicts", "Show the verdicts of the last collection.", VerdictsSettings, run)

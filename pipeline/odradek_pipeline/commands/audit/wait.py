@@ -42,7 +42,7 @@ def run(settings: WaitSettings, console: Console) -> Summary:
     until_ms = time_ms(settings.until)
     deadline = time.monotonic() + duration_ms(settings.timeout, "--timeout") / 1000
     every_seconds = max(duration_ms(settings.every, "--every") / 1000, 0.1)
-    with open_folder(settings, console) as folder:
+    with open_folder(settings.audit, settings, console) as folder:
         while True:
             state = folder.newest()
             topic = None if state is None else state.topics.get(settings.topic)

@@ -34,7 +34,7 @@ def run(settings: WaiveSettings, console: Console) -> Summary:
     is_span = settings.start is not None and settings.until is not None
     if is_span == (settings.session is not None) or (settings.start is None) != (settings.until is None):
         raise SettingError("say what to accept: --start and --until, or else --session")
-    with open_folder(settings, console) as folder:
+    with open_folder(settings.audit, settings, console) as folder:
         state = folder.required()
         topic = state.topics.get(settings.topic)
         if topic is None:
@@ -57,7 +57,7 @@ def run(settings: WaiveSettings, console: Console) -> Summary:
         folder.commit(state, now_ms())
     rows = [watermark_row(settings.topic, tier, mark) for tier, mark in topic.watermarks.items()]
     facts = {"audit": settings.audit, "version": state.version, "waivers": len(state.waivers)}
-    return Summary(f"waived: {settings.reason}", facts, rows)
+    return Summary(f"waived: {settings.reason}", facts, rows, rows_name="watermarks")
 
 
 COMMAND = Command("audit waive", "Accept windows as they are, or a session as ended.", WaiveSettings, run)

@@ -43,7 +43,8 @@ def run(settings: ListSettings, console: Console) -> Summary:
         "other_records": counts["other"],
     }
     rows = [_row(one, settings.attempts_max) for one in reversed(newest)]
-    return Summary(f"{settings.topic}: {facts['letters']} dead letters, newest first", facts, rows)
+    title = f"{settings.topic}: {facts['letters']} dead letters, newest first"
+    return Summary(title, facts, rows, rows_name="newest")
 
 
 def _state(one: Found, attempts_max: int) -> str:

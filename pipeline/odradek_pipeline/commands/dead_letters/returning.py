@@ -35,8 +35,10 @@ def run(settings: ReturnSettings, console: Console) -> Summary:
         "repeated": returned.repeated,
         "other_records": returned.others,
     }
-    rows = [{"topic": name, "returned": count} for name, count in sorted(returned.by_topic.items())]
-    return Summary(f"{returned.letters} dead letters of {settings.topic} returned", facts, rows)
+    rows = [{"topic": name, "records": count} for name, count in sorted(returned.by_topic.items())]
+    return Summary(
+        f"{returned.letters} dead letters of {settings.topic} returned", facts, rows, rows_name="topics"
+    )
 
 
 COMMAND = Command(

@@ -19,7 +19,7 @@ from odradek_pipeline.outputs.output import Committed, Known
 from odradek_pipeline.outputs.parquet.footers import data_files
 from odradek_pipeline.outputs.parquet.log import ManifestLog
 from odradek_pipeline.outputs.parquet.manifests import DataFile, Manifest
-from odradek_pipeline.outputs.parquet.store import open_store
+from odradek_pipeline.outputs.parquet.store import Store, open_store
 from odradek_pipeline.records import aligned, is_in, no_rows, schema_with
 from odradek_pipeline.runs.ranges import OffsetRange, spanned
 from odradek_pipeline.runs.record import REPLACING, RETRY, RunRecord
@@ -32,18 +32,32 @@ def clock_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-class ParquetOutput:
-    """One table in a folder."""
+class ParquetHistory:
+    """The runs of a table by its manifests, which are read without Spark."""
 
-    def __init__(self, spark: SparkSession, location: str) -> None:
-        self._spark = spark
-        self._store = open_store(spark, location)
-        self.log = ManifestLog(self._store, clock_ms)
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.log = ManifestLog(store, clock_ms)
 
     def newest(self) -> Known:
         """By the newest manifest alone."""
         found = self.log.newest()
         return Known(None, 0) if found is None else Known(found.record, found.version)
+
+    def runs(self, count_max: int | None) -> Sequence[Committed]:
+        """By the manifests, one small file for each run."""
+        newest = self.log.newest()
+        if newest is None:
+            return []
+        return [_committed(one) for one in islice(self.log.history(newest.version), count_max)]
+
+
+class ParquetOutput(ParquetHistory):
+    """One table in a folder."""
+
+    def __init__(self, spark: SparkSession, location: str) -> None:
+        super().__init__(open_store(spark, location))
+        self._spark = spark
 
     def commit(self, known: Known, record: RunRecord, rows: DataFrame, steps: Steps) -> Committed:
         """Write the files, then publish their manifest. Files of a run that failed are removed, or left to a vacuum."""
@@ -69,13 +83,6 @@ class ParquetOutput:
         steps(PUBLISHED)
         self.log.checkpoint(manifest.version)
         return _committed(manifest)
-
-    def runs(self, count_max: int | None) -> Sequence[Committed]:
-        """By the manifests, one small file for each run."""
-        newest = self.log.newest()
-        if newest is None:
-            return []
-        return [_committed(one) for one in islice(self.log.history(newest.version), count_max)]
 
     def rows(self) -> DataFrame | None:
         newest = self.log.newest()

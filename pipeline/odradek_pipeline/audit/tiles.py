@@ -1,0 +1,173 @@
+"""The second audit, which asks no producer: ranges of runs, rows and dead letters tile the log without hole or overlap.
+
+Each offset of what a table holds is a row or a dead letter, or has a reason to be neither. It is a marker, an aborted
+record, one that compaction removed, or one that a run put on record as lost. Below the log's start only rows are left
+to look at. What is none of these is unexplained, and named by its offsets:
+
+    hole          no run read these offsets             overlap    two runs read them
+    missing       the log has records, the table none   doubled    the table has a row twice
+    foreign       a row that no run read                uncommitted    a row of an aborted transaction
+    unknown       a row without a record in the log     unexplained    the log itself has nothing, and no reason
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from odradek_pipeline.audit.spans import Span, Spans, common, joined, minus, size, twice
+from odradek_pipeline.runs.ranges import OffsetRange, PartitionKey
+
+HOLE: Final = "hole"
+OVERLAP: Final = "overlap"
+MISSING: Final = "missing"
+DOUBLED: Final = "doubled"
+FOREIGN: Final = "foreign"
+UNCOMMITTED: Final = "uncommitted"
+UNKNOWN: Final = "unknown"
+UNEXPLAINED: Final = "unexplained"
+
+
+@dataclass(frozen=True, slots=True)
+class RangesRead:
+    """What the runs of a table say about one partition. `ranges` are those of loads and streams, in any order.
+
+    `is_whole` is false where the history of runs begins later than the table, since its older records were cleaned.
+    """
+
+    key: PartitionKey
+    held: Span
+    ranges: Spans
+    lost: Spans = ()
+    is_whole: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class RowsHeld:
+    """The offsets of a table's rows and of its dead letters."""
+
+    rows: Spans
+    doubled: Spans = ()
+    dead: Spans = ()
+
+
+@dataclass(frozen=True, slots=True)
+class LogPicture:
+    """The log of one partition from `start` on. `readable` are its committed records.
+
+    The others explain offsets without one; they are only asked for where such offsets are.
+    """
+
+    start: int
+    readable: Spans
+    control: Spans = ()
+    aborted: Spans = ()
+    compacted: Spans = ()
+    is_compacted: bool = False
+
+
+class Fault(NamedTuple):
+    """Offsets that nothing explains."""
+
+    key: PartitionKey
+    what: str
+    start: int
+    end: int
+
+    def __str__(self) -> str:
+        return f"{self.key} {self.start}..{self.end} {self.what}"
+
+
+@dataclass(frozen=True, slots=True)
+class Tiling:
+    """One partition: numbers of offsets by what they are, and the faults."""
+
+    key: PartitionKey
+    held: Span
+    rows: int
+    dead: int
+    control: int
+    aborted: int
+    compacted: int
+    passed_over: int
+    unchecked: int
+    """Offsets below the log's start without a row: nothing is left that could say more."""
+    faults: Sequence[Fault] = field(default_factory=tuple)
+
+
+def gaps(read: RangesRead, held: RowsHeld, start: int, readable: Spans) -> list[Span]:
+    """The offsets that only the log's own batches can explain."""
+    checkable = [(max(read.held[0], start), read.held[1])]
+    return minus(checkable, [*held.dead, *readable])
+
+
+def tiled(read: RangesRead, held: RowsHeld, log: LogPicture) -> Tiling:
+    """Lay the tiles of one partition."""
+    start, end = read.held
+    rows, dead = joined(held.rows), joined(held.dead)
+    checkable = [(max(start, log.start), end)]
+    below = [(start, min(log.start, end))]
+    readable = common(log.readable, checkable)
+    emptied = minus(checkable, log.readable) if log.is_compacted else log.compacted
+    compacted = minus(emptied, [*log.control, *log.aborted])
+    known = [*log.control, *log.aborted, *compacted, *read.lost]
+    faults: dict[str, list[Span]] = {
+        HOLE: minus([(start, end)], [*read.ranges, *read.lost, *_before_history(read)]),
+        OVERLAP: twice(read.ranges),
+        MISSING: minus(readable, [*rows, *dead, *read.lost]),
+        DOUBLED: joined(held.doubled),
+        FOREIGN: minus(rows, [(start, end)]),
+        UNCOMMITTED: common(rows, log.aborted),
+        UNKNOWN: minus(
+            common(rows, checkable), [*readable, *log.aborted, *([(0, end)] if log.is_compacted else [])]
+        ),
+        UNEXPLAINED: minus(checkable, [*rows, *dead, *readable, *known]),
+    }
+    faults[UNEXPLAINED] = minus(faults[UNEXPLAINED], faults[HOLE])
+    faults[MISSING] = minus(faults[MISSING], faults[HOLE])
+    taken = [*rows, *dead]
+    return Tiling(
+        key=read.key,
+        held=read.held,
+        rows=size(common(rows, [(start, end)])),
+        dead=size(minus(common(dead, [(start, end)]), rows)),
+        control=size(common(log.control, checkable)),
+        aborted=size(minus(common(log.aborted, checkable), taken)),
+        compacted=size(minus(common(compacted, checkable), [*taken, *readable])),
+        passed_over=size(minus(common(read.lost, [(start, end)]), taken)),
+        unchecked=size(minus(below, [*taken, *read.lost])),
+        faults=tuple(Fault(read.key, what, *span) for what, spans in faults.items() for span in spans),
+    )
+
+
+def foreign_rows(rows: Mapping[PartitionKey, Spans], known: Collection[PartitionKey]) -> list[Fault]:
+    """The rows of partitions that no run has read."""
+    strange = {key: joined(spans) for key, spans in rows.items() if key not in known}
+    return [Fault(key, FOREIGN, *span) for key, spans in strange.items() for span in spans]
+
+
+def ranges_read(
+    key: PartitionKey,
+    held: Span,
+    ranges: Sequence[OffsetRange],
+    lost: Sequence[OffsetRange],
+    *,
+    is_whole: bool = True,
+) -> RangesRead:
+    """The ranges of one partition among those of all runs."""
+    return RangesRead(
+        key,
+        held,
+        [(one.start, one.end) for one in ranges if one.key == key],
+        [(one.start, one.end) for one in lost if one.key == key],
+        is_whole,
+    )
+
+
+def _before_history(read: RangesRead) -> list[Span]:
+    """What runs read whose records were cleaned: the table holds it from its beginning to the first known range."""
+    if read.is_whole:
+        return []
+    first = min((start for start, _ in read.ranges), default=read.held[1])
+    return [(read.held[0], max(first, read.held[0]))]
