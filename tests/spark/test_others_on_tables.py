@@ -37,6 +37,39 @@ def test_a_delta_table_that_was_restored_goes_on_from_there(
     assert stored(table(spark, "delta", output)) == logged(bootstrap, topic)
 
 
+def test_a_delta_table_keeps_its_record_until_its_log_is_cleaned(
+    spark: Any, bootstrap: str, create_topic: CreateTopic, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    topic, output = create_topic(2), str(tmp_path / "table")
+    load = ("load", "--topic", topic, "--bootstrap", bootstrap, "--output", output, "--format", "delta")
+    update = (
+        f"UPDATE delta.`{output}` SET value = CAST('changed' AS BINARY) WHERE partition = 0 AND offset = 1"
+    )
+
+    def clean() -> None:
+        """As Delta does after 30 days: a checkpoint of the newest version stays, and the commits before it go."""
+        delta = spark._jvm.org.apache.spark.sql.delta.DeltaLog
+        delta.forTable(spark._jsparkSession, output).checkpoint()
+        delta.clearCache()
+        commits = sorted((tmp_path / "table" / "_delta_log").glob("[0-9]*[0-9].json"))
+        assert len(commits) > 1
+        for one in commits[:-1]:
+            one.unlink()
+            one.with_name(f".{one.name}.crc").unlink(missing_ok=True)
+
+    send(bootstrap, topic, numbered(30), 2)
+    assert pipeline(*load).summary["rows"] == 30
+    spark.sql(update)
+    assert pipeline(*load).summary["kind"] == "refresh"
+    clean()
+    nothing = pipeline(*load)
+    assert (nothing.code, nothing.summary["run"]) == (ExitCode.OK, None), capsys.readouterr().err
+    spark.sql(update)
+    clean()
+    assert pipeline(*load).code == ExitCode.RECORD_LOST
+    assert "no commit in its history has a record" in capsys.readouterr().err
+
+
 def test_an_iceberg_table_keeps_its_record_until_all_of_it_is_expired(
     spark: Any, bootstrap: str, create_topic: CreateTopic, unique: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -46,15 +79,19 @@ def test_an_iceberg_table_keeps_its_record_until_all_of_it_is_expired(
         f"CALL lake.system.expire_snapshots(table => '{output.removeprefix('lake.')}', "
         "older_than => TIMESTAMP '2099-01-01 00:00:00', retain_last => 1)"
     )
-    update = f"UPDATE {output} SET value = CAST('changed' AS BINARY) WHERE partition = 0 AND offset = 1"
+    merge = (
+        f"MERGE INTO {output} old USING (SELECT 0 AS partition, CAST(1 AS BIGINT) AS offset) new "
+        "ON old.partition = new.partition AND old.offset = new.offset "
+        "WHEN MATCHED THEN UPDATE SET value = CAST('changed' AS BINARY)"
+    )
     send(bootstrap, topic, numbered(30), 2)
     assert pipeline(*load).summary["rows"] == 30
-    spark.sql(update)
+    spark.sql(merge)
     assert pipeline(*load).summary["kind"] == "refresh"
     spark.sql(expire)
     nothing = pipeline(*load)
     assert (nothing.code, nothing.summary["run"]) == (ExitCode.OK, None)
-    spark.sql(update)
+    spark.sql(merge)
     spark.sql(expire)
     assert pipeline(*load).code == ExitCode.RECORD_LOST
     assert "no snapshot that is left has a record" in capsys.readouterr().err
