@@ -21,11 +21,15 @@ from demo.stage import Broker, DemoFailedError, act, command_line, explain, quot
 
 ORDERS = 30_000
 READ_FIRST = 20_000
+_PAGE = Path(__file__).resolve().parent.parent / "build" / "visits.html"
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m demo", description=__doc__)
     parser.add_argument("--without-spark", action="store_true")
+    parser.add_argument(
+        "--page", type=Path, default=_PAGE, metavar="FILE", help="where the page of the table's runs stays"
+    )
     arguments = parser.parse_args()
     began = time.perf_counter()
     explain("Odradek speaks Apache Kafka's protocol. Here it meets clients that know nothing of it.")
@@ -39,7 +43,7 @@ def main() -> int:
             _counts(broker, writer, seen)
             _travels(broker)
             if not arguments.without_spark:
-                _fills_a_table(broker)
+                _fills_a_table(broker, arguments.page.absolute())
             _stops(broker)
         except DemoFailedError as error:
             print(f"\nThe tour ends early: {error}", file=sys.stderr)
@@ -47,8 +51,9 @@ def main() -> int:
         finally:
             broker.close()
     print()
+    left = "nothing but the page" if table.is_here() and not arguments.without_spark else "nothing"
     explain(
-        f"That was all, in {time.perf_counter() - began:.0f} s; nothing is left of it. Your own broker: make run"
+        f"That was all, in {time.perf_counter() - began:.0f} s; {left} is left of it. Your own broker: make run"
     )
     return 0
 
@@ -141,12 +146,12 @@ def _travels(broker: Broker) -> None:
     run(["dump-log", str(broker.data / "orders-0"), "--verify-only"], shortened=broker.data)
 
 
-def _fills_a_table(broker: Broker) -> None:
+def _fills_a_table(broker: Broker, page: Path) -> None:
     if not table.is_here():
         act("Into a table")
         explain("PySpark and a Java are not installed here, so this part is left out.")
         return
-    table.show(broker)
+    table.show(broker, page)
 
 
 def _stops(broker: Broker) -> None:

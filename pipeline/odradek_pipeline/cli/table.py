@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from odradek_pipeline.commands import load, replay, runs, snapshot, stream, vacuum
-from odradek_pipeline.commands.audit import collect, verdicts, wait, waive
+from odradek_pipeline.commands import load, page, replay, runs, snapshot, stream, vacuum
+from odradek_pipeline.commands.audit import collect, tiles, verdicts, wait, waive
 from odradek_pipeline.commands.command import Command
 from odradek_pipeline.commands.dead_letters import listing, retrying, returning
 
@@ -15,11 +15,12 @@ COMMANDS: dict[str, Command] = {
         stream.COMMAND,
         snapshot.COMMAND,
         runs.COMMAND,
+        page.COMMAND,
         vacuum.COMMAND,
     )
 }
 
-AUDIT = (collect.COMMAND, verdicts.COMMAND, wait.COMMAND, waive.COMMAND)
+AUDIT = (collect.COMMAND, verdicts.COMMAND, wait.COMMAND, waive.COMMAND, tiles.COMMAND)
 DEAD_LETTERS = (listing.COMMAND, returning.COMMAND, retrying.COMMAND)
 COMMANDS |= {one.name: one for one in (*AUDIT, *DEAD_LETTERS)}
 

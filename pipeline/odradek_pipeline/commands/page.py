@@ -1,0 +1,185 @@
+"""`page`: the runs of a table as one HTML file, with plots, lag and the audit, to be kept or served as it is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from odradek_pipeline.commands.command import (
+    Command,
+    ConnectionSettings,
+    Console,
+    OutputSettings,
+    ReportSettings,
+    SparkSettings,
+    Summary,
+)
+from odradek_pipeline.errors import JobRefusedError, NotFoundError
+from odradek_pipeline.settings.declared import setting
+
+if TYPE_CHECKING:
+    from odradek_pipeline.audit.state import AuditState
+    from odradek_pipeline.outputs.output import Committed
+    from odradek_pipeline.pages.model import LagRow, MarkRow, PageData, RunRow, WindowRow
+    from odradek_pipeline.runs.plans import LogFacts
+    from odradek_pipeline.runs.ranges import Holdings
+    from odradek_pipeline.session import Connection
+
+
+@dataclass(frozen=True, kw_only=True)
+class PageSettings(OutputSettings, ConnectionSettings, SparkSettings, ReportSettings):
+    """The settings of `page`."""
+
+    file: str = setting("The HTML file to write.", metavar="FILE")
+    count: int = setting("How many runs to show, the newest ones.", default=200, at_least=1)
+    audit: str | None = setting(
+        "The audit's folder or URL; its verdicts become a calendar.", default=None, metavar="PATH"
+    )
+
+
+def run(settings: PageSettings, console: Console) -> Summary:
+    """Write the page. Raises PipelineError."""
+    from odradek_pipeline.pages.document import page
+    from odradek_pipeline.pages.model import verdict
+
+    path = Path(settings.file)
+    if not path.absolute().parent.is_dir():
+        raise JobRefusedError(f"--file {path}: there is no folder {path.absolute().parent}")
+    data = page_data(settings, console)
+    written = path.with_name(f"{path.name}.new")
+    written.write_text(page(data), encoding="utf-8")
+    written.replace(path)  # a server never has half a page
+    level, sentences = verdict(data)
+    facts = {
+        "file": str(path),
+        "output": settings.output,
+        "runs": len(data.runs),
+        "verdict": level,
+        "reasons": "; ".join(sentences),
+    }
+    return Summary(f"{path} shows {len(data.runs)} runs of {settings.output}", facts)
+
+
+def page_data(settings: PageSettings, console: Console) -> PageData:
+    """What the page shows now. Raises NotFoundError for a table without runs, and PipelineError."""
+    from odradek_pipeline.commands.work import history, now_ms
+    from odradek_pipeline.pages.model import PageData
+
+    with history(settings, console) as table:
+        found = table.runs(settings.count)
+        if not found:
+            raise NotFoundError(f"{settings.output} has no runs: nothing was loaded into it")
+        lag = _lag(settings, table.newest().holdings, console)
+    state = None if settings.audit is None else _audit(settings, settings.audit, console)
+    return PageData(
+        output=settings.output,
+        output_format=settings.format,
+        made_ms=now_ms(),
+        runs=[_run(one) for one in reversed(found)],
+        lag=lag,
+        windows=None if state is None else _windows(state),
+        marks=() if state is None else _marks(state),
+        options=() if settings.bootstrap is None else ("--bootstrap", settings.bootstrap),
+    )
+
+
+def _run(one: Committed) -> RunRow:
+    from odradek_pipeline.pages.model import RunRow
+
+    record = one.record
+    return RunRow(
+        number=record.number,
+        run=record.run,
+        kind=record.kind,
+        started_ms=record.started_ms,
+        committed_ms=record.committed_ms,
+        rows=one.rows,
+        dead=record.dead_count,
+        offsets=record.span,
+        lost=sum(range_.span for range_ in record.lost),
+        size_bytes=one.size_bytes,
+        version=one.version,
+        ranges=tuple(map(str, record.ranges)),
+    )
+
+
+def _lag(settings: PageSettings, held: Holdings, console: Console) -> list[LagRow] | None:
+    """Lag by partition; None where no broker is named. A topic that is gone or made again has none."""
+    from odradek_pipeline.pages.model import LagRow
+
+    connection = _connection(settings)
+    if connection is None:
+        return None
+    return [
+        LagRow(str(one.key(partition)), end, one.ends[partition])
+        for topic in sorted(held.topics)
+        for one in _facts(connection, topic, console)
+        for partition in sorted(one.ends)
+        if (end := held.end(one.key(partition))) is not None
+    ]
+
+
+def _connection(settings: PageSettings) -> Connection | None:
+    from pyspark.sql import SparkSession
+
+    from odradek_pipeline.session import PREFIX, ConnectionMissingError, connection_of
+
+    # A Parquet table of this machine needs no session, so --conf is looked at here.
+    given = {
+        name.removeprefix(PREFIX): value
+        for name, value in settings.spark_options().items()
+        if name.startswith(PREFIX)
+    }
+    try:
+        return connection_of(SparkSession.getActiveSession(), {**given, **settings.client_settings()})
+    except ConnectionMissingError:
+        return None
+
+
+def _facts(connection: Connection, topic: str, console: Console) -> list[LogFacts]:
+    from odradek_pipeline.runs.positions import position
+    from odradek_pipeline.topics import log_facts
+
+    latest = position("latest")
+    try:
+        return log_facts(connection.settings, [topic], start=latest, stop=latest, is_read_committed=True)
+    except NotFoundError as failure:
+        console.notice(f"the page has no lag of {topic}: {failure}")
+        return []
+
+
+def _audit(settings: PageSettings, location: str, console: Console) -> AuditState:
+    from odradek_pipeline.commands.audit.settings import open_folder
+
+    with open_folder(location, settings, console) as folder:
+        return folder.required()
+
+
+def _windows(state: AuditState) -> list[WindowRow]:
+    from odradek_pipeline.pages.model import WindowRow
+
+    return [
+        WindowRow(topic.topic, tier, one.start_ms, one.word, one.expected, one.found)
+        for topic in state.topics.values()
+        for tier, verdicts in topic.verdicts.items()
+        for one in verdicts.values()
+    ]
+
+
+def _marks(state: AuditState) -> list[MarkRow]:
+    from odradek_pipeline.pages.model import MarkRow
+
+    return [
+        MarkRow(
+            topic.topic,
+            tier,
+            None if mark.complete_until_ms < 0 else mark.complete_until_ms,
+            mark.blocked_by or "",
+        )
+        for topic in state.topics.values()
+        for tier, mark in topic.watermarks.items()
+    ]
+
+
+COMMAND = Command("page", "Show the runs of a table as one HTML file.", PageSettings, run)
