@@ -13,7 +13,7 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from kazoo.client import KazooClient
@@ -114,7 +114,8 @@ async def end_session(store: ZookeeperStore, connect: str) -> None:
 
 
 class ZooKeeper:
-    """One server; with `certificates` it also has a TLS port, which asks its clients for certificates.
+    """One server; with `certificates` it also has a TLS port, which asks its clients for certificates. With `users`
+    (name to password) every client must log in with SASL.
 
     `host` is an address of its own, and `wrapper` what its command begins with, for one that runs elsewhere.
     """
@@ -124,6 +125,7 @@ class ZooKeeper:
         folder: Path,
         *,
         certificates: Certificates | None = None,
+        users: Mapping[str, str] | None = None,
         host: str = "127.0.0.1",
         port: int | None = None,
         wrapper: Sequence[str] = (),
@@ -134,6 +136,7 @@ class ZooKeeper:
         self._wrapper = wrapper
         self.tls_port = free_port() if certificates is not None else None
         self._certificates = certificates
+        self._users = users
         self._process: subprocess.Popen[bytes] | None = None
         self._log = folder / "zookeeper.log"
 
@@ -191,6 +194,17 @@ class ZooKeeper:
             "admin.enableServer=false",
             "4lw.commands.whitelist=isro",
         ]
+        if self._users is not None:
+            (self.folder / "jaas.conf").write_text(
+                "Server {\n  org.apache.zookeeper.server.auth.DigestLoginModule required\n"
+                + "".join(f'  user_{user}="{password}"\n' for user, password in self._users.items())
+                + ";\n};\n"
+            )
+            lines += [
+                "authProvider.1=org.apache.zookeeper.server.auth.SASLAuthenticationProvider",
+                "enforce.auth.enabled=true",
+                "enforce.auth.schemes=sasl",
+            ]
         if self._certificates is not None:
             server = self._certificates.signed("server")
             lines += [
@@ -204,7 +218,10 @@ class ZooKeeper:
 
     def _options(self) -> Sequence[str]:
         # fsync would be the slowest part of every test.
-        return ("-Dzookeeper.forceSync=no", "-Dzookeeper.preAllocSize=64")
+        quick = ("-Dzookeeper.forceSync=no", "-Dzookeeper.preAllocSize=64")
+        if self._users is None:
+            return quick
+        return (*quick, f"-Djava.security.auth.login.config={self.folder / 'jaas.conf'}")
 
     def _answers(self) -> bool:
         # Not `ruok`, which is answered before clients are: one that came then would wait for its time to be up.

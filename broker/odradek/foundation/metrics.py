@@ -54,6 +54,49 @@ CONNECTIONS_OPENED = _counter("odradek_connections_opened_total", "Connections a
 CONNECTIONS_REFUSED = _counter(
     "odradek_connections_refused_total", "Connections refused by a limit.", "listener"
 )
+TLS_HANDSHAKES = _counter("odradek_tls_handshakes_total", "TLS handshakes that succeeded.", "listener")
+TLS_HANDSHAKE_FAILURES = _counter(
+    "odradek_tls_handshake_failures_total",
+    "TLS handshakes that failed, were given up, or showed a certificate that is refused.",
+    "listener",
+)
+CERTIFICATE_NOT_AFTER_SECONDS = _gauge(
+    "odradek_certificate_not_after_seconds",
+    "When the certificate that a listener shows ends, in seconds since 1970.",
+    "listener",
+)
+CERTIFICATE_RELOADS = _counter(
+    "odradek_certificate_reloads_total",
+    "Changed keys, certificates or authorities of a listener that were taken.",
+    "listener",
+)
+CERTIFICATE_RELOAD_FAILURES = _counter(
+    "odradek_certificate_reload_failures_total",
+    "Attempts to take changed files that failed; each is made again, twice a second, until it succeeds.",
+    "listener",
+)
+LOGINS = _counter("odradek_logins_total", "Logins of new connections.", "listener", "mechanism")
+LOGIN_FAILURES = _counter(
+    "odradek_login_failures_total",
+    "Logins of new connections that were refused; with none of the listener's mechanisms it is `none`.",
+    "listener",
+    "mechanism",
+)
+LOGIN_RENEWALS = _counter(
+    "odradek_login_renewals_total", "Logins renewed on open connections.", "listener", "mechanism"
+)
+LOGIN_RENEWAL_FAILURES = _counter(
+    "odradek_login_renewal_failures_total",
+    "Renewals of logins that were refused; each ended its connection.",
+    "listener",
+    "mechanism",
+)
+LOGINS_EXPIRED = _counter(
+    "odradek_logins_expired_total",
+    "Connections closed because their login had ended and was not renewed.",
+    "listener",
+    "mechanism",
+)
 RECEIVED_BYTES = _counter("odradek_received_bytes_total", "Bytes read from connections.", "listener")
 SENT_BYTES = _counter("odradek_sent_bytes_total", "Bytes written to connections.", "listener")
 

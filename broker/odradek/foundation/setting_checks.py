@@ -47,7 +47,11 @@ def _listeners(settings: SettingValues) -> Iterator[str]:
                 "give a name or an address that reaches this host"
             )
     protocol = settings.security_inter_broker_protocol
-    is_secured = any(endpoint.security_protocol != "PLAINTEXT" for endpoint in endpoints)
+    controller = settings.controller_endpoint
+    is_secured = any(
+        endpoint is not None and endpoint.security_protocol != "PLAINTEXT"
+        for endpoint in (*endpoints, controller)
+    )
     if is_secured and settings.inter_broker_listener_name is None and protocol not in ("PLAINTEXT", *names):
         yield (
             f"security.inter.broker.protocol={protocol} names no listener of listeners={settings.listeners}; "

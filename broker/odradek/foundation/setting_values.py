@@ -123,6 +123,18 @@ class SettingValues(
         )
 
     @property
+    def controller_endpoint(self) -> Endpoint | None:
+        """The controllers' listener as a broker knows it, without an address; None where no name is given.
+
+        A name that listener.security.protocol.map does not have is PLAINTEXT. Raises SettingError for a wrong map.
+        """
+        name = (self.controller_listener_names or "").partition(",")[0].strip().upper()
+        if not name:
+            return None
+        protocols = parse_protocol_map(self.listener_security_protocol_map)
+        return Endpoint(name, "", 0, protocols.get(name, "PLAINTEXT"))
+
+    @property
     def connections_per_ip_overrides(self) -> Mapping[str, int]:
         """max.connections.per.ip.overrides, as limit by address. Raises SettingError when it cannot be read."""
         bounds: dict[str, int] = {}

@@ -183,11 +183,19 @@ class Settings(SettingValues):
 
 
 def _listeners(settings: SettingValues) -> tuple[Endpoint, ...]:
-    """The listeners; empty if they cannot be read, which is a mistake of its own."""
+    """The listeners, and the controllers' that a broker connects to; empty if they cannot be read, which is a mistake
+    of its own.
+    """
     try:
-        return settings.listener_endpoints
+        controller = settings.controller_endpoint
+        own = settings.listener_endpoints
+        return own if controller is None or controller.listener_name in _names(own) else (*own, controller)
     except SettingError:
         return ()
+
+
+def _names(endpoints: tuple[Endpoint, ...]) -> list[str]:
+    return [endpoint.listener_name for endpoint in endpoints]
 
 
 def _note_unknown(key: str, *, warnings: list[str], unused: list[str]) -> None:

@@ -27,7 +27,7 @@ from odradek.foundation.login_errors import (
 )
 from odradek.foundation.rate_limited_log import RateLimitedLog
 from odradek.handlers import failures
-from odradek.handlers.dispatch import Dispatcher
+from odradek.handlers.sasl_counters import SaslCounters
 from odradek.protocol.api import ApiKey
 from odradek.protocol.codec import decode_typed_request, encode_response
 from odradek.protocol.errors import error_code
@@ -36,7 +36,7 @@ from odradek.protocol.framing import RequestHeader, parse_request_header
 from odradek.protocol.messages import response
 from odradek.security.listener_sasl import ListenerSasl, Mechanism
 from odradek.security.sasl import Login, LoginRefused, SaslExchange
-from odradek.transport.connection import Connection
+from odradek.transport.connection import Connection, Dispatch
 from odradek.transport.pending import Pending
 
 logger = logging.getLogger(__name__)
@@ -77,13 +77,10 @@ class _Session:
         self.is_renewal = False
 
 
-class SaslCounters:
-    """Logins at one listener, since the start."""
-
-    __slots__ = ("expired", "failed", "failed_renewals", "renewals", "successful")
-
-    def __init__(self) -> None:
-        self.successful = self.failed = self.renewals = self.failed_renewals = self.expired = 0
+def login_of(connection: Connection) -> tuple[str, str] | None:
+    """The user of a connection and the mechanism of the login; None before a login."""
+    session: _Session | None = connection.state.get(_STATE)
+    return (session.user, session.mechanism) if session is not None and session.user else None
 
 
 class SaslDispatcher:
@@ -92,12 +89,12 @@ class SaslDispatcher:
     `now` is in monotonic seconds.
     """
 
-    def __init__(self, dispatcher: Dispatcher, sasl: ListenerSasl, *, now: Callable[[], float]) -> None:
+    def __init__(self, dispatcher: Dispatch, sasl: ListenerSasl, *, now: Callable[[], float]) -> None:
         self._dispatcher = dispatcher
         self._sasl = sasl
         self._now = now
         self._lines = RateLimitedLog(logger, "logins that failed")
-        self.counters = SaslCounters()
+        self.counters = SaslCounters(sasl.mechanisms)
 
     def __call__(self, connection: Connection, frame: memoryview) -> Frame | Pending[Frame | None] | None:
         """The answer to one frame. Raises InvalidRequest for what cannot be read and for what comes too early."""
@@ -141,7 +138,7 @@ class SaslDispatcher:
             session.is_renewal = True
             return self._handshake(connection, session, frame)
         if session.ends_at is not None and self._now() > session.ends_at:
-            self.counters.expired += 1
+            self.counters.of(session.mechanism).expired += 1
             connection.close()
             return None
         return self._dispatcher(connection, frame)
@@ -220,10 +217,11 @@ class SaslDispatcher:
         session.logged_in_at = now
         session.ends_at = now + lifetime_ms / 1000 if lifetime_ms else None
         session.phase = _Phase.LOGGED_IN
+        counts = self.counters.of(session.mechanism)
         if session.is_renewal:
-            self.counters.renewals += 1
+            counts.renewals += 1
         else:
-            self.counters.successful += 1
+            counts.successful += 1
             connection.admit(f"User:{login.user}")
         return lifetime_ms
 
@@ -233,10 +231,11 @@ class SaslDispatcher:
         """Log why, and answer and close after the delay, so that passwords cannot be tried quickly."""
         session.phase = _Phase.REFUSED
         session.exchange = None
+        counts = self.counters.of(session.mechanism)
         if session.is_renewal:
-            self.counters.failed_renewals += 1
+            counts.failed_renewals += 1
         else:
-            self.counters.failed += 1
+            counts.failed += 1
         self._lines.warning("%r fails to log in: %s", connection, reason)
         connection.close()
         if not self._sasl.failure_delay_ms:

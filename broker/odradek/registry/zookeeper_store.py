@@ -75,8 +75,8 @@ class ZookeeperStore:
     async def open(cls, settings: ZookeeperSettings) -> ZookeeperStore:
         """Connect, within zookeeper.connection.timeout.ms.
 
-        Raises StoreConnectionLost when no server answers in time, StoreAccessDenied for wrong credentials,
-        SettingError for a connect string or TLS files that cannot be used.
+        Raises StoreConnectionLost when no server answers in time, and StoreAccessDenied for wrong credentials. Raises
+        SettingError for a connect string or TLS files that cannot be used, DependencyError for SASL without pure-sasl.
         """
         if settings.zookeeper_connect is None:
             raise SettingError(
@@ -232,14 +232,10 @@ class ZookeeperStore:
     async def _begin(self) -> None:
         settings = self._settings
         timeout_ms = settings.zookeeper_connection_timeout_ms or settings.zookeeper_session_timeout_ms
-        credentials = []
-        if settings.zookeeper_digest_user is not None:
-            user = f"{settings.zookeeper_digest_user}:{settings.zookeeper_digest_password}"
-            credentials.append(("digest", user))
         session = ZooKeeperSession(
             self._ensemble,
             timeout_seconds=self.session_timeout_seconds,
-            credentials=credentials,
+            login=security.login(settings),
             tls=self._tls,
             on_change=lambda state: self._changed(session, state),
         )

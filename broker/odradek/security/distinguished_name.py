@@ -7,7 +7,9 @@ of the certificate are read here: only the way to the subject, after OpenSSL has
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final
+
+from odradek.security.der import SEQUENCE, Element, certificate_fields, elements
 
 _NAMED_TYPES: Final = {
     "2.5.4.3": "CN",
@@ -29,70 +31,30 @@ _ENCODINGS: Final = {
     0x1B: "ascii",  # GeneralString
     0x1E: "utf-16-be",  # BMPString
 }
-_SEQUENCE: Final = 0x30
 _SET: Final = 0x31
-_INTEGER: Final = 0x02
 _OBJECT_ID: Final = 0x06
-_VERSION: Final = 0xA0
 _ESCAPED: Final = frozenset(',=+<>;"\\')
-
-
-class _Element(NamedTuple):
-    """One element of DER: its tag, its content, its whole bytes, and where the next begins."""
-
-    tag: int
-    content: memoryview
-    whole: memoryview
-    end: int
-
-
-def _element(data: memoryview, position: int = 0) -> _Element:
-    """Raises ValueError when `data` ends before the element does."""
-    try:
-        tag, size = data[position], data[position + 1]
-        start = position + 2
-        if size & 0x80:
-            count = size & 0x7F
-            size = int.from_bytes(data[start : start + count], "big")
-            start += count
-    except IndexError:
-        raise ValueError("the certificate's bytes end too early") from None
-    end = start + size
-    if end > len(data):
-        raise ValueError("the certificate's bytes end too early")
-    return _Element(tag, data[start:end], data[position:end], end)
-
-
-def _elements(data: memoryview) -> list[_Element]:
-    found: list[_Element] = []
-    position = 0
-    while position < len(data):
-        found.append(_element(data, position))
-        position = found[-1].end
-    return found
 
 
 def subject_name(certificate: bytes) -> str:
     """The subject of a certificate in DER, as Java's RFC 2253 text. Raises ValueError for bytes that are no
     certificate.
     """
-    to_be_signed = _elements(_element(_element(memoryview(certificate)).content).content)
-    # version (optional), serial number, signature, issuer, validity, subject
-    fields = to_be_signed[1:] if to_be_signed and to_be_signed[0].tag == _VERSION else to_be_signed
-    if len(fields) < 5 or fields[0].tag != _INTEGER or fields[4].tag != _SEQUENCE:
-        raise ValueError("the bytes are no certificate")
-    parts = [_relative_name(part) for part in _elements(fields[4].content)]
+    subject = certificate_fields(certificate).subject
+    if subject.tag != SEQUENCE:
+        raise ValueError("the subject of the certificate is no name")
+    parts = [_relative_name(part) for part in elements(subject.content)]
     return ",".join(reversed(parts))
 
 
-def _relative_name(part: _Element) -> str:
+def _relative_name(part: Element) -> str:
     if part.tag != _SET:
         raise ValueError("the subject of the certificate is no name")
-    return "+".join(_attribute(one) for one in _elements(part.content))
+    return "+".join(_attribute(one) for one in elements(part.content))
 
 
-def _attribute(pair: _Element) -> str:
-    kind, value = _elements(pair.content)[:2]
+def _attribute(pair: Element) -> str:
+    kind, value = elements(pair.content)[:2]
     if kind.tag != _OBJECT_ID:
         raise ValueError("the subject of the certificate has a part without a type")
     oid = _object_id(kind.content)

@@ -1,8 +1,8 @@
 """A context that follows its files: a renewed certificate is taken without a restart.
 
 Kubernetes swaps a link to a folder, cert-manager renames files: so what counts is the file behind the path, by its
-number, size and time. Files of two generations do not fit each other, and are read again a second later. The context in
-force stays until a whole new one is made. Connections that are open keep theirs.
+number, size and time. Files of two generations do not fit each other, and are soon read again. The context in force
+stays until a whole new one is made. Connections that are open keep theirs; `listener_tls` says which may stay open.
 """
 
 from __future__ import annotations
@@ -33,20 +33,24 @@ class FollowedContext:
             store.location for store in (options.keystore, options.truststore) if store.location is not None
         )
         self._stamps = self._read_stamps()
-        self._material = TlsMaterial(options)
-        self.current = make(options, self._material)
+        self.material = TlsMaterial(options)
+        self.current = make(options, self.material)
         self._failure = ""
         self.reloads = 0
         self.failed_reloads = 0
+        """Attempts to take changed files that failed. Each is made again until it succeeds."""
 
-    def follow(self) -> None:
-        """Take changed files. Blocks for some milliseconds when they changed: not for the event loop."""
+    def follow(self) -> bool:
+        """Take changed files, and say whether there is a new context.
+
+        Blocks for some milliseconds when they changed: not for the event loop.
+        """
         stamps = self._read_stamps()
         if stamps == self._stamps:
-            return
+            return False
         try:
             material = TlsMaterial(self.options)
-            context = None if material == self._material else self._make(self.options, material)
+            context = None if material == self.material else self._make(self.options, material)
         except (SettingError, DependencyError) as failure:
             self.failed_reloads += 1
             if str(failure) != self._failure:
@@ -54,12 +58,14 @@ class FollowedContext:
                 logger.error(
                     "%s keeps its certificates, since the new ones fail: %s", self.options.name, failure
                 )
-            return
+            return False
         self._stamps, self._failure = stamps, ""
-        if context is not None:
-            self._material, self.current = material, context
-            self.reloads += 1
-            logger.info("%s has new certificates, for new connections", self.options.name)
+        if context is None:
+            return False
+        self.material, self.current = material, context
+        self.reloads += 1
+        logger.info("%s has new certificates, for new connections", self.options.name)
+        return True
 
     def _read_stamps(self) -> Stamps:
         stamps: list[tuple[int, int, int] | None] = []

@@ -87,6 +87,9 @@ class ScramExchange:
         if not final.nonce.endswith(self._own_nonce):
             raise LoginRefused("the last message has another nonce: it belongs to another exchange")
         messages = f"{first.bare},{self._server_first},{final.without_proof}"
+        # Deleted between the two messages; a changed one still serves this exchange.
+        if self._is_known and self._find(first.user, self._mechanism) is None:
+            raise LoginRefused(f"the credential of the user {first.user!r} is deleted")
         is_proven = proves(self._mechanism, self._credential, messages=messages, proof=final.proof)
         if not (is_proven and self._is_known):
             raise LoginRefused(f"the user {first.user!r} is unknown, or the password is wrong")

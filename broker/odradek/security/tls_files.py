@@ -36,16 +36,22 @@ class StoreSettings(NamedTuple):
     key: str | None
     certificates: str | None
 
+    def __repr__(self) -> str:
+        return f"StoreSettings({self.name}, {self.location})"
+
     @property
     def is_given(self) -> bool:
         return bool(self.location or self.key or self.certificates)
 
 
 class KeyAndChain(NamedTuple):
-    """A private key and its certificates, the own one first, as PEM."""
+    """A private key and its certificates, the own one first, as PEM. The key is never shown."""
 
     key: str
     chain: str
+
+    def __repr__(self) -> str:
+        return "KeyAndChain(hidden)"
 
 
 def read_key(store: StoreSettings) -> KeyAndChain:

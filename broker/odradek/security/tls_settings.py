@@ -28,6 +28,9 @@ class TlsOptions(NamedTuple):
     checks_host: bool
     principal_rules: str
 
+    def __repr__(self) -> str:
+        return f"TlsOptions({self.name})"
+
 
 def listener_tls(settings: Settings, listener_name: str, *, is_sasl: bool) -> TlsOptions:
     """The options of a listener. Raises SettingError where they cannot serve.

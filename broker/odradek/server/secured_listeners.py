@@ -5,24 +5,29 @@ A start without a secured listener loads none of it: OpenSSL takes 4 MB and some
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any
 
 from odradek.foundation.client_entities import ClientEntity
+from odradek.foundation.endpoints import Endpoint
 from odradek.foundation.limits import LOGIN_SECONDS_MAX
 from odradek.foundation.protection import WITH_SASL, WITH_TLS
 from odradek.foundation.settings import Settings
 from odradek.transport.connection import Dispatch
 from odradek.transport.login_bounds import LoginBounds
 from odradek.transport.network import Network
-from odradek.transport.secured import TlsListening
 
 if TYPE_CHECKING:
-    from odradek.handlers.dispatch import Dispatcher
+    from odradek.cluster.image import ImageHolder
+    from odradek.handlers.sasl_counters import SaslCounters
     from odradek.security.followed_context import FollowedContext
     from odradek.security.listener_sasl import ListenerSasl
+    from odradek.security.listener_tls import ListenerTls
+    from odradek.transport.listener import Listener
 
 MECHANISM = "sasl.mechanism.inter.broker.protocol"
+CONTROLLER_MECHANISM = "sasl.mechanism.controller.protocol"
 ClientConfigs = Mapping[ClientEntity, Mapping[str, str]]
 
 
@@ -31,10 +36,12 @@ class SecuredListeners:
 
     def __init__(self, settings: Settings, client_configs: Callable[[], ClientConfigs]) -> None:
         """`client_configs` has the credentials of SCRAM. Raises SettingError or DependencyError."""
-        self._tls: dict[str, TlsListening] = {}
+        self._tls: dict[str, ListenerTls] = {}
         self.followed: list[FollowedContext] = []
         """The contexts whose files may change."""
         self._sasl: dict[str, ListenerSasl] = {}
+        self.logins: dict[str, SaslCounters] = {}
+        """The counts of logins by listener, where clients log in."""
         for endpoint in settings.listener_endpoints:
             name, protocol = endpoint.listener_name, endpoint.security_protocol
             if protocol in WITH_TLS:
@@ -56,23 +63,51 @@ class SecuredListeners:
 
         self._sasl[name] = listener_sasl(settings, name, credentials_of(client_configs))
 
-    def tls(self, name: str) -> TlsListening | None:
+    def tls(self, name: str) -> ListenerTls | None:
         """TLS at a listener."""
         return self._tls.get(name)
+
+    def follow_certificates(
+        self, listeners: Callable[[], Iterable[Listener]], closing: AsyncExitStack
+    ) -> None:
+        """Take certificates that change on disk, and end connections that they do not cover any more."""
+        if not self.followed:
+            return
+        from odradek.server.certificate_watch import CertificateWatch
+
+        def changed() -> None:
+            for listener in listeners():
+                listener.drop_untrusted()
+
+        watch = CertificateWatch(self.followed, on_change=changed)
+        watch.start()
+        closing.push_async_callback(watch.stop)
+
+    def follow_users(
+        self, images: ImageHolder, listeners: Callable[[], Iterable[Listener]]
+    ) -> Callable[[], None]:
+        """End connections of users whose credential is deleted; the result ends it."""
+        if not self._sasl:
+            return lambda: None
+        from odradek.server.login_watch import LoginWatch
+
+        return LoginWatch(images, listeners).stop
 
     def login_bounds(self, name: str) -> LoginBounds | None:
         """The bounds of clients that have not logged in, where they must."""
         sasl = self._sasl.get(name)
         return None if sasl is None else LoginBounds(sasl.request_bytes_max, LOGIN_SECONDS_MAX)
 
-    def dispatch(self, name: str, dispatcher: Dispatcher, *, now: Callable[[], float]) -> Dispatch:
+    def dispatch(self, name: str, dispatcher: Dispatch, *, now: Callable[[], float]) -> Dispatch:
         """What is called with each frame of a listener."""
         sasl = self._sasl.get(name)
         if sasl is None:
             return dispatcher
         from odradek.handlers.sasl_dispatch import SaslDispatcher
 
-        return SaslDispatcher(dispatcher, sasl, now=now)
+        logins = SaslDispatcher(dispatcher, sasl, now=now)
+        self.logins[name] = logins.counters
+        return logins
 
     def inter_broker_network(self, settings: Settings, network: Network) -> Network:
         """`network` for connections to other brokers, secured as the listener is that brokers use among themselves.
@@ -82,19 +117,38 @@ class SecuredListeners:
         listener = (settings.inter_broker_listener_name or settings.security_inter_broker_protocol).upper()
         protocols = {one.listener_name: one.security_protocol for one in settings.listener_endpoints}
         protocol = protocols.get(listener, settings.security_inter_broker_protocol)
-        if protocol == "PLAINTEXT":
+        return self._secure(settings, network, Endpoint(listener, "", 0, protocol), MECHANISM)
+
+    def controller_network(self, settings: Settings, network: Network) -> Network:
+        """`network` for connections to controllers, secured as their listener is.
+
+        Raises SettingError or DependencyError where its settings cannot serve.
+        """
+        endpoint = settings.controller_endpoint
+        if endpoint is None:
             return network
+        return self._secure(settings, network, endpoint, CONTROLLER_MECHANISM)
+
+    def _secure(
+        self, settings: Settings, network: Network, endpoint: Endpoint, mechanism_key: str
+    ) -> Network:
+        """`network` for connections to listeners as `endpoint`, with the settings of that listener here."""
+        if endpoint.security_protocol == "PLAINTEXT":
+            return network
+        listener = endpoint.listener_name
         from odradek.secure_network.network import SecureNetwork
         from odradek.secure_network.options import connection_security
 
-        mechanism = settings.listener_value(listener, MECHANISM)
+        mechanism = settings.listener_value(listener, mechanism_key)
 
         def value(key: str) -> Any:
             if key == "sasl.jaas.config":
                 return settings.listener_value(listener, key, mechanism=mechanism, is_own=True)
             return settings.listener_value(listener, key)
 
-        security = connection_security(protocol, value, name=f"listener {listener}", mechanism_key=MECHANISM)
+        security = connection_security(
+            endpoint.security_protocol, value, name=f"listener {listener}", mechanism_key=mechanism_key
+        )
         secured = SecureNetwork(network, security, client_id=f"broker-{settings.effective_broker_id}")
         if secured.followed is not None:
             self.followed.append(secured.followed)

@@ -20,6 +20,7 @@ class Connection:
     """
 
     __slots__ = (
+        "authorities",
         "bytes_in",
         "bytes_out",
         "client_id",
@@ -48,6 +49,8 @@ class Connection:
         self.client_id = ""
         self.principal = ANONYMOUS
         """Who the client is, as `User:alice`. Authentication sets it, before any other request is dispatched."""
+        self.authorities: frozenset[bytes] | None = None
+        """Whom the trust in the client's certificate rests on; None without a certificate."""
         self.client_software: tuple[str, str] | None = None
         """(name, version) from ApiVersions, or None."""
         self.state: dict[str, Any] = {}

@@ -34,6 +34,8 @@ class Handshakes:
         self._is_stepping = False
         self.failed = 0
         """Handshakes that failed, since the start."""
+        self.completed = 0
+        """Handshakes that succeeded, since the start."""
 
     def __len__(self) -> int:
         return len(self._open)

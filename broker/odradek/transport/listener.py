@@ -183,6 +183,21 @@ class Listener:
         """TLS handshakes that failed since the start."""
         return 0 if self._handshakes is None else self._handshakes.failed
 
+    @property
+    def handshakes_completed(self) -> int:
+        """TLS handshakes that succeeded since the start."""
+        return 0 if self._handshakes is None else self._handshakes.completed
+
+    def drop_untrusted(self) -> None:
+        """End the connections of clients whose certificates are no longer trusted, at once."""
+        tls = self._tls
+        if tls is None:
+            return
+        for connection in list(self.connections):
+            if connection.authorities is not None and not tls.still_trusts(connection.authorities):
+                self._lines.warning("%r is ended: its certificate is not trusted any more", connection)
+                connection.abort()
+
     def _new_connection(self, ip: str) -> asyncio.BufferedProtocol:
         connection = self._plain_connection(ip)
         if self._tls is None:
@@ -206,7 +221,8 @@ class Listener:
         assert isinstance(connection, InboundConnection)
         if failure is None:
             try:
-                connection.principal = self._tls.principal_of(stream.peer_certificate())
+                self._name(connection, stream)
+                self._handshakes.completed += 1
                 return
             except ValueError as refused:
                 failure = refused
@@ -221,6 +237,17 @@ class Listener:
             self.name,
             handshake_failure_text(failure),
         )
+
+    def _name(self, connection: InboundConnection, stream: TlsStream) -> None:
+        """Name the client by its certificate. Raises ValueError to refuse it."""
+        assert self._tls is not None
+        certificate = stream.peer_certificate()
+        connection.principal = self._tls.principal_of(certificate)
+        if certificate is not None:
+            connection.authorities = self._tls.authorities(stream.peer_chain())
+            # The handshake began with the context of its time. A resumed session has no chain, and is checked already.
+            if connection.authorities and not self._tls.still_trusts(connection.authorities):
+                raise ValueError("its authority was taken out of the trust store during the handshake")
 
     def _plain_connection(self, ip: str) -> InboundConnection:
         assert self._receive_buffer is not None

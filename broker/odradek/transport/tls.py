@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+import sys
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Any, Final, Protocol, cast
@@ -121,6 +122,13 @@ class TlsStream(asyncio.BufferedProtocol):
     def peer_certificate(self) -> bytes | None:
         """The peer's own certificate in DER, checked against the context; None without one."""
         return self._ssl.getpeercert(binary_form=True)
+
+    def peer_chain(self) -> list[bytes]:
+        """The chain in DER that the peer's certificate was checked with, up to what is trusted.
+
+        Empty without a certificate, and for a session that was resumed.
+        """
+        return _verified_chain(self._ssl)
 
     # --- what the plain transport calls -----------------------------------------------------------------------
 
@@ -370,6 +378,14 @@ class TlsStream(asyncio.BufferedProtocol):
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
         self._plain.set_write_buffer_limits(high=high, low=low)
+
+
+def _verified_chain(connection: ssl.SSLObject) -> list[bytes]:
+    if sys.version_info >= (3, 13):
+        return connection.get_verified_chain()
+    # Until Python 3.13 the method is there, and not public.
+    chain = cast(Any, connection)._sslobj.get_verified_chain()
+    return [] if chain is None else [ssl.PEM_cert_to_DER_cert(one.public_bytes()) for one in chain]
 
 
 def handshake_failure_text(failure: Exception) -> str:

@@ -50,6 +50,11 @@ class ListenerSettings:
         None,
         "The listener over which brokers talk to each other; without it the one of security.inter.broker.protocol.",
     )
+    controller_listener_names: str | None = text(
+        None,
+        "The controllers' listener, whose protocol and settings a broker of a cluster connects to controllers with: "
+        "the first name counts. Without it connections to controllers are PLAINTEXT.",
+    )
     security_inter_broker_protocol: str = text(
         "PLAINTEXT",
         "The security protocol between brokers when inter.broker.listener.name is not given.",

@@ -84,6 +84,11 @@ class SaslSettings:
         "The mechanism that this broker logs in to others with. The user and password are those of the listener's "
         "sasl.jaas.config for the mechanism.",
     )
+    sasl_mechanism_controller_protocol: str = text(
+        "GSSAPI",
+        "The mechanism that this broker logs in to controllers with. The user and password are those of "
+        "listener.name.NAME.MECHANISM.sasl.jaas.config, for the first of controller.listener.names.",
+    )
     sasl_server_max_receive_size: int = integer(
         524_288, "The largest request of a client that has not logged in yet."
     )

@@ -111,7 +111,6 @@ _ROWS: Final[tuple[tuple[str, Kind, str | None, Allowed | None, Scope], ...]] = 
     ("alter.log.dirs.replication.quota.window.size.seconds", Kind.INT, "1", Range(1), _READ),
     ("background.threads", Kind.INT, "10", Range(1), _CLUSTER),
     ("client.quota.callback.class", Kind.CLASS, None, None, _READ),
-    ("controller.listener.names", Kind.STRING, None, None, _READ),
     ("controller.performance.always.log.threshold.ms", Kind.LONG, "2000", Range(0), _READ),
     ("controller.performance.sample.period.ms", Kind.LONG, "60000", Range(100), _READ),
     ("controller.quorum.append.linger.ms", Kind.INT, "25", Range(0), _READ),
@@ -245,7 +244,6 @@ _ROWS: Final[tuple[tuple[str, Kind, str | None, Allowed | None, Scope], ...]] = 
     ("sasl.login.refresh.window.jitter", Kind.DOUBLE, "0.05", None, _BROKER),
     ("sasl.login.retry.backoff.max.ms", Kind.LONG, "10000", None, _READ),
     ("sasl.login.retry.backoff.ms", Kind.LONG, "100", None, _READ),
-    ("sasl.mechanism.controller.protocol", Kind.STRING, "GSSAPI", None, _READ),
     (
         "sasl.oauthbearer.assertion.algorithm",
         Kind.STRING,

@@ -1,10 +1,11 @@
-"""How a process of a cluster reaches ZooKeeper: the keys of Kafka up to 3.9, and two of ours for digest authentication.
+"""How a process of a cluster reaches ZooKeeper: the keys of Kafka up to 3.9, and three of ours for its user.
 
 They are not a part of `Settings`, which holds the keys of Kafka 4.1: neither that nor `odradek start` uses ZooKeeper.
 A process that joins a cluster reads both from the same entries.
 
-Left out of Kafka's keys: stores in JKS and PKCS12 (Python reads PEM), lists of revoked certificates, names of ciphers
-(Java's are not OpenSSL's), SASL. `unused` names those that a file of Kafka's is likely to have.
+Left out of Kafka's keys: stores in JKS and PKCS12 (Python reads PEM), lists of revoked certificates, and names of
+ciphers (Java's are not OpenSSL's). There is no file of JAAS: the user of SASL is `zookeeper.digest.user`. `unused`
+names those keys that a file of Kafka's is likely to have.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ _UNUSED: Final = frozenset(
 
 class ZookeeperSettings:
     """Read by the processes of a cluster; `odradek start` keeps its registry in a file and uses none of them. Keys of
-    Kafka up to 3.9, but for `zookeeper.digest.*`.
+    Kafka up to 3.9, but for `zookeeper.digest.*` and `zookeeper.sasl.client`.
     """
 
     zookeeper_connect: str | None = text(
@@ -69,9 +70,16 @@ class ZookeeperSettings:
         False,
         "Whether only zookeeper.digest.user may change the nodes, and read those with secrets.",
     )
-    zookeeper_digest_user: str | None = text(None, "The user for ZooKeeper's digest authentication.")
+    zookeeper_digest_user: str | None = text(
+        None, "The user that nodes belong to, by digest authentication or SASL."
+    )
     zookeeper_digest_password: str | None = Setting(  # type: ignore[assignment]
         Kind.PASSWORD, None, "The password of zookeeper.digest.user."
+    )
+    zookeeper_sasl_client: bool = boolean(
+        False,
+        "Whether zookeeper.digest.user logs in with SASL (DIGEST-MD5), to a ZooKeeper whose JAAS file names it; "
+        "needs pure-sasl.",
     )
     zookeeper_ssl_client_enable: bool = boolean(False, "Whether to use TLS with ZooKeeper.")
     zookeeper_ssl_truststore_location: str | None = text(
@@ -138,6 +146,8 @@ class ZookeeperSettings:
             problems.append(
                 "zookeeper.set.acl needs zookeeper.digest.user: nodes belong to the user who creates them"
             )
+        if self.zookeeper_sasl_client and self.zookeeper_digest_user is None:
+            problems.append("zookeeper.sasl.client needs zookeeper.digest.user, which logs in")
         if not self.zookeeper_ssl_enabled_protocols:
             problems.append("zookeeper.ssl.enabled.protocols names no version of TLS")
         return problems

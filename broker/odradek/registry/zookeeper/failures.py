@@ -28,7 +28,12 @@ _UNKNOWN_OUTCOME = (
     kazoo_errors.NotReadOnlyCallError,
     kazoo_errors.ThrottledOpError,
 )
-_DENIED = (kazoo_errors.NoAuthError, kazoo_errors.AuthFailedError, kazoo_errors.InvalidACLError)
+_DENIED = (
+    kazoo_errors.NoAuthError,
+    kazoo_errors.AuthFailedError,
+    kazoo_errors.InvalidACLError,
+    kazoo_errors.SessionClosedRequireSaslError,
+)
 # The marks, in the answer to a batch, of operations that were not tried or were undone.
 _COLLATERAL = (kazoo_errors.RolledBackError, kazoo_errors.RuntimeInconsistency)
 

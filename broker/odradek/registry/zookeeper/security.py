@@ -1,15 +1,20 @@
-"""Access lists of the nodes in ZooKeeper, and TLS for the connections to it."""
+"""Access lists of the nodes in ZooKeeper, and the user and TLS of connections to it.
+
+A user is shown to ZooKeeper in one of two ways. With digest authentication ZooKeeper keeps no users: a client with the
+password of a node's owner is the owner. With SASL it has a file of users, and may refuse all others.
+"""
 
 from __future__ import annotations
 
 import ssl
-from collections.abc import Callable, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Mapping, Sequence
+from importlib.util import find_spec
+from typing import Any, Final, NamedTuple
 
 from kazoo.security import CREATOR_ALL_ACL, OPEN_ACL_UNSAFE, READ_ACL_UNSAFE
 
 from odradek.foundation.broker_settings.zookeeper import ZookeeperSettings
-from odradek.foundation.errors import SettingError
+from odradek.foundation.errors import DependencyError, SettingError
 
 # Their settings may be secrets, so only their owner reads them. All users may read everything else, as in Kafka.
 SECRET_BRANCHES: Final = ("/config/users", "/config/brokers")
@@ -32,6 +37,30 @@ def owned(path: str) -> Sequence[Any]:
     """
     is_secret = path.startswith(tuple(f"{branch}/" for branch in SECRET_BRANCHES)) or path in SECRET_BRANCHES
     return _OWNER_ALONE if is_secret else _OWNER
+
+
+class Login(NamedTuple):
+    """How kazoo shows the user: `auth_data` for digest authentication, or `sasl`. Both hold the password."""
+
+    auth_data: tuple[tuple[str, str], ...] = ()
+    sasl: Mapping[str, str] | None = None
+
+    def __repr__(self) -> str:
+        return "Login(hidden)"
+
+
+def login(settings: ZookeeperSettings) -> Login:
+    """The user of the settings. Raises DependencyError for SASL without its library."""
+    user, password = settings.zookeeper_digest_user, settings.zookeeper_digest_password
+    if user is None or password is None:
+        return Login()
+    if not settings.zookeeper_sasl_client:
+        return Login((("digest", f"{user}:{password}"),))
+    if find_spec("puresasl") is None:
+        raise DependencyError(
+            "zookeeper.sasl.client=true needs the library pure-sasl; install it: pip install 'odradek[security]'"
+        )
+    return Login(sasl={"mechanism": "DIGEST-MD5", "username": user, "password": password})
 
 
 def tls_context(settings: ZookeeperSettings) -> ssl.SSLContext | None:

@@ -14,12 +14,12 @@ import asyncio
 import logging
 import ssl
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
 
 from kazoo.client import KazooClient
-from kazoo.exceptions import ConnectionLoss, KazooException
+from kazoo.exceptions import AuthFailedError, ConnectionLoss, KazooException, SessionClosedRequireSaslError
 from kazoo.protocol.states import KazooState, KeeperState
 
 from odradek.foundation.errors import StoreAccessDenied, StoreConnectionLost, StoreSessionExpired
@@ -27,6 +27,7 @@ from odradek.registry.store import SessionState
 from odradek.registry.zookeeper.address import Ensemble
 from odradek.registry.zookeeper.failures import store_error
 from odradek.registry.zookeeper.handler import LoopHandler
+from odradek.registry.zookeeper.security import Login
 
 logger = logging.getLogger(__name__)
 
@@ -62,7 +63,7 @@ class ZooKeeperSession:
         ensemble: Ensemble,
         *,
         timeout_seconds: float,
-        credentials: Sequence[tuple[str, str]],
+        login: Login,
         tls: ssl.SSLContext | None,
         on_change: Callable[[SessionState], None],
     ) -> None:
@@ -81,7 +82,9 @@ class ZooKeeperSession:
             timeout=timeout_seconds,
             handler=self._handler,
             logger=_kazoo_logger,
-            auth_data=list(credentials),
+            auth_data=list(login.auth_data),
+            # kazoo adds to it.
+            sasl_options=None if login.sasl is None else dict(login.sasl),
             connection_retry={
                 "max_tries": -1,
                 "delay": _RECONNECT_SECONDS,
@@ -90,6 +93,7 @@ class ZooKeeperSession:
             },
             command_retry={"max_tries": 0, "sleep_func": self._handler.sleep_func},
         )
+        _name_refusals(self._client)
         self._waiting: set[asyncio.Future[Any]] = set()
         self._opened: asyncio.Future[None] = self._loop.create_future()
         self._was_refused = False
@@ -175,6 +179,8 @@ class ZooKeeperSession:
         return self._client
 
     def _unreachable_error(self) -> Exception:
+        if self._was_refused:
+            return self._refusal()
         if self.state is SessionState.SUSPENDED:
             return StoreConnectionLost("ZooKeeper does not answer at the moment; no request was sent")
         return StoreSessionExpired("the session with ZooKeeper is over; open a new one")
@@ -211,10 +217,13 @@ class ZooKeeperSession:
 
     def _end_before_opening(self) -> Exception:
         if self._was_refused:
-            return StoreAccessDenied(
-                f"ZooKeeper at {self._ensemble} refuses the credentials; check zookeeper.digest.*"
-            )
+            return self._refusal()
         return StoreConnectionLost(f"ZooKeeper at {self._ensemble} ended the session before it began")
+
+    def _refusal(self) -> StoreAccessDenied:
+        return StoreAccessDenied(
+            f"ZooKeeper at {self._ensemble} refuses the credentials; check zookeeper.digest.*"
+        )
 
     def _fail_waiting(self) -> None:
         """kazoo fails the requests that it has sent; these entered its queue after that."""
@@ -258,6 +267,20 @@ class ZooKeeperSession:
             logger.warning("the session with ZooKeeper could not be ended cleanly: %s", error)
         finally:
             self._handler.deliver(partial(_finish, ended))
+
+
+def _name_refusals(client: Any) -> None:
+    """kazoo knows no state for a server that wants another login: its thread would end with a trace."""
+    connection = client._connection
+    connect = connection._connect
+
+    def connect_or_be_refused(*arguments: Any) -> Any:
+        try:
+            return connect(*arguments)
+        except SessionClosedRequireSaslError as refusal:
+            raise AuthFailedError("ZooKeeper wants another login") from refusal
+
+    connection._connect = connect_or_be_refused
 
 
 def _finish(future: asyncio.Future[None]) -> None:

@@ -108,8 +108,10 @@ class BrokerProcess(Generic[ControlT]):
         self.admission: Admission
         self.endpoints: tuple[Endpoint, ...] = ()
         """The advertised addresses, by listener; complete once started."""
-        self._secured: SecuredListeners
+        self.secured: SecuredListeners
+        """TLS and logins of its listeners."""
         self._inter_broker_network: Network
+        self._controller_network: Network
         self.is_serving = False
         self._has_loaded = False
         self.load_progress = LoadProgress()
@@ -158,8 +160,9 @@ class BrokerProcess(Generic[ControlT]):
     async def start(self) -> None:
         """Start the parts in their order. When this returns, clients are served."""
         try:
-            self._secured = SecuredListeners(self.settings, lambda: self.images.current.client_configs)
-            self._inter_broker_network = self._secured.inter_broker_network(self.settings, self._network)
+            self.secured = SecuredListeners(self.settings, lambda: self.images.current.client_configs)
+            self._inter_broker_network = self.secured.inter_broker_network(self.settings, self._network)
+            self._controller_network = self.secured.controller_network(self.settings, self._network)
             self._open_directories()
             await self._control.start(self._environment(), self.log_manager)
             await self._load_logs()
@@ -167,7 +170,8 @@ class BrokerProcess(Generic[ControlT]):
             await self._listen()
             self._bound_connections()
             self._follow_settings()
-            self._follow_certificates()
+            self.secured.follow_certificates(lambda: self.listeners, self._closing)
+            self._closing.callback(self.secured.follow_users(self.images, lambda: self.listeners))
             self._complete_endpoints()
             await self._control.register(self.endpoints)
             # Last: a client that connects earlier would see a cluster without brokers.
@@ -227,6 +231,7 @@ class BrokerProcess(Generic[ControlT]):
             clock=self.clock,
             network=self._network,
             inter_broker_network=self._inter_broker_network,
+            controller_network=self._controller_network,
             disk=self._disk,
             rng=self._rng,
             images=self.images,
@@ -361,14 +366,14 @@ class BrokerProcess(Generic[ControlT]):
                 host=endpoint.host,
                 port=endpoint.port,
                 network=self._network,
-                dispatch=self._secured.dispatch(name, dispatcher, now=self.clock.monotonic_seconds),
+                dispatch=self.secured.dispatch(name, dispatcher, now=self.clock.monotonic_seconds),
                 admission=self.admission,
                 frame_bytes_max=settings.socket_request_max_bytes,
                 idle_ms_max=settings.connections_max_idle_ms,
                 backlog=max(settings.socket_listen_backlog_size, LISTEN_BACKLOG_DEFAULT),
                 executor=self.blocking.executor,
-                tls=self._secured.tls(name),
-                login=self._secured.login_bounds(name),
+                tls=self.secured.tls(name),
+                login=self.secured.login_bounds(name),
             )
             try:
                 await listener.start(accepts=False)
@@ -396,14 +401,6 @@ class BrokerProcess(Generic[ControlT]):
         rules = self.log_manager.producer_rules
         rules.expiration_ms = settings.producer_id_expiration_ms
         rules.must_verify = settings.transaction_partition_verification_enable
-
-    def _follow_certificates(self) -> None:
-        if self._secured.followed:
-            from odradek.server.certificate_watch import CertificateWatch
-
-            watch = CertificateWatch(self._secured.followed)
-            watch.start()
-            self._closing.push_async_callback(watch.stop)
 
     def _follow_settings(self) -> None:
         """Apply changed settings, now and from now on, to the parts that do not read them at each use."""

@@ -102,8 +102,9 @@ class ClusterControl:
         self.membership = ClusterMembership(
             self._store, environment, log_manager=log_manager, on_fatal=self._on_fatal
         )
+        follow = self._channel("follow")
         self.subscription = MetadataSubscription(
-            self._channel("follow"),
+            follow,
             images,
             broker_id=environment.broker_id,
             epoch=self._broker_epoch,
@@ -121,7 +122,7 @@ class ClusterControl:
         )
         self.subscription.start()
         closing.push_async_callback(self.subscription.stop)
-        await self._wait_for_first_image()
+        await self._wait_for_first_image(follow)
         log_manager.directories.set_cluster_id(images.current.cluster_id)
         self._refuse_standalone_directory()
 
@@ -131,7 +132,7 @@ class ClusterControl:
     def _current_settings(self) -> Settings:
         return self._environment.dynamic_settings.current
 
-    async def _wait_for_first_image(self) -> None:
+    async def _wait_for_first_image(self, channel: ControllerChannel) -> None:
         """Wait, without a limit, until a controller has sent the cluster's image, and log what is missing."""
         while True:
             try:
@@ -148,12 +149,13 @@ class ClusterControl:
                 else:
                     number, host, port = self.location.address
                     logger.info(
-                        "broker %d waits for controller %d at %s:%d, which does not answer; can it be reached from "
-                        "here?",
+                        "broker %d waits for controller %d at %s:%d, which does not answer (%s); can it be reached "
+                        "from here?",
                         self._environment.broker_id,
                         number,
                         host,
                         port,
+                        channel.last_failure or "no reason is known",
                     )
 
     def _refuse_standalone_directory(self) -> None:
@@ -173,7 +175,7 @@ class ClusterControl:
         environment = self._environment
         channel = ControllerChannel(
             self.location,
-            environment.network,
+            environment.controller_network,
             client_id=f"broker-{environment.broker_id}-{purpose}",
             rng=random.Random(environment.rng.getrandbits(64)),
         )

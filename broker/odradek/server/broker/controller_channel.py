@@ -47,6 +47,8 @@ class ControllerChannel:
         self._moved = asyncio.Event()
         self._closing: set[asyncio.Task[None]] = set()
         self._unsubscribe = location.subscribe(self._location_changed)
+        self.last_failure = ""
+        """Why the last attempt to reach a controller failed; empty once one has answered."""
 
     async def ask(
         self,
@@ -70,12 +72,13 @@ class ControllerChannel:
                         if connection is not None:
                             answer = await exchange(connection)
                             if not is_refused(answer):
+                                self.last_failure = ""
                                 return answer
                             reason = (
                                 f"controller {self._connected_to and self._connected_to.id} is not active"
                             )
                     except (OSError, RequestTimedOut, FrameError, InvalidRequest) as error:
-                        reason = str(error)
+                        reason = self.last_failure = str(error)
                     await self._pause(pause_ms)
                     pause_ms = min(2 * pause_ms, CONTROLLER_RETRY_MS_MAX)
         except TimeoutError:

@@ -30,6 +30,8 @@ class BrokerEnvironment(NamedTuple):
     network: Network
     inter_broker_network: Network
     """The network to other brokers, secured as their listeners are."""
+    controller_network: Network
+    """The network to controllers, secured as theirs are."""
     disk: Disk
     rng: random.Random
     images: ImageHolder

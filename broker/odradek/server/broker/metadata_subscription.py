@@ -21,10 +21,11 @@ from typing import Final
 from odradek.cluster.change_log import NodeChange
 from odradek.cluster.image import NO_LEADER, ClusterImage, ImageHolder, TopicImage
 from odradek.cluster.image_building import apply
-from odradek.foundation.errors import NotController, StoreError
+from odradek.foundation.errors import ClusterAuthorizationFailed, NotController, StoreError
 from odradek.foundation.limits import CONTROLLER_WAIT_MS_MAX
 from odradek.foundation.tasks import TaskOwner
 from odradek.protocol.cluster_changes import FollowRequest, FollowResponse, pack_request, parse_response
+from odradek.protocol.errors import error_code
 from odradek.server.broker.controller_channel import ControllerChannel
 from odradek.transport.outbound import OutboundConnection
 
@@ -34,6 +35,7 @@ logger = logging.getLogger(__name__)
 _POLL_MS: Final = 3_000
 _POLL_MS_MAX: Final = 6_000
 _NOTHING_YET: Final = -1
+_DENIED: Final = error_code(ClusterAuthorizationFailed())
 
 
 class MetadataSubscription:
@@ -144,7 +146,13 @@ class MetadataSubscription:
             )
 
         frame = await connection.send_frame(pack, timeout_ms=_POLL_MS_MAX)
-        return parse_response(frame)
+        response = parse_response(frame)
+        if response.error_code == _DENIED:
+            raise PermissionError(
+                "the controller refuses this broker: its principal must be a super user, or have ClusterAction on the "
+                "cluster"
+            )
+        return response
 
     def _is_refused(self, response: FollowResponse) -> bool:
         if response.error_code != 0 or response.controller_epoch < self.controller_epoch:

@@ -19,7 +19,6 @@ from odradek.controller.controller_election import ControllerElection, ElectionC
 from odradek.controller.terms import ControllerTerm
 from odradek.foundation.clock import Clock, SystemClock
 from odradek.foundation.endpoints import Endpoint, complete
-from odradek.foundation.errors import SettingError
 from odradek.foundation.settings import Settings
 from odradek.foundation.tasks import TaskOwner
 from odradek.handlers.counters import RequestCounters
@@ -27,6 +26,7 @@ from odradek.registry.registries import open_registry
 from odradek.registry.store import Store
 from odradek.server.controller.active_controller import ActiveController
 from odradek.server.controller.dispatcher import ControllerDispatcher
+from odradek.server.secured_listeners import ClientConfigs, SecuredListeners
 from odradek.transport.flow_control import Admission
 from odradek.transport.listener import Listener
 from odradek.transport.network import Network, SystemNetwork
@@ -40,7 +40,7 @@ _CANDIDACY_RETRY_SECONDS: Final = 0.1
 class ControllerProcess:
     """One controller. `registry` is the registry's address, unless a `store` is given.
 
-    `start` raises SettingError, StoreError or OSError, with nothing left open.
+    `start` raises SettingError, DependencyError, StoreError or OSError, with nothing left open.
     """
 
     def __init__(
@@ -65,6 +65,8 @@ class ControllerProcess:
         self._election: ControllerElection
         self.counters = RequestCounters()
         self.dispatcher = ControllerDispatcher(self.counters)
+        self.secured: SecuredListeners
+        """TLS and logins of its listener."""
         self.listener: Listener
         self.endpoint: Endpoint
         """The address for brokers; complete once started."""
@@ -103,9 +105,11 @@ class ControllerProcess:
     async def start(self) -> None:
         """Listen and become a candidate. An election comes later, if ever."""
         try:
+            self.secured = SecuredListeners(self.settings, self._client_configs)
             store = self._store or await open_registry(self._registry, entries=self.settings.given)
             self._open.push_async_callback(store.close)
             await self._listen()
+            self.secured.follow_certificates(lambda: [self.listener], self._open)
             self._open.push_async_callback(self._end)
             self._become_candidate(store)
         except BaseException:
@@ -121,17 +125,13 @@ class ControllerProcess:
     async def _listen(self) -> None:
         settings = self.settings
         given = settings.listener_endpoints[0]
-        if given.security_protocol != "PLAINTEXT":
-            raise SettingError(
-                f"listener {given.listener_name} asks for {given.security_protocol}, which controllers do not "
-                "support yet; use PLAINTEXT"
-            )
+        name = given.listener_name
         self.listener = Listener(
-            name=given.listener_name,
+            name=name,
             host=given.host,
             port=given.port,
             network=self._network,
-            dispatch=self.dispatcher,
+            dispatch=self.secured.dispatch(name, self.dispatcher, now=self._clock.monotonic_seconds),
             admission=Admission(
                 connections_max=settings.max_connections,
                 connections_per_ip_max=settings.max_connections_per_ip,
@@ -139,14 +139,21 @@ class ControllerProcess:
             frame_bytes_max=settings.socket_request_max_bytes,
             # A broker may send nothing for long, until its next poll.
             idle_ms_max=-1,
+            tls=self.secured.tls(name),
+            login=self.secured.login_bounds(name),
         )
         await self.listener.start()
         self._open.push_async_callback(self.listener.close)
         (self.endpoint,) = complete(
             settings.advertised_endpoints[:1],
-            bound_ports={given.listener_name: self.listener.port},
+            bound_ports={name: self.listener.port},
             host_name=os.uname().nodename,
         )
+
+    def _client_configs(self) -> ClientConfigs:
+        """The users of SCRAM. A controller that does not decide knows none: a broker has no reason to log in there."""
+        active = self.active_controller
+        return {} if active is None else active.images.current.client_configs
 
     def _become_candidate(self, store: Store) -> None:
         self._election = ControllerElection(
@@ -183,6 +190,7 @@ class ControllerProcess:
             counters=self.counters,
             on_failure=self._failed,
         )
+        self.secured.follow_users(active.images, lambda: [self.listener])
         self.dispatcher.active_controller = active
         self._tasks.start(active.begin(), name=f"term-{term.epoch}")
 

@@ -17,6 +17,7 @@ from odradek.replication.partition import Partition
 from odradek.server.broker.broker_process import AnyBroker
 from odradek.server.http.quota_metrics import quota_samples
 from odradek.server.http.record_times import base_timestamp_ms, header_slice
+from odradek.server.http.security_metrics import security_samples
 
 _MS_PER_SECOND: Final = 1000
 # What Kafka allows a coordinator beyond the longest timeout of a transaction before the transaction counts as late.
@@ -41,6 +42,7 @@ def register(broker: AnyBroker, registry: MetricsRegistry) -> None:
         _groups,
         _transactional_ids,
         quota_samples,
+        lambda serving: security_samples(serving.secured, serving.listeners),
     )
     for source in serving:
         registry.register(_once_serving(broker, source))

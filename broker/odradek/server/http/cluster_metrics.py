@@ -11,6 +11,7 @@ from odradek.server.broker.broker_process import BrokerProcess
 from odradek.server.broker.cluster_control import ClusterControl
 from odradek.server.controller.controller_process import ControllerProcess
 from odradek.server.http.broker_metrics import register_requests
+from odradek.server.http.security_metrics import security_samples
 
 
 def register_broker(broker: BrokerProcess[ClusterControl], registry: MetricsRegistry) -> None:
@@ -68,6 +69,11 @@ def register_controller(controller: ControllerProcess, registry: MetricsRegistry
     """Register all metrics of a controller."""
     register_requests(controller.counters, registry)
     registry.register(lambda: _term(controller))
+    registry.register(
+        lambda: (
+            security_samples(controller.secured, [controller.listener]) if controller.is_serving else iter(())
+        )
+    )
 
 
 def _term(controller: ControllerProcess) -> Iterator[Sample]:

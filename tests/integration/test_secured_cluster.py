@@ -1,0 +1,320 @@
+"""Three brokers and two controllers on a ZooKeeper, where every connection is encrypted and every process logs in."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import urllib.request
+from collections.abc import Iterator
+
+import pytest
+from confluent_kafka.admin import (
+    AdminClient,
+    NewTopic,
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialDeletion,
+    UserScramCredentialUpsertion,
+)
+from kazoo.client import KazooClient
+
+from odradek.client.secured import secured_network
+from odradek.foundation.errors import (
+    ClusterAuthorizationFailed,
+    StoreAccessDenied,
+    StoreConnectionLost,
+    StoreSessionExpired,
+)
+from odradek.protocol import cluster_changes, codec, controller_requests, messages
+from odradek.protocol.api import ApiKey
+from odradek.protocol.cluster_changes import FollowRequest
+from odradek.protocol.errors import error_code
+from odradek.registry.registries import open_registry
+from odradek.transport.outbound import OutboundConnection
+from tests.support.certificates import Authority
+from tests.support.polling import eventually
+from tests.support.secured_cluster import (
+    BROKER_SECRET,
+    KEY_SECRET,
+    PLAIN,
+    STRANGER_SECRET,
+    ZOOKEEPER_SECRET,
+    SecuredCluster,
+    SecuredMember,
+)
+
+pytestmark = [pytest.mark.integration, pytest.mark.clients, pytest.mark.timeout(300)]
+
+SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule required"
+DENIED = error_code(ClusterAuthorizationFailed())
+# What is promised is a second; a machine that is busy with other tests gets more.
+SECONDS_MAX = 10
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredCluster]:
+    made = SecuredCluster(tmp_path_factory.mktemp("secured-cluster"))
+    try:
+        made.start()
+        yield made
+    finally:
+        made.close()
+
+
+def set_password(cluster: SecuredCluster, user: str, password: str) -> None:
+    credential = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096)
+    change = UserScramCredentialUpsertion(user, credential, password.encode())
+    admin = AdminClient(cluster.root)
+    admin.alter_user_scram_credentials([change])[user].result(30)
+
+
+def properties(
+    cluster: SecuredCluster, module: str, mechanism: str, user: str, password: str
+) -> dict[str, str]:
+    """A login for our own client."""
+    return {
+        "security.protocol": "SASL_SSL",
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.location": str(cluster.ca_file),
+        "sasl.mechanism": mechanism,
+        "sasl.jaas.config": f'{module} username="{user}" password="{password}";',
+    }
+
+
+def named(cluster: SecuredCluster, authority: Authority, user: str) -> dict[str, str]:
+    """A certificate for our own client."""
+    path = authority.leaf(user).write(cluster.folder / f"{user}.pem")
+    return {
+        "security.protocol": "SSL",
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.location": str(cluster.ca_file),
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.location": str(path),
+    }
+
+
+async def connect(port: int, given: dict[str, str]) -> OutboundConnection:
+    network = secured_network(given)
+    assert network is not None
+    return await OutboundConnection.connect(network, host="127.0.0.1", port=port, client_id="test")
+
+
+async def until_lost(connections: list[OutboundConnection]) -> None:
+    async with asyncio.timeout(SECONDS_MAX):
+        while not all(one.is_lost for one in connections):
+            await asyncio.sleep(0.02)
+
+
+def api_versions(number: int) -> bytes:
+    request = messages.request(ApiKey.API_VERSIONS, 0)
+    return codec.encode_request(ApiKey.API_VERSIONS, 0, number, "test", request)
+
+
+def test_private_requests_are_for_brokers(cluster: SecuredCluster) -> None:
+    async def ask(member: SecuredMember, user: str, password: str) -> tuple[int, int, int]:
+        connection = await connect(
+            member.ports["CONTROLLER"], properties(cluster, PLAIN, "PLAIN", user, password)
+        )
+        follow = await connection.send_frame(
+            lambda number: cluster_changes.pack_request(FollowRequest(number, "test", 9, -1, -1, 0, 100))
+        )
+        forward = await connection.send_frame(
+            lambda number: controller_requests.pack_forward(
+                api_versions(0)[4:],
+                correlation_id=number,
+                client_id="test",
+                client_host="",
+                principal="User:root",
+            )
+        )
+        leave = await connection.send_frame(
+            lambda number: controller_requests.pack_leave(
+                correlation_id=number, client_id="test", broker_id=1, broker_epoch=0
+            )
+        )
+        await connection.close()
+        return (
+            cluster_changes.parse_response(follow).error_code,
+            controller_requests.parse_forwarded(forward).error_code,
+            controller_requests.parse_left(leave).error_code,
+        )
+
+    async def story() -> None:
+        controllers = [member for member in cluster.members if member.verb == "controller"]
+        answers = [await ask(member, "stranger", STRANGER_SECRET) for member in controllers]
+        assert (DENIED, DENIED, DENIED) in answers
+        answers = [await ask(member, "broker", BROKER_SECRET) for member in controllers]
+        assert not any(DENIED in answer for answer in answers)
+        for member in controllers:
+            with pytest.raises(ConnectionError, match="refuses the login"):
+                await ask(member, "broker", "guessed")
+
+    asyncio.run(story())
+
+
+def test_zookeeper_serves_nobody_else(cluster: SecuredCluster) -> None:
+    (member, *_) = cluster.members
+    given = {key: text for key, text in member.settings.items() if key.startswith("zookeeper.")}
+    keystore = given["zookeeper.ssl.keystore.location"]
+    host, _, chroot = cluster.connect.partition("/")
+    client = KazooClient(
+        hosts=host,
+        use_ssl=True,
+        verify_certs=True,
+        ca=given["zookeeper.ssl.truststore.location"],
+        certfile=keystore,
+        keyfile=keystore,
+        keyfile_password=KEY_SECRET,
+        sasl_options={"mechanism": "DIGEST-MD5", "username": "odradek", "password": ZOOKEEPER_SECRET},
+    )
+    client.start(30)
+    try:
+        for path, is_secret in (("brokers/ids", False), ("config/users", True)):
+            acls, _ = client.get_acls(f"/{chroot}/{path}")
+            # The owner by login, and by certificate.
+            assert {acl.id.scheme for acl in acls} - {"world"} == {"sasl", "x509"}
+            assert any(acl.id.scheme == "world" for acl in acls) is not is_secret
+    finally:
+        client.stop()
+        client.close()
+
+    async def refused(**changes: str) -> str:
+        entries = {**given, **{f"zookeeper.{key.replace('_', '.')}": text for key, text in changes.items()}}
+        with pytest.raises((StoreConnectionLost, StoreAccessDenied, StoreSessionExpired)) as failure:
+            store = await open_registry(cluster.connect, entries=entries)
+            await store.close()
+        return str(failure.value)
+
+    async def story() -> None:
+        assert "zookeeper.digest" in await refused(digest_password="guessed", connection_timeout_ms="5000")
+        # ZooKeeper answers so or closes the connection.
+        await refused(sasl_client="false", connection_timeout_ms="5000")
+
+    asyncio.run(story())
+
+
+def test_another_controller_takes_over(cluster: SecuredCluster) -> None:
+    admin = AdminClient(cluster.root)
+    created = admin.create_topics([NewTopic("first", 1, 3)], request_timeout=30)
+    created["first"].result(30)
+    for number, member in cluster.controllers.items():
+        # Whichever was active: after both have been restarted, each has decided.
+        member.restart()
+        name = f"after-{number}"
+        admin.create_topics([NewTopic(name, 1, 3)], request_timeout=60)[name].result(60)
+    for broker in cluster.brokers.values():
+        assert "traceback" not in broker.log().lower()
+
+
+def test_users_that_are_deleted_lose_their_connections_on_every_broker(cluster: SecuredCluster) -> None:
+    set_password(cluster, "alice", "secret-of-alice")
+    set_password(cluster, "bob", "secret-of-bob")
+
+    async def story() -> None:
+        ports = [member.ports["CLIENTS"] for member in cluster.members if member.verb == "broker"]
+        logins = {
+            user: properties(cluster, SCRAM, "SCRAM-SHA-512", user, f"secret-of-{user}")
+            for user in ("alice", "bob")
+        }
+        alices = [await connect(port, logins["alice"]) for port in ports]
+        bobs = [await connect(port, logins["bob"]) for port in ports]
+        await asyncio.to_thread(set_password, cluster, "alice", "another secret")
+        deletion = UserScramCredentialDeletion("bob", ScramMechanism.SCRAM_SHA_512)
+        admin = AdminClient(cluster.root)
+        await asyncio.to_thread(admin.alter_user_scram_credentials([deletion])["bob"].result, 30)
+        began = time.monotonic()
+        await until_lost(bobs)
+        print(f"lost after {time.monotonic() - began:.2f} s")
+        for port in ports:
+            for login in logins.values():
+                with pytest.raises(ConnectionError, match="refuses the login"):
+                    await connect(port, login)
+        # As in Kafka, a changed password ends no connection.
+        assert not any(one.is_lost for one in alices)
+        for one in alices:
+            await one.close()
+
+    asyncio.run(story())
+
+
+def test_an_authority_that_is_taken_away_takes_its_clients_with_it(cluster: SecuredCluster) -> None:
+    former, kept = Authority("Former"), cluster.clients_authority
+
+    def trust(*authorities: Authority) -> None:
+        fresh = cluster.clients_ca_file.with_suffix(".new")
+        fresh.write_text("".join(one.pem for one in authorities))
+        fresh.replace(cluster.clients_ca_file)
+
+    async def story() -> None:
+        ports = [member.ports["NAMED"] for member in cluster.members if member.verb == "broker"]
+        trust(former, kept)
+        leaving = named(cluster, former, "leaving")
+        async with asyncio.timeout(SECONDS_MAX):
+            left: list[OutboundConnection] = []
+            while len(left) < len(ports):
+                try:
+                    left.append(await connect(ports[len(left)], leaving))
+                    await left[-1].send_frame(api_versions)
+                except ConnectionError:
+                    left = left[: len(left) - 1] if left and left[-1].is_lost else left
+                    await asyncio.sleep(0.1)
+        staying = [await connect(port, named(cluster, kept, "staying")) for port in ports]
+        trust(kept)
+        began = time.monotonic()
+        await until_lost(left)
+        print(f"lost after {time.monotonic() - began:.2f} s")
+        for port, one in zip(ports, staying, strict=True):
+            assert await one.send_frame(api_versions)
+            with pytest.raises(ConnectionError):
+                refused = await connect(port, leaving)
+                await refused.send_frame(api_versions)
+            await one.close()
+
+    asyncio.run(story())
+
+
+def metrics(member: SecuredMember) -> dict[str, float]:
+    """The samples of a member, by name and labels as they are written."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{member.admin_port}/metrics", timeout=10) as answer:
+        lines = answer.read().decode().splitlines()
+    return {
+        name: float(value)
+        for name, _, value in (line.rpartition(" ") for line in lines if not line.startswith("#"))
+    }
+
+
+def test_handshakes_and_logins_are_counted(cluster: SecuredCluster) -> None:
+    (broker, *_) = (member for member in cluster.members if member.verb == "broker")
+
+    async def attempt(listener: str, given: dict[str, str]) -> None:
+        with pytest.raises(ConnectionError):
+            connection = await connect(broker.ports[listener], given)
+            await connection.send_frame(api_versions)
+
+    before = metrics(broker)
+    asyncio.run(attempt("CLIENTS", properties(cluster, PLAIN, "PLAIN", "root", "guessed")))
+    asyncio.run(attempt("CLIENTS", properties(cluster, SCRAM, "SCRAM-SHA-256", "root", "guessed")))
+    asyncio.run(attempt("NAMED", named(cluster, Authority("Nobody's"), "stranger")))
+    after = metrics(broker)
+    for name in (
+        'odradek_login_failures_total{listener="CLIENTS",mechanism="PLAIN"}',
+        'odradek_login_failures_total{listener="CLIENTS",mechanism="none"}',
+        'odradek_tls_handshake_failures_total{listener="NAMED"}',
+    ):
+        assert after[name] == before[name] + 1, name
+    assert after['odradek_tls_handshakes_total{listener="CLIENTS"}'] > 0
+    assert after['odradek_logins_total{listener="CLIENTS",mechanism="PLAIN"}'] > 0
+    days_left = (after['odradek_certificate_not_after_seconds{listener="NAMED"}'] - time.time()) / 86_400
+    assert 29 < days_left < 31
+    (controller, *_) = (member for member in cluster.members if member.verb == "controller")
+    of_controller = metrics(controller)
+    assert of_controller['odradek_logins_total{listener="CONTROLLER",mechanism="PLAIN"}'] >= 0
+
+    # A file that is half written is refused, counted, and taken once it is whole.
+    whole = (broker.folder / "member.pem").read_text()
+    failures = 'odradek_certificate_reload_failures_total{listener="CLIENTS"}'
+    reloads = 'odradek_certificate_reloads_total{listener="CLIENTS"}'
+    (broker.folder / "member.pem").write_text(whole[: len(whole) // 2])
+    asyncio.run(eventually("refused", lambda: metrics(broker)[failures] > after[failures]))
+    cluster.issue(broker)
+    asyncio.run(eventually("taken", lambda: metrics(broker)[reloads] > after[reloads]))
