@@ -1,4 +1,4 @@
-"""What may be set in the chart `odradek`: a Cluster, its Topics and ConsumerGroups, monitoring, and rights for Spark.
+"""What may be set in the chart `odradek`: a Cluster, its Topics, groups and Users, monitoring, and rights for Spark.
 
 What a Cluster, a Topic or a ConsumerGroup may hold is not declared here. It is the schema of their definitions, which
 are written from the operator's own declarations.
@@ -124,11 +124,19 @@ _TOPICS = (
         example="billing: {topics: [orders], initialPosition: {at: Earliest}}",
     ),
     Value(
+        "users",
+        {},
+        _by_name("User"),
+        "Users, each by its resource's name, with its spec likewise. Each gets a Secret with everything that a client "
+        "needs.",
+        example="billing: {acls: [{resource: {type: topic, name: orders}, operations: [Read]}]}",
+    ),
+    Value(
         "keepTopics",
         False,
         BOOLEAN,
-        "Leave the Topic and ConsumerGroup resources when they leave these values or the release is uninstalled. Each "
-        "one's `deletionPolicy` says what becomes of the data.",
+        "Leave the Topic, ConsumerGroup and User resources when they leave these values or the release is uninstalled. "
+        "Each one's `deletionPolicy` says what becomes of the data.",
     ),
 )
 
@@ -258,7 +266,7 @@ _SPARK = Section(
 _SERVICE_BINDING = Section(
     "serviceBinding",
     "A Secret NAME-binding in the form of the Service Binding specification, for tools that take no other. The "
-    "operator makes a ConfigMap NAME-binding with the same keys, and has no rights on Secrets.",
+    "operator makes a ConfigMap NAME-binding with the same keys. What a User logs in with is in a Secret of its own.",
     (Value("enabled", False, BOOLEAN, "Make the Secret."),),
 )
 
@@ -287,5 +295,6 @@ def chart() -> ChartValues:
             "Cluster": spec_schema(_definition("clusters"), may_lack=("zookeeper",)),
             "Topic": spec_schema(_definition("topics"), without=("cluster",)),
             "ConsumerGroup": spec_schema(_definition("consumergroups"), without=("cluster",)),
+            "User": spec_schema(_definition("users"), without=("cluster",)),
         },
     )

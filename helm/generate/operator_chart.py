@@ -33,7 +33,7 @@ from helm.generate.shared import (
 
 _CRDS = Section(
     "crds",
-    "The definitions of Cluster, Topic and ConsumerGroup.",
+    "The definitions of Cluster, Topic, ConsumerGroup and User.",
     (
         Value(
             "install",
@@ -59,9 +59,9 @@ _UNINSTALL = Section(
             "stripFinalizers",
             True,
             BOOLEAN,
-            "Take the operator's finalizer off every resource, by a short job of its image. A Topic or ConsumerGroup "
-            "with `deletionPolicy: Delete` could not be deleted without an operator. Topics and groups stay. Needs "
-            "`rbac.create`.",
+            "Take the operator's finalizer off every resource, by a short job of its image. A Topic, ConsumerGroup or "
+            "User with `deletionPolicy: Delete` could not be deleted without an operator. Topics and groups stay. "
+            "Needs `rbac.create`.",
         ),
     ),
 )
@@ -139,6 +139,15 @@ _RIGHTS = (
                 BOOLEAN,
                 "Let the operator read nodes (a ClusterRole with `get` and `list`). Their zone labels give brokers' "
                 "racks, and they show whether the node of a pod that is to be replaced is lost.",
+            ),
+            Value(
+                "secretsPolicy",
+                True,
+                BOOLEAN,
+                "Have the API server refuse the operator every Secret that is not its own, by a "
+                "ValidatingAdmissionPolicy (from Kubernetes 1.30 on). Without it the operator could read any Secret of "
+                "its namespaces whose name "
+                "it knows, by a patch that changes nothing.",
             ),
             Value(
                 "aggregate",

@@ -20,7 +20,7 @@ def _rules(settings: tuple[str, ...]) -> list[tuple[str | None, dict[str, Any]]]
     bound = [
         (item["roleRef"]["kind"], item["metadata"].get("namespace"), item["roleRef"]["name"])
         for item in found
-        if item["kind"].endswith("Binding")
+        if item["kind"] in ("RoleBinding", "ClusterRoleBinding")
     ]
     assert sorted(bound, key=str) == sorted(roles, key=str), "each role is bound once"
     return [(role["metadata"].get("namespace"), rule) for role in roles.values() for rule in role["rules"]]
@@ -38,6 +38,9 @@ NEEDED = {
     "clusters": {"get", "list", "watch"},
     "topics": {"get", "list", "watch", "patch"},
     "consumergroups": {"get", "list", "watch", "patch"},
+    "users": {"get", "list", "watch", "patch"},
+    "users/status": {"patch"},
+    "secrets": {"create", "patch"},
     "clusters/status": {"patch"},
     "topics/status": {"patch"},
     "consumergroups/status": {"patch"},
@@ -113,3 +116,13 @@ def test_every_setting_is_one_that_the_command_reads() -> None:
     given = set(re.findall(r'^  "([A-Z_]+)" ', text, re.MULTILINE))
     assert given
     assert given <= known
+
+
+def test_a_kubernetes_without_admission_policies_gets_none() -> None:
+    def kinds(version: str, *settings: str) -> set[str]:
+        rendered = template("odradek-operator", settings=settings, kubernetes=version)
+        return {one["kind"] for one in objects(rendered) if one["kind"].startswith("ValidatingAdmission")}
+
+    assert kinds("1.29.5") == set()
+    assert kinds("1.30.0") == {"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"}
+    assert kinds("1.30.0", "rbac.secretsPolicy=false") == set()

@@ -82,7 +82,16 @@ def test_definitions_are_kept_and_are_those_of_manifests() -> None:
         )
         if found["kind"] == "CustomResourceDefinition"
     }
-    assert set(rendered) == set(plain) == {"clusters.yaml", "topics.yaml", "consumergroups.yaml"}
+    assert (
+        set(rendered)
+        == set(plain)
+        == {
+            "clusters.yaml",
+            "topics.yaml",
+            "consumergroups.yaml",
+            "users.yaml",
+        }
+    )
     for name, found in rendered.items():
         metadata = found["metadata"]
         assert metadata.pop("annotations") == {"helm.sh/resource-policy": "keep", "a": "b"}

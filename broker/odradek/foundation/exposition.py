@@ -20,7 +20,7 @@ from prometheus_client.registry import Collector
 from prometheus_client.utils import floatToGoString
 
 from odradek.foundation.limits import SAMPLES_PER_EXPOSITION_PART_MAX
-from odradek.foundation.metric import Distribution, Metric, MetricKind, Sample
+from odradek.foundation.metrics import Distribution, Metric, MetricKind, Sample
 
 
 class _Families(Collector):

@@ -18,7 +18,7 @@ from odradek.secure_network.options import ConnectionSecurity, Credentials
 from odradek.security.followed_context import FollowedContext
 from odradek.security.sasl_client import ServerRefused, client_exchange
 from odradek.security.tls_contexts import client_context
-from odradek.transport.flow_control import Admission, Arrive
+from odradek.transport.flow_control import Admission
 from odradek.transport.network import InboundFactory, ListeningSockets, Network, ProtocolFactory
 from odradek.transport.tls import TlsStream, handshake_failure_text, tls_receive_buffer
 
@@ -54,10 +54,9 @@ class SecureNetwork:
         port: int,
         admission: Admission,
         backlog: int = LISTEN_BACKLOG_DEFAULT,
-        arrive: Arrive | None = None,
     ) -> ListeningSockets:
         return await self._network.listen(
-            protocol_factory, host=host, port=port, admission=admission, backlog=backlog, arrive=arrive
+            protocol_factory, host=host, port=port, admission=admission, backlog=backlog
         )
 
     async def connect(

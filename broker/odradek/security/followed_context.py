@@ -10,7 +10,6 @@ from __future__ import annotations
 import logging
 import ssl
 from collections.abc import Callable
-from pathlib import Path
 
 from odradek.foundation.errors import DependencyError, SettingError
 from odradek.security.tls_contexts import TlsMaterial
@@ -29,9 +28,7 @@ class FollowedContext:
         """Raises SettingError or DependencyError."""
         self.options = options
         self._make = make
-        self.files = tuple(
-            store.location for store in (options.keystore, options.truststore) if store.location is not None
-        )
+        self.files = (*options.keystore.files(), *options.truststore.files())
         self._stamps = self._read_stamps()
         self.material = TlsMaterial(options)
         self.current = make(options, self.material)
@@ -71,7 +68,7 @@ class FollowedContext:
         stamps: list[tuple[int, int, int] | None] = []
         for path in self.files:
             try:
-                found = Path(path).stat()
+                found = path.stat()
             except OSError:
                 stamps.append(None)
             else:

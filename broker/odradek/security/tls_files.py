@@ -24,6 +24,8 @@ _PKCS12: Final = "PKCS12"
 _JAVA_STORES: Final = (b"\xfe\xed\xfe\xed", b"\xce\xce\xce\xce")
 _BLOCK: Final = re.compile(r"-----BEGIN ([A-Z0-9 ]+)-----.*?-----END \1-----", re.DOTALL)
 _STORE_BYTES_MAX: Final = 4 * 1024 * 1024
+# What a Secret of the type kubernetes.io/tls holds, mounted as a folder.
+_FOLDER_FILES: Final = ("tls.key", "tls.crt")
 
 
 class StoreSettings(NamedTuple):
@@ -42,6 +44,15 @@ class StoreSettings(NamedTuple):
     @property
     def is_given(self) -> bool:
         return bool(self.location or self.key or self.certificates)
+
+    def files(self) -> tuple[Path, ...]:
+        """The files of the store. A key store may be a folder with tls.key and tls.crt, as Kubernetes mounts it."""
+        if self.location is None:
+            return ()
+        path = Path(self.location)
+        if self.name == "ssl.keystore" and path.is_dir():
+            return tuple(path / file for file in _FOLDER_FILES)
+        return (path,)
 
 
 class KeyAndChain(NamedTuple):
@@ -94,14 +105,16 @@ def _check_type(store: StoreSettings, wanted: str) -> None:
 
 
 def _read(store: StoreSettings) -> bytes:
-    assert store.location
+    pieces: list[bytes] = []
     try:
-        with Path(store.location).open("rb") as opened:
-            data = opened.read(_STORE_BYTES_MAX + 1)
+        for path in store.files():
+            with path.open("rb") as opened:
+                pieces.append(opened.read(_STORE_BYTES_MAX + 1))
     except OSError as failure:
         raise SettingError(
             f"{store.name}.location={store.location} cannot be read: {failure.strerror}"
         ) from failure
+    data = b"\n".join(pieces)
     if len(data) > _STORE_BYTES_MAX:
         raise SettingError(f"{store.name}.location={store.location} has more than {_STORE_BYTES_MAX} bytes")
     return data

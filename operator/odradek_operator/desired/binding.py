@@ -1,12 +1,19 @@
 """What clients need to connect, ready to be mounted: ConfigMaps, one for programs and one of options for Spark.
 
-Nothing in them is secret, so the operator needs no right on Secrets. The keys are those of the Service Binding
+Nothing in them is secret; what a User logs in with is in a Secret of its own. The keys are those of the Service Binding
 specification. Where its Secret is wanted, people make it: the chart `odradek` has `serviceBinding.enabled`.
 """
 
 from __future__ import annotations
 
+from odradek_operator.desired.client_properties import (
+    client_properties,
+    properties_file,
+    spark_file,
+    spark_options,
+)
 from odradek_operator.desired.names import BROKER, INTERNAL_PORT, Context, Json
+from odradek_operator.desired.security import protocol_of
 
 
 def binding_config_map(context: Context) -> Json:
@@ -20,7 +27,21 @@ def binding_config_map(context: Context) -> Json:
     )
 
 
+def internal_authority(context: Context) -> str | None:
+    """What clients of the internal listener trust, in PEM; None without TLS, and for their system's authorities."""
+    listener = context.spec.internal_listener
+    if listener is None or not listener.tls:
+        return None
+    return context.authority if listener.certificate is None else listener.certificate.authority
+
+
+def _properties(context: Context) -> dict[str, str]:
+    protocol = protocol_of(context.spec.internal_listener)
+    return client_properties(context.bootstrap, protocol, authority=internal_authority(context))
+
+
 def _binding(context: Context) -> dict[str, str]:
+    properties, authority = _properties(context), internal_authority(context)
     return {
         "type": "kafka",
         "provider": "odradek",
@@ -28,26 +49,21 @@ def _binding(context: Context) -> dict[str, str]:
         "port": str(INTERNAL_PORT),
         "bootstrap.servers": context.bootstrap,
         "bootstrapServers": context.bootstrap,
-        "security.protocol": "PLAINTEXT",
-        "client.properties": f"bootstrap.servers={context.bootstrap}\nsecurity.protocol=PLAINTEXT\n",
+        "security.protocol": properties["security.protocol"],
+        "client.properties": properties_file(properties),
+        **({} if authority is None else {"ca.crt": authority}),
     }
 
 
 def spark_config_map(context: Context) -> Json:
     """Options of Spark by their names: mounted as a folder, or put into a job's configuration."""
-    options = {
-        "spark.odradek.bootstrap.servers": context.bootstrap,
-        "spark.odradek.security.protocol": "PLAINTEXT",
-    }
-    connector = {
-        "kafka.bootstrap.servers": context.bootstrap,
-        "kafka.security.protocol": "PLAINTEXT",
-    }
-    file = "".join(f"{key} {value}\n" for key, value in options.items())
+    properties = _properties(context)
+    options = spark_options(properties)
+    connector = {f"kafka.{key}": value for key, value in properties.items()}
     return context.manifest(
         "v1",
         "ConfigMap",
         context.called("spark"),
         BROKER,
-        data={**options, **connector, "spark.properties": file},
+        data={**options, **connector, "spark.properties": spark_file(options)},
     )

@@ -3,8 +3,17 @@
 from __future__ import annotations
 
 from odradek_operator.desired import scripts
-from odradek_operator.desired.names import BROKER, HTTP_PORT, INTERNAL_PORT, VOLUME, Context, Json
+from odradek_operator.desired.names import (
+    BROKER,
+    HTTP_PORT,
+    INTERNAL_PORT,
+    REPLICATION_PORT,
+    VOLUME,
+    Context,
+    Json,
+)
 from odradek_operator.desired.pods import SCRATCH, digest, field, pod_template
+from odradek_operator.desired.security import is_secured, secret_mounts, secret_volume, secret_volumes
 from odradek_operator.desired.servers import scrape_annotations, server
 from odradek_operator.desired.settings import DATA_FOLDER, broker_settings, properties
 from odradek_operator.desired.stateful_sets import stateful_set
@@ -37,6 +46,8 @@ def broker_stateful_set(context: Context) -> Json:
     """
     wanted, pod = context.spec.brokers, context.spec.brokers.pod
     external = {one.name: one.port for one in context.spec.listeners}
+    if is_secured(context.spec):
+        external["replication"] = REPLICATION_PORT
     broker = server(
         context,
         BROKER,
@@ -52,6 +63,7 @@ def broker_stateful_set(context: Context) -> Json:
         start_seconds_max=300,
         # A broker whose disk is full still serves reads, and clients must reach it for what makes room.
         ready_path="/readyz?exclude=disk",
+        fixed_mounts=secret_mounts(context),
     )
     start = "\0".join([scripts.start_broker(), *map(str, external.values())])
     template = pod_template(
@@ -60,6 +72,7 @@ def broker_stateful_set(context: Context) -> Json:
         pod=pod,
         containers=[broker],
         scratch={SCRATCH: "256Mi"},
+        secrets=[secret_volume(name, secret) for name, secret in secret_volumes(context).items()],
         grace_seconds=_GRACE_SECONDS,
         annotations={"odradek.io/start": digest(start), **scrape_annotations(context)},
     )

@@ -9,11 +9,15 @@ from typing import Any, Final
 from odradek_operator.resources.cluster import ClusterSpec
 
 INTERNAL_PORT: Final = 9092
+REPLICATION_PORT: Final = 9091
 CONTROLLER_PORT: Final = 9093
 HTTP_PORT: Final = 9644
 ZOOKEEPER_PORT: Final = 2181
 ZOOKEEPER_PEER_PORTS: Final = (2888, 3888)
 
+# Listeners as brokers have them. Brokers and the operator use REPLICATION, where there is one.
+INTERNAL_LISTENER: Final = "INTERNAL"
+REPLICATION_LISTENER: Final = "REPLICATION"
 BROKER: Final = "broker"
 CONTROLLER: Final = "controller"
 ZOOKEEPER: Final = "zookeeper"
@@ -54,7 +58,7 @@ class Context:
     last value of the restart annotation. `addresses` are shell words by listener and broker (`host:port`, where
     ${NODE_IP} stands for the node's address), None where none is known yet. `zones` are racks by node. `spread` is how
     strictly each kind of pods is spread, loosely where it is missing. `operator_namespace` is the namespace of the
-    operator's own pod.
+    operator's own pod. `authority` is the Cluster's authority in PEM, once it is there.
     """
 
     name: str
@@ -67,6 +71,7 @@ class Context:
     operator_namespace: str
     brokers: int
     restart: str = ""
+    authority: str | None = None
     addresses: dict[str, tuple[str | None, ...]]
     zones: dict[str, str]
     spread: Mapping[str, Hardness] = field(default_factory=dict)
@@ -88,6 +93,13 @@ class Context:
     def bootstrap(self) -> str:
         """Where clients inside of Kubernetes begin."""
         return f"{self.dns(self.called('bootstrap'))}:{INTERNAL_PORT}"
+
+    @property
+    def own_bootstrap(self) -> str:
+        """Where the operator begins."""
+        if self.spec.internal_listener is None:
+            return self.bootstrap
+        return f"{self.dns(self.called('bootstrap'))}:{REPLICATION_PORT}"
 
     @property
     def zookeeper_connect(self) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from odradek_operator.desired.names import (
@@ -49,11 +49,13 @@ def container(
     ports: Mapping[str, int],
     env: Mapping[str, str | Json],
     mounts: Mapping[str, str],
+    fixed_mounts: Mapping[str, str] | None = None,
     **content: object,
 ) -> Json:
     """A container of ours. Users' environment and mounts come after ours.
 
-    `env` are texts and what `field` makes, `mounts` folders by volume: the volume of the settings is never written to.
+    `env` are texts and what `field` makes, `mounts` folders by volume: the volume of the settings is never written to,
+    nor are those of `fixed_mounts`.
     """
     made: Json = {
         "name": name,
@@ -74,6 +76,10 @@ def container(
                 {"name": volume, "mountPath": folder} | ({"readOnly": True} if volume == SETTINGS else {})
                 for volume, folder in mounts.items()
             ),
+            *(
+                {"name": volume, "mountPath": folder, "readOnly": True}
+                for volume, folder in (fixed_mounts or {}).items()
+            ),
             *(pod.volume_mounts or ()),
         ],
         **content,
@@ -92,10 +98,12 @@ def pod_template(
     scratch: Mapping[str, str],
     grace_seconds: int,
     annotations: dict[str, str],
+    secrets: Sequence[Json] = (),
 ) -> Json:
     """A pod template: ours, and over it what the user chose.
 
     The component's ConfigMap is a volume of every pod; `scratch` are others by name, with how large they may become.
+    `secrets` are volumes too.
     """
     restart = {RESTART_ANNOTATION: context.restart} if context.restart else {}
     spec: Json = {
@@ -108,6 +116,7 @@ def pod_template(
         "containers": [*containers, *(pod.sidecars or ())],
         "volumes": [
             {"name": SETTINGS, "configMap": {"name": context.called(component)}},
+            *secrets,
             *({"name": name, "emptyDir": {"sizeLimit": size}} for name, size in scratch.items()),
             *(pod.volumes or ()),
         ],

@@ -9,6 +9,7 @@ from odradek_operator.desired.names import (
     CONTROLLER_PORT,
     HTTP_PORT,
     INTERNAL_PORT,
+    REPLICATION_PORT,
     ZOOKEEPER,
     ZOOKEEPER_PEER_PORTS,
     ZOOKEEPER_PORT,
@@ -90,8 +91,10 @@ def network_policies(context: Context) -> list[Json]:
     ingress = [to_brokers, everybody_may_measure]
     if clients is not None:
         to_brokers["from"] = [brokers, controllers, *clients]
-        # The operator administers through the internal listener.
+        # The operator administers through the internal listener, where brokers have none of their own.
         ingress.append({"ports": [_port(INTERNAL_PORT)], "from": [operator]})
+    if context.spec.internal_listener is not None:
+        ingress.append({"ports": [_port(REPLICATION_PORT)], "from": [brokers, operator]})
     policies = [
         _policy(context, BROKER, ingress),
         _policy(

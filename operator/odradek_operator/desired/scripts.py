@@ -8,8 +8,17 @@ from __future__ import annotations
 import shlex
 from typing import Final
 
-from odradek_operator.desired.names import CONTROLLER_PORT, HTTP_PORT, INTERNAL_PORT, Context
-from odradek_operator.desired.settings import INTERNAL_LISTENER, listener_name
+from odradek_operator.desired.names import (
+    CONTROLLER_PORT,
+    HTTP_PORT,
+    INTERNAL_LISTENER,
+    INTERNAL_PORT,
+    REPLICATION_LISTENER,
+    REPLICATION_PORT,
+    Context,
+)
+from odradek_operator.desired.security import is_secured
+from odradek_operator.desired.settings import listener_name
 
 SETTINGS_FOLDER: Final = "/etc/odradek"
 RACK_SECONDS_MAX: Final = 60
@@ -80,6 +89,8 @@ def advertised(context: Context, broker: int) -> str:
         # A listener without an address is left out: better that than no broker.
         if address is not None:
             listeners.append(f"{listener_name(listener.name)}://{address}")
+    if is_secured(context.spec):
+        listeners.append(f"{REPLICATION_LISTENER}://{context.broker_host(broker)}:{REPLICATION_PORT}")
     return ",".join(listeners)
 
 

@@ -22,6 +22,7 @@ def server(
     mounts: Mapping[str, str],
     start_seconds_max: int,
     ready_path: str = "/readyz",
+    fixed_mounts: Mapping[str, str] | None = None,
 ) -> Json:
     """A broker's or a controller's container. It answers /healthz before it is ready: a long start is alive."""
     return container(
@@ -34,6 +35,7 @@ def server(
         ports=ports,
         env=env,
         mounts={**mounts, SETTINGS: SETTINGS_FOLDER, SCRATCH: "/tmp"},
+        fixed_mounts=fixed_mounts,
         **http_probes(HTTP_PORT, ready_path=ready_path, start_seconds_max=start_seconds_max),
     )
 

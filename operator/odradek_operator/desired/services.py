@@ -13,6 +13,7 @@ from odradek_operator.desired.names import (
     HTTP_PORT,
     INTERNAL_PORT,
     LISTENER_LABEL,
+    REPLICATION_PORT,
     ZOOKEEPER,
     ZOOKEEPER_PEER_PORTS,
     ZOOKEEPER_PORT,
@@ -27,9 +28,10 @@ _POD_LABEL: Final = "statefulset.kubernetes.io/pod-name"
 def own_services(context: Context) -> list[Json]:
     """Those inside of Kubernetes."""
     internal, http = _port("internal", INTERNAL_PORT), _port("http", HTTP_PORT)
+    own = [] if context.spec.internal_listener is None else [_port("replication", REPLICATION_PORT)]
     services = [
-        _headless(context, "brokers", BROKER, [internal, http]),
-        _service(context, "bootstrap", BROKER, [internal]),
+        _headless(context, "brokers", BROKER, [internal, *own, http]),
+        _service(context, "bootstrap", BROKER, [internal, *own]),
         _headless(context, "controllers", CONTROLLER, [_port("controller", CONTROLLER_PORT), http]),
     ]
     servers = context.spec.zookeeper.servers

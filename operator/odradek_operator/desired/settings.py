@@ -4,10 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from odradek_operator.desired.names import CONTROLLER_PORT, INTERNAL_PORT, Context
+from odradek_operator.desired.names import (
+    CONTROLLER_PORT,
+    INTERNAL_LISTENER,
+    INTERNAL_PORT,
+    REPLICATION_LISTENER,
+    REPLICATION_PORT,
+    Context,
+)
+from odradek_operator.desired.security import (
+    authorization_settings,
+    is_secured,
+    listener_settings,
+    protocol_of,
+)
 from odradek_operator.resources.cluster import ClusterSpec
 
-INTERNAL_LISTENER = "INTERNAL"
 DATA_FOLDER = "/data"
 LOG_FOLDER = "/data/log"
 # A pod whose start fails is started again after 10 s, then 20, then 40. Waiting for a ZooKeeper whose image is still
@@ -38,14 +50,23 @@ def shared_settings(spec: ClusterSpec, brokers: int) -> dict[str, str]:
 
 def broker_settings(context: Context) -> dict[str, str]:
     """The file of all brokers; a broker's number, rack and addresses are given at its start."""
+    spec = context.spec
     names = {INTERNAL_LISTENER: INTERNAL_PORT}
-    names |= {listener_name(listener.name): listener.port for listener in context.spec.listeners}
+    protocols = {INTERNAL_LISTENER: protocol_of(spec.internal_listener)}
+    for listener in spec.listeners:
+        names[listener_name(listener.name)] = listener.port
+        protocols[listener_name(listener.name)] = protocol_of(listener)
+    if is_secured(spec):
+        names[REPLICATION_LISTENER] = REPLICATION_PORT
+        protocols[REPLICATION_LISTENER] = "SSL"
     return {
-        **shared_settings(context.spec, context.brokers),
+        **shared_settings(spec, context.brokers),
+        **listener_settings(spec),
+        **authorization_settings(context, of_controllers=False),
         "zookeeper.connect": context.zookeeper_connect,
         "listeners": ",".join(f"{name}://:{port}" for name, port in names.items()),
-        "listener.security.protocol.map": ",".join(f"{name}:PLAINTEXT" for name in names),
-        "inter.broker.listener.name": INTERNAL_LISTENER,
+        "listener.security.protocol.map": ",".join(f"{name}:{one}" for name, one in protocols.items()),
+        "inter.broker.listener.name": REPLICATION_LISTENER if is_secured(spec) else INTERNAL_LISTENER,
         "log.dirs": LOG_FOLDER,
     }
 
@@ -54,6 +75,7 @@ def controller_settings(context: Context) -> dict[str, str]:
     """The file of all controllers."""
     return {
         **shared_settings(context.spec, context.brokers),
+        **authorization_settings(context, of_controllers=True),
         "zookeeper.connect": context.zookeeper_connect,
         "listeners": f"CONTROLLER://:{CONTROLLER_PORT}",
         "listener.security.protocol.map": "CONTROLLER:PLAINTEXT",

@@ -205,6 +205,12 @@ class ApiServerGateway:
         patch = {"metadata": {"annotations": dict(annotations)}}
         return await self._call("PATCH", api.path(namespace, name), body=patch, content_type=_MERGE_PATCH)
 
+    async def merge(self, api: Api, namespace: str | None, name: str, patch: Json) -> Json:
+        path = api.path(namespace, name)
+        return await self._call(
+            "PATCH", path, body=patch, content_type=_MERGE_PATCH, field_manager=FIELD_MANAGER
+        )
+
     async def set_labels(
         self, api: Api, namespace: str | None, name: str, labels: Mapping[str, str | None]
     ) -> Json:

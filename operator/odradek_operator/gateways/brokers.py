@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Final
 
 from odradek.client.admin.admin import Admin
 from odradek.client.client import Client
+from odradek.client.errors import ConnectionFailed
+from odradek.client.secured import secured_network
 
 CLIENTS_MAX: Final = 64
 REQUEST_TIMEOUT_MS: Final = 15_000
@@ -26,11 +28,27 @@ class BrokerClients:
     def __init__(self) -> None:
         self._clients: OrderedDict[str, Client] = OrderedDict()
         self._in_use: dict[str, int] = {}
+        self._properties: dict[str, Mapping[str, str]] = {}
         self._lock = asyncio.Lock()
 
+    async def secure(self, bootstrap: str, properties: Mapping[str, str]) -> None:
+        """Connect to this address by Kafka's client properties from now on. They hold a key, and are never shown."""
+        async with self._lock:
+            if self._properties.get(bootstrap) == properties:
+                return
+            self._properties[bootstrap] = dict(properties)
+            former = self._clients.pop(bootstrap, None)
+        if former is not None:
+            await former.close()
+
     @asynccontextmanager
-    async def client(self, bootstrap: str) -> AsyncIterator[Client]:
-        """A connected client for the length of a block. Raises ConnectionFailed, ClientTimeout."""
+    async def client(self, bootstrap: str, *, is_secured: bool = False) -> AsyncIterator[Client]:
+        """A connected client for the length of a block. Raises ConnectionFailed, ClientTimeout.
+
+        One that `is_secured` needs properties: without them the Cluster's certificates are not there yet.
+        """
+        if is_secured and bootstrap not in self._properties:
+            raise ConnectionFailed("the operator has no certificate for this Cluster yet")
         async with self._lock:
             client = self._clients.get(bootstrap)
             if client is None:
@@ -39,6 +57,9 @@ class BrokerClients:
                     client_id="odradek-operator",
                     request_timeout_ms=REQUEST_TIMEOUT_MS,
                     connect_timeout_ms=CONNECT_TIMEOUT_MS,
+                    network=secured_network(
+                        self._properties.get(bootstrap, {}), client_id="odradek-operator"
+                    ),
                 )
                 self._clients[bootstrap] = client
             self._clients.move_to_end(bootstrap)

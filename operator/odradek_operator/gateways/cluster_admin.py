@@ -91,6 +91,9 @@ class ClusterAdmin(Protocol):
     ) -> Configuration:
         """Change the voters: servers as its configuration names them, and ids. Raises EnsembleError."""
 
+    async def secure(self, bootstrap: str, properties: Mapping[str, str]) -> None:
+        """Connect to this address by Kafka's client properties from now on."""
+
     async def settings(self, bootstrap: str, broker: int) -> Mapping[str, InForce]:
         """A broker's settings in force, by key."""
 
@@ -181,6 +184,9 @@ class HttpClusterAdmin:
         self, addresses: Sequence[str], *, joining: Sequence[str], leaving: Sequence[int]
     ) -> Configuration:
         return await zookeeper_members.reconfigure(addresses, joining=joining, leaving=leaving)
+
+    async def secure(self, bootstrap: str, properties: Mapping[str, str]) -> None:
+        await self._clients.secure(bootstrap, properties)
 
     async def settings(self, bootstrap: str, broker: int) -> Mapping[str, InForce]:
         async with self._clients.admin(bootstrap) as admin:

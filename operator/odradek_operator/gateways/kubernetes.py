@@ -35,6 +35,7 @@ DEPLOYMENTS: Final = Api("apps/v1", "deployments", "Deployment")
 PODS: Final = Api("v1", "pods", "Pod")
 SERVICES: Final = Api("v1", "services", "Service")
 CONFIG_MAPS: Final = Api("v1", "configmaps", "ConfigMap")
+SECRETS: Final = Api("v1", "secrets", "Secret")
 SERVICE_ACCOUNTS: Final = Api("v1", "serviceaccounts", "ServiceAccount")
 VOLUME_CLAIMS: Final = Api("v1", "persistentvolumeclaims", "PersistentVolumeClaim")
 NODES: Final = Api("v1", "nodes", "Node", namespaced=False)
@@ -45,12 +46,13 @@ LEASES: Final = Api("coordination.k8s.io/v1", "leases", "Lease")
 CLUSTERS: Final = Api("odradek.io/v1", "clusters", "Cluster")
 TOPICS: Final = Api("odradek.io/v1", "topics", "Topic")
 CONSUMER_GROUPS: Final = Api("odradek.io/v1", "consumergroups", "ConsumerGroup")
+USERS: Final = Api("odradek.io/v1", "users", "User")
 
 APIS: Final[Mapping[str, Api]] = {
     api.kind: api
     for api in (
-        STATEFUL_SETS, DEPLOYMENTS, PODS, SERVICES, CONFIG_MAPS, SERVICE_ACCOUNTS, VOLUME_CLAIMS, NODES,
-        EVENTS, DISRUPTION_BUDGETS, NETWORK_POLICIES, LEASES, CLUSTERS, TOPICS, CONSUMER_GROUPS, ) }  # fmt: skip
+        STATEFUL_SETS, DEPLOYMENTS, PODS, SERVICES, CONFIG_MAPS, SECRETS, SERVICE_ACCOUNTS, VOLUME_CLAIMS, NODES,
+        EVENTS, DISRUPTION_BUDGETS, NETWORK_POLICIES, LEASES, CLUSTERS, TOPICS, CONSUMER_GROUPS, USERS, ) }  # fmt: skip
 
 
 class KubernetesError(Exception):
@@ -130,6 +132,9 @@ class Kubernetes(Protocol):
         self, api: Api, namespace: str | None, name: str, annotations: Mapping[str, str | None]
     ) -> Json:
         """Set some annotations, and take away those with None."""
+
+    async def merge(self, api: Api, namespace: str | None, name: str, patch: Json) -> Json:
+        """A merge patch of what is there. One without content reads the object by the right to patch it."""
 
     async def set_labels(
         self, api: Api, namespace: str | None, name: str, labels: Mapping[str, str | None]

@@ -15,7 +15,15 @@ from odradek_operator.foundation.settings import OperatorSettings
 from odradek_operator.gateways.api_server import ApiServerGateway
 from odradek_operator.gateways.brokers import BrokerClients
 from odradek_operator.gateways.cluster_admin import ClusterAdmin, HttpClusterAdmin
-from odradek_operator.gateways.kubernetes import CLUSTERS, CONSUMER_GROUPS, TOPICS, Json, Kubernetes, NoAccess
+from odradek_operator.gateways.kubernetes import (
+    CLUSTERS,
+    CONSUMER_GROUPS,
+    TOPICS,
+    USERS,
+    Json,
+    Kubernetes,
+    NoAccess,
+)
 from odradek_operator.gateways.record_times import RecordTimes
 from odradek_operator.main.access import configure, load, log_in
 from odradek_operator.main.lease import LeaseLost
@@ -27,6 +35,7 @@ from odradek_operator.reconcilers.cluster.reconciler import ClusterReconciler
 from odradek_operator.reconcilers.consumer_group.reconciler import ConsumerGroupReconciler
 from odradek_operator.reconcilers.reconciler import Environment, Reconciler
 from odradek_operator.reconcilers.topic.reconciler import TopicReconciler
+from odradek_operator.reconcilers.user.reconciler import UserReconciler
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -51,6 +60,7 @@ def reconcilers_of(
         CONSUMER_GROUPS.kind: ConsumerGroupReconciler(
             environment, brokers=brokers, record_times=record_times, bootstrap=bootstrap
         ),
+        USERS.kind: UserReconciler(environment, brokers=brokers, bootstrap=bootstrap),
     }
 
 

@@ -64,7 +64,8 @@ class ClusterAccess:
             )
         bootstrap = self.bootstrap(body)
         try:
-            async with self.brokers.client(bootstrap) as client:
+            is_secured = (body.get("spec") or {}).get("internalListener") is not None
+            async with self.brokers.client(bootstrap, is_secured=is_secured) as client:
                 await work(client, body)
         except OdradekError as failure:
             what = "does not answer" if is_unreachable(failure) else "refuses what the operator asks"

@@ -26,11 +26,14 @@ _REFUSED: Final = dict.fromkeys(_OWN_KEYS, "the operator sets it from spec.broke
     "broker.rack": "set spec.brokers.rackLabel, and each broker takes its node's zone",
     "zookeeper.connect": "set spec.zookeeper",
 }
-_UNNAMED: Final = (
-    "brokers and the operator connect without a login, so an authorizer would refuse them with all others"
-)
-_PROTECTING: Final = dict.fromkeys(
-    ("authorizer.class.name", "allow.everyone.if.no.acl.found", "super.users"), _UNNAMED
+AUTHORIZER_KEYS: Final = ("authorizer.class.name", "allow.everyone.if.no.acl.found", "super.users")
+# What listeners follow from the resource. Other keys of theirs promise what a Cluster does not have.
+_LISTENER_KEYS: Final = (
+    "ssl.client.auth", "ssl.keystore.location", "ssl.keystore.type", "ssl.truststore.location", "ssl.truststore.type",
+    "sasl.enabled.mechanisms",
+)  # fmt: skip
+_PROTECTING: Final = dict.fromkeys(AUTHORIZER_KEYS, "set spec.authorization") | dict.fromkeys(
+    _LISTENER_KEYS, "set tls and authentication of spec.internalListener and spec.listeners"
 )
 BROKER_SETTINGS: Final = tuple(
     setting
@@ -48,7 +51,10 @@ BROKER_SETTINGS: Final = tuple(
 _PROMISING: Final = sorted(
     key
     for key in {*all_settings(), *(row.key for row in PROTECTION_SETTINGS if not row.is_family)}
-    if protection_setting_of(key) is not None and key not in _REFUSED and not key.startswith("zookeeper.")
+    if protection_setting_of(key) is not None
+    and key not in _REFUSED
+    and key not in _PROTECTING
+    and not key.startswith("zookeeper.")
 )
 CONFIGURATION: Final = Configuration(
     BROKER_SETTINGS, refused=_REFUSED, promising=_PROMISING, protecting=_PROTECTING

@@ -17,6 +17,7 @@ from odradek_operator.resources.deletion import DeletionPolicy
 from odradek_operator.resources.listeners import LISTENERS_MAX, Listener
 from odradek_operator.resources.pods import IMAGE, ObjectMetadata, class_is_fixed
 from odradek_operator.resources.schema import Choice, Flag, OpenList, Text
+from odradek_operator.resources.security import Authorization, Certificates, InternalListener
 from odradek_operator.resources.spreading import Spread
 from odradek_operator.resources.structure import Doc, Listing, Nested, Rule
 from odradek_operator.resources.workloads import SCALABLE_WORKLOADS, ScalableWorkload
@@ -69,6 +70,16 @@ class ClusterSpec:
             "self.listeners.all(one, self.listeners.exists_one(other, other.port == one.port))",
             "two listeners have the same port: give each its own",
         ),
+        Rule(
+            "has(self.internalListener) == has(oldSelf.internalListener)",
+            "internalListener cannot be added or taken away: the brokers' own connections change with it. Make another "
+            "Cluster",
+        ),
+        Rule(
+            "!has(self.authorization) || (has(self.internalListener) && has(self.internalListener.authentication) && "
+            "self.listeners.all(one, has(one.authentication)))",
+            "authorization needs names: give internalListener and every listener an authentication",
+        ),
     )
 
     zookeeper: Annotated[Zookeeper, Nested(Zookeeper), Doc("Where the cluster keeps its metadata.")]
@@ -97,6 +108,22 @@ class ClusterSpec:
         Listing(Nested(Listener), max_items=LISTENERS_MAX, keys=("name",)),
         Doc("Ways in from outside, besides the internal listener at 9092."),
     ] = ()
+    internal_listener: Annotated[
+        InternalListener | None,
+        Nested(InternalListener),
+        Doc(
+            "Secures the listener at 9092, and the brokers' connections among themselves (at 9091, by certificates). "
+            "Without it both are in clear, and for all. It cannot be added to a Cluster that is there, nor taken away."
+        ),
+    ] = None
+    authorization: Annotated[
+        Authorization | None,
+        Nested(Authorization),
+        Doc("What decides about rights. Without it every client may do everything."),
+    ] = None
+    certificates: Annotated[
+        Certificates, Nested(Certificates), Doc("The certificates that the operator makes.")
+    ] = field(default_factory=Certificates)
     network: Annotated[NetworkAccess, Nested(NetworkAccess), Doc("What may talk to the pods.")] = field(
         default_factory=NetworkAccess
     )

@@ -57,7 +57,9 @@ class Configuration(Schema):
             setting = self.settings.get(key)
             text = _text(given)
             if setting is None:
-                if key in self._protecting and text.strip() in _harmless_words(find_setting(key)):
+                if key in self._protecting:
+                    if text.strip() not in _harmless_words(find_setting(key)):
+                        problems.append(f"{path}: {self._unknown(str(key))}")
                     continue
                 broken = missing_protection(str(key), text, find_setting)
                 if broken is not None or key not in self._promising:

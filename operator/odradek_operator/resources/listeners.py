@@ -13,6 +13,16 @@ from enum import StrEnum
 from typing import Annotated, ClassVar, Final
 
 from odradek_operator.resources.schema import Choice, Flag, Text, Whole
+from odradek_operator.resources.security import (
+    AUTHENTICATION,
+    AUTHENTICATION_DOC,
+    CERTIFICATE,
+    CERTIFICATE_DOC,
+    CERTIFICATE_RULES,
+    TLS,
+    ListenerAuthentication,
+    ListenerCertificate,
+)
 from odradek_operator.resources.structure import Doc, Listing, Nested, Rule, Table
 
 FIRST_PORT: Final = 9094
@@ -66,9 +76,11 @@ class Listener:
             "an Internal listener is reached by a Service, not by a node: leave {nodeIP} out of advertisedHost",
         ),
         Rule(
-            "!(self.name in ['internal', 'http', 'controller'])",
-            "internal, http and controller are names of ports that brokers and controllers have already: take another",
+            "!(self.name in ['internal', 'http', 'controller', 'replication'])",
+            "internal, http, controller and replication are names of ports that brokers and controllers have already: "
+            "take another",
         ),
+        *CERTIFICATE_RULES,
     )
 
     name: Annotated[
@@ -94,6 +106,9 @@ class Listener:
         Whole(minimum=FIRST_PORT, maximum=LAST_PORT),
         Doc("The port of the brokers, and of the Services: 9094 or above."),
     ]
+    tls: Annotated[bool, TLS, Doc("Encrypt connections.")] = False
+    authentication: Annotated[ListenerAuthentication | None, AUTHENTICATION, AUTHENTICATION_DOC] = None
+    certificate: Annotated[ListenerCertificate | None, CERTIFICATE, CERTIFICATE_DOC] = None
     advertised_host: Annotated[
         str | None,
         _HOST,

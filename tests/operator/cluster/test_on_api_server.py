@@ -28,16 +28,18 @@ from odradek_operator.gateways.kubernetes import (
     EVENTS,
     NODES,
     PODS,
+    SECRETS,
     STATEFUL_SETS,
     TOPICS,
+    USERS,
     VOLUME_CLAIMS,
-    Api,
     EventType,
     Forbidden,
     Json,
     Refused,
     metadata,
 )
+from odradek_operator.gateways.secrets import Secrets, SecretTaken
 from odradek_operator.main.lease import Lease
 from odradek_operator.main.owned import KINDS
 from odradek_operator.main.requests import requested
@@ -69,7 +71,7 @@ metadata: {name: fast}
 provisioner: example.com/none
 allowVolumeExpansion: true
 """
-SECRETS = Api("v1", "secrets", "Secret")
+LABEL = {MANAGED_BY_LABEL: MANAGED_BY}
 _WRITES = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 
 
@@ -302,7 +304,7 @@ def test_the_charts_rights_suffice_for_all_that_the_operator_does(server: ApiSer
             assert await kubernetes.delete(PODS, "odradek", "events-broker-1", force=True)
             assert await kubernetes.delete(VOLUME_CLAIMS, "odradek", "data-events-broker-1")
             assert await kubernetes.get(NODES, None, "no-such-node") is None
-            for api in (TOPICS, CONSUMER_GROUPS):
+            for api in (TOPICS, CONSUMER_GROUPS, USERS):
                 about = {"name": "orders", "namespace": "odradek"}
                 made = {"apiVersion": "odradek.io/v1", "kind": api.kind, "metadata": about}
                 await person.create({**made, "spec": {"cluster": "events"}})
@@ -328,6 +330,73 @@ def test_the_charts_rights_suffice_for_all_that_the_operator_does(server: ApiSer
             lease = Lease(kubernetes, namespace="odradek", name="odradek-operator", identity="one")
             await lease.acquire()
             await lease.release()
+
+    asyncio.run(scenario())
+
+
+def test_of_secrets_the_operator_reads_and_changes_only_its_own(server: ApiServer) -> None:
+    server.kubectl("apply", "--filename", str(MANIFESTS / "operator" / "one-namespace.yaml"))
+    account = "system:serviceaccount:odradek:odradek-operator"
+
+    async def scenario() -> None:
+        async with gateway(server) as person, gateway(server, account=account) as kubernetes:
+            about = {"name": "theirs", "namespace": "odradek"}
+            theirs = {
+                "apiVersion": "v1",
+                "kind": "Secret",
+                "metadata": about,
+                "stringData": {"key": "theirs"},
+            }
+            await person.create(theirs)
+            secrets = Secrets(kubernetes)
+            async with asyncio.timeout(60):
+                while True:  # The API server takes a policy up within seconds.
+                    try:
+                        await secrets.read("odradek", "theirs")
+                    except SecretTaken:
+                        break
+                    await asyncio.sleep(0.2)
+            for refused in (
+                kubernetes.get(SECRETS, "odradek", "theirs"),
+                kubernetes.list(SECRETS, "odradek"),
+                kubernetes.delete(SECRETS, "odradek", "theirs"),
+                kubernetes.merge(SECRETS, "odradek", "theirs", {"metadata": {"labels": LABEL}}),
+                kubernetes.apply({**theirs, "metadata": {**about, "labels": LABEL}}),
+                kubernetes.create({**theirs, "metadata": {"name": "another", "namespace": "odradek"}}),
+                kubernetes.create(
+                    {**theirs, "metadata": {"name": "x", "namespace": "default", "labels": LABEL}}
+                ),
+            ):
+                with pytest.raises(Forbidden) as refusal:
+                    await refused
+                assert "dGhlaXJz" not in str(refusal.value), "its content is not shown"
+            found = await person.get(SECRETS, "odradek", "theirs")
+            assert found is not None and found["data"] == {"key": "dGhlaXJz"}
+            key = Key("Cluster", "odradek", "secured")
+            spec = SPEC | {
+                "internalListener": {"authentication": {"type": "scram-sha-512"}},
+                "listeners": [SPEC["listeners"][1] | {"tls": True, "authentication": {"type": "tls"}}],
+                "authorization": {},
+            }
+            of_cluster = {"name": "secured", "namespace": "odradek"}
+            cluster = {"apiVersion": "odradek.io/v1", "kind": "Cluster", "metadata": of_cluster, "spec": spec}
+            await person.create(cluster)
+            await reconciler(kubernetes).reconcile(key)
+            made = await person.list(SECRETS, "odradek", labels=LABEL)
+            names = {metadata(one)["name"] for one in made}
+            assert names == {"secured-cluster-ca", "secured-clients-ca", "secured-broker-tls"}
+            await reconciler(kubernetes).reconcile(key)
+            assert await person.list(SECRETS, "odradek", labels=LABEL) == made, "read, and left as they are"
+            body = await person.get(CLUSTERS, "odradek", "secured")
+            assert body is not None
+            for change in (
+                {"internalListener": None},
+                {"internalListener": {"authentication": None}},
+                {"listeners": [{"name": "open", "type": "Internal", "port": 9096}]},
+            ):
+                with pytest.raises(Refused, match="internalListener"):
+                    await person.merge(CLUSTERS, "odradek", "secured", {"spec": change})
+            await person.delete(CLUSTERS, "odradek", "secured")
 
     asyncio.run(scenario())
 

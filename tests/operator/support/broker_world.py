@@ -16,11 +16,12 @@ from odradek.client.client import Client
 from odradek_operator.foundation.keys import Key
 from odradek_operator.foundation.metrics import ConditionBook
 from odradek_operator.gateways.brokers import BrokerClients
-from odradek_operator.gateways.kubernetes import CONSUMER_GROUPS, TOPICS, Api, Json
+from odradek_operator.gateways.kubernetes import CONSUMER_GROUPS, TOPICS, USERS, Api, Json
 from odradek_operator.gateways.record_times import RecordTimes
 from odradek_operator.reconcilers.consumer_group.reconciler import ConsumerGroupReconciler
 from odradek_operator.reconcilers.reconciler import Environment
 from odradek_operator.reconcilers.topic.reconciler import TopicReconciler
+from odradek_operator.reconcilers.user.reconciler import UserReconciler
 from tests.operator.support.kubernetes import MemoryKubernetes
 from tests.support.broker_process import Broker, free_port
 
@@ -68,6 +69,10 @@ class World:
             brokers=self.clients,
             record_times=self.record_times,
             bootstrap=lambda _: self.bootstrap,
+        )
+
+        self.users = UserReconciler(
+            self.environment, brokers=self.clients, bootstrap=lambda _: self.bootstrap
         )
 
     async def close(self) -> None:
@@ -118,6 +123,9 @@ class World:
 
     async def topic(self, name: str) -> float | None:
         return await self.topics.reconcile(Key(TOPICS.kind, NAMESPACE, name))
+
+    async def user(self, name: str) -> float | None:
+        return await self.users.reconcile(Key(USERS.kind, NAMESPACE, name))
 
     async def group(self, name: str) -> float | None:
         return await self.groups.reconcile(Key(CONSUMER_GROUPS.kind, NAMESPACE, name))

@@ -50,6 +50,8 @@ class Brokers:
     throttles_ended: int = 0
     throttles_kept: int = 0
     """How many times ending a throttle fails."""
+    secured: dict[str, Mapping[str, str]] = field(default_factory=dict)
+    """How the operator connects, by bootstrap address."""
     _files: dict[str, Mapping[str, str]] = field(default_factory=dict)
 
     async def restart_answer(self, host: str, port: int) -> RestartAnswer:
@@ -72,6 +74,9 @@ class Brokers:
         is_active = self.has_controller and name == metadata(self._pods("controller")[0])["name"]
         followers = len([pod for pod in self._pods("broker") if self._is_ready(pod)])
         return Health(is_active_controller=is_active, followers=followers if is_active else 0)
+
+    async def secure(self, bootstrap: str, properties: Mapping[str, str]) -> None:
+        self.secured[bootstrap] = properties
 
     async def zookeeper_mode(self, host: str, port: int) -> str | None:
         assert port == 2181

@@ -127,6 +127,13 @@ class MemoryKubernetes:
         await self._write("annotations", api.kind, name)
         return self.objects.merge(api, namespace, name, {"metadata": {"annotations": dict(annotations)}})
 
+    async def merge(self, api: Api, namespace: str | None, name: str, patch: Json) -> Json:
+        if patch:
+            await self._write("merge", api.kind, name)
+        else:
+            await self._read()
+        return self.objects.merge(api, namespace, name, patch)
+
     async def set_labels(
         self, api: Api, namespace: str | None, name: str, labels: Mapping[str, str | None]
     ) -> Json:

@@ -8,6 +8,7 @@ from odradek.client.admin.configs import ConfigAdmin
 from odradek.client.admin.groups import GroupAdmin
 from odradek.client.admin.logs import LogAdmin
 from odradek.client.admin.quotas import QuotaAdmin
+from odradek.client.admin.scram import ScramAdmin
 from odradek.client.admin.topics import TopicAdmin
 from odradek.client.admin.transactions import TransactionAdmin
 from odradek.client.arguments import client_of
@@ -26,5 +27,6 @@ class Admin:
         self.logs = LogAdmin(client)
         self.brokers = BrokerAdmin(client)
         self.quotas = QuotaAdmin(client)
+        self.scram = ScramAdmin(client)
         self.transactions = TransactionAdmin(client)
         self.reassignments = self.brokers.reassignments

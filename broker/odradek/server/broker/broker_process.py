@@ -47,7 +47,6 @@ from odradek.replication.inter_broker_client import InterBrokerClient
 from odradek.replication.purgatory import Purgatory
 from odradek.replication.removal_bounds import RemovalBounds
 from odradek.server.broker.compaction_warnings import CompactionWarnings
-from odradek.server.broker.connection_watch import ConnectionWatch
 from odradek.server.broker.coordinators import Coordinators
 from odradek.server.broker.environment import BrokerEnvironment
 from odradek.server.broker.quota_watch import QuotaWatch
@@ -123,7 +122,6 @@ class BrokerProcess(Generic[ControlT]):
         self.coordinators: Coordinators
         self.parts: BrokerParts
         self.quota_watch: QuotaWatch
-        self.connection_watch: ConnectionWatch
 
     @property
     def control(self) -> ControlT:
@@ -168,7 +166,6 @@ class BrokerProcess(Generic[ControlT]):
             await self._load_logs()
             self._start_coordinators()
             await self._listen()
-            self._bound_connections()
             self._follow_settings()
             self.secured.follow_certificates(lambda: self.listeners, self._closing)
             self._closing.callback(self.secured.follow_users(self.images, lambda: self.listeners))
@@ -384,12 +381,6 @@ class BrokerProcess(Generic[ControlT]):
             self._closing.push_async_callback(listener.close)
             self.listeners.append(listener)
 
-    def _bound_connections(self) -> None:
-        self.connection_watch = ConnectionWatch(
-            self.images, lambda: self.dynamic_settings.current, self.listeners, self.clock
-        )
-        self._closing.callback(self.connection_watch.stop)
-
     def _authorizer(self) -> Authorizer | None:
         if not self.settings.authorizer_class_name:
             return None
@@ -412,7 +403,6 @@ class BrokerProcess(Generic[ControlT]):
                 per_ip_overrides=current.connections_per_ip_overrides,
             )
             self._apply_producer_rules(current)
-            self.connection_watch.apply()
 
         apply(self.settings, self.dynamic_settings.current)
         self._closing.callback(self.dynamic_settings.subscribe(apply))

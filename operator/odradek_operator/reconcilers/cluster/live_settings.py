@@ -47,7 +47,7 @@ async def settle_settings(run: ReconcileRun, pods: Sequence[facts.BrokerPod]) ->
             in_force[pod.broker] = answer
     try:
         if in_force:
-            cluster_id = await run.admin.cluster_id(run.context.bootstrap)
+            cluster_id = await run.admin.cluster_id(run.context.own_bootstrap)
     except OdradekError as failure:
         unreachable = f"brokers do not answer the operator: {failure}"
     wanted = {pod.broker: _file_of(run, pod) for pod in serving}
@@ -66,7 +66,7 @@ async def _alter(run: ReconcileRun, plan: SettingsPlan) -> str | None:
     if not plan.alter:
         return None
     try:
-        await run.admin.set_defaults(run.context.bootstrap, plan.alter)
+        await run.admin.set_defaults(run.context.own_bootstrap, plan.alter)
     except OdradekError as failure:
         return f"{', '.join(plan.alter)} could not be altered: {failure}"
     altered = ", ".join(
@@ -96,7 +96,7 @@ async def read_disks(
     if not serving:
         return DisksFound()
     try:
-        found = await run.admin.full_directories(run.context.bootstrap, serving)
+        found = await run.admin.full_directories(run.context.own_bootstrap, serving)
     except OdradekError as failure:
         return DisksFound(unreachable=f"brokers do not report their disks to the operator: {failure}")
     return DisksFound(full_directories=found)
@@ -104,7 +104,7 @@ async def read_disks(
 
 async def _settings_of(run: ReconcileRun, broker: int) -> Mapping[str, InForce] | OdradekError:
     try:
-        return await run.admin.settings(run.context.bootstrap, broker)
+        return await run.admin.settings(run.context.own_bootstrap, broker)
     except OdradekError as failure:
         return failure
 

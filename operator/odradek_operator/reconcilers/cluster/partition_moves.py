@@ -32,7 +32,7 @@ async def move_partitions(run: ReconcileRun, pods: Sequence[BrokerPod]) -> MoveF
     bytes_per_second = None if rate is None else max(1, int(quantity_value(rate)))
     try:
         if run.scale.stop_drain:
-            await run.admin.stop_drain(run.context.bootstrap, run.scale.stop_drain)
+            await run.admin.stop_drain(run.context.own_bootstrap, run.scale.stop_drain)
         if movement.reason == scaling.Reason.DOWN:
             return MoveFound(movement=await _empty(run, movement, bytes_per_second))
         return MoveFound(movement=await _fill(run, movement, pods, bytes_per_second))
@@ -43,7 +43,7 @@ async def move_partitions(run: ReconcileRun, pods: Sequence[BrokerPod]) -> MoveF
 
 
 async def _empty(run: ReconcileRun, movement: Movement, bytes_per_second: int | None) -> Movement:
-    bootstrap = run.context.bootstrap
+    bootstrap = run.context.own_bootstrap
     await run.admin.check_drain(bootstrap, movement.brokers)
     left = await run.admin.drain(bootstrap, movement.brokers, bytes_per_second=bytes_per_second)
     return scaling.progressed(movement, begun=0, left=left)
@@ -53,7 +53,7 @@ async def _fill(
     run: ReconcileRun, movement: Movement, pods: Sequence[BrokerPod], bytes_per_second: int | None
 ) -> Movement | None:
     """The movement after this step; None when it has ended."""
-    bootstrap = run.context.bootstrap
+    bootstrap = run.context.own_bootstrap
     serving = {pod.broker for pod in pods if pod.ready}
     if not serving.issuperset(movement.brokers):
         return movement

@@ -33,6 +33,11 @@ from odradek_operator.reconcilers.cluster import (
     workloads,
 )
 from odradek_operator.reconcilers.cluster.applying import Applier
+from odradek_operator.reconcilers.cluster.certificates import (
+    OperatorCertificates,
+    settle_authorities,
+    settle_broker_certificate,
+)
 from odradek_operator.reconcilers.cluster.conditions import paused_conditions
 from odradek_operator.reconcilers.cluster.contents import mark_contents_stale
 from odradek_operator.reconcilers.cluster.ensemble_resizing import resize_ensemble
@@ -66,6 +71,7 @@ class ClusterReconciler:
         self._admin = admin
         self._settings = settings
         self._applier = Applier(environment.kubernetes)
+        self._certificates = OperatorCertificates()
 
     async def reconcile(self, key: Key) -> float | None:
         environment = self._environment
@@ -73,6 +79,7 @@ class ClusterReconciler:
         if body is None or is_deleted(body):
             # Kubernetes deletes what belongs to it, and nothing of it waits for the operator.
             self._applier.forget(key)
+            self._certificates.forget(key)
             environment.conditions.forget(key)
             return None
         before = status_of(body, ClusterStatus)
@@ -138,6 +145,7 @@ class ClusterReconciler:
             environment=self._environment,
             admin=self._admin,
             applier=self._applier,
+            certificates=self._certificates,
             objects=objects,
             scale=scale,
         )
@@ -148,9 +156,13 @@ class ClusterReconciler:
         run = run.with_context(spread=await spreading.decide_spread(run))
         volume_problem = await workloads.apply_zookeeper(run)
         zones = await supporting_objects.read_zones(run)
-        run = run.with_context(zones=zones.by_node)
+        authorities = await settle_authorities(run)
+        authority = None if authorities is None else authorities.cluster.certificate
+        run = run.with_context(zones=zones.by_node, authority=authority)
         addresses = await supporting_objects.apply_supporting_objects(run)
         run = run.with_context(addresses=addresses.by_listener)
+        if authorities is not None:
+            await settle_broker_certificate(run, authorities, addresses)
         found = Findings(
             zookeeper=run.zookeeper(),
             volume_problem=volume_problem,

@@ -7,12 +7,14 @@ was interrupted is repeated by the next one.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from datetime import datetime
+from typing import Any, Protocol
 
 from odradek_operator.desired.names import BROKER, CONTROLLER, ZOOKEEPER, Context
 from odradek_operator.foundation import versions
+from odradek_operator.foundation.certificates import KeyPair
 from odradek_operator.foundation.keys import Key
 from odradek_operator.gateways.cluster_admin import ClusterAdmin
 from odradek_operator.gateways.kubernetes import VOLUME_CLAIMS, Api, Json
@@ -20,6 +22,13 @@ from odradek_operator.reconcilers.cluster import facts, scaling, storage
 from odradek_operator.reconcilers.cluster.applying import Applier
 from odradek_operator.reconcilers.reconciler import Environment
 from odradek_operator.resources.cluster_status import ClusterStatus
+
+
+class OperatorCertificates(Protocol):
+    """The operator's own certificates."""
+
+    def properties(self, key: Key, bootstrap: str, authority: KeyPair, *, now: datetime) -> Mapping[str, str]:
+        """Kafka's client properties by which the operator connects to a Cluster's brokers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +48,7 @@ class ReconcileRun:
     applier: Applier
     objects: dict[tuple[str, str], Json]
     scale: scaling.Scale
+    certificates: OperatorCertificates
     servers_wanted: int | None = None
     refused_image: versions.Refused | None = None
 

@@ -13,11 +13,17 @@ from typing import Final
 from odradek.foundation.setting_types import Scope, Setting
 from odradek.foundation.settings import USED
 from odradek_operator.gateways.cluster_admin import InForce
-from odradek_operator.resources.brokers import BROKER_SETTINGS
+from odradek_operator.resources.brokers import AUTHORIZER_KEYS, BROKER_SETTINGS
 
 _COMPARED: Final = {setting.key: setting for setting in BROKER_SETTINGS} | {
     key: USED[key]
-    for key in ("listeners", "listener.security.protocol.map", "advertised.listeners", "log.dirs")
+    for key in (
+        "listeners",
+        "listener.security.protocol.map",
+        "advertised.listeners",
+        "log.dirs",
+        *AUTHORIZER_KEYS,
+    )
 }
 
 

@@ -1,0 +1,113 @@
+"""Users of SCRAM: which mechanisms they have, set a password, remove it (KIP-554).
+
+A password becomes a salted password here, so that brokers never see it. That takes milliseconds, on a thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from odradek.client.client import Client
+from odradek.client.errors import error_for, raise_for
+from odradek.foundation.errors import NotController, OdradekError
+from odradek.foundation.named_tuple import NamedTuple
+from odradek.protocol.api import ApiKey
+from odradek.security.scram import ITERATIONS_MIN, SALT_BYTES, salted_password_of
+
+VERSIONS: Final = (0, 0)
+# As the protocol numbers them.
+_MECHANISMS: Final = {"SCRAM-SHA-256": 1, "SCRAM-SHA-512": 2}
+_WORDS: Final = {number: word for word, number in _MECHANISMS.items()}
+_NOT_FOUND: Final = 91
+
+
+class ScramPassword(NamedTuple):
+    """A password for one mechanism. It is never shown."""
+
+    user: str
+    mechanism: str
+    password: str
+    iterations: int = ITERATIONS_MIN
+
+    def __repr__(self) -> str:
+        return f"ScramPassword({self.user}, {self.mechanism})"
+
+
+class ScramRemoval(NamedTuple):
+    """A user's credential for one mechanism, which is to go."""
+
+    user: str
+    mechanism: str
+
+
+class ScramAdmin:
+    """The admin calls for credentials of SCRAM. All raise ClusterAuthorizationFailed."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    async def describe(self, users: Sequence[str] | None = None) -> dict[str, dict[str, int]]:
+        """The iterations by user and mechanism, of these users or of all; one without credentials is left out."""
+
+        async def attempt() -> Any:
+            connection = await self._client.any_broker()
+            return await connection.request(
+                ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS,
+                versions=VERSIONS,
+                users=None if users is None else [{"name": user} for user in users],
+            )
+
+        answer = await self._client.with_retries(attempt)
+        raise_for(int(answer.error_code), answer.error_message, about="the users")
+        found: dict[str, dict[str, int]] = {}
+        for result in answer.results:
+            if int(result.error_code) == _NOT_FOUND:
+                continue
+            raise_for(int(result.error_code), result.error_message, about=f"the user {result.user}")
+            found[str(result.user)] = {
+                _WORDS[int(one.mechanism)]: int(one.iterations)
+                for one in result.credential_infos
+                if int(one.mechanism) in _WORDS
+            }
+        return found
+
+    async def alter(
+        self, passwords: Sequence[ScramPassword] = (), removals: Sequence[ScramRemoval] = ()
+    ) -> Mapping[str, OdradekError | None]:
+        """Set passwords and remove credentials; None or an error by user. A user may be named once only."""
+        upsertions = [await asyncio.to_thread(_upsertion, one) for one in passwords]
+        deletions = [{"name": one.user, "mechanism": _MECHANISMS[one.mechanism]} for one in removals]
+
+        async def attempt() -> Any:
+            answer = await (await self._client.controller()).request(
+                ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
+                versions=VERSIONS,
+                deletions=deletions,
+                upsertions=upsertions,
+            )
+            for one in answer.results:
+                failure = error_for(int(one.error_code))
+                if isinstance(failure, NotController):
+                    raise failure
+            return answer
+
+        answer = await self._client.with_retries(attempt)
+        return {
+            str(one.user): error_for(int(one.error_code), one.error_message, about=f"the user {one.user}")
+            for one in answer.results
+        }
+
+
+def _upsertion(one: ScramPassword) -> dict[str, Any]:
+    salt = os.urandom(SALT_BYTES)
+    salted = salted_password_of(one.mechanism, one.password, salt=salt, iterations=one.iterations)
+    return {
+        "name": one.user,
+        "mechanism": _MECHANISMS[one.mechanism],
+        "iterations": one.iterations,
+        "salt": salt,
+        "salted_password": salted,
+    }

@@ -1,0 +1,244 @@
+"""What makes a Cluster's listeners secure: brokers' settings, Secrets with certificates, and where they are mounted.
+
+    NAME-cluster-ca    the authority of brokers and the operator      tls.crt, tls.key
+    NAME-clients-ca    the authority of clients                       tls.crt, tls.key
+    NAME-broker-tls    the certificate of all brokers                 tls.crt, tls.key, cluster-ca.crt, clients-ca.crt
+
+Only the last is mounted. Brokers trust each other by the first authority, and clients by the second. So no client can
+pass for a broker, whatever its name is.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterable, Mapping
+from typing import Final, Protocol
+
+from odradek_operator.desired.names import BROKER, INTERNAL_LISTENER, REPLICATION_LISTENER, Context, Json
+from odradek_operator.desired.services import service_name
+from odradek_operator.foundation.certificates import ORGANIZATION, KeyPair
+from odradek_operator.resources.cluster import ClusterSpec
+from odradek_operator.resources.listeners import ListenerType
+from odradek_operator.resources.security import (
+    AuthenticationType,
+    ListenerAuthentication,
+    ListenerCertificate,
+)
+
+OPERATOR_NAME: Final = "odradek-operator"
+FOLDER: Final = "/etc/odradek-tls"
+BROKER_FOLDER: Final = f"{FOLDER}/broker"
+CERTIFICATE_KEY: Final = "tls.crt"
+PRIVATE_KEY_KEY: Final = "tls.key"
+_CLUSTER_AUTHORITY: Final = "cluster-ca.crt"
+_CLIENTS_AUTHORITY: Final = "clients-ca.crt"
+_AUTHORIZER: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+_MECHANISMS: Final = "SCRAM-SHA-512,SCRAM-SHA-256"
+_READABLE_BY_GROUP: Final = 0o440
+
+
+class Secured(Protocol):
+    """What the internal listener and the others have in common."""
+
+    @property
+    def tls(self) -> bool: ...
+    @property
+    def authentication(self) -> ListenerAuthentication | None: ...
+    @property
+    def certificate(self) -> ListenerCertificate | None: ...
+
+
+def is_secured(spec: ClusterSpec) -> bool:
+    """Whether brokers speak to each other, and to the operator, over TLS."""
+    return spec.internal_listener is not None
+
+
+def needs_certificates(spec: ClusterSpec) -> bool:
+    """Whether any listener needs a certificate."""
+    return is_secured(spec) or any(one.tls for one in spec.listeners)
+
+
+def protocol_of(listener: Secured | None) -> str:
+    """The security protocol of a listener, by Kafka's name."""
+    if listener is None:
+        return "PLAINTEXT"
+    is_sasl = listener.authentication is not None and listener.authentication.type is AuthenticationType.SCRAM
+    return ("SASL_" if is_sasl else "") + ("SSL" if listener.tls else "PLAINTEXT")
+
+
+def secured_listeners(spec: ClusterSpec) -> dict[str, Secured]:
+    """The listeners for clients that are secured, by the names that brokers have for them."""
+    found: dict[str, Secured] = {one.name.upper(): one for one in spec.listeners}
+    if spec.internal_listener is not None:
+        found[INTERNAL_LISTENER] = spec.internal_listener
+    return {name: one for name, one in found.items() if one.tls or one.authentication is not None}
+
+
+# --- settings ---------------------------------------------------------------------------------------------------------
+
+
+def listener_settings(spec: ClusterSpec) -> dict[str, str]:
+    """Brokers' settings for all secured listeners."""
+    settings: dict[str, str] = {}
+    for name, listener in secured_listeners(spec).items():
+        settings |= _settings_of(name, listener)
+    if is_secured(spec):
+        prefix = f"listener.name.{REPLICATION_LISTENER.lower()}."
+        settings |= _stores(prefix, BROKER_FOLDER, trusted=_CLUSTER_AUTHORITY)
+        settings[f"{prefix}ssl.client.auth"] = "required"
+    return settings
+
+
+def _settings_of(name: str, listener: Secured) -> dict[str, str]:
+    prefix = f"listener.name.{name.lower()}."
+    settings: dict[str, str] = {}
+    if listener.tls:
+        folder = BROKER_FOLDER if listener.certificate is None else certificate_folder(name)
+        settings |= _stores(prefix, folder, trusted=_CLIENTS_AUTHORITY)
+    match listener.authentication:
+        case ListenerAuthentication(type=AuthenticationType.SCRAM):
+            settings[f"{prefix}sasl.enabled.mechanisms"] = _MECHANISMS
+        case ListenerAuthentication(type=AuthenticationType.TLS):
+            settings[f"{prefix}ssl.client.auth"] = "required"
+    return settings
+
+
+def _stores(prefix: str, folder: str, *, trusted: str) -> dict[str, str]:
+    return {
+        f"{prefix}ssl.keystore.type": "PEM",
+        f"{prefix}ssl.keystore.location": folder,
+        f"{prefix}ssl.truststore.type": "PEM",
+        f"{prefix}ssl.truststore.location": f"{BROKER_FOLDER}/{trusted}",
+    }
+
+
+def authorization_settings(context: Context, *, of_controllers: bool) -> dict[str, str]:
+    """The authorizer and its super users, the same on brokers and controllers but for one name.
+
+    Brokers reach controllers without a login, so there ANONYMOUS is a super user. No listener of brokers lets a client
+    without a name in, and requests that brokers forward have their client's name.
+    """
+    wanted = context.spec.authorization
+    if wanted is None:
+        return {}
+    principals = [f"User:{name}" for name in (broker_principal(context.name), operator_principal())]
+    if of_controllers:
+        principals.append("User:ANONYMOUS")
+    return {
+        "authorizer.class.name": _AUTHORIZER,
+        "super.users": ";".join(dict.fromkeys([*principals, *wanted.super_users])),
+        "allow.everyone.if.no.acl.found": "true" if wanted.allow_everyone_if_no_acl_found else "false",
+    }
+
+
+def broker_common_name(cluster: str) -> str:
+    """The name in brokers' certificates."""
+    return f"{cluster}-{BROKER}"
+
+
+def broker_principal(cluster: str) -> str:
+    """The name that brokers act by: the subject of their certificate, as Java writes it."""
+    return f"CN={broker_common_name(cluster)},O={ORGANIZATION}"
+
+
+def operator_principal() -> str:
+    """The name that the operator acts by."""
+    return f"CN={OPERATOR_NAME},O={ORGANIZATION}"
+
+
+# --- pods -------------------------------------------------------------------------------------------------------------
+
+
+def secret_volumes(context: Context) -> dict[str, str]:
+    """The Secrets that brokers mount, by volume."""
+    if not needs_certificates(context.spec):
+        return {}
+    volumes = {"broker-tls": context.called("broker-tls")}
+    for name, listener in secured_listeners(context.spec).items():
+        if listener.certificate is not None:
+            volumes[f"{name.lower()}-tls"] = listener.certificate.secret_name
+    return volumes
+
+
+def secret_mounts(context: Context) -> dict[str, str]:
+    """Where brokers find them, by volume."""
+    return {
+        volume: BROKER_FOLDER if volume == "broker-tls" else certificate_folder(volume.removesuffix("-tls"))
+        for volume in secret_volumes(context)
+    }
+
+
+def certificate_folder(listener: str) -> str:
+    """Where brokers find a listener's own certificate."""
+    return f"{FOLDER}/listener-{listener.lower()}"
+
+
+def secret_volume(name: str, secret: str) -> Json:
+    """A Secret as a volume."""
+    return {"name": name, "secret": {"secretName": secret, "defaultMode": _READABLE_BY_GROUP}}
+
+
+# --- certificates -----------------------------------------------------------------------------------------------------
+
+
+def broker_names(context: Context, hosts: Iterable[str]) -> frozenset[str]:
+    """The names and addresses that brokers are reached by: those inside of Kubernetes, and `hosts`."""
+    names = {"localhost", "127.0.0.1", *hosts}
+    services = [context.called("bootstrap")]
+    for listener in context.spec.listeners:
+        if listener.type is ListenerType.INTERNAL:
+            numbers = range(context.brokers)
+            services += [service_name(context, listener, one) for one in (None, *numbers)]
+    for service in services:
+        names |= {service, f"{service}.{context.namespace}", f"{service}.{context.namespace}.svc"}
+        names.add(context.dns(service))
+    brokers = context.called("brokers")
+    for name in (f"{brokers}.{context.namespace}.svc", context.dns(brokers)):
+        names.add(f"*.{name}")
+    return frozenset(names)
+
+
+def authority_secret(context: Context, suffix: str, authority: KeyPair) -> Json:
+    """The Secret of an authority."""
+    return _secret(context, suffix, {CERTIFICATE_KEY: authority.certificate, PRIVATE_KEY_KEY: authority.key})
+
+
+def broker_secret(context: Context, pair: KeyPair, *, cluster_authority: str, clients_authority: str) -> Json:
+    """The Secret that brokers mount."""
+    files = {
+        CERTIFICATE_KEY: pair.certificate,
+        PRIVATE_KEY_KEY: pair.key,
+        _CLUSTER_AUTHORITY: cluster_authority,
+        _CLIENTS_AUTHORITY: clients_authority,
+    }
+    return _secret(context, "broker-tls", files)
+
+
+def _secret(context: Context, suffix: str, files: Mapping[str, str]) -> Json:
+    return context.manifest(
+        "v1",
+        "Secret",
+        context.called(suffix),
+        BROKER,
+        type="kubernetes.io/tls",
+        data=encoded(files),
+    )
+
+
+def encoded(files: Mapping[str, str | bytes]) -> dict[str, str]:
+    """The data of a Secret."""
+    return {
+        name: base64.b64encode(text.encode() if isinstance(text, str) else text).decode()
+        for name, text in sorted(files.items())
+    }
+
+
+def decoded(secret: Json) -> dict[str, bytes]:
+    """The files of a Secret; those that are no base64 are left out."""
+    files: dict[str, bytes] = {}
+    for name, text in (secret.get("data") or {}).items():
+        try:
+            files[name] = base64.b64decode(text, validate=True)
+        except ValueError:
+            continue
+    return files

@@ -1,0 +1,201 @@
+"""A Cluster's authorities and certificates: made where they are missing, and renewed in time.
+
+Brokers take a new certificate from their mounted Secret while they run. The operator's own certificate is in memory
+only: each process makes one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Final, NamedTuple
+
+from odradek_operator.desired import security
+from odradek_operator.desired.client_properties import client_properties
+from odradek_operator.foundation.certificates import (
+    ORGANIZATION,
+    KeyPair,
+    facts_of,
+    is_issued_by,
+    issue,
+    new_authority,
+    renewed_authority,
+)
+from odradek_operator.foundation.keys import Key
+from odradek_operator.gateways.kubernetes import Json, metadata
+from odradek_operator.gateways.secrets import Secrets, SecretTaken
+from odradek_operator.reconcilers.cluster.addresses import NODE_IP, ExternalAddresses, bootstrap_address
+from odradek_operator.reconcilers.cluster.ownership import (
+    Belonging,
+    ForeignObject,
+    ObjectsOfOthers,
+    foreign_object,
+)
+from odradek_operator.reconcilers.cluster.run import ReconcileRun
+from odradek_operator.resources.listeners import ListenerType
+
+_OWN_DAYS: Final = 7
+_OWN_RENEWAL: Final = timedelta(days=2)
+
+
+class Authorities(NamedTuple):
+    """The authority of brokers and the operator, and that of clients."""
+
+    cluster: KeyPair
+    clients: KeyPair
+
+
+class _Own(NamedTuple):
+    authority: str
+    properties: Mapping[str, str]
+    until: datetime
+
+
+@dataclass(slots=True)
+class OperatorCertificates:
+    """The operator's own certificates, by Cluster. Their keys are nowhere else."""
+
+    _known: dict[Key, _Own] = field(default_factory=dict)
+
+    def properties(self, key: Key, bootstrap: str, authority: KeyPair, *, now: datetime) -> Mapping[str, str]:
+        """Kafka's client properties by which the operator connects to a Cluster's brokers."""
+        known = self._known.get(key)
+        if (
+            known is None
+            or known.authority != authority.certificate
+            or known.until - now < _OWN_RENEWAL
+            or known.properties["bootstrap.servers"] != bootstrap
+        ):
+            pair = issue(
+                authority, security.OPERATOR_NAME, organization=ORGANIZATION, days=_OWN_DAYS, now=now
+            )
+            properties = client_properties(bootstrap, "SSL", authority=authority.certificate, credential=pair)
+            known = _Own(authority.certificate, properties, now + timedelta(days=_OWN_DAYS))
+            self._known[key] = known
+        return known.properties
+
+    def forget(self, key: Key) -> None:
+        """A Cluster is gone."""
+        self._known.pop(key, None)
+
+
+async def settle_authorities(run: ReconcileRun) -> Authorities | None:
+    """The Cluster's authorities, made or renewed where it is time; None where no listener needs a certificate.
+
+    The operator connects to the brokers by the first from now on. Raises ObjectsOfOthers, KubernetesError.
+    """
+    context = run.context
+    if not security.needs_certificates(context.spec):
+        return None
+    cluster = await _authority(run, "cluster-ca", f"{context.name} brokers")
+    clients = await _authority(run, "clients-ca", f"{context.name} clients")
+    if security.is_secured(context.spec):
+        bootstrap = context.own_bootstrap
+        properties = run.certificates.properties(run.key, bootstrap, cluster, now=run.environment.now())
+        await run.admin.secure(bootstrap, properties)
+    return Authorities(cluster, clients)
+
+
+async def settle_broker_certificate(
+    run: ReconcileRun, authorities: Authorities, addresses: ExternalAddresses
+) -> None:
+    """The certificate of all brokers, with the names that they are reached by now."""
+    context, now = run.context, run.environment.now()
+    wanted = security.broker_names(context, _hosts(run, addresses))
+    secret = await _read(run, "broker-tls")
+    pair = _pair(secret)
+    if pair is None or not _serves(run, pair, authorities.cluster, wanted, now):
+        pair = issue(
+            authorities.cluster,
+            security.broker_common_name(context.name)[:64],
+            names=wanted,
+            organization=ORGANIZATION,
+            days=context.spec.certificates.validity_days,
+            now=now,
+        )
+        await run.report_event("CertificateIssued", "brokers have a new certificate")
+    manifest = security.broker_secret(
+        context,
+        pair,
+        cluster_authority=authorities.cluster.certificate,
+        clients_authority=authorities.clients.certificate,
+    )
+    await _write(run, manifest, secret)
+
+
+def _serves(
+    run: ReconcileRun, pair: KeyPair, authority: KeyPair, wanted: frozenset[str], now: datetime
+) -> bool:
+    """Whether a certificate is good for some time yet, and for all names."""
+    if not is_issued_by(pair.certificate, authority.certificate):
+        return False
+    facts = facts_of(pair.certificate)
+    renewal = timedelta(days=run.context.spec.certificates.renewal_days)
+    return facts.not_after - now > renewal and wanted <= facts.names
+
+
+def _hosts(run: ReconcileRun, addresses: ExternalAddresses) -> Iterable[str]:
+    """Hosts that are advertised to clients outside; for ${NODE_IP} the addresses of the brokers' nodes."""
+    nodes = sorted({pod.node_address for pod in run.broker_pods() if pod.node_address})
+    for listener in run.context.spec.listeners:
+        found = [one for one in addresses.by_listener.get(listener.name, ()) if one is not None]
+        if listener.type is not ListenerType.INTERNAL:
+            begin = bootstrap_address(run.context, listener, run.objects, nodes)
+            found += [] if begin is None else [begin]
+        for address in found:
+            host = address.rpartition(":")[0].strip("[]")
+            yield from nodes if host == NODE_IP else [host]
+
+
+async def _authority(run: ReconcileRun, suffix: str, common_name: str) -> KeyPair:
+    wanted, now = run.context.spec.certificates, run.environment.now()
+    secret = await _read(run, suffix)
+    known = _pair(secret)
+    if known is None:
+        authority = new_authority(common_name, days=wanted.authority_validity_days, now=now)
+    elif facts_of(known.certificate).not_after - now <= timedelta(days=wanted.renewal_days):
+        authority = renewed_authority(known, days=wanted.authority_validity_days, now=now)
+        await run.report_event("AuthorityRenewed", f"the authority {suffix} is renewed, with the same key")
+    else:
+        authority = known
+    await _write(run, security.authority_secret(run.context, suffix, authority), secret)
+    return authority
+
+
+def _pair(secret: Json | None) -> KeyPair | None:
+    """The key pair of a Secret; None where there is none, or one that cannot be read."""
+    files = {} if secret is None else security.decoded(secret)
+    certificate = files.get(security.CERTIFICATE_KEY, b"").decode(errors="replace")
+    key = files.get(security.PRIVATE_KEY_KEY, b"").decode(errors="replace")
+    try:
+        facts_of(certificate)
+    except ValueError:
+        return None
+    return KeyPair(certificate, key) if key else None
+
+
+async def _read(run: ReconcileRun, suffix: str) -> Json | None:
+    name = run.context.called(suffix)
+    try:
+        found = await Secrets(run.environment.kubernetes).read(run.key.namespace, name)
+    except SecretTaken:
+        taken = ForeignObject(kind="Secret", name=name, belonging=Belonging.OTHER)
+        raise ObjectsOfOthers([taken]) from None
+    if found is not None:
+        foreign = foreign_object(found, cluster=run.key.name, uid=str(metadata(run.body)["uid"]))
+        if foreign is not None:
+            raise ObjectsOfOthers([foreign])
+    return found
+
+
+async def _write(run: ReconcileRun, manifest: Json, before: Json | None) -> None:
+    if before is None or before.get("data") != manifest["data"] or not _has_metadata(before, manifest):
+        await Secrets(run.environment.kubernetes).write(manifest, before)
+
+
+def _has_metadata(there: Json, wanted: Json) -> bool:
+    """Whether the labels and the owner of an object are those that are wanted."""
+    found, given = metadata(there), metadata(wanted)
+    labels, owners = found.get("labels") or {}, found.get("ownerReferences") or []
+    return bool(given["labels"].items() <= labels.items() and given["ownerReferences"] == owners)

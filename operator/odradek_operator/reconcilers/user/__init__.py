@@ -1,0 +1,1 @@
+"""Users: what brokers know of them, and the Secrets that clients connect by."""

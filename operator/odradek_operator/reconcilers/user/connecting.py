@@ -1,0 +1,110 @@
+"""Where and how a User connects: by a listener of its Cluster that has its kind of authentication."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from odradek_operator.desired.security import (
+    CERTIFICATE_KEY,
+    PRIVATE_KEY_KEY,
+    Secured,
+    decoded,
+    protocol_of,
+)
+from odradek_operator.desired.user_secret import UserConnection
+from odradek_operator.foundation.certificates import KeyPair
+from odradek_operator.gateways.kubernetes import Json, metadata
+from odradek_operator.gateways.secrets import Secrets, SecretTaken
+from odradek_operator.reconcilers.reconciler import status_of
+from odradek_operator.resources.cluster import ClusterSpec
+from odradek_operator.resources.cluster_status import ClusterStatus
+from odradek_operator.resources.security import AuthenticationType
+from odradek_operator.resources.structure import InvalidResource, parse
+from odradek_operator.resources.user import UserSpec
+
+INTERNAL = "internal"
+
+
+class CannotConnect(Exception):
+    """No listener is there for the user, or what it needs is not known yet."""
+
+
+class ClusterFacts:
+    """What Users of one Cluster need of it. Its Secrets are read once."""
+
+    def __init__(self, cluster: Json, secrets: Secrets) -> None:
+        self._body = cluster
+        self._secrets = secrets
+        self._status = status_of(cluster, ClusterStatus)
+        self._authorities: dict[str, KeyPair] = {}
+
+    async def connection(self, user: UserSpec) -> UserConnection:
+        """Raises CannotConnect, KubernetesError."""
+        name, listener, bootstrap = self._listener(user)
+        if not bootstrap:
+            raise CannotConnect(f"the address of the listener {name} is not known yet")
+        authority: str | None = None
+        if listener.tls:
+            own = listener.certificate
+            authority = own.authority if own is not None else (await self.authority("cluster-ca")).certificate
+        return UserConnection(bootstrap=bootstrap, protocol=protocol_of(listener), authority=authority)
+
+    def _listener(self, user: UserSpec) -> tuple[str, Secured, str | None]:
+        wanted = user.authentication.type
+        for name, listener, bootstrap in self._listeners():
+            if user.listener not in (None, name):
+                continue
+            if listener.authentication is not None and listener.authentication.type is wanted:
+                return name, listener, bootstrap
+        which = f"a listener {user.listener}" if user.listener else "a listener"
+        raise CannotConnect(
+            f"the Cluster {self._name} has not {which} with authentication {wanted}: give it one, or the User another "
+            "authentication"
+        )
+
+    def _listeners(self) -> Iterator[tuple[str, Secured, str | None]]:
+        try:
+            spec = parse(ClusterSpec, self._body.get("spec"))
+        except InvalidResource as invalid:
+            raise CannotConnect(f"the Cluster {self._name} cannot be used: {invalid}") from invalid
+        if spec.internal_listener is not None:
+            yield INTERNAL, spec.internal_listener, self._status.bootstrap
+        known = {one.name: one.bootstrap for one in self._status.listeners}
+        for listener in spec.listeners:
+            yield listener.name, listener, known.get(listener.name)
+
+    async def authority(self, suffix: str) -> KeyPair:
+        """An authority of the Cluster, with its key. Raises CannotConnect, KubernetesError."""
+        if suffix not in self._authorities:
+            self._authorities[suffix] = await self._read(f"{self._name}-{suffix}")
+        return self._authorities[suffix]
+
+    async def _read(self, name: str) -> KeyPair:
+        missing = CannotConnect(f"the Secret {name} with the Cluster's authority is not there yet")
+        try:
+            found = await self._secrets.read(str(metadata(self._body)["namespace"]), name)
+        except SecretTaken as taken:
+            raise CannotConnect(str(taken)) from taken
+        owners = metadata(found or {}).get("ownerReferences") or ()
+        if found is None or not any(one.get("uid") == metadata(self._body)["uid"] for one in owners):
+            raise missing
+        files = decoded(found)
+        try:
+            return KeyPair(files[CERTIFICATE_KEY].decode(), files[PRIVATE_KEY_KEY].decode())
+        except (KeyError, UnicodeDecodeError):
+            raise missing from None
+
+    @property
+    def _name(self) -> str:
+        return str(metadata(self._body)["name"])
+
+    @property
+    def days(self) -> tuple[int, int]:
+        """For how many days a certificate is good, and how many before its end it is renewed."""
+        wanted = parse(ClusterSpec, self._body.get("spec")).certificates
+        return wanted.validity_days, wanted.renewal_days
+
+
+def is_by_certificate(user: UserSpec) -> bool:
+    """Whether the user proves its name by a certificate."""
+    return user.authentication.type is AuthenticationType.TLS

@@ -1,0 +1,272 @@
+"""What to do about one User: a pure function of what is wanted and what there is.
+
+A new password goes to the brokers before it goes into the Secret, so what a Secret says is always good. A run that is
+cut off in between makes another one, that no client knows. The former password is good for a while: it is for
+the other mechanism of SCRAM.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Final
+
+from odradek.authorization.acls import (
+    CLUSTER_NAME,
+    AccessControlEntry,
+    AclBinding,
+    AclOperation,
+    PatternType,
+    PermissionType,
+    ResourcePattern,
+    ResourceType,
+)
+from odradek_operator.desired.client_properties import Password
+from odradek_operator.desired.user_secret import user_files
+from odradek_operator.gateways.users import (
+    ChangeAcls,
+    ChangeQuotas,
+    RemovePassword,
+    SetPassword,
+)
+from odradek_operator.reconcilers.decisions import (
+    DELETION_SECONDS_MAX,
+    REFUSED_AGAIN_SECONDS,
+    UNREACHABLE_AGAIN_SECONDS,
+    Event,
+    Reachability,
+    RemoveFinalizer,
+    deletion_waits,
+)
+from odradek_operator.reconcilers.user.facts import Action, Actual, Decision, Desired, WriteSecret
+from odradek_operator.resources.conditions import ready, timestamp
+from odradek_operator.resources.deletion import DeletionPolicy
+from odradek_operator.resources.user import AclPatternType, AclResourceType, AclRule, AclType, UserStatus
+
+FIRST_MECHANISM: Final = "SCRAM-SHA-512"
+_OTHER_MECHANISM: Final = {"SCRAM-SHA-512": "SCRAM-SHA-256", "SCRAM-SHA-256": "SCRAM-SHA-512"}
+_RESOURCE_TYPES: Final = {
+    AclResourceType.TOPIC: ResourceType.TOPIC,
+    AclResourceType.GROUP: ResourceType.GROUP,
+    AclResourceType.CLUSTER: ResourceType.CLUSTER,
+    AclResourceType.TRANSACTIONAL_ID: ResourceType.TRANSACTIONAL_ID,
+}
+_OPERATIONS: Final = {"".join(part.capitalize() for part in one.name.split("_")): one for one in AclOperation}
+_QUOTA_KEYS: Final = {
+    "producer_byte_rate": "producer_byte_rate",
+    "consumer_byte_rate": "consumer_byte_rate",
+    "request_percentage": "request_percentage",
+    "controller_mutation_rate": "controller_mutation_rate",
+}
+
+
+def decide(desired: Desired, actual: Actual) -> Decision:
+    """The next steps, or the status to write where there are none."""
+    if desired.is_deleted:
+        return _deletion(desired, actual)
+    if actual.older is not None:
+        message = f"the user {desired.user} belongs to the User {actual.older}; delete one of the two"
+        return Decision.with_condition(desired, ready(False, "UserTaken", message), *desired.release())
+    absence = Decision.without_cluster(desired, actual.reachability, actual.problem)
+    if absence is not None:
+        return absence
+    if desired.is_paused:
+        return Decision(status=desired.status, conditions=(ready(None, "Paused", "nothing is looked at"),))
+    held = desired.finalizer_steps()
+    if held:
+        # Before anything that a deletion would have to undo.
+        return Decision(actions=held)
+    if actual.failure is not None:
+        refused = ready(False, actual.failure.reason, actual.failure.message)
+        again = REFUSED_AGAIN_SECONDS if actual.failure.is_lasting else UNREACHABLE_AGAIN_SECONDS
+        return Decision.with_condition(desired, refused, again_seconds=again)
+    for reason, problem in (
+        ("NoListener", actual.connection_problem),
+        ("SecretTaken", actual.secret_problem),
+        ("NoAuthorizer", _authorizer_problem(desired, actual)),
+    ):
+        if problem:
+            condition = ready(False, reason, problem)
+            return Decision.with_condition(desired, condition, again_seconds=REFUSED_AGAIN_SECONDS)
+    steps = (*_former(desired, actual), *_rights(desired, actual), *_login(desired, actual))
+    return Decision(actions=steps) if steps else _settled(desired, actual)
+
+
+def needs_login(desired: Desired, actual: Actual) -> bool:
+    """Whether the User needs a new password or certificate."""
+    secret = actual.secret
+    return secret is None or secret.login is None or secret.rotation != desired.rotation
+
+
+def next_mechanism(actual: Actual) -> str:
+    """The mechanism of a new password: not that of the present one, which goes on to be good for a while."""
+    login = None if actual.secret is None else actual.secret.login
+    if login is None or not isinstance(login.credential, Password):
+        return FIRST_MECHANISM
+    return _OTHER_MECHANISM.get(login.credential.mechanism, FIRST_MECHANISM)
+
+
+# --- deletion -----------------------------------------------------------------------------------------------------
+
+
+def _deletion(desired: Desired, actual: Actual) -> Decision:
+    if not desired.has_finalizer:
+        return Decision()
+    go = Decision(actions=(RemoveFinalizer(),))
+    stays = desired.spec.deletion_policy is DeletionPolicy.RETAIN or desired.is_paused
+    if stays or actual.older is not None or actual.sharers or actual.reachability is Reachability.GONE:
+        return go
+    if actual.reachability is Reachability.UNREACHABLE or actual.failure is not None:
+        why = actual.problem if actual.failure is None else actual.failure.message
+        if desired.deleted_seconds >= DELETION_SECONDS_MAX:
+            message = f"the user {desired.user} could not be deleted in {DELETION_SECONDS_MAX:g} s: {why}"
+            return replace(go, events=(Event("UserKept", message, is_warning=True),))
+        waits = deletion_waits(f"the user {desired.user}", why)
+        return Decision.with_condition(desired, waits, again_seconds=UNREACHABLE_AGAIN_SECONDS)
+    seen = actual.user
+    steps: list[Action] = [RemovePassword(desired.user, one) for one in sorted(seen.mechanisms)]
+    if seen.acls:
+        steps.append(ChangeAcls((), tuple(sorted(seen.acls))))
+    if seen.quotas:
+        steps.append(ChangeQuotas(desired.principal_name, dict.fromkeys(seen.quotas)))
+    return Decision(actions=(*steps, *_former(desired, actual), RemoveFinalizer()))
+
+
+def _former(desired: Desired, actual: Actual) -> list[Action]:
+    """Take away what the user had under another principal: with a password it is named otherwise."""
+    steps: list[Action] = []
+    former, name = actual.former, (desired.status.principal or "").removeprefix("User:")
+    if former is not None and name and name != desired.principal_name:
+        if former.acls:
+            steps.append(ChangeAcls((), tuple(sorted(former.acls))))
+        if former.quotas:
+            steps.append(ChangeQuotas(name, dict.fromkeys(former.quotas)))
+    return steps
+
+
+# --- rights and quotas --------------------------------------------------------------------------------------------
+
+
+def _authorizer_problem(desired: Desired, actual: Actual) -> str:
+    if actual.user.acls is not None or not desired.spec.acls:
+        return ""
+    return (
+        "the Cluster has no authorization, so access control lists would limit no client: give it spec.authorization, or "
+        "take acls away here"
+    )
+
+
+def wanted_acls(desired: Desired) -> frozenset[AclBinding]:
+    """The user's access control lists as brokers have them."""
+    principal = f"User:{desired.principal_name}"
+    return frozenset(binding for rule in desired.spec.acls for binding in _bindings(rule, principal))
+
+
+def _bindings(rule: AclRule, principal: str) -> list[AclBinding]:
+    kind = _RESOURCE_TYPES[rule.resource.type]
+    is_prefix = rule.resource.pattern_type is AclPatternType.PREFIX
+    pattern = ResourcePattern(
+        kind,
+        rule.resource.name or CLUSTER_NAME,
+        PatternType.PREFIXED if is_prefix and kind is not ResourceType.CLUSTER else PatternType.LITERAL,
+    )
+    permission = PermissionType.ALLOW if rule.type is AclType.ALLOW else PermissionType.DENY
+    return [
+        AclBinding(pattern, AccessControlEntry(principal, rule.host, _OPERATIONS[one], permission))
+        for one in rule.operations
+    ]
+
+
+def _rights(desired: Desired, actual: Actual) -> list[Action]:
+    steps: list[Action] = []
+    seen = actual.user
+    if seen.acls is not None:
+        wanted = wanted_acls(desired)
+        add, remove = wanted - seen.acls, seen.acls - wanted
+        if add or remove:
+            steps.append(ChangeAcls(tuple(sorted(add)), tuple(sorted(remove))))
+    quotas = _wanted_quotas(desired)
+    changes: dict[str, float | None] = {
+        key: value for key, value in quotas.items() if seen.quotas.get(key) != value
+    }
+    changes |= {key: None for key in seen.quotas if key not in quotas}
+    if changes:
+        steps.append(ChangeQuotas(desired.principal_name, changes))
+    return steps
+
+
+def _wanted_quotas(desired: Desired) -> dict[str, float]:
+    quotas = desired.spec.quotas
+    found = {key: getattr(quotas, field) for field, key in _QUOTA_KEYS.items()}
+    return {key: float(value) for key, value in found.items() if value is not None}
+
+
+# --- the login ----------------------------------------------------------------------------------------------------
+
+
+def _login(desired: Desired, actual: Actual) -> list[Action]:
+    assert actual.connection is not None and actual.now is not None
+    if needs_login(desired, actual):
+        login = actual.fresh
+        assert login is not None
+        steps: list[Action] = []
+        if isinstance(login.credential, Password):
+            steps.append(_set(login.credential))
+        return [*steps, WriteSecret(login, is_new=True)]
+    secret = actual.secret
+    assert secret is not None and secret.login is not None
+    credential = secret.login.credential
+    kept = credential.mechanism if isinstance(credential, Password) else None
+    steps = [
+        RemovePassword(desired.user, one)
+        for one in sorted(actual.user.mechanisms - {kept})
+        if kept is None or _former_has_ended(desired.status, actual.now)
+    ]
+    if isinstance(credential, Password) and not actual.password_set:
+        is_known = kept in actual.user.mechanisms and desired.status.secret_version == secret.version
+        if not is_known:
+            # It was edited, or taken away from the brokers.
+            steps.append(_set(credential))
+    files = user_files(desired.user, actual.connection, secret.login)
+    wanted = {name: text.encode() if isinstance(text, str) else text for name, text in files.items()}
+    if wanted != dict(secret.files):
+        steps.append(WriteSecret(secret.login, is_new=False))
+    return steps
+
+
+def _set(password: Password) -> SetPassword:
+    return SetPassword(password.user, password.mechanism, password.password)
+
+
+def _former_has_ended(status: UserStatus, now: datetime) -> bool:
+    return status.former_until is not None and now >= datetime.fromisoformat(status.former_until)
+
+
+def _settled(desired: Desired, actual: Actual) -> Decision:
+    secret, now = actual.secret, actual.now
+    assert secret is not None and secret.login is not None and now is not None
+    credential = secret.login.credential
+    kept = credential.mechanism if isinstance(credential, Password) else None
+    former_until = None
+    if kept is not None and actual.user.mechanisms - {kept}:
+        overlap = timedelta(milliseconds=desired.spec.authentication.overlap)
+        # A second is what the status can show.
+        former_until = desired.status.former_until or timestamp(now + overlap)
+    until = secret.certificate_until
+    status = replace(
+        desired.status,
+        owner_uid=desired.uid,
+        principal=f"User:{desired.principal_name}",
+        secret=desired.secret,
+        secret_version=secret.version,
+        mechanism=kept,
+        former_until=former_until,
+        certificate_until=None if until is None else timestamp(until),
+    )
+    again = None
+    message = f"the Secret {desired.secret} has what a client needs"
+    if former_until is not None:
+        left = (datetime.fromisoformat(former_until) - now).total_seconds()
+        again = max(1.0, left)
+        message += f"; the former password is good until {former_until}"
+    return Decision(status=status, conditions=(ready(True, "Ready", message),), again_seconds=again)

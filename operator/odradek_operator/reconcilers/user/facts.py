@@ -1,0 +1,92 @@
+"""The values of a decision about a User: desired, actual, and the steps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from odradek_operator.desired.user_secret import Login, UserConnection
+from odradek_operator.gateways.users import SeenUser, UserStep
+from odradek_operator.reconcilers.decisions import (
+    ActualOf,
+    AddFinalizer,
+    DecisionOf,
+    DesiredOf,
+    RemoveFinalizer,
+)
+from odradek_operator.resources.security import AuthenticationType
+from odradek_operator.resources.user import UserSpec, UserStatus
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Desired(DesiredOf[UserSpec, UserStatus]):
+    """A User as it was read. `rotation` is the annotation that asks for a new password."""
+
+    rotation: str = ""
+
+    @property
+    def user(self) -> str:
+        """The name that logs in."""
+        return self.spec.name or self.name
+
+    @property
+    def secret(self) -> str:
+        """The name of the Secret."""
+        return self.spec.secret_name or self.name
+
+    @property
+    def has_certificate(self) -> bool:
+        """Whether it proves its name by a certificate."""
+        return self.spec.authentication.type is AuthenticationType.TLS
+
+    @property
+    def principal_name(self) -> str:
+        """The principal without its type, as quotas have it."""
+        return f"CN={self.user}" if self.has_certificate else self.user
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SecretSeen:
+    """The User's Secret. `login` is None where it holds none that is still good; `certificate_until` is its end."""
+
+    version: str
+    rotation: str = ""
+    files: Mapping[str, bytes] = field(default_factory=dict, repr=False)
+    login: Login | None = None
+    certificate_until: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Actual(ActualOf):
+    """What there is. `former` is what brokers know of the principal that it had before, where that is another one.
+
+    `connection` is None with a `connection_problem`. `secret_problem` is why the Secret cannot be made. `fresh` is a
+    login to give where a new one is needed. `password_set`: this run has given brokers the password of the Secret.
+    """
+
+    now: datetime | None = None
+    user: SeenUser = field(default_factory=SeenUser)
+    former: SeenUser | None = None
+    secret: SecretSeen | None = None
+    connection: UserConnection | None = None
+    connection_problem: str = ""
+    secret_problem: str = ""
+    fresh: Login | None = None
+    password_set: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class WriteSecret:
+    """Write the Secret with this login. `is_new` when clients get another one by it."""
+
+    login: Login
+    is_new: bool
+
+
+Action = UserStep | WriteSecret | AddFinalizer | RemoveFinalizer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision(DecisionOf[Action, UserStatus]):
+    """A decision about a User."""

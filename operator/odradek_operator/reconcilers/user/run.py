@@ -1,0 +1,257 @@
+"""One run over Users of a namespace. Each takes its rounds by itself.
+
+After a step on the brokers nothing is asked again. They learn of a change one after another, and one might answer that
+does not know it yet. The next run looks again.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import ClassVar, Final
+
+from odradek.client.client import Client
+from odradek.foundation.errors import OdradekError
+from odradek_operator.desired.client_properties import Credential, Password
+from odradek_operator.desired.security import decoded
+from odradek_operator.desired.user_secret import (
+    PKCS12_FILE,
+    PKCS12_PASSWORD_FILE,
+    ROTATION_ANNOTATION,
+    Login,
+    user_files,
+    user_secret,
+)
+from odradek_operator.foundation.certificates import KeyPair, facts_of, is_issued_by, issue, pkcs12_of
+from odradek_operator.gateways.kubernetes import USERS, Json, metadata, owner_reference
+from odradek_operator.gateways.secrets import Secrets, SecretTaken
+from odradek_operator.gateways.users import (
+    BrokerUsers,
+    ChangeAcls,
+    ChangeQuotas,
+    RemovePassword,
+    SeenUser,
+    SetPassword,
+    UserStep,
+)
+from odradek_operator.reconcilers.batch_run import BatchRun, Work
+from odradek_operator.reconcilers.broker_failures import failure_of, is_unreachable
+from odradek_operator.reconcilers.decisions import Reachability
+from odradek_operator.reconcilers.user.connecting import CannotConnect, ClusterFacts
+from odradek_operator.reconcilers.user.decide import decide, needs_login, next_mechanism
+from odradek_operator.reconcilers.user.facts import Action, Actual, Decision, Desired, SecretSeen, WriteSecret
+from odradek_operator.resources.user import UserSpec, UserStatus
+
+# 192 bits, in letters and digits: nothing has to escape them.
+_PASSWORD_BYTES: Final = 24
+
+
+@dataclass(slots=True)
+class UserWork(Work[Desired, Actual, Decision]):
+    """A User on its way through the rounds, and what it works with. `secret` is its Secret as it was read."""
+
+    users: BrokerUsers | None = None
+    cluster: ClusterFacts | None = None
+    secret: Json | None = None
+
+
+class UserRun(BatchRun[UserWork]):
+    """A run over Users; used once."""
+
+    api = USERS
+    status = UserStatus
+    claim_field = "name"
+    rounds_max: ClassVar[int] = 6
+
+    def read(self, body: Json) -> UserWork:
+        now = self.environment.now()
+        desired = Desired.read(body, spec=UserSpec, status=UserStatus, now=now)
+        annotations = metadata(body).get("annotations") or {}
+        desired = replace(desired, rotation=str(annotations.get(ROTATION_ANNOTATION) or ""))
+        return UserWork(body, desired, Actual(now=now), Decision())
+
+    def claimed(self, work: UserWork) -> str:
+        return work.desired.user
+
+    def decide(self, work: UserWork) -> None:
+        work.decision = decide(work.desired, work.actual)
+
+    async def run_rounds(self, works: Sequence[UserWork], client: Client, cluster: Json) -> None:
+        users, facts = BrokerUsers(client), ClusterFacts(cluster, Secrets(self.environment.kubernetes))
+        for work in works:
+            work.users, work.cluster = users, facts
+        await self.each(works, self._rounds_of_one)
+
+    async def _rounds_of_one(self, work: UserWork) -> None:
+        work.actual = replace(work.actual, now=self.environment.now())
+        await self._observe_brokers(work)
+        if not work.desired.is_deleted:
+            await self._observe_secret(work)
+        await self.settle(work)
+
+    # --- observing ----------------------------------------------------------------------------------------------------
+
+    async def _observe_brokers(self, work: UserWork) -> None:
+        assert work.users is not None
+        desired = work.desired
+        former_name = (desired.status.principal or "").removeprefix("User:")
+        try:
+            seen = await work.users.look(desired.user, user=desired.principal_name)
+            former = None
+            if former_name and former_name != desired.principal_name:
+                former = await work.users.look(desired.user, user=former_name)
+        except OdradekError as failure:
+            self._fail_on_brokers(work, failure)
+            return
+        work.actual = replace(work.actual, user=seen, former=former)
+
+    def _fail_on_brokers(self, work: UserWork, failure: OdradekError) -> None:
+        if is_unreachable(failure):
+            problem = f"the brokers do not answer: {failure}; it is tried again"
+            work.actual = replace(work.actual, reachability=Reachability.UNREACHABLE, problem=problem)
+        else:
+            work.actual = replace(work.actual, failure=failure_of(failure))
+
+    async def _observe_secret(self, work: UserWork) -> None:
+        assert work.cluster is not None
+        try:
+            connection = await work.cluster.connection(work.desired.spec)
+            work.actual = replace(work.actual, connection=connection)
+            await self._read_secret(work)
+            if needs_login(work.desired, work.actual):
+                work.actual = replace(work.actual, fresh=await self._fresh(work))
+        except CannotConnect as problem:
+            work.actual = replace(work.actual, connection_problem=str(problem))
+        except SecretTaken as problem:
+            work.actual = replace(work.actual, secret_problem=str(problem))
+
+    async def _read_secret(self, work: UserWork) -> None:
+        name = work.desired.secret
+        found = await Secrets(self.environment.kubernetes).read(self.namespace, name)
+        if found is None:
+            return
+        owners = metadata(found).get("ownerReferences") or ()
+        if not any(one.get("uid") == work.desired.uid for one in owners):
+            raise SecretTaken(name)
+        work.secret = found
+        work.actual = replace(work.actual, secret=await self._seen(work, found))
+
+    async def _seen(self, work: UserWork, secret: Json) -> SecretSeen:
+        files = decoded(secret)
+        login = await self._login_of(
+            work, {name: text.decode("utf-8", "replace") for name, text in files.items()}
+        )
+        if login is not None and work.desired.has_certificate:
+            store: dict[str, bytes] = {
+                name: files[name] for name in (PKCS12_FILE, PKCS12_PASSWORD_FILE) if name in files
+            }
+            login = replace(login, store=store) if len(store) == 2 else None
+        until = None
+        if login is not None and isinstance(login.credential, KeyPair):
+            until = facts_of(login.credential.certificate).not_after
+        return SecretSeen(
+            version=str(metadata(secret).get("resourceVersion")),
+            rotation=str((metadata(secret).get("annotations") or {}).get(ROTATION_ANNOTATION) or ""),
+            files=files,
+            login=login,
+            certificate_until=until,
+        )
+
+    async def _login_of(self, work: UserWork, files: dict[str, str]) -> Login | None:
+        """What the Secret has, if it is of the wanted kind and good for a while yet."""
+        user = work.desired.user
+        if not work.desired.has_certificate:
+            mechanism, password = files.get("sasl.mechanism"), files.get("password")
+            if not mechanism or not password or files.get("username") != user:
+                return None
+            return Login(credential=Password(user=user, mechanism=mechanism, password=password))
+        certificate, key = files.get("user.crt"), files.get("user.key")
+        if not certificate or not key or not await self._is_good(work, certificate):
+            return None
+        return Login(credential=KeyPair(certificate, key))
+
+    async def _is_good(self, work: UserWork, certificate: str) -> bool:
+        assert work.cluster is not None
+        authority = await work.cluster.authority("clients-ca")
+        if not is_issued_by(certificate, authority.certificate):
+            return False
+        facts, (_, renewal_days) = facts_of(certificate), work.cluster.days
+        left = facts.not_after - self.environment.now()
+        return facts.common_name == work.desired.user and left > timedelta(days=renewal_days)
+
+    async def _fresh(self, work: UserWork) -> Login:
+        """A new password or certificate. No client knows it yet."""
+        assert work.cluster is not None
+        user = work.desired.user
+        if not work.desired.has_certificate:
+            password = secrets.token_hex(_PASSWORD_BYTES)
+            credential: Credential = Password(
+                user=user, mechanism=next_mechanism(work.actual), password=password
+            )
+            return Login(credential=credential)
+        authority = await work.cluster.authority("clients-ca")
+        pair = issue(authority, user, days=work.cluster.days[0], now=self.environment.now())
+        password = secrets.token_hex(_PASSWORD_BYTES)
+        store = pkcs12_of(pair, authority.certificate, name=user, password=password)
+        return Login(credential=pair, store={PKCS12_FILE: store, PKCS12_PASSWORD_FILE: password.encode()})
+
+    # --- steps --------------------------------------------------------------------------------------------------------
+
+    async def take_step(self, work: UserWork, step: Action) -> bool:
+        if isinstance(step, WriteSecret):
+            await self._write_secret(work, step)
+            return True
+        assert work.users is not None and isinstance(step, UserStep)
+        try:
+            await work.users.carry_out(step)
+        except OdradekError as failure:
+            self._fail_on_brokers(work, failure)
+            return False
+        is_set = work.actual.password_set or isinstance(step, SetPassword)
+        name = work.desired.principal_name
+        former = work.actual.former
+        if isinstance(step, ChangeQuotas) and step.user != name:
+            former = None
+        elif isinstance(step, ChangeAcls) and former is not None and not step.add:
+            former = after(former, step)
+            work.actual = replace(work.actual, user=after(work.actual.user, step))
+        else:
+            work.actual = replace(work.actual, user=after(work.actual.user, step))
+        work.actual = replace(work.actual, password_set=is_set, former=former)
+        return True
+
+    async def _write_secret(self, work: UserWork, step: WriteSecret) -> None:
+        desired, connection = work.desired, work.actual.connection
+        assert connection is not None
+        manifest = user_secret(
+            desired.secret,
+            self.namespace,
+            owner=owner_reference(work.body),
+            cluster=desired.spec.cluster,
+            user=desired.name,
+            rotation=desired.rotation,
+            files=user_files(desired.user, connection, step.login),
+        )
+        work.secret = await Secrets(self.environment.kubernetes).write(manifest, work.secret)
+        work.actual = replace(work.actual, secret=await self._seen(work, work.secret), fresh=None)
+        if step.is_new:
+            # What was the former password until now is replaced, and the present one becomes the former.
+            work.desired = replace(desired, status=replace(desired.status, former_until=None))
+            message = f"the Secret {desired.secret} has a new login"
+            await self.environment.report_event(work.body, "LoginIssued", message)
+
+
+def after(seen: SeenUser, step: UserStep) -> SeenUser:
+    """What brokers know after a step."""
+    match step:
+        case SetPassword(_, mechanism, _):
+            return replace(seen, mechanisms=seen.mechanisms | {mechanism})
+        case RemovePassword(_, mechanism):
+            return replace(seen, mechanisms=seen.mechanisms - {mechanism})
+        case ChangeAcls(add, remove):
+            return replace(seen, acls=((seen.acls or frozenset()) | set(add)) - set(remove))
+        case ChangeQuotas(_, values):
+            left = {key: value for key, value in seen.quotas.items() if values.get(key, 0.0) is not None}
+            return replace(seen, quotas=left | {k: v for k, v in values.items() if v is not None})

@@ -1,0 +1,336 @@
+"""Users of a real broker: logins by their Secrets, rights, quotas, rotations, and what is left when they go."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from collections.abc import Awaitable, Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from odradek.client.client import Client
+from odradek.client.errors import ConnectionFailed
+from odradek.client.secured import secured_network
+from odradek.foundation.client_entities import ClientEntity
+from odradek.foundation.errors import TopicAuthorizationFailed
+from odradek.foundation.properties import parse_properties
+from odradek_operator.desired.user_secret import ROTATION_ANNOTATION
+from odradek_operator.foundation.certificates import KeyPair, facts_of, new_authority
+from odradek_operator.gateways.kubernetes import CLUSTERS, SECRETS, USERS, Json
+from tests.operator.support.broker_world import NAMESPACE, World
+from tests.support.certificates import Authority
+from tests.support.secured_broker import SecuredBroker
+
+pytestmark = pytest.mark.integration
+
+READS = {"resource": {"type": "topic", "name": "orders"}, "operations": ["Read", "Describe"]}
+WRITES = {"resource": {"type": "topic", "name": "orders"}, "operations": ["Write"]}
+
+
+class _Signing(Authority):
+    """An authority whose key is known to the operator too."""
+
+    @property
+    def pair(self) -> KeyPair:
+        from cryptography.hazmat.primitives import serialization
+
+        key = self.private_key.private_bytes(
+            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+        )
+        return KeyPair(self.pem, key.decode())
+
+
+class _Brokers(SecuredBroker):
+    """A broker with an authorizer, a listener of the operator, and listeners for both kinds of users."""
+
+    admin_port = 0
+
+    def __init__(self, folder: Path) -> None:
+        self.signing = _Signing()
+        super().__init__(
+            folder,
+            kinds={"OWN": "PLAINTEXT", "INTERNAL": "SASL_SSL", "MUTUAL": "SSL"},
+            settings={
+                "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+                "super.users": "User:ANONYMOUS",
+                "listener.name.internal.sasl.enabled.mechanisms": "SCRAM-SHA-512,SCRAM-SHA-256",
+                "listener.name.mutual.ssl.client.auth": "required",
+                "connection.failed.authentication.delay.ms": "0",
+            },
+            authority=self.signing,
+        )
+
+    @property
+    def bootstrap(self) -> str:
+        return self.bootstraps["OWN"]
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[_Brokers]:
+    made = _Brokers(tmp_path_factory.mktemp("broker"))
+    made.start()
+    yield made
+    made.close()
+
+
+class _World(World):
+    """A Cluster with both listeners, whose authorities are the broker's."""
+
+    broker: Any
+
+    async def prepare(self) -> None:
+        self.kubernetes.objects.create(
+            {
+                "apiVersion": "odradek.io/v1",
+                "kind": "Cluster",
+                "metadata": {"name": "main", "namespace": NAMESPACE},
+                "spec": {
+                    "zookeeper": {"connect": "elsewhere:2181"},
+                    "internalListener": {"authentication": {"type": "scram-sha-512"}},
+                    "authorization": {},
+                    "listeners": [
+                        {
+                            "name": "mutual",
+                            "type": "Internal",
+                            "port": 9094,
+                            "tls": True,
+                            "authentication": {"type": "tls"},
+                        }
+                    ],
+                },
+            }
+        )
+        listeners = [{"name": "mutual", "type": "Internal", "bootstrap": self.broker.bootstraps["MUTUAL"]}]
+        status = {"bootstrap": self.broker.bootstraps["INTERNAL"], "listeners": listeners}
+        self.kubernetes.objects.set_status(CLUSTERS, NAMESPACE, "main", status, uid=None)
+        owner = self.body(CLUSTERS, "main")["metadata"]["uid"]
+        for name in ("main-cluster-ca", "main-clients-ca"):
+            self._authority(name, self.broker.signing.pair, owner)
+        await self.clients.secure(self.bootstrap, {"security.protocol": "PLAINTEXT"})
+
+    def _authority(self, name: str, pair: KeyPair, owner: str) -> None:
+        files = {"tls.crt": pair.certificate, "tls.key": pair.key}
+        data = {key: base64.b64encode(text.encode()).decode() for key, text in files.items()}
+        about = {"name": name, "namespace": NAMESPACE, "ownerReferences": [{"uid": owner}]}
+        self.kubernetes.objects.create(
+            {"apiVersion": "v1", "kind": "Secret", "metadata": about, "data": data}
+        )
+
+    def secret(self, name: str) -> dict[str, str]:
+        found = self.body(SECRETS, name)["data"]
+        return {key: base64.b64decode(text).decode("utf-8", "replace") for key, text in found.items()}
+
+    def rotate(self, name: str, value: str) -> None:
+        patch: Json = {"metadata": {"annotations": {ROTATION_ANNOTATION: value}}}
+        self.kubernetes.objects.merge(USERS, NAMESPACE, name, patch)
+
+
+def _story(broker: _Brokers, story: Callable[[_World], Awaitable[None]]) -> None:
+    async def run() -> None:
+        world = _World(broker)  # type: ignore[arg-type]
+        await world.prepare()
+        try:
+            await story(world)
+        finally:
+            await world.close()
+
+    asyncio.run(run())
+
+
+async def _connected(properties: dict[str, str], topic: str | None = None) -> None:
+    """Connect as a client does that has read the Secret; with a topic, ask to write to it."""
+    async with Client(
+        properties["bootstrap.servers"],
+        network=secured_network(properties),
+        request_timeout_ms=10_000,
+    ) as client:
+        if topic is not None:
+            cluster = await client.refresh([topic])
+            failure = cluster.topics[topic].error()
+            if failure is not None:
+                raise failure
+
+
+def _properties(files: dict[str, str]) -> dict[str, str]:
+    return dict(parse_properties(files["client.properties"]))
+
+
+async def _topic(world: _World) -> None:
+    async with world.admin() as admin:
+        if "orders" not in (await admin.topics._client.refresh(None)).topics:
+            await admin.topics.create("orders", partitions=1, replication_factor=1)
+
+
+def test_a_user_logs_in_by_its_secret_and_may_do_what_is_said(broker: _Brokers) -> None:
+    async def story(world: _World) -> None:
+        await _topic(world)
+        world.make(USERS, "alice", acls=[READS], quotas={"producerByteRate": 1000000})
+        await world.user("alice")
+        assert world.ready(USERS, "alice") == ("True", "Ready")
+        files = world.secret("alice")
+        assert files["username"] == "alice" and files["sasl.mechanism"] == "SCRAM-SHA-512"
+        assert files["security.protocol"] == "SASL_SSL" and files["ca.crt"] == broker.signing.pem
+        assert files["spark.odradek.sasl.jaas.config"] == files["sasl.jaas.config"]
+        await _connected(_properties(files), "orders")
+        world.make(USERS, "bob")
+        await world.user("bob")
+        with pytest.raises(TopicAuthorizationFailed):
+            await _connected(_properties(world.secret("bob")), "orders")
+        async with world.admin() as admin:
+            (entry,) = await admin.quotas.describe(ClientEntity(user="alice"))
+            assert dict(entry.values) == {"producer_byte_rate": 1000000.0}
+        # A settled User is left alone.
+        written = len(world.kubernetes.written)
+        world.restart_operator()
+        await world.user("alice")
+        assert len(world.kubernetes.written) == written
+        # What is taken away, or added by other means, follows what is said.
+        world.edit(USERS, "alice", acls=[WRITES], quotas=None)
+        await world.user("alice")
+        async with world.admin() as admin:
+            acls = [one for one in await admin.acls.list() if one.entry.principal == "User:alice"]
+            assert [one.entry.operation.name for one in acls] == ["WRITE"]
+            assert await admin.quotas.describe(ClientEntity(user="alice")) == []
+        world.delete(USERS, "alice")
+        await world.user("alice")
+        assert not world.is_there(USERS, "alice") and not world.is_there(SECRETS, "alice")
+        async with world.admin() as admin:
+            assert await admin.scram.describe(["alice"]) == {}
+            assert [one for one in await admin.acls.list() if one.entry.principal == "User:alice"] == []
+        with pytest.raises(ConnectionFailed):
+            await _connected(_properties(files))
+
+    _story(broker, story)
+
+
+def test_a_rotated_password_leaves_the_former_good_for_a_while(broker: _Brokers) -> None:
+    async def story(world: _World) -> None:
+        world.make(USERS, "carol", authentication={"type": "scram-sha-512", "overlap": "10m"})
+        await world.user("carol")
+        first = _properties(world.secret("carol"))
+        world.rotate("carol", "once")
+        again = await world.user("carol")
+        assert again is not None and 500 < again <= 600
+        second = _properties(world.secret("carol"))
+        assert first["sasl.mechanism"] == "SCRAM-SHA-512" and second["sasl.mechanism"] == "SCRAM-SHA-256"
+        await _connected(first)
+        await _connected(second)
+        # The same value asks for nothing more, for a new operator either.
+        world.restart_operator()
+        await world.user("carol")
+        assert _properties(world.secret("carol")) == second
+        world.now += timedelta(minutes=11)
+        world.restart_operator()
+        await world.user("carol")
+        with pytest.raises(ConnectionFailed):
+            await _connected(first)
+        await _connected(second)
+        assert "formerUntil" not in world.body(USERS, "carol")["status"]
+
+    _story(broker, story)
+
+
+def test_a_lost_password_or_an_edited_secret_is_repaired(broker: _Brokers) -> None:
+    async def story(world: _World) -> None:
+        from odradek.client.admin.scram import ScramRemoval
+
+        world.make(USERS, "dave")
+        await world.user("dave")
+        async with world.admin() as admin:
+            await admin.scram.alter(removals=[ScramRemoval("dave", "SCRAM-SHA-512")])
+        world.restart_operator()
+        await world.user("dave")
+        await _connected(_properties(world.secret("dave")))
+        data = {"password": base64.b64encode(b"of-my-own").decode()}
+        world.kubernetes.objects.merge(SECRETS, NAMESPACE, "dave", {"data": data})
+        world.restart_operator()
+        await world.user("dave")
+        properties = _properties(world.secret("dave"))
+        assert 'password="of-my-own"' in properties["sasl.jaas.config"]
+        await _connected(properties)
+        before = world.secret("dave")
+        world.delete(SECRETS, "dave")
+        world.restart_operator()
+        await world.user("dave")
+        assert world.secret("dave")["password"] != before["password"]
+        await _connected(_properties(world.secret("dave")))
+
+    _story(broker, story)
+
+
+def test_a_user_with_a_certificate_is_named_by_it(broker: _Brokers) -> None:
+    async def story(world: _World) -> None:
+        world.now = datetime.now(UTC)
+        await _topic(world)
+        world.make(USERS, "erin", authentication={"type": "tls"}, acls=[READS])
+        await world.user("erin")
+        assert world.ready(USERS, "erin") == ("True", "Ready")
+        files = world.secret("erin")
+        assert world.body(USERS, "erin")["status"]["principal"] == "User:CN=erin"
+        assert files["user.crt"] == files["tls.crt"] and "password" not in files
+        await _connected(_properties(files), "orders")
+        # It is renewed before it ends, and the former one stays good until its own end.
+        world.now = facts_of(files["user.crt"]).not_after - timedelta(days=20)
+        world.restart_operator()
+        await world.user("erin")
+        renewed = world.secret("erin")
+        assert renewed["user.crt"] != files["user.crt"]
+        await _connected(_properties(files), "orders")
+        # With a password it is another principal, and what the former had is taken away.
+        world.edit(USERS, "erin", authentication={"type": "scram-sha-512"})
+        await world.user("erin")
+        assert "user.key" not in world.secret("erin")
+        await _connected(_properties(world.secret("erin")), "orders")
+        with pytest.raises(TopicAuthorizationFailed):
+            await _connected(_properties(files), "orders")
+
+    _story(broker, story)
+
+
+def test_a_secret_of_another_is_neither_used_nor_changed(broker: _Brokers) -> None:
+    async def story(world: _World) -> None:
+        about = {"name": "frank", "namespace": NAMESPACE}
+        kept: Json = {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": about,
+            "data": {"password": "aGVpZGk="},
+        }
+        world.kubernetes.objects.create(kept)
+        world.make(USERS, "frank")
+        await world.user("frank")
+        assert world.ready(USERS, "frank") == ("False", "SecretTaken")
+        assert world.body(SECRETS, "frank")["data"] == {"password": "aGVpZGk="}
+        async with world.admin() as admin:
+            assert await admin.scram.describe(["frank"]) == {}
+
+    _story(broker, story)
+
+
+def test_whatever_happens_between_two_writes_the_next_operator_goes_on(broker: _Brokers) -> None:
+    async def story(world: _World) -> None:
+        for cut in range(4):
+            name = f"cut-{cut}"
+            world.make(USERS, name, acls=[READS])
+            with world.kubernetes.killed_after(cut) as life:
+                await world.user(name)
+            world.restart_operator()
+            await world.user(name)
+            assert world.ready(USERS, name) == ("True", "Ready"), (cut, life.was_cut)
+            await _connected(_properties(world.secret(name)))
+
+    _story(broker, story)
+
+
+def test_an_authority_of_another_name_signs_nothing_for_it() -> None:
+    from odradek_operator.foundation.certificates import is_issued_by, issue
+
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    one, other = (new_authority("a", days=10, now=now) for _ in range(2))
+    leaf = issue(one, "x", days=100, now=now)
+    assert is_issued_by(leaf.certificate, one.certificate)
+    assert not is_issued_by(leaf.certificate, other.certificate)
+    assert facts_of(leaf.certificate).not_after == facts_of(one.certificate).not_after
