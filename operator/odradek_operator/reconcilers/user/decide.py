@@ -151,8 +151,8 @@ def _authorizer_problem(desired: Desired, actual: Actual) -> str:
     if actual.user.acls is not None or not desired.spec.acls:
         return ""
     return (
-        "the Cluster has no authorization, so access control lists would limit no client: give it spec.authorization, or "
-        "take acls away here"
+        "the Cluster has no authorization, so access control lists would limit no client: give it "
+        "spec.authorization, or take acls away here"
     )
 
 
