@@ -23,8 +23,9 @@ from odradek.client.properties import (
     REQUEST_TIMEOUT_MS,
     read_client_properties,
 )
-from odradek.foundation.errors import OdradekError, UnknownTopicOrPartition
+from odradek.foundation.errors import DependencyError, OdradekError, UnknownTopicOrPartition
 from odradek.foundation.errors import SettingError as ClientSettingError
+from odradek_pipeline.connector.secured import secured
 from odradek_pipeline.errors import (
     AnswerTimeoutError,
     NotFoundError,
@@ -38,6 +39,7 @@ from odradek_pipeline.runs.snapshots import Cleaning
 
 _CLEANUP_POLICY: Final = "cleanup.policy"
 _DELETE_RETENTION_MS: Final = "delete.retention.ms"
+_CLIENT_ID: Final = "odradek-pipeline"
 
 
 def log_facts(
@@ -111,11 +113,13 @@ def new_client(settings: Mapping[str, str]) -> Client:
     """
     try:
         known = read_client_properties(settings, source="the connection").values
-    except ClientSettingError as failure:
+        network = secured(known, client_id=_CLIENT_ID)
+    except (ClientSettingError, DependencyError) as failure:
         raise SettingError(str(failure)) from failure
     return Client(
         known[BOOTSTRAP_SERVERS],
-        client_id="odradek-pipeline",
+        network=network,
+        client_id=_CLIENT_ID,
         request_timeout_ms=int(known.get(REQUEST_TIMEOUT_MS, "30000")),
         api_timeout_ms=int(known.get(API_TIMEOUT_MS, "60000")),
         connect_timeout_ms=int(known.get(CONNECT_TIMEOUT_MS, "10000")),

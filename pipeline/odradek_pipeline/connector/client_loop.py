@@ -14,6 +14,7 @@ from typing import Any, Final, TypeVar
 
 from odradek.client.client import Client
 from odradek_pipeline.connector.options import Options
+from odradek_pipeline.connector.secured import secured
 
 T = TypeVar("T")
 _CLOSE_SECONDS_MAX: Final = 10.0
@@ -26,6 +27,7 @@ class ClientLoop:
         self._bootstrap = options.needed("bootstrap.servers")
         self._client_id = options.text("client.id")
         self._request_timeout_ms = options.number("request.timeout.ms")
+        self._security = options.security()
 
     def __enter__(self) -> ClientLoop:
         self._loop = asyncio.new_event_loop()
@@ -40,7 +42,10 @@ class ClientLoop:
 
     async def _open(self) -> Client:
         client = Client(
-            self._bootstrap, client_id=self._client_id, request_timeout_ms=self._request_timeout_ms
+            self._bootstrap,
+            client_id=self._client_id,
+            request_timeout_ms=self._request_timeout_ms,
+            network=secured(self._security, client_id=self._client_id),
         )
         return await client.__aenter__()
 

@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from odradek.client.properties import SECURITY_PROPERTIES, SECURITY_PROTOCOL
+
 _PREFIXES: Final = ("odradek.", "kafka.")
 
 
@@ -32,6 +34,11 @@ CONNECTION: Final = (
     Option("bootstrap.servers", "", "addresses of brokers, `host:port,host:port`; it has to be set"),
     Option("client.id", "odradek-spark", "the name that the brokers see in their metrics and quotas"),
     Option("request.timeout.ms", "30000", "the longest time that one request may take"),
+)
+
+# Accepted beside the options of any source or sink; docs/security.md has them.
+SECURITY: Final = tuple(
+    Option(name, "", "as in Kafka's clients") for name in (SECURITY_PROTOCOL, *sorted(SECURITY_PROPERTIES))
 )
 
 READING: Final = (
@@ -99,7 +106,8 @@ class Options:
     def __init__(
         self, given: Mapping[str, str], declared: tuple[Option, ...], *, ignored: frozenset[str] = frozenset()
     ) -> None:
-        self._declared = {option.name.lower(): option for option in declared}
+        self._names = [option.name for option in declared]
+        self._declared = {option.name.lower(): option for option in (*declared, *SECURITY)}
         self._values: dict[str, str] = {}
         for name, value in given.items():
             known = _without_prefix(name.lower())
@@ -120,6 +128,10 @@ class Options:
     def text(self, name: str) -> str:
         """Its value without spaces around it, or its default."""
         return self._values.get(name.lower(), self._declared[name.lower()].default).strip()
+
+    def security(self) -> dict[str, str]:
+        """What was set of connections that are encrypted or logged in. It may hold secrets."""
+        return {one.name: self._values[one.name] for one in SECURITY if one.name in self._values}
 
     def needed(self, name: str) -> str:
         """As `text`; raises OptionError when it is empty."""
@@ -161,9 +173,9 @@ class Options:
         return value
 
     def _unknown(self, name: str) -> str:
-        names = [option.name for option in self._declared.values()]
-        near = difflib.get_close_matches(_without_prefix(name), names, n=1)
-        hint = f"; did you mean {near[0]!r}?" if near else f"; there are {', '.join(names)}"
+        known = [option.name for option in self._declared.values()]
+        near = difflib.get_close_matches(_without_prefix(name), known, n=1)
+        hint = f"; did you mean {near[0]!r}?" if near else f"; there are {', '.join(self._names)}"
         return f"there is no option {name!r}{hint}"
 
 

@@ -19,7 +19,7 @@ from odradek.client.admin.results import ResourceType
 from odradek.client.producer.producer import Producer
 from odradek.foundation.errors import OdradekError, TopicAlreadyExists
 from odradek_pipeline.connector.client_loop import ClientLoop
-from odradek_pipeline.connector.options import CONNECTION, Options
+from odradek_pipeline.connector.options import CONNECTION, SECURITY, Options
 from odradek_pipeline.errors import PipelineError
 from odradek_pipeline.sink.rows import Group, groups
 from odradek_pipeline.topics import new_client
@@ -69,7 +69,7 @@ async def _topic(settings: Mapping[str, str], name: str, origin: str) -> LetterT
 
 def written(letters: DataFrame, settings: Mapping[str, str]) -> int:
     """Write the letters and wait until all are acknowledged. Returns how many there were. Raises what Spark raises."""
-    wanted = {one.name for one in CONNECTION}
+    wanted = {one.name for one in (*CONNECTION, *SECURITY)}
     given = {name: value for name, value in settings.items() if name in wanted}
 
     def send(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

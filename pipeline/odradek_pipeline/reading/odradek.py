@@ -9,6 +9,7 @@ from typing import Final
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
+from odradek_pipeline.connector.options import SECURITY
 from odradek_pipeline.errors import JobRefusedError
 from odradek_pipeline.reading.offsets_options import range_options
 from odradek_pipeline.reading.reader import ReadOptions, layers
@@ -27,7 +28,8 @@ class OdradekReader:
         self, spark: SparkSession, connection: Connection, ranges: Sequence[OffsetRange], options: ReadOptions
     ) -> DataFrame:
         """Raises JobRefusedError when the data source is not installed."""
-        settings = {name: value for name, value in connection.settings.items() if name in _KNOWN}
+        known = {*_KNOWN, *(one.name for one in SECURITY)}
+        settings = {name: value for name, value in connection.settings.items() if name in known}
         settings["isolation.level"] = "read_committed" if options.is_read_committed else "read_uncommitted"
         try:
             frames = [
