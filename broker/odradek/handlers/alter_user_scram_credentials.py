@@ -34,6 +34,7 @@ from odradek.security.scram import ITERATIONS_MAX, ITERATIONS_MIN, ScramCredenti
 from odradek.transport.pending import Pending
 
 API: Final = ApiKey.ALTER_USER_SCRAM_CREDENTIALS
+_Part = ScramCredentialDeletion | ScramCredentialUpsertion
 _MECHANISMS: Final = {number: name for name, number in MECHANISM_NUMBERS.items()}
 # The salt of a credential stands in a node of the registry.
 _SALT_BYTES_MAX: Final = 1024
@@ -46,20 +47,21 @@ def handle(request: AlterUserScramCredentialsRequest, context: RequestContext) -
 async def _alter(request: AlterUserScramCredentialsRequest, context: RequestContext) -> Message:
     counts = Counter(part.name for part in request.deletions)
     counts.update(part.name for part in request.upsertions)
-    wanted: list[tuple[str, Callable[[], ClientConfigChange]]] = [
-        *((part.name, partial(_deleted, part, context)) for part in request.deletions),
-        *((part.name, partial(_set, part)) for part in request.upsertions),
+    wanted: list[tuple[_Part, Callable[[], ClientConfigChange]]] = [
+        *((part, partial(_deleted, part, context)) for part in request.deletions),
+        *((part, partial(_set, part)) for part in request.upsertions),
     ]
     errors: dict[str, RequestError | None] = {}
     changes: list[ClientConfigChange] = []
-    for name, make_change in wanted:
+    for part, make_change in wanted:
         try:
-            if counts[name] > 1:
+            _checked(part)
+            if counts[part.name] > 1:
                 raise DuplicateResource("A user credential cannot be altered twice in the same request")
             changes.append(make_change())
-            errors[name] = None
+            errors[part.name] = None
         except RequestError as error:
-            errors[name] = error
+            errors[part.name] = error
     if changes:
         await context.broker.active_controller.change_client_configs(changes)
         for change in changes:
@@ -71,7 +73,7 @@ async def _alter(request: AlterUserScramCredentialsRequest, context: RequestCont
     return response(API, 0, results=results)
 
 
-def _checked(part: ScramCredentialDeletion | ScramCredentialUpsertion) -> tuple[ClientEntity, str]:
+def _checked(part: _Part) -> tuple[ClientEntity, str]:
     if not part.name:
         raise UnacceptableCredential("Username must not be empty")
     mechanism = _MECHANISMS.get(part.mechanism)

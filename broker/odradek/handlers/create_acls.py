@@ -40,7 +40,7 @@ async def _create(request: CreateAclsRequest, context: RequestContext) -> Messag
         API,
         context.header.api_version,
         results=[
-            {"error_code": error_code(outcome), "error_message": error_message(outcome)}
+            {"error_code": error_code(outcome), "error_message": error_message(outcome) or ""}
             for outcome in outcomes
         ],
     )

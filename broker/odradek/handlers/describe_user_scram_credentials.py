@@ -39,7 +39,7 @@ def _result(name: str, count: int, found: dict[str, int] | None) -> dict[str, ob
     return {
         "user": name,
         "error_code": error_code(error),
-        "error_message": error_message(error),
+        "error_message": error_message(error) or "",
         "credential_infos": [
             {"mechanism": MECHANISM_NUMBERS[mechanism], "iterations": iterations}
             for mechanism, iterations in shown.items()

@@ -46,7 +46,7 @@ _HANDSHAKE: Final = int(ApiKey.SASL_HANDSHAKE)
 _AUTHENTICATE: Final = int(ApiKey.SASL_AUTHENTICATE)
 _HANDSHAKE_VERSION_MAX: Final = 1
 _AUTHENTICATE_VERSION_MAX: Final = 2
-# To a client that logs in again sooner it is answered that it has logged in already.
+# To a client that renews its login again sooner it is answered that it has logged in already.
 _SECONDS_BETWEEN_LOGINS_MIN: Final = 1.0
 _ERROR_AT: Final = 8  # in an answer to ApiVersions, behind its size and correlation id
 _api_key_at = Struct(">h").unpack_from
@@ -65,7 +65,7 @@ class _Phase(Enum):
 class _Session:
     """The login of one connection."""
 
-    __slots__ = ("ends_at", "exchange", "is_renewal", "logged_in_at", "mechanism", "phase", "user")
+    __slots__ = ("ends_at", "exchange", "is_renewal", "mechanism", "phase", "renewed_at", "user")
 
     def __init__(self) -> None:
         self.phase = _Phase.FIRST
@@ -73,7 +73,7 @@ class _Session:
         self.mechanism = ""
         self.user = ""
         self.ends_at: float | None = None
-        self.logged_in_at = 0.0
+        self.renewed_at: float | None = None
         self.is_renewal = False
 
 
@@ -81,6 +81,20 @@ def login_of(connection: Connection) -> tuple[str, str] | None:
     """The user of a connection and the mechanism of the login; None before a login."""
     session: _Session | None = connection.state.get(_STATE)
     return (session.user, session.mechanism) if session is not None and session.user else None
+
+
+class _Unanswered(LoginRefused):
+    """A refusal that Kafka answers by closing the connection."""
+
+
+class _RefusedExchange:
+    """Refuses the first token."""
+
+    def __init__(self, reason: str) -> None:
+        self._reason = reason
+
+    def answer(self, token: bytes) -> tuple[bytes, Login | None]:
+        raise _Unanswered(self._reason)
 
 
 class SaslDispatcher:
@@ -134,7 +148,7 @@ class SaslDispatcher:
     def _logged_in(
         self, connection: Connection, session: _Session, frame: memoryview, api_key: int
     ) -> Frame | Pending[Frame | None] | None:
-        if api_key == _HANDSHAKE and self._now() - session.logged_in_at >= _SECONDS_BETWEEN_LOGINS_MIN:
+        if api_key == _HANDSHAKE and self._may_renew(session):
             session.is_renewal = True
             return self._handshake(connection, session, frame)
         if session.ends_at is not None and self._now() > session.ends_at:
@@ -142,6 +156,13 @@ class SaslDispatcher:
             connection.close()
             return None
         return self._dispatcher(connection, frame)
+
+    def _may_renew(self, session: _Session) -> bool:
+        now = self._now()
+        if session.renewed_at is not None and now - session.renewed_at < _SECONDS_BETWEEN_LOGINS_MIN:
+            return False
+        session.renewed_at = now
+        return True
 
     # --- a login ---------------------------------------------------------------------------------------------
 
@@ -157,11 +178,12 @@ class SaslDispatcher:
             answer = self._handshake_answer(header, UnsupportedSaslMechanism(reason))
             return self._refuse(connection, session, reason, answer)
         if session.is_renewal and name != session.mechanism:
+            # As in Kafka, the handshake passes, and the first token is refused.
             reason = f"a login with {session.mechanism} cannot be renewed with {name}"
-            answer = self._handshake_answer(header, IllegalSaslState(reason))
-            return self._refuse(connection, session, reason, answer)
-        session.mechanism = name
-        session.exchange = mechanism.new_exchange()
+            session.exchange = _RefusedExchange(reason)
+        else:
+            session.mechanism = name
+            session.exchange = mechanism.new_exchange()
         session.phase = _Phase.RAW_TOKENS if header.api_version == 0 else _Phase.TOKENS
         return self._handshake_answer(header, None)
 
@@ -202,7 +224,8 @@ class SaslDispatcher:
                 lifetime_ms = self._complete(connection, session, login)
         except LoginRefused as refused:
             failure = SaslAuthenticationFailed("Authentication failed: invalid credentials or user")
-            answer = _authenticate_answer(header, failure, b"", 0)
+            is_answered = not isinstance(refused, _Unanswered)
+            answer = _authenticate_answer(header, failure, b"", 0) if is_answered else None
             return self._refuse(connection, session, str(refused), answer)
         return _authenticate_answer(header, None, token, lifetime_ms)
 
@@ -214,7 +237,6 @@ class SaslDispatcher:
         lifetime_ms = _lifetime_ms(self._sasl.mechanisms[session.mechanism], login)
         session.user = login.user
         session.exchange = None
-        session.logged_in_at = now
         session.ends_at = now + lifetime_ms / 1000 if lifetime_ms else None
         session.phase = _Phase.LOGGED_IN
         counts = self.counters.of(session.mechanism)
@@ -266,7 +288,7 @@ def _authenticate_answer(
         ApiKey.SASL_AUTHENTICATE,
         header.api_version,
         error_code=error_code(error),
-        error_message=None if error is None else str(error),
+        error_message="" if error is None else str(error),
         auth_bytes=token,
         session_lifetime=lifetime_ms,
     )

@@ -43,6 +43,25 @@ ALLOWED: Final[dict[str, dict[str, str]]] = {
             "Kafka's INVALID_TXN_STATE ends a client for good; a later Kafka answers PRODUCER_FENCED (KAFKA-20785)"
         ),
     },
+    "acls": {
+        **{
+            f"wrong: {which}/results/0/error_code": (
+                "Kafka fails on it unexpectedly; INVALID_REQUEST says what is wrong"
+            )
+            for which in ("any *", "a pattern for filters")
+        },
+        **dict.fromkeys(
+            (
+                "wrong: no resource type",
+                "filter: no resource type",
+                "filter: another pattern",
+                "filter: another permission",
+            ),
+            "Kafka closes the connection; INVALID_REQUEST says what is wrong",
+        ),
+        "filter: another operation": "Kafka finds nothing; INVALID_REQUEST says that the number is unknown",
+        "no host/results/0/error_*": "Kafka keeps an ACL for an empty host, which no client has; the error says so",
+    },
     "reassignment": {
         "nothing/error_message": "Kafka says an empty text where nothing was asked for; null says that nothing failed",
     },

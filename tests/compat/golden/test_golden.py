@@ -23,10 +23,16 @@ import pytest
 from odradek.handlers.table import HANDLERS
 from odradek.protocol.api import ApiKey
 from tests.compat.golden.allowed import ALLOWED
+from tests.compat.golden.stories_acls import SETTINGS as ACLS_SETTINGS
+from tests.compat.golden.stories_acls import STORIES as ACLS
+from tests.compat.golden.stories_acls import VERSIONS as ACLS_VERSIONS
 from tests.compat.golden.stories_admin import STORIES as ADMIN
 from tests.compat.golden.stories_groups import STORIES as GROUPS
 from tests.compat.golden.stories_leaders import STORIES as LEADERS
 from tests.compat.golden.stories_leaders import VERSIONS as LEADERS_VERSIONS
+from tests.compat.golden.stories_logins import SETTINGS as LOGINS_SETTINGS
+from tests.compat.golden.stories_logins import STORIES as LOGINS
+from tests.compat.golden.stories_logins import VERSIONS as LOGINS_VERSIONS
 from tests.compat.golden.stories_quotas import STORIES as QUOTAS
 from tests.compat.golden.stories_quotas import VERSIONS as QUOTAS_VERSIONS
 from tests.compat.golden.stories_reassignment import STORIES as REASSIGNMENT
@@ -41,20 +47,40 @@ from tests.support.kafka_peer import KafkaPeer
 pytestmark = pytest.mark.clients
 
 HERE = Path(__file__).parent
-VERSIONS = {**OTHER_VERSIONS, **TRANSACTIONS_VERSIONS, **LEADERS_VERSIONS, **QUOTAS_VERSIONS}
-STORIES = {**RECORDS, **ADMIN, **GROUPS, **REASSIGNMENT, **TRANSACTIONS, **LEADERS, **QUOTAS, **VERSIONS}
+VERSIONS = {
+    **OTHER_VERSIONS,
+    **TRANSACTIONS_VERSIONS,
+    **LEADERS_VERSIONS,
+    **QUOTAS_VERSIONS,
+    **LOGINS_VERSIONS,
+    **ACLS_VERSIONS,
+}
+STORIES = {
+    **RECORDS,
+    **ADMIN,
+    **GROUPS,
+    **REASSIGNMENT,
+    **TRANSACTIONS,
+    **LEADERS,
+    **QUOTAS,
+    **LOGINS,
+    **ACLS,
+    **VERSIONS,
+}
 RECORDING = os.environ.get("ODRADEK_RECORD_GOLDEN") == "1"
+SETTINGS_OF_STORIES = {**LOGINS_SETTINGS, **ACLS_SETTINGS}
 SETTINGS = {"group.initial.rebalance.delay.ms": "0", "group.min.session.timeout.ms": "1000"}
 
 
 @pytest.fixture
-def peer(tmp_path: Path) -> Iterator[Broker | KafkaPeer]:
+def peer(tmp_path: Path, story: str) -> Iterator[Broker | KafkaPeer]:
     """A broker of its own for every story: names and ids begin again."""
     broker: Broker | KafkaPeer
+    settings = {**SETTINGS, **SETTINGS_OF_STORIES.get(story, {})}
     if RECORDING:
-        broker = KafkaPeer(tmp_path, settings=SETTINGS, has_eligible_leader_replicas=False)
+        broker = KafkaPeer(tmp_path, settings=settings, has_eligible_leader_replicas=False)
     else:
-        broker = Broker(tmp_path, settings=SETTINGS)
+        broker = Broker(tmp_path, settings=settings)
     broker.start()
     yield broker
     broker.close()

@@ -20,6 +20,7 @@ from odradek.records.batch import BatchView
 from odradek.records.record import records as records_of
 
 ANSWER_SECONDS_MAX = 20
+UNASKED_SECONDS_MAX = 2
 CLOSED = "the connection was closed"
 
 # Fields whose values say nothing about behaviour.
@@ -63,10 +64,15 @@ class Wire:
 
     def ask_quietly(self, api_key: int, version: int, *, on: str = "main", **fields: Any) -> Any:
         """As `ask`, for a step that only prepares: its answer is not compared."""
+        answer = self.try_quietly(api_key, version, on=on, **fields)
+        assert answer is not None, f"{api_key} version {version}: closed"
+        return answer
+
+    def try_quietly(self, api_key: int, version: int, *, on: str = "main", **fields: Any) -> Any:
+        """As `ask_quietly`, and None when the connection is closed."""
         frame = encode_request(api_key, version, 7, "golden", messages.request(api_key, version, **fields))
         body = self._exchange(frame, on=on)
-        assert body is not None, f"{api_key} version {version}: closed"
-        return decode_response(api_key, version, memoryview(body))[1]
+        return None if body is None else decode_response(api_key, version, memoryview(body))[1]
 
     def ask_bytes(self, label: str, frame: bytes, api_key: int, version: int, *, on: str = "main") -> Any:
         """Send a whole frame; the answer is decoded as that of `api_key` in `version`."""
@@ -79,6 +85,26 @@ class Wire:
         assert correlation_id == 7
         self.answers[label] = self.plain(message)
         return message
+
+    def exchange_token(self, token: bytes, *, on: str) -> str | None:
+        """A token of SASL without a header, and the answer to it; None when closed."""
+        body = self._exchange(struct.pack(">i", len(token)) + token, on=on)
+        return None if body is None else body.hex()
+
+    def note_whether_closed(self, label: str, *, on: str) -> None:
+        """Wait for the broker to close the connection, or for some of its time to pass."""
+        connection = self._connections.pop(on, None)
+        if connection is None:
+            self.answers[label] = CLOSED
+            return
+        connection.settimeout(UNASKED_SECONDS_MAX)
+        try:
+            self.answers[label] = CLOSED if not connection.recv(1) else "more was sent"
+        except ConnectionResetError:
+            self.answers[label] = CLOSED
+        except TimeoutError:
+            self.answers[label] = "open"
+        connection.close()
 
     def _exchange(self, frame: bytes, *, on: str) -> bytes | None:
         connection = self._connections.get(on)
