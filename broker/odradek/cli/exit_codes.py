@@ -33,7 +33,7 @@ MEANINGS: dict[ExitCode, str] = {
     ExitCode.OK: "done",
     ExitCode.FAILED: "failed for another reason than those below; the message on stderr says which",
     ExitCode.USAGE: "wrong use: an unknown option, a value that cannot be read, a setting that is not allowed at start",
-    ExitCode.NOT_FOUND: "the topic, partition, group, broker or file named does not exist",
+    ExitCode.NOT_FOUND: "the topic, partition, group, broker, user or file named does not exist",
     ExitCode.CONNECTION: "no broker could be reached at the address, or the answer is not that of a Kafka broker",
     ExitCode.TIMEOUT: "the broker did not answer in the time that --timeout gives",
     ExitCode.EXISTS: "what was to be created exists already",
@@ -50,6 +50,7 @@ _NOT_FOUND = (
     errors.UnknownTopicId,
     errors.GroupIdNotFound,
     errors.LogDirNotFound,
+    errors.ResourceNotFound,
     transaction_errors.TransactionalIdNotFound,
     FileNotFoundError,
 )

@@ -34,6 +34,7 @@ VERBS = {
     "configs": "odradek.cli.configs:configs",
     "acls": "odradek.cli.acls:acls",
     "quotas": "odradek.cli.quotas:quotas",
+    "users": "odradek.cli.users:users",
     "brokers": "odradek.cli.brokers:brokers",
     "reassign": "odradek.cli.reassign:reassign",
     "produce": "odradek.cli.produce:produce",

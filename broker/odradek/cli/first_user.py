@@ -1,0 +1,76 @@
+"""`odradek users bootstrap`: opens the registry that a node or a cluster will use, and writes a user into it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+from collections.abc import Mapping, Sequence
+
+import click
+
+from odradek.foundation.errors import SettingError
+
+_CONNECT = "zookeeper.connect"
+
+
+def registry_of(
+    *, data: str | None, zookeeper: str | None, config: str | None
+) -> tuple[str, Mapping[str, str]]:
+    """(the registry by name, the entries of the file). Raises SettingError, and UsageError unless one is named."""
+    from odradek.cli.property_files import read_entries
+    from odradek.foundation.settings import Settings
+    from odradek.server.broker.environment import REGISTRY_FILE
+
+    if data is not None and zookeeper is not None:
+        raise click.UsageError("--data and --zookeeper exclude each other; give one of them")
+    entries = {} if config is None else read_entries(config, what="--config")
+    if data is not None:
+        entries = {"log.dirs": data}
+    connect = zookeeper or entries.get(_CONNECT)
+    if connect:
+        return connect, entries
+    if "log.dirs" not in entries and "log.dir" not in entries:
+        raise click.UsageError(
+            "name the registry: --data DIR for a single node, --zookeeper CONNECT for a cluster, or --config FILE"
+        )
+    directory = Settings(
+        {key: entries[key] for key in ("log.dirs", "log.dir") if key in entries}
+    ).log_directories[0]
+    try:
+        os.makedirs(directory, exist_ok=True)
+    except OSError as failure:
+        raise SettingError(f"the data directory {directory}: {failure.strerror}") from failure
+    return f"sqlite:{os.path.join(directory, REGISTRY_FILE)}", entries
+
+
+def bootstrap_user(
+    registry: str,
+    entries: Mapping[str, str],
+    *,
+    name: str,
+    password: str,
+    mechanisms: Sequence[str],
+    iterations: int,
+) -> bool:
+    """Whether the user had one of the passwords before. Raises StoreError, also for a registry in use."""
+    from odradek.security.scram import SALT_BYTES, ScramCredential
+
+    credentials = {
+        mechanism: ScramCredential.of_password(
+            mechanism, password, salt=secrets.token_bytes(SALT_BYTES), iterations=iterations
+        ).text
+        for mechanism in mechanisms
+    }
+    return asyncio.run(_write(registry, entries, name, credentials))
+
+
+async def _write(registry: str, entries: Mapping[str, str], name: str, credentials: dict[str, str]) -> bool:
+    from odradek.cluster.first_users import write_first_user
+    from odradek.registry.registries import open_registry
+
+    store = await open_registry(registry, entries=entries)
+    try:
+        return await write_first_user(store, name, credentials)
+    finally:
+        await store.close()
