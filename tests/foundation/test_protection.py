@@ -15,7 +15,7 @@ from odradek.foundation.broker_settings.protection import (
 )
 from odradek.foundation.errors import SettingError
 from odradek.foundation.protection import missing_protection
-from odradek.foundation.setting_types import Kind
+from odradek.foundation.setting_types import Kind, OneOf
 from odradek.foundation.settings import Settings, all_settings, find_setting
 
 FACTS: dict[str, dict[str, Any]] = json.loads((Path(__file__).parent / "kafka_4_1_settings.json").read_text())
@@ -73,6 +73,8 @@ def _another_value(key: str) -> str:
     }
     if key in allowed:
         return allowed[key]
+    if setting.used and isinstance(setting.allowed, OneOf):
+        return next(one for one in setting.allowed.words if one != setting.default)
     if key == "security.inter.broker.protocol":
         return "SSL"  # where no listener is secured
     if key == "sasl.oauthbearer.assertion.algorithm":

@@ -315,12 +315,13 @@ def run_kafka_tool(
     seconds_max: float = 120,
     check: bool = True,
     classpath: str | None = None,
+    options: Sequence[str] = (),
 ) -> subprocess.CompletedProcess[str]:
-    """Run one of Kafka's own command-line classes to its end; AssertionError when it fails."""
+    """Run one of Kafka's own command-line classes to its end; AssertionError when it fails. `options` are Java's."""
     classpath = classpath or kafka_classpath(version)
     make_class_archive(classpath)
     done = subprocess.run(
-        java_arguments(main_class, arguments, classpath=classpath),
+        java_arguments(main_class, arguments, classpath=classpath, options=tuple(options)),
         input=stdin,
         capture_output=True,
         text=True,

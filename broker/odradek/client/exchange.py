@@ -11,6 +11,7 @@ from collections import deque
 from struct import Struct
 from typing import Final, cast
 
+from odradek.client.login_renewal import LogIn, LoginRenewal
 from odradek.foundation.limits import CLIENT_REQUESTS_IN_FLIGHT_MAX, CLIENT_RESPONSE_BYTES_MAX
 from odradek.protocol.framing import FrameReader
 
@@ -32,6 +33,7 @@ class Exchange(asyncio.BufferedProtocol):
         self._transport: asyncio.Transport | None = None
         self._failure: Exception | None = None
         self._correlation_id = -1
+        self._renewal: LoginRenewal | None = None
         self.first_bytes = b""
         """The first few bytes received, to identify a peer that is not a Kafka broker."""
 
@@ -79,18 +81,30 @@ class Exchange(asyncio.BufferedProtocol):
         self._correlation_id = (self._correlation_id + 1) % _CORRELATION_IDS
         return self._correlation_id
 
+    def renew_login(self, log_in: LogIn, *, after_seconds: float) -> None:
+        """Log in again with the first request after this time, ahead of it: no other may come between (KIP-368)."""
+        self._renewal = LoginRenewal(log_in, after_seconds)
+
     async def ask(self, frame: bytes, correlation_id: int) -> memoryview:
         """Send a frame and wait for its answer. Raises ConnectionError when the connection breaks before."""
         async with self._places:
-            await self._writable.wait()
-            self._check_open()
-            answer: asyncio.Future[memoryview] = asyncio.get_running_loop().create_future()
-            self._waiting.append((correlation_id, answer))
-            self._write(frame)
-            return await answer
+            if self._renewal is not None:
+                await self._renewal.renew_when_due(self)
+            return await self.ask_at_once(frame, correlation_id)
+
+    async def ask_at_once(self, frame: bytes, correlation_id: int) -> memoryview:
+        """As `ask`, for the requests of a login: they wait for no other."""
+        await self._writable.wait()
+        self._check_open()
+        answer: asyncio.Future[memoryview] = asyncio.get_running_loop().create_future()
+        self._waiting.append((correlation_id, answer))
+        self._write(frame)
+        return await answer
 
     async def send(self, frame: bytes) -> None:
         """Send a frame that gets no answer. Raises ConnectionError."""
+        if self._renewal is not None:
+            await self._renewal.renew_when_due(self)
         await self._writable.wait()
         self._check_open()
         self._write(frame)

@@ -71,7 +71,12 @@ _SECURITY_PREFIXES: Final = ("ssl.", "sasl.", "security.")
 SECURITY_PROPERTIES: Final = frozenset(
     {
         "sasl.jaas.config",
+        "sasl.login.callback.handler.class",
         "sasl.mechanism",
+        "sasl.oauthbearer.client.credentials.client.id",
+        "sasl.oauthbearer.client.credentials.client.secret",
+        "sasl.oauthbearer.scope",
+        "sasl.oauthbearer.token.endpoint.url",
         "ssl.cipher.suites",
         "ssl.enabled.protocols",
         "ssl.endpoint.identification.algorithm",

@@ -23,7 +23,7 @@ from odradek.foundation.setting_types import Setting
 
 WITH_TLS: Final = ("SSL", "SASL_SSL")
 WITH_SASL: Final = ("SASL_PLAINTEXT", "SASL_SSL")
-SASL_MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+SASL_MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
 
 _BETWEEN_BROKERS: Final = "security.inter.broker.protocol"
 

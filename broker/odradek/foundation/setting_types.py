@@ -347,13 +347,22 @@ def text(
     return Setting(Kind.STRING, default, doc, allowed=allowed, scope=scope)
 
 
+def java_class(default: str | None, doc: str, allowed: Allowed) -> Any:
+    """The name of one of Kafka's classes, which stands for what it does there. It is never loaded."""
+    return Setting(Kind.CLASS, default, doc, allowed=allowed)
+
+
 def password(doc: str) -> Any:
     """A secret text, which no answer and no log line shows."""
     return Setting(Kind.PASSWORD, None, doc)
 
 
 def words(
-    default: tuple[str, ...], doc: str, allowed: Allowed | None = None, *, scope: Scope = Scope.READ_ONLY
+    default: tuple[str, ...] | None,
+    doc: str,
+    allowed: Allowed | None = None,
+    *,
+    scope: Scope = Scope.READ_ONLY,
 ) -> Any:
     """A list of words parted by commas; a tuple in Python."""
     return Setting(Kind.LIST, default, doc, allowed=allowed, scope=scope)

@@ -2,38 +2,45 @@
 
     connect -> TLS handshake -> SaslHandshake, SaslAuthenticate … -> the protocol that was asked for
 
-Listening is passed on unchanged. A login that ends is not renewed: its connection is opened again.
+Listening is passed on unchanged. A login that ends is renewed by a protocol that can (`Renewable`). Others lose their
+connection at its end, and open it again.
 """
 
 from __future__ import annotations
 
 import asyncio
-from typing import Any, Final, cast
+from collections.abc import Awaitable, Callable
+from typing import Any, Final, Protocol, cast, runtime_checkable
 
 from odradek.foundation.limits import LISTEN_BACKLOG_DEFAULT
 from odradek.protocol import codec, messages
 from odradek.protocol.api import ApiKey
 from odradek.protocol.framing import FrameReader
-from odradek.secure_network.options import ConnectionSecurity, Credentials
+from odradek.secure_network.login import Ask, LoginFailed, log_in
+from odradek.secure_network.options import ConnectionSecurity
 from odradek.security.followed_context import FollowedContext
-from odradek.security.sasl_client import ServerRefused, client_exchange
 from odradek.security.tls_contexts import client_context
 from odradek.transport.flow_control import Admission
 from odradek.transport.network import InboundFactory, ListeningSockets, Network, ProtocolFactory
 from odradek.transport.tls import TlsStream, handshake_failure_text, tls_receive_buffer
 
 _LOGIN_ANSWER_BYTES_MAX: Final = 1024 * 1024
-_HANDSHAKE_VERSION: Final = 1
-_AUTHENTICATE_VERSION: Final = 1
-_TOKENS_MAX: Final = 8
-
-
-class LoginFailed(ConnectionError):
-    """The broker refuses the login, or does not prove itself."""
 
 
 class TlsFailed(ConnectionError):
     """The TLS handshake failed."""
+
+
+@runtime_checkable
+class Renewable(Protocol):
+    """A protocol above that can log in again on its connection."""
+
+    def renew_login(self, log_in: Callable[[Ask], Awaitable[float | None]], *, after_seconds: float) -> None:
+        """Call `log_in` with a way to send requests after this time, when no other request can come between.
+
+        It gives the seconds to the next time, or None.
+        """
+        ...
 
 
 class SecureNetwork:
@@ -68,9 +75,11 @@ class SecureNetwork:
             transport, _ = await self._network.connect(lambda: conversation, host=host, port=port)
         else:
             transport = await self._connect_tls(conversation, host=host, port=port)
+        renew_after: float | None = None
+        credentials = self._security.credentials
         try:
-            if self._security.credentials is not None:
-                await _log_in(conversation, self._security.credentials, self._client_id)
+            if credentials is not None:
+                renew_after = await log_in(_asking(conversation, self._client_id), credentials)
             conversation.check_open()
         except BaseException:
             transport.abort()
@@ -78,6 +87,8 @@ class SecureNetwork:
         protocol = protocol_factory()
         transport.set_protocol(protocol)
         protocol.connection_made(transport)
+        if renew_after is not None and credentials is not None and isinstance(protocol, Renewable):
+            protocol.renew_login(lambda ask: log_in(ask, credentials), after_seconds=renew_after)
         return transport, protocol
 
     async def _connect_tls(self, conversation: _Conversation, *, host: str, port: int) -> asyncio.Transport:
@@ -154,40 +165,11 @@ class _Conversation(asyncio.BufferedProtocol):
         return await self._answer
 
 
-async def _log_in(conversation: _Conversation, credentials: Credentials, client_id: str) -> None:
-    answer = await _ask(
-        conversation,
-        ApiKey.SASL_HANDSHAKE,
-        _HANDSHAKE_VERSION,
-        client_id,
-        mechanism=credentials.mechanism,
-    )
-    if int(answer.error_code):
-        raise LoginFailed(
-            f"the broker has no logins with {credentials.mechanism}, only with {', '.join(answer.mechanisms)}; "
-            "set sasl.mechanism to one of these"
-        )
-    exchange = client_exchange(credentials.mechanism, credentials.user, credentials.password)
-    received = b""
-    for _ in range(_TOKENS_MAX):
-        try:
-            token = exchange.answer(received)
-        except ServerRefused as refused:
-            raise LoginFailed(f"the login of {credentials.user!r} is given up: {refused}") from refused
-        if token is None:
-            return
-        answer = await _ask(
-            conversation, ApiKey.SASL_AUTHENTICATE, _AUTHENTICATE_VERSION, client_id, auth_bytes=token
-        )
-        if int(answer.error_code):
-            raise LoginFailed(
-                f"the broker refuses the login of {credentials.user!r} with {credentials.mechanism}: "
-                f"{answer.error_message}; check the user and the password"
-            )
-        received = bytes(answer.auth_bytes)
-    raise LoginFailed("the broker does not come to an end with the login")
+def _asking(conversation: _Conversation, client_id: str) -> Ask:
+    """Requests of a login, by turns."""
 
+    async def ask(api: ApiKey, version: int, **fields: Any) -> Any:
+        frame = codec.encode_request(api, version, 0, client_id, messages.request(api, version, **fields))
+        return codec.decode_response(api, version, await conversation.ask(frame))[1]
 
-async def _ask(conversation: _Conversation, api: ApiKey, version: int, client_id: str, **fields: Any) -> Any:
-    frame = codec.encode_request(api, version, 0, client_id, messages.request(api, version, **fields))
-    return codec.decode_response(api, version, await conversation.ask(frame))[1]
+    return ask

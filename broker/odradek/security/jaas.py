@@ -17,7 +17,10 @@ KEY: Final = "sasl.jaas.config"
 _MODULES: Final = {
     "org.apache.kafka.common.security.plain.PlainLoginModule": ("PLAIN",),
     "org.apache.kafka.common.security.scram.ScramLoginModule": ("SCRAM-SHA-256", "SCRAM-SHA-512"),
+    "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule": ("OAUTHBEARER",),
 }
+# Kafka's module makes such tokens for development.
+_UNSIGNED: Final = "unsecuredLogin"
 _FLAGS: Final = ("required", "requisite", "sufficient", "optional")
 _WORD: Final = re.compile(r'\s*(?:"((?:[^"\\]|\\.)*)"|([^\s"=;]+)|([=;]))', re.DOTALL)
 
@@ -45,7 +48,12 @@ def parse_jaas(text: str, *, key: str, mechanism: str) -> JaasEntry:
         )
     if not rest or rest[0] not in _FLAGS:
         raise SettingError(f"{key}: behind {module} must stand required")
-    return JaasEntry(module, _options(rest[1:], key))
+    options = _options(rest[1:], key)
+    if any(name.startswith(_UNSIGNED) for name in options):
+        raise SettingError(
+            f"{key} asks for tokens without a signature ({_UNSIGNED}…), which are never made or taken"
+        )
+    return JaasEntry(module, options)
 
 
 def _words(text: str, key: str) -> list[str]:

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from odradek.foundation.errors import SettingError
 from odradek.foundation.protection import SASL_MECHANISMS
-from odradek.security.jaas import KEY, parse_jaas
+from odradek.security.jaas import KEY, JaasEntry, parse_jaas
 from odradek.security.sasl import NewExchange
 from odradek.security.sasl_plain import PlainExchange
 from odradek.security.sasl_scram import FindCredential, ScramExchange
 
 if TYPE_CHECKING:
     from odradek.foundation.settings import Settings
+    from odradek.security.key_set import KeySet
 
 _USER_PREFIX: Final = "user_"
 
@@ -32,6 +33,8 @@ class ListenerSasl(NamedTuple):
     mechanisms: Mapping[str, Mechanism]
     request_bytes_max: int
     failure_delay_ms: int
+    key_set: KeySet | None = None
+    """The keys of OAUTHBEARER, which change while the broker runs."""
 
 
 def listener_sasl(settings: Settings, listener_name: str, find: FindCredential) -> ListenerSasl:
@@ -45,6 +48,7 @@ def listener_sasl(settings: Settings, listener_name: str, find: FindCredential) 
                 f"listener {listener_name}: sasl.enabled.mechanisms has {name}, which is not served; {_choose()}. "
                 "The default is GSSAPI (Kerberos)"
             )
+    _refuse_without_effect(settings, listener_name)
     delay_ms = settings.connection_failed_authentication_delay_ms
     if 0 <= settings.connections_max_idle_ms <= delay_ms:
         raise SettingError(
@@ -52,10 +56,26 @@ def listener_sasl(settings: Settings, listener_name: str, find: FindCredential) 
             f"{settings.connections_max_idle_ms}"
         )
     size = settings.listener_value(listener_name, "sasl.server.max.receive.size")
+    mechanisms: dict[str, Mechanism] = {}
+    key_set: KeySet | None = None
+    for name in names:
+        entry = _login_module(settings, listener_name, name)
+        if name == "OAUTHBEARER":
+            # Its packages are loaded only where it is enabled.
+            from odradek.security.listener_oauth import listener_oauth
+
+            new_exchange, key_set = listener_oauth(settings, listener_name)
+        elif name == "PLAIN":
+            new_exchange = partial(PlainExchange, _passwords(entry, listener_name))
+        else:
+            new_exchange = partial(ScramExchange, name, find)
+        lifetime = settings.listener_value(listener_name, "connections.max.reauth.ms", mechanism=name)
+        mechanisms[name] = Mechanism(new_exchange, lifetime)
     return ListenerSasl(
-        {name: _mechanism(settings, listener_name, name, find) for name in names},
+        mechanisms,
         request_bytes_max=min(size, settings.socket_request_max_bytes),
         failure_delay_ms=delay_ms,
+        key_set=key_set,
     )
 
 
@@ -63,14 +83,30 @@ def _choose() -> str:
     return f"choose from {', '.join(SASL_MECHANISMS)}"
 
 
-def _mechanism(settings: Settings, listener_name: str, name: str, find: FindCredential) -> Mechanism:
-    lifetime = settings.listener_value(listener_name, "connections.max.reauth.ms", mechanism=name)
-    given = settings.listener_value(listener_name, KEY, mechanism=name, is_own=True)
-    key = f"listener.name.{listener_name.lower()}.{name.lower()}.{KEY}"
-    # Also for SCRAM, whose users are elsewhere: a module that is not loaded must not be accepted.
-    entry = parse_jaas(given, key=key, mechanism=name) if given else None
-    if name != "PLAIN":
-        return Mechanism(partial(ScramExchange, name, find), lifetime)
+def _refuse_without_effect(settings: Settings, listener_name: str) -> None:
+    """Kafka ignores a login module that is given for no mechanism. Its users could not log in, or other ones could."""
+    for key in (KEY, f"listener.name.{listener_name.lower()}.{KEY}"):
+        if settings.given.get(key):
+            raise SettingError(
+                f"{key} has no effect at listener {listener_name}, in Kafka neither: give it for a mechanism, as "
+                f"{_key(listener_name, 'PLAIN')}"
+            )
+
+
+def _key(listener_name: str, mechanism: str) -> str:
+    return f"listener.name.{listener_name.lower()}.{mechanism.lower()}.{KEY}"
+
+
+def _login_module(settings: Settings, listener_name: str, mechanism: str) -> JaasEntry | None:
+    """Also for mechanisms whose users are elsewhere: a module that is not loaded must not be accepted."""
+    given = settings.listener_value(listener_name, KEY, mechanism=mechanism, is_own=True)
+    key = _key(listener_name, mechanism)
+    return parse_jaas(given, key=key, mechanism=mechanism) if given else None
+
+
+def _passwords(entry: JaasEntry | None, listener_name: str) -> dict[str, str]:
+    """The users of PLAIN."""
+    key = _key(listener_name, "PLAIN")
     if entry is None:
         raise SettingError(f"listener {listener_name} has PLAIN and no users; give them in {key}")
     passwords = {
@@ -80,4 +116,4 @@ def _mechanism(settings: Settings, listener_name: str, name: str, find: FindCred
     }
     if not passwords or not all(user and secret for user, secret in passwords.items()):
         raise SettingError(f'{key} needs a name and a password for each user, as user_alice="…"')
-    return Mechanism(partial(PlainExchange, passwords), lifetime)
+    return passwords

@@ -1,4 +1,7 @@
-"""PLAIN and SCRAM at the client, which also checks that the server knows its password (RFC 4616, RFC 5802)."""
+"""Mechanisms at the client: PLAIN, SCRAM and OAUTHBEARER (RFC 4616, RFC 5802, RFC 7628).
+
+With SCRAM the client also checks that the server knows its password.
+"""
 
 from __future__ import annotations
 
@@ -48,11 +51,12 @@ class PlainClient:
 class ScramClient:
     """Sends a proof of the password, and takes one of the server."""
 
-    def __init__(self, mechanism: str, user: str, password: str) -> None:
+    def __init__(self, mechanism: str, user: str, password: str, *, is_token: bool = False) -> None:
+        """With `is_token`, the user is the id of a delegation token, and the password its HMAC in base64."""
         self._mechanism = mechanism
         self._password = password
         self._nonce = secrets.token_urlsafe(_NONCE_BYTES)
-        self._bare = f"n={escaped_name(user)},r={self._nonce}"
+        self._bare = f"n={escaped_name(user)},r={self._nonce}" + (",tokenauth=true" if is_token else "")
         self._step = 0
         self._expected = b""
 
@@ -92,6 +96,21 @@ class ScramClient:
         return f"{without_proof},p={base64.b64encode(proof).decode()}".encode()
 
 
-def client_exchange(mechanism: str, user: str, password: str) -> ClientExchange:
-    """The client's side of a new login."""
-    return PlainClient(user, password) if mechanism == "PLAIN" else ScramClient(mechanism, user, password)
+class OauthClient:
+    """Shows a token. A refusal is answered, so that the server can end the login."""
+
+    def __init__(self, token: str) -> None:
+        self._first: bytes | None = f"n,,\x01auth=Bearer {token}\x01\x01".encode()
+
+    def answer(self, token: bytes) -> bytes | None:
+        if self._first is not None:
+            first, self._first = self._first, None
+            return first
+        return b"\x01" if token else None
+
+
+def client_exchange(mechanism: str, user: str, password: str, *, is_token: bool = False) -> ClientExchange:
+    """The client's side of a new login with a password."""
+    if mechanism == "PLAIN":
+        return PlainClient(user, password)
+    return ScramClient(mechanism, user, password, is_token=is_token)

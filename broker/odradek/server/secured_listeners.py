@@ -5,6 +5,7 @@ A start without a secured listener loads none of it: OpenSSL takes 4 MB and some
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from odradek.cluster.image import ImageHolder
     from odradek.handlers.sasl_counters import SaslCounters
     from odradek.security.followed_context import FollowedContext
+    from odradek.security.key_set import KeySet
     from odradek.security.listener_sasl import ListenerSasl
     from odradek.security.listener_tls import ListenerTls
     from odradek.transport.listener import Listener
@@ -39,6 +41,8 @@ class SecuredListeners:
         self._tls: dict[str, ListenerTls] = {}
         self.followed: list[FollowedContext] = []
         """The contexts whose files may change."""
+        self.key_sets: list[KeySet] = []
+        """The keys of tokens, which change too."""
         self._sasl: dict[str, ListenerSasl] = {}
         self.logins: dict[str, SaslCounters] = {}
         """The counts of logins by listener, where clients log in."""
@@ -61,7 +65,14 @@ class SecuredListeners:
         from odradek.security.listener_sasl import listener_sasl
         from odradek.security.scram_users import credentials_of
 
-        self._sasl[name] = listener_sasl(settings, name, credentials_of(client_configs))
+        sasl = self._sasl[name] = listener_sasl(settings, name, credentials_of(client_configs))
+        if sasl.key_set is not None:
+            self.key_sets.append(sasl.key_set)
+
+    async def read_keys(self) -> None:
+        """Read the keys of tokens before clients come: a login that fails for want of keys ends a client for good."""
+        for keys in self.key_sets:
+            await asyncio.to_thread(keys.follow)
 
     def tls(self, name: str) -> ListenerTls | None:
         """TLS at a listener."""
@@ -71,7 +82,9 @@ class SecuredListeners:
         self, listeners: Callable[[], Iterable[Listener]], closing: AsyncExitStack
     ) -> None:
         """Take certificates that change on disk, and end connections that they do not cover any more."""
-        if not self.followed:
+        followed: list[FollowedContext | KeySet] = [context for context in self.followed if context.files]
+        followed += self.key_sets
+        if not followed:
             return
         from odradek.server.certificate_watch import CertificateWatch
 
@@ -79,7 +92,7 @@ class SecuredListeners:
             for listener in listeners():
                 listener.drop_untrusted()
 
-        watch = CertificateWatch(self.followed, on_change=changed)
+        watch = CertificateWatch(followed, on_change=changed)
         watch.start()
         closing.push_async_callback(watch.stop)
 

@@ -5,8 +5,11 @@ Each may stand for one listener, as `listener.name.NAME.KEY`.
 
 from __future__ import annotations
 
-from odradek.foundation.setting_types import EachOf, OneOf, integer, long, password, text, words
+from typing import Final
 
+from odradek.foundation.setting_types import EachOf, OneOf, integer, java_class, long, password, text, words
+
+_OAUTH: Final = "org.apache.kafka.common.security.oauthbearer"
 STORE_TYPES = OneOf("JKS", "PKCS12", "PEM", any_case=True)
 
 
@@ -72,8 +75,8 @@ class SaslSettings:
 
     sasl_enabled_mechanisms: tuple[str, ...] = words(
         ("GSSAPI",),
-        "The mechanisms of logins: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512. The default is not served, so a listener with "
-        "SASL needs a value.",
+        "The mechanisms of logins: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER. The default is not served, so a "
+        "listener with SASL needs a value.",
     )
     sasl_jaas_config: str | None = password(
         "The login module of one mechanism, with the users of PLAIN. It counts only as "
@@ -97,4 +100,64 @@ class SaslSettings:
     )
     connection_failed_authentication_delay_ms: int = integer(
         100, "How long the answer to a failed login is held back.", 0
+    )
+    sasl_oauthbearer_jwks_endpoint_url: str | None = text(
+        None,
+        "Where the keys are that tokens are signed with, as https://HOST/PATH or file:///PATH: a JSON Web Key Set. "
+        "OAUTHBEARER needs it.",
+    )
+    sasl_oauthbearer_jwks_endpoint_refresh_ms: int = long(
+        3_600_000, "How often the keys are read again from their address. A file is followed as it changes."
+    )
+    sasl_oauthbearer_jwks_endpoint_retry_backoff_ms: int = long(
+        100, "The pause after the first failed reading of the keys; it doubles with each further one."
+    )
+    sasl_oauthbearer_jwks_endpoint_retry_backoff_max_ms: int = long(
+        10_000, "The longest pause between two readings of the keys that fail."
+    )
+    sasl_oauthbearer_expected_audience: tuple[str, ...] | None = words(
+        None, "The audiences of which a token must name one; without a value any audience is taken."
+    )
+    sasl_oauthbearer_expected_issuer: str | None = text(
+        None, "The issuer that a token must name; without a value any issuer is taken."
+    )
+    sasl_oauthbearer_clock_skew_seconds: int = integer(
+        30, "How far the clock of a token's issuer may be off."
+    )
+    sasl_oauthbearer_sub_claim_name: str = text("sub", "The claim of a token that names the user.")
+    sasl_oauthbearer_scope_claim_name: str = text("scope", "The claim of a token that names its scope.")
+    sasl_oauthbearer_jwt_validator_class: str = java_class(
+        f"{_OAUTH}.DefaultJwtValidator",
+        "Kafka's names for the checking of tokens: each of them is the same here, and checks the signature.",
+        OneOf(f"{_OAUTH}.DefaultJwtValidator", f"{_OAUTH}.BrokerJwtValidator"),
+    )
+    sasl_server_callback_handler_class: str | None = java_class(
+        None,
+        "Kafka's name for the checking of tokens at a listener with OAUTHBEARER. It is accepted, and not needed.",
+        OneOf(
+            f"{_OAUTH}.OAuthBearerValidatorCallbackHandler",
+            f"{_OAUTH}.secured.OAuthBearerValidatorCallbackHandler",
+        ),
+    )
+    sasl_login_callback_handler_class: str | None = java_class(
+        None,
+        "Kafka's name for the fetching of tokens for the broker's own logins. It is accepted, and not needed.",
+        OneOf(
+            f"{_OAUTH}.OAuthBearerLoginCallbackHandler",
+            f"{_OAUTH}.secured.OAuthBearerLoginCallbackHandler",
+        ),
+    )
+    sasl_oauthbearer_token_endpoint_url: str | None = text(
+        None,
+        "Where the token of the broker's own logins is, as file:///PATH, or as https://HOST/PATH for one by the "
+        "client's credentials.",
+    )
+    sasl_oauthbearer_client_credentials_client_id: str | None = text(
+        None, "The client's id for sasl.oauthbearer.token.endpoint.url."
+    )
+    sasl_oauthbearer_client_credentials_client_secret: str | None = password(
+        "The client's secret for sasl.oauthbearer.token.endpoint.url."
+    )
+    sasl_oauthbearer_scope: str | None = text(
+        None, "The scope that is asked for at sasl.oauthbearer.token.endpoint.url."
     )

@@ -167,6 +167,7 @@ class BrokerProcess(Generic[ControlT]):
             self._start_coordinators()
             await self._listen()
             self._follow_settings()
+            await self.secured.read_keys()
             self.secured.follow_certificates(lambda: self.listeners, self._closing)
             self._closing.callback(self.secured.follow_users(self.images, lambda: self.listeners))
             self._complete_endpoints()

@@ -109,6 +109,7 @@ class ControllerProcess:
             store = self._store or await open_registry(self._registry, entries=self.settings.given)
             self._open.push_async_callback(store.close)
             await self._listen()
+            await self.secured.read_keys()
             self.secured.follow_certificates(lambda: [self.listener], self._open)
             self._open.push_async_callback(self._end)
             self._become_candidate(store)
