@@ -13,6 +13,7 @@ The programs, and what each measures:
     python -m bench restarts --rounds 3    what a producer notices of brokers that are restarted in turn
     python -m bench growth --gigabytes 20  does a longer log slow it down?
     python -m bench command-line           produce and consume beside kcat, on the same broker and files
+    python -m bench rights --rounds 15     what ACLs and quotas cost a broker that has them
     python -m bench operator               1,000 new Topics on a real API server, and an operator at rest
     python -m bench spark                  a Spark job writes, copies and reads a million records
     python -m bench spark-source           format("odradek") beside Spark's Kafka connector
@@ -49,6 +50,8 @@ def main() -> int:
             return _restarts(arguments)
         case "command-line":
             return _command_line(arguments)
+        case "rights":
+            return _rights(arguments)
         case "operator":
             return _operator(arguments)
         case "compare":
@@ -61,6 +64,7 @@ def main() -> int:
                 _takeover(arguments),
                 _restarts(arguments),
                 _command_line(arguments),
+                _rights(arguments),
                 _spark(arguments),
                 _spark_source(arguments),
                 _spark_load(arguments),
@@ -77,7 +81,7 @@ def _parsed() -> argparse.Namespace:
         prog="python -m bench", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     programs = ["compare", "cluster", "takeover", "restarts", "growth", "command-line", "operator", "spark"]
-    programs += ["spark-source", "spark-load", "everything"]
+    programs += ["rights", "spark-source", "spark-load", "everything"]
     parser.add_argument("program", nargs="?", choices=programs, default="compare")
     parser.add_argument("--rounds", type=int, default=5, help="rounds that count (default: 5)")
     parser.add_argument("--quick", action="store_true", help="one round of small sizes; a short growth")
@@ -169,6 +173,12 @@ def _command_line(arguments: argparse.Namespace) -> int:
     show = report.document if arguments.output == "json" else report.table
     print(show(answers.listed(), described=described), end="\n\n", flush=True)
     return 0
+
+
+def _rights(arguments: argparse.Namespace) -> int:
+    from bench.rights import compare_rights
+
+    return compare_rights(rounds=arguments.rounds, disk=arguments.disk)
 
 
 def _operator(arguments: argparse.Namespace) -> int:

@@ -84,7 +84,6 @@ REFUSED: list[tuple[Resource, list[AlterConfigOp], type[RequestError], str]] = [
         InvalidRequest,
         r"sasl.jaas.config=\[hidden\] .* promises protection",
     ),
-    (ALL_BROKERS, [AlterConfigOp("max.connection.creation.rate", SET, "5")], InvalidRequest, "slowed down"),
     (ALL_BROKERS, [AlterConfigOp("super.users", SET, "User:a")], InvalidRequest, "Cannot update"),
     (BROKER, [AlterConfigOp("authorizer.class.name", SET, "a.B")], InvalidRequest, "Cannot update"),
     (Resource(ResourceKind.GROUP, ""), [], InvalidRequest, "name a group"),

@@ -118,7 +118,7 @@ HARMLESS = {
     "security.inter.broker.protocol": "PLAINTEXT",
     "sasl.enabled.mechanisms": "GSSAPI",
     "sasl.login.refresh.window.factor": "0.7",
-    "max.connection.creation.rate": "2147483647",
+    "max.connection.creation.rate": "100",
     "max.connections": "5",
     "listener.name.plaintext.max.connections": "2147483647",
     "zookeeper.ssl.crl.enable": "false",

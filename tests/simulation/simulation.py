@@ -25,6 +25,7 @@ from tests.simulation.cluster import SimulatedCluster
 from tests.simulation.compactors import Compactors
 from tests.simulation.consumer_members import ConsumerMembers
 from tests.simulation.faults import KINDS, KINDS_OF_COMPACTION, Faults
+from tests.simulation.guests import Guests
 from tests.simulation.history import History
 from tests.simulation.members import Members
 from tests.simulation.transactors import Transactors
@@ -35,6 +36,8 @@ ACTORS: Final = ("weak", "admin", "classic", "consumer", "transactions")
 ACTOR_CHANCE: Final = 0.25
 COMPACTION: Final = "compaction"
 COMPACTION_CHANCE: Final = 0.04
+GUESTS: Final = "guests"
+GUESTS_CHANCE: Final = 0.04
 _MAKE: Final[dict[str, Callable[[Workload, random.Random], Actor]]] = {
     "admin": Administrator,
     "classic": lambda workload, rng: Members(workload, rng, group_id="classic"),
@@ -87,18 +90,21 @@ async def _play(
     rng = random.Random(f"simulation {seed}")
     # Of its own, so that the other seeds stay what they were.
     compaction_rng = random.Random(f"compaction {seed}")
+    guests_rng = random.Random(f"guests {seed}")
     cluster = SimulatedCluster(rng.getrandbits(64), history, partitions=rng.choice([1, 1, 2]))
     if actors is None:
         actors = tuple(actor for actor in ACTORS if rng.random() < ACTOR_CHANCE)
         actors += (COMPACTION,) if compaction_rng.random() < COMPACTION_CHANCE else ()
+        actors += (GUESTS,) if guests_rng.random() < GUESTS_CHANCE else ()
     workload = Workload(cluster, rng, producers=rng.choice([1, 2]), has_weak="weak" in actors)
     checker = Checker(cluster, workload)
     count = rng.randint(1, 8) if faults is None else faults
     chosen = tuple(sorted(rng.sample(kinds, min(len(kinds), rng.choice([2, 4, len(kinds)])))))
     if COMPACTION in actors and kinds is KINDS:
         chosen += tuple(kind for kind in KINDS_OF_COMPACTION if compaction_rng.random() < 0.6)
-    # It has settings of its own, so it is there before the brokers.
-    first = [Compactors(workload, compaction_rng)] if COMPACTION in actors else []
+    # They have settings of their own, so they are there before the brokers.
+    first: list[Actor] = [Compactors(workload, compaction_rng)] if COMPACTION in actors else []
+    first += [Guests(workload, guests_rng)] if GUESTS in actors else []
     await cluster.begin()
     workload.start()
     others: list[Actor] = [*first]

@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from odradek.transport.flow_control import Admission
+from odradek.transport.flow_control import Admission, Arrive
 
 Address = tuple[str, int]
 
@@ -121,11 +121,12 @@ class HostNetwork:
         port: int,
         admission: Admission,
         backlog: int = 50,
+        arrive: Arrive | None = None,
     ) -> MemoryListening:
         address = (self._host, port or self._network.free_port())
         if address in self._network.listening:
             raise OSError(98, f"cannot listen on {address[0]}:{address[1]}: it is in use")
-        listening = MemoryListening(self._network, address, protocol_factory, admission)
+        listening = MemoryListening(self._network, address, protocol_factory, admission, arrive)
         self._network.listening[address] = listening
         return listening
 
@@ -140,7 +141,7 @@ class HostNetwork:
         listening = network.listening.get((host, port))
         if listening is None:
             raise ConnectionRefusedError(111, f"no process listens on {host}:{port}")
-        await listening.room()
+        await listening.room(self._host)
         here = (self._host, network.free_port())
         near = MemoryTransport(network, here, (host, port))
         far = MemoryTransport(network, (host, port), here)
@@ -162,12 +163,15 @@ class MemoryListening:
         address: Address,
         protocol_factory: Callable[[str], asyncio.BaseProtocol],
         admission: Admission,
+        arrive: Arrive | None,
     ) -> None:
         self._network = network
         self._address = address
         self.protocol_factory = protocol_factory
         self.admission = admission
+        self._arrive = arrive
         self._is_accepting = asyncio.Event()
+        self._pace = asyncio.Lock()
 
     @property
     def addresses(self) -> list[Address]:
@@ -176,8 +180,16 @@ class MemoryListening:
     def accept(self) -> None:
         self._is_accepting.set()
 
-    async def room(self) -> None:
+    async def room(self, host: str) -> None:
         await self._is_accepting.wait()
+        async with self._pace:
+            early = None if self._arrive is None else self._arrive(host)
+            if early is not None and not early[1]:
+                # All behind it wait too.
+                await asyncio.sleep(early[0])
+        if early is not None and early[1]:
+            await asyncio.sleep(early[0])
+            raise ConnectionResetError(104, "the connection was held and closed")
         if self._network.listening.get(self._address) is not self:
             raise ConnectionRefusedError(
                 111, f"no process listens on {self._address[0]}:{self._address[1]} any more"

@@ -39,6 +39,10 @@ class WholeCluster:
     def __init__(self, entries: dict[str, str], seed: int) -> None:
         messages.check_field_names()
         self.entries = entries
+        self.broker_entries: dict[str, str] = {}
+        """Those of brokers only."""
+        self.more_listeners: dict[str, int] = {}
+        """Ports of brokers' listeners besides the one for everybody, by name."""
         self.chance = random.Random(seed)
         self.registry = MemoryRegistry()
         self.network = MemoryNetwork(self.chance)
@@ -117,8 +121,12 @@ class WholeCluster:
             {
                 "node.id": str(broker_id),
                 "log.dirs": "/logs",
-                "listeners": f"PLAINTEXT://{host}:{PORT}",
+                "listeners": ",".join(
+                    f"{name}://{host}:{port}"
+                    for name, port in {"PLAINTEXT": PORT, **self.more_listeners}.items()
+                ),
                 **self.entries,
+                **self.broker_entries,
                 **{key.replace("_", "."): text for key, text in entries.items()},
             }
         )

@@ -16,6 +16,7 @@ import pytest
 import uvloop
 
 from odradek.log.files import FileSlice, SystemDisk
+from odradek.transport import network
 from odradek.transport.connection import Connection
 from odradek.transport.flow_control import Admission
 from odradek.transport.listener import Listener
@@ -260,5 +261,56 @@ def test_early_connections_are_served_once_the_server_is_ready(
         listener.accept()
         assert await answer == [b"early"]
         await listener.close()
+
+    play(story(), loops)
+
+
+def test_early_connections_wait_or_are_held_and_closed(
+    loops: Callable[[], asyncio.AbstractEventLoop],
+) -> None:
+    async def story() -> None:
+        listener = listen()
+        early: list[tuple[float, bool] | None] = [None, (0.3, False), (0.3, True)]
+        listener.arrive = lambda ip: early.pop(0) if early else None
+        await listener.start()
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        peers = [await connect(listener) for _ in range(4)]
+        for peer in peers:
+            peer.send(b"x")
+        served = []
+        for number in (0, 1, 3):
+            assert await peers[number].frames(1) == [b"x"]
+            served.append(loop.time() - began)
+        # The second one waits, and the fourth behind it.
+        assert served[0] < 0.3 <= served[1] <= served[2]
+        await peers[2].is_lost.wait()
+        assert loop.time() - began >= 0.6
+        assert listener.accepted == 3
+        await listener.close()
+
+    play(story(), loops)
+
+
+def test_a_listener_ends_while_connections_wait(
+    monkeypatch: pytest.MonkeyPatch, loops: Callable[[], asyncio.AbstractEventLoop]
+) -> None:
+    monkeypatch.setattr(network, "CONNECTIONS_HELD_MAX", 2)
+
+    async def story() -> None:
+        listener = listen()
+        early = [(60.0, True), (60.0, True), (60.0, True), (60.0, False)]
+        listener.arrive = lambda ip: early.pop(0)
+        await listener.start()
+        peers = [await connect(listener) for _ in range(4)]
+        # Only so many are held: the oldest is closed at once.
+        await peers[0].is_lost.wait()
+        assert not any(peer.is_lost.is_set() for peer in peers[1:])
+        while early:
+            await asyncio.sleep(0.01)
+        await listener.close()
+        for peer in peers:
+            await peer.is_lost.wait()
+        assert listener.accepted == 0
 
     play(story(), loops)

@@ -375,5 +375,9 @@ CLIENT_THROTTLE_MS_MAX: Final = 300_000
 # again.
 MUTE_STEP_SECONDS: Final = 1.0
 
+# Connections that are held before they are closed because their address connects too fast. Each has a file descriptor;
+# beyond it the oldest is closed at once.
+CONNECTIONS_HELD_MAX: Final = 1_000
+
 # Users and client ids with a series of their own in /metrics, for each kind of quota: those that waited longest.
 QUOTA_CLIENTS_PER_SCRAPE_MAX: Final = 100

@@ -356,6 +356,20 @@ QUOTA_CLIENT_THROTTLE_SECONDS = _gauge(
     "client_id",
 )
 
+QUOTA_IP_THROTTLE_SECONDS = _gauge(
+    "odradek_quota_ip_throttle_seconds",
+    "Seconds that refused connections of an address were held, for those with the most.",
+    "ip",
+)
+ACCEPT_THROTTLES = _counter(
+    "odradek_accept_throttles_total",
+    "Connections that waited to be accepted because of max.connection.creation.rate.",
+    "listener",
+)
+ACCEPT_THROTTLE_SECONDS = _counter(
+    "odradek_accept_throttle_seconds_total", "Seconds that these connections waited.", "listener"
+)
+
 # --- the process ---------------------------------------------------------------------------------------
 
 BUILD_INFO = _gauge("odradek_build_info", "Always 1; the labels hold the version.", "version", "python")

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from odradek.foundation.broker_settings.protection import (
+    KEPT_BY_LISTENERS,
     KEPT_BY_SASL,
     KEPT_BY_TLS,
     LISTENER_PREFIX,
@@ -107,6 +108,8 @@ def _is_kept(key: str, protocols: Mapping[str, str]) -> bool:
     if not key.startswith(LISTENER_PREFIX):
         return any(_keeps(protocol, key) for protocol in protocols.values())
     listener, _, base = key.removeprefix(LISTENER_PREFIX).partition(".")
+    if base in KEPT_BY_LISTENERS:
+        return listener in protocols
     protocol = protocols.get(listener, "")
     mechanism, _, of_mechanism = base.partition(".")
     is_mechanism = mechanism.upper() in SASL_MECHANISMS

@@ -20,7 +20,7 @@ from odradek.secure_network.login import Ask, LoginFailed, log_in
 from odradek.secure_network.options import ConnectionSecurity
 from odradek.security.followed_context import FollowedContext
 from odradek.security.tls_contexts import client_context
-from odradek.transport.flow_control import Admission
+from odradek.transport.flow_control import Admission, Arrive
 from odradek.transport.network import InboundFactory, ListeningSockets, Network, ProtocolFactory
 from odradek.transport.tls import TlsStream, handshake_failure_text, tls_receive_buffer
 
@@ -61,9 +61,10 @@ class SecureNetwork:
         port: int,
         admission: Admission,
         backlog: int = LISTEN_BACKLOG_DEFAULT,
+        arrive: Arrive | None = None,
     ) -> ListeningSockets:
         return await self._network.listen(
-            protocol_factory, host=host, port=port, admission=admission, backlog=backlog
+            protocol_factory, host=host, port=port, admission=admission, backlog=backlog, arrive=arrive
         )
 
     async def connect(

@@ -7,6 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+# Asked with the address of each new connection. None: it may be served at once. Else (seconds, whether it is refused):
+# it is served after that time, or closed.
+Arrive = Callable[[str], tuple[float, bool] | None]
+
 
 class Admission:
     """Counts the connections of a broker over all its listeners (max.connections, max.connections.per.ip).

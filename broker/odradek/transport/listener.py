@@ -15,7 +15,7 @@ from odradek.foundation.rate_limited_log import RateLimitedLog
 from odradek.foundation.tasks import TaskOwner
 from odradek.protocol.framing import receive_buffer
 from odradek.transport.connection import Dispatch
-from odradek.transport.flow_control import Admission
+from odradek.transport.flow_control import Admission, Arrive
 from odradek.transport.inbound import InboundConnection
 from odradek.transport.login_bounds import LoginBounds
 from odradek.transport.network import ListeningSockets, Network
@@ -91,6 +91,8 @@ class Listener:
         """In the order of acceptance, which is also the order of closing."""
         self.accepted = 0
         self.closed_idle = 0
+        self.arrive: Arrive | None = None
+        """Bounds how fast connections come; None while nothing is bounded."""
         self.on_connection_made: Callable[[InboundConnection], None] | None = None
         self.on_connection_lost: Callable[[InboundConnection], None] | None = None
 
@@ -112,6 +114,7 @@ class Listener:
             port=self._port,
             admission=self._admission,
             backlog=self._backlog,
+            arrive=lambda ip: None if self.arrive is None else self.arrive(ip),
         )
         if accepts:
             self.accept()

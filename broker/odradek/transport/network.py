@@ -17,10 +17,11 @@ from typing import Any, Final, Protocol
 from odradek.foundation.limits import (
     ACCEPT_RETRY_PAUSE_SECONDS,
     ACCEPTS_PER_TURN_MAX,
+    CONNECTIONS_HELD_MAX,
     LISTEN_BACKLOG_DEFAULT,
 )
 from odradek.foundation.rate_limited_log import RateLimitedLog
-from odradek.transport.flow_control import Admission
+from odradek.transport.flow_control import Admission, Arrive
 
 logger = logging.getLogger(__name__)
 
@@ -59,12 +60,14 @@ class Network(Protocol):
         port: int,
         admission: Admission,
         backlog: int = LISTEN_BACKLOG_DEFAULT,
+        arrive: Arrive | None = None,
     ) -> ListeningSockets:
         """Listen on every address of `host` ("" for all of the machine), port 0 for a free one.
 
         Connections are accepted once `ListeningSockets.accept` is called.
 
-        A connection that was admitted must be released by its protocol when it is lost. Raises OSError.
+        A connection that was admitted must be released by its protocol when it is lost. `arrive` is asked before it is
+        admitted. Raises OSError.
         """
         ...
 
@@ -94,6 +97,7 @@ class SystemNetwork:
         port: int,
         admission: Admission,
         backlog: int = LISTEN_BACKLOG_DEFAULT,
+        arrive: Arrive | None = None,
     ) -> ListeningSockets:
         try:
             infos = await asyncio.get_running_loop().getaddrinfo(
@@ -117,7 +121,7 @@ class SystemNetwork:
             for opened in sockets:
                 opened.close()
             raise
-        return _SystemListeningSockets(sockets, protocol_factory, admission, self._send_buffer_bytes)
+        return _SystemListeningSockets(sockets, protocol_factory, admission, self._send_buffer_bytes, arrive)
 
     def _socket(self, family: int, address: Any, backlog: int, *, is_only: bool) -> socket.socket | None:
         try:
@@ -167,12 +171,18 @@ class _SystemListeningSockets:
         protocol_factory: InboundFactory,
         admission: Admission,
         send_buffer_bytes: int,
+        arrive: Arrive | None,
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._sockets = sockets
         self._protocol_factory = protocol_factory
         self._admission = admission
         self._send_buffer_bytes = send_buffer_bytes
+        self._arrive = arrive
+        # Accepted too early, and not yet admitted. Meanwhile no other is accepted.
+        self._waiting: tuple[socket.socket, str] | None = None
+        # Refused, to be closed later: the oldest first.
+        self._held: dict[socket.socket, asyncio.TimerHandle] = {}
         self._is_accepting = False
         self._is_closed = False
         self._connecting: set[asyncio.Task[Any]] = set()
@@ -190,6 +200,11 @@ class _SystemListeningSockets:
         self._is_closed = True
         for listening in self._sockets:
             listening.close()
+        if self._waiting is not None:
+            self._waiting[0].close()
+            self._waiting = None
+        for held in list(self._held):
+            self._let_go(held)
         if self._connecting:
             # Not cancelled: each ends in the next turn, as a connection that its protocol owns.
             await asyncio.wait(self._connecting)
@@ -210,6 +225,8 @@ class _SystemListeningSockets:
 
     def _accept(self, listening: socket.socket) -> None:
         for _ in range(ACCEPTS_PER_TURN_MAX):
+            if not self._is_accepting:
+                return
             if self._admission.is_full:
                 self._lines.warning("max.connections is reached; further connections wait to be accepted")
                 self._pause()
@@ -222,7 +239,36 @@ class _SystemListeningSockets:
             except OSError as failure:
                 self._accept_failed(failure)
                 return
-            self._accepted(accepted, address[0])
+            early = None if self._arrive is None else self._arrive(address[0])
+            if early is None:
+                self._accepted(accepted, address[0])
+            else:
+                self._came_early(accepted, address[0], *early)
+
+    def _came_early(self, accepted: socket.socket, ip: str, seconds: float, is_refused: bool) -> None:
+        if not is_refused:
+            self._pause()
+            self._waiting = accepted, ip
+            self._loop.call_later(seconds, self._end_wait)
+            return
+        # Held, or a client that tries again at once would keep the loop busy. Their number is bounded for the same end.
+        if len(self._held) >= CONNECTIONS_HELD_MAX:
+            self._let_go(next(iter(self._held)))
+        self._held[accepted] = self._loop.call_later(seconds, self._let_go, accepted)
+
+    def _let_go(self, held: socket.socket) -> None:
+        self._held.pop(held).cancel()
+        held.close()
+
+    def _end_wait(self) -> None:
+        if self._waiting is None:
+            return
+        if self._admission.is_full:
+            self._admission.on_next_release(self._end_wait)
+            return
+        (accepted, ip), self._waiting = self._waiting, None
+        self._accepted(accepted, ip)
+        self._resume()
 
     def _accept_failed(self, failure: OSError) -> None:
         if failure.errno in _OUT_OF_RESOURCES:

@@ -64,7 +64,6 @@ def test_a_value_that_promises_nothing_is_left_out_of_the_brokers_file() -> None
         "ssl.client.auth": "none",
         "authorizer.class.name": "",
         "allow.everyone.if.no.acl.found": False,
-        "max.connection.creation.rate": 2**31 - 1,
     }
     assert CONFIGURATION.parse(harmless | {"num.partitions": 3}, "config", problems) == {
         "num.partitions": "3"

@@ -80,6 +80,12 @@ class ConnectionSettings:
     max_connections: int = integer(
         INT32_MAX, "Connections that may be open at once over all listeners.", 0, scope=CLUSTER_WIDE
     )
+    max_connection_creation_rate: int = integer(
+        INT32_MAX,
+        "Connections that are accepted in a second, for the broker or, with `listener.name.NAME.` before, a listener.",
+        0,
+        scope=CLUSTER_WIDE,
+    )
     max_connections_per_ip: int = integer(
         INT32_MAX, "Connections that may be open at once from one address.", 0, scope=CLUSTER_WIDE
     )

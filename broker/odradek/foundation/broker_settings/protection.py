@@ -46,7 +46,6 @@ PROTECTION_SETTINGS: Final = (
     ProtectionSetting("client.quota.callback.class", "a Java class decides on the quotas of clients"),
     ProtectionSetting("quota.producer.default", "clients have a quota, which `odradek quotas set` sets"),
     ProtectionSetting("quota.consumer.default", "clients have a quota, which `odradek quotas set` sets"),
-    ProtectionSetting("max.connection.creation.rate", "clients that connect too fast are slowed down"),
     ProtectionSetting("zookeeper.ssl.crl.enable", "revoked certificates of ZooKeeper are refused", "false"),
     ProtectionSetting("zookeeper.ssl.ocsp.enable", "revoked certificates of ZooKeeper are refused", "false"),
     ProtectionSetting("zookeeper.ssl.cipher.suites", "only these ciphers are used with ZooKeeper"),
@@ -56,6 +55,9 @@ PROTECTION_SETTINGS: Final = (
 LISTENER_PROMISES: Final = (
     ProtectionSetting("max.connections", "this listener accepts no more connections than this"),
 )
+
+# Keys that are kept for each listener, whatever it speaks.
+KEPT_BY_LISTENERS: Final = frozenset(("max.connection.creation.rate",))
 
 # Keys of the families above that a broker keeps whose listeners speak TLS. `security` refuses what it cannot keep.
 KEPT_BY_TLS: Final = frozenset(one.key for one in vars(TlsSettings).values() if isinstance(one, Setting))

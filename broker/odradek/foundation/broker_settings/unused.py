@@ -67,7 +67,6 @@ _FAMILIES: Final = (
     ("kafka.metrics.", "metrics of the Java virtual machine"),
     ("metric", "metrics of the Java virtual machine"),
     ("telemetry.", "metrics that clients push"),
-    ("max.connection.creation.", "quotas on how fast clients connect"),
     ("group.coordinator.append.", "waiting to write the commits of several groups at once"),
     ("group.consumer.regex.", "periodic matching of patterns (they are matched when topics change)"),
     (
@@ -299,7 +298,6 @@ _ROWS: Final[tuple[tuple[str, Kind, str | None, Allowed | None, Scope], ...]] = 
     ("group.consumer.regex.refresh.interval.ms", Kind.INT, "600000", Range(10000), _READ),
     ("group.coordinator.append.linger.ms", Kind.INT, "5", Range(0), _READ),
     ("log.flush.start.offset.checkpoint.interval.ms", Kind.INT, "60000", Range(0), _READ),
-    ("max.connection.creation.rate", Kind.INT, "2147483647", Range(0), _CLUSTER),
     ("queued.max.request.bytes", Kind.LONG, "-1", None, _READ),
     ("queued.max.requests", Kind.INT, "500", Range(1), _READ),
 )

@@ -11,6 +11,7 @@ import uuid
 from typing import Any, Final, cast
 
 from odradek.authorization.acls import AclOperation, ResourceType
+from odradek.authorization.authorizer import Authorizer
 from odradek.foundation.errors import RequestError
 from odradek.foundation.limits import AUTHORIZED_TOPICS_PER_CONNECTION_MAX
 from odradek.handlers import fetch as fetch_handler
@@ -30,15 +31,30 @@ _FETCHED: Final = "authorized fetch"
 _BEFORE_TOPIC_BYTES: Final = 8
 
 
+def produce_behind_check(handle: Handle, authorizer: Authorizer) -> Handle:
+    """`produce` for one handler. A request that begins as the last allowed one does costs half a microsecond."""
+
+    def checked(frame: Any, context: RequestContext) -> Answer:
+        known = context.connection.state.get(_PRODUCED)
+        if known is not None:
+            acl_version, api_version, size, beginning = known
+            header = context.header
+            position = header.body_position
+            if (
+                acl_version == authorizer.version
+                and api_version == header.api_version
+                and frame[position : position + size] == beginning
+            ):
+                return handle(frame, context)
+        return produce(handle, frame, context, Rights(authorizer, context))
+
+    return checked
+
+
 def produce(handle: Handle, frame: Any, context: RequestContext, rights: Rights) -> Answer:
     """Write of each topic; of the transactional id too, where the records belong to a transaction."""
     header = context.header
     position = header.body_position
-    known = context.connection.state.get(_PRODUCED)
-    if known is not None:
-        key, size, beginning = known
-        if key == (rights.version, header.api_version) and frame[position : position + size] == beginning:
-            return handle(frame, context)
     request = parse_produce_request(header.api_version, frame, position)
     refusal = _transaction_refusal(request, rights)
     denied = (
@@ -51,7 +67,7 @@ def produce(handle: Handle, frame: Any, context: RequestContext, rights: Rights)
     if header.api_version >= FIRST_FLEXIBLE and request.transactional_id is None and len(request.topics) == 1:
         size = _BEFORE_TOPIC_BYTES + len(request.topics[0].raw)
         beginning = bytes(frame[position : position + size])
-        context.connection.state[_PRODUCED] = (rights.version, header.api_version), size, beginning
+        context.connection.state[_PRODUCED] = rights.version, header.api_version, size, beginning
     return handle(frame, context)
 
 

@@ -10,8 +10,9 @@ from typing import Final
 
 from odradek.authorization.authorizer import Authorizer
 from odradek.foundation.errors import ClusterAuthorizationFailed
+from odradek.handlers.authorization import records
 from odradek.handlers.authorization.rights import Rights
-from odradek.handlers.authorization.rules import Check
+from odradek.handlers.authorization.rules import Check, nothing
 from odradek.handlers.authorization.table import CHECKS
 from odradek.handlers.context import RequestContext
 from odradek.handlers.loading import Answer, Handle
@@ -26,8 +27,18 @@ class AuthorizationStep:
         self._authorizer = authorizer
         self._checks = checks
 
-    def __call__(self, handle: Handle, request: object, context: RequestContext) -> Answer:
-        check = self._checks.get(context.header.api_key)
+    def wrap(self, api_key: int, handle: Handle) -> Handle:
+        """The handler behind the check of its API."""
+        authorizer = self._authorizer
+        check = self._checks.get(api_key)
         if check is None:
-            raise ClusterAuthorizationFailed(_NO_CHECK)
-        return check(handle, request, context, Rights(self._authorizer, context))
+            return _refuse
+        if check is nothing:
+            return handle
+        if check is records.produce:
+            return records.produce_behind_check(handle, authorizer)
+        return lambda request, context: check(handle, request, context, Rights(authorizer, context))
+
+
+def _refuse(request: object, context: RequestContext) -> Answer:
+    raise ClusterAuthorizationFailed(_NO_CHECK)

@@ -47,6 +47,7 @@ from odradek.replication.inter_broker_client import InterBrokerClient
 from odradek.replication.purgatory import Purgatory
 from odradek.replication.removal_bounds import RemovalBounds
 from odradek.server.broker.compaction_warnings import CompactionWarnings
+from odradek.server.broker.connection_watch import ConnectionWatch
 from odradek.server.broker.coordinators import Coordinators
 from odradek.server.broker.environment import BrokerEnvironment
 from odradek.server.broker.quota_watch import QuotaWatch
@@ -122,6 +123,7 @@ class BrokerProcess(Generic[ControlT]):
         self.coordinators: Coordinators
         self.parts: BrokerParts
         self.quota_watch: QuotaWatch
+        self.connection_watch: ConnectionWatch
 
     @property
     def control(self) -> ControlT:
@@ -166,6 +168,7 @@ class BrokerProcess(Generic[ControlT]):
             await self._load_logs()
             self._start_coordinators()
             await self._listen()
+            self._bound_connections()
             self._follow_settings()
             await self.secured.read_keys()
             self.secured.follow_certificates(lambda: self.listeners, self._closing)
@@ -382,6 +385,12 @@ class BrokerProcess(Generic[ControlT]):
             self._closing.push_async_callback(listener.close)
             self.listeners.append(listener)
 
+    def _bound_connections(self) -> None:
+        self.connection_watch = ConnectionWatch(
+            self.images, lambda: self.dynamic_settings.current, self.listeners, self.clock
+        )
+        self._closing.callback(self.connection_watch.stop)
+
     def _authorizer(self) -> Authorizer | None:
         if not self.settings.authorizer_class_name:
             return None
@@ -404,6 +413,7 @@ class BrokerProcess(Generic[ControlT]):
                 per_ip_overrides=current.connections_per_ip_overrides,
             )
             self._apply_producer_rules(current)
+            self.connection_watch.apply()
 
         apply(self.settings, self.dynamic_settings.current)
         self._closing.callback(self.dynamic_settings.subscribe(apply))

@@ -12,7 +12,7 @@ from odradek.foundation.errors import RequestError
 from odradek.handlers import failures
 from odradek.handlers.config_resources import ConfigResourceType
 from odradek.handlers.context import BrokerParts, RequestContext
-from odradek.handlers.dispatch import Dispatcher, Step
+from odradek.handlers.dispatch import AnyStep, Dispatcher
 from odradek.handlers.loading import Handle
 from odradek.protocol.api import ApiKey
 from odradek.protocol.codec import decode_typed_request, encode_response
@@ -42,7 +42,7 @@ def forwarding_dispatcher(broker: BrokerParts, controller: RemoteController) -> 
     """The dispatcher for all connections of one broker of a cluster."""
     forwarded = {int(api): broker.handlers[api]._replace(takes_frame=True) for api in FORWARDED}
     forwarding = _Forwarding(controller)
-    steps: list[Step] = []
+    steps: list[AnyStep] = []
     if broker.authorizer is not None:
         from odradek.handlers.authorization.step import AuthorizationStep
         from odradek.handlers.authorization.table import forwarding_checks

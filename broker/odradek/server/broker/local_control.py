@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from odradek.controller.controller import Controller
 from odradek.foundation.endpoints import Endpoint
 from odradek.handlers.context import BrokerParts
-from odradek.handlers.dispatch import Dispatcher, Step
+from odradek.handlers.dispatch import AnyStep, Dispatcher
 from odradek.log.log_manager import LogManager
 from odradek.registry.store import Store
 from odradek.replication.hosted_partitions import HostedPartitions
@@ -84,7 +84,7 @@ class LocalControl:
         )
 
     def make_dispatcher(self, parts: BrokerParts) -> Dispatcher:
-        steps: list[Step] = []
+        steps: list[AnyStep] = []
         if self.faults is not None:
             from odradek.server.broker.testing_faults import FaultStep
 

@@ -18,7 +18,7 @@ from odradek.cluster.image import ImageHolder
 from odradek.foundation.errors import ClusterAuthorizationFailed, NotController, RequestError, StoreError
 from odradek.handlers.context import RequestContext
 from odradek.handlers.counters import RequestCounters
-from odradek.handlers.dispatch import Dispatcher, Step
+from odradek.handlers.dispatch import AnyStep, Dispatcher
 from odradek.handlers.loading import Answer, Handle
 from odradek.handlers.table import CONTROLLER_HANDLERS, Handler
 from odradek.protocol import cluster_changes, controller_requests
@@ -177,7 +177,7 @@ def _active_dispatcher(active: ActiveController) -> Dispatcher:
             return cast("Pending[Message | Frame | None]", answer).then(lambda ready: ready, failed=failed)
         return answer
 
-    steps: list[Step] = [end_the_term]
+    steps: list[AnyStep] = [end_the_term]
     if active.parts.authorizer is not None:
         from odradek.handlers.authorization.step import AuthorizationStep
 

@@ -17,7 +17,30 @@ _MS_PER_SECOND: Final = 1000
 
 
 def quota_samples(broker: AnyBroker) -> Iterator[Sample]:
-    """Nothing while no client has had a quota."""
+    """Nothing while no client has had a quota, and no rate of connections was bounded."""
+    yield from _of_clients(broker)
+    yield from _of_connections(broker)
+
+
+def _of_connections(broker: AnyBroker) -> Iterator[Sample]:
+    rates = broker.connection_watch.rates
+    if rates is None:
+        return
+    yield Sample(metrics.QUOTA_THROTTLES, (QuotaKey.CONNECTION,), rates.refused)
+    yield Sample(metrics.QUOTA_THROTTLE_SECONDS, (QuotaKey.CONNECTION,), rates.refused_ms / _MS_PER_SECOND)
+    longest = nlargest(
+        QUOTA_CLIENTS_PER_SCRAPE_MAX, rates.by_address.items(), key=lambda named: named[1].held_ms
+    )
+    for ip, pace in longest:
+        if pace.held:
+            yield Sample(metrics.QUOTA_IP_THROTTLE_SECONDS, (ip,), pace.held_ms / _MS_PER_SECOND)
+    for name, pace in rates.listeners.items():
+        if pace.held:
+            yield Sample(metrics.ACCEPT_THROTTLES, (name,), pace.held)
+            yield Sample(metrics.ACCEPT_THROTTLE_SECONDS, (name,), pace.held_ms / _MS_PER_SECOND)
+
+
+def _of_clients(broker: AnyBroker) -> Iterator[Sample]:
     kinds: dict[QuotaKey, Meters[Any]] = {}
     throttling = broker.quota_watch.throttling
     if throttling is not None:

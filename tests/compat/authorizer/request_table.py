@@ -1,0 +1,224 @@
+"""A table of requests beside Apache Kafka 4.1.1: every API and version, under ACLs that chance has made.
+
+    python -m tests.compat.authorizer.request_table --cells 20000     what `make rights` does
+
+A cell is a request of one version and one set of ACLs. Each set belongs to an address of its own, so all of them are
+made at once. Clients of these addresses ask both brokers. What is compared are the errors of missing rights.
+
+Where answers differ, the topics and the group are made again, and both brokers get the request again. A right that is
+missing is missing again, while members of a group come and go. Left out: versions that lack a field of a row, and those
+of JoinGroup that wait for other members.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from odradek.authorization.acls import (
+    CLUSTER_NAME,
+    SUPPORTED_OPERATIONS,
+    AccessControlEntry,
+    AclBinding,
+    AclOperation,
+    PatternType,
+    PermissionType,
+    ResourcePattern,
+    ResourceType,
+)
+from odradek.handlers.table import HANDLERS
+from odradek.protocol import messages
+from odradek.protocol.api import ApiKey
+from odradek.protocol.schema import REQUEST, fields_of, message_class
+from tests.compat.authorizer.sides import ADMINISTRATOR, DENIALS, RECORDS, SETTINGS, Side, first_acls
+from tests.handlers import denied_groups, denied_topics
+from tests.support.broker_process import Broker
+from tests.support.guarded_broker import Row, codes
+from tests.support.kafka_peer import KafkaPeer
+
+ROWS: Final[list[Row]] = [*RECORDS, *denied_topics.ROWS, *denied_groups.ROWS]
+# After them topics or groups may be gone.
+CHANGING: Final = frozenset(
+    (ApiKey.DELETE_TOPICS, ApiKey.DELETE_GROUPS, ApiKey.OFFSET_DELETE, ApiKey.CREATE_TOPICS)
+)
+VERSION_MIN: Final = {ApiKey.JOIN_GROUP: 4}
+# Without them Kafka answers before it looks at rights.
+MANDATORY: Final = {(ApiKey.SYNC_GROUP, 5): {"protocol_type": "consumer", "protocol_name": "range"}}
+NAMES: Final = {
+    ResourceType.TOPIC: ("seen", "hidden", "missing", "new", "*", "s", "se", "miss", "n"),
+    ResourceType.GROUP: ("g", "*", "gr"),
+    ResourceType.TRANSACTIONAL_ID: ("t", "*", "tx"),
+    ResourceType.CLUSTER: (CLUSTER_NAME,),
+}
+ACLS_PER_REQUEST: Final = 500
+REPEATS_MAX: Final = 4
+
+
+@dataclass(slots=True)
+class Table:
+    """What was compared."""
+
+    cells: int = 0
+    denied: int = 0
+    repeated: int = 0
+    """Cells whose errors differed at first."""
+    by_api: dict[str, int] = field(default_factory=dict)
+    different: list[str] = field(default_factory=list)
+
+    def text(self) -> str:
+        apis = len({name.partition(" ")[0] for name in self.by_api})
+        return (
+            f"{self.cells} cells of {apis} APIs in {len(self.by_api)} versions: {self.denied} denied by Kafka, "
+            f"{self.repeated} repeated, {len(self.different)} different"
+        )
+
+
+def requests(kafka: Side) -> list[tuple[ApiKey, int, dict[str, Any]]]:
+    """Each row in each version that both serve and that has all of its fields."""
+    answer = kafka.ask(ADMINISTRATOR, ApiKey.API_VERSIONS, 0)
+    theirs = {int(one.api_key): (one.min_version, one.max_version) for one in answer.api_keys}
+    found = []
+    for api, of_row, fields, _, _ in ROWS:
+        ours = HANDLERS[api]
+        first = max(ours.version_min, theirs[api][0], VERSION_MIN.get(api, 0))
+        for version in range(first, min(ours.version_max, theirs[api][1]) + 1):
+            names = {one.name for one in fields_of(message_class(api, version, REQUEST))}
+            if version == of_row or set(fields) <= names:
+                found.append((api, version, {**fields, **MANDATORY.get((api, version), {})}))
+    return found
+
+
+def table_sets(*, seed: int, count: int) -> list[tuple[str, list[AclBinding]]]:
+    """Addresses, each with its ACLs."""
+    rng = random.Random(seed)
+    return [(f"127.1.{number >> 8}.{number & 255}", list(_acls(rng))) for number in range(1, count + 1)]
+
+
+def _acls(rng: random.Random) -> Iterator[AclBinding]:
+    for _ in range(rng.choice((2, 5, 9, 14, 20, 28))):
+        kind = rng.choice((ResourceType.TOPIC, ResourceType.TOPIC, *NAMES))
+        name = rng.choice(NAMES[kind])
+        is_prefix = kind is not ResourceType.CLUSTER and name != "*" and rng.random() < 0.4
+        operations = (AclOperation.ALL, AclOperation.ALL, *sorted(SUPPORTED_OPERATIONS[kind]))
+        yield AclBinding(
+            ResourcePattern(kind, name, PatternType.PREFIXED if is_prefix else PatternType.LITERAL),
+            AccessControlEntry(
+                rng.choice(("User:ANONYMOUS", "User:ANONYMOUS", "User:*", "User:other")),
+                "",
+                rng.choice(operations),
+                rng.choice((PermissionType.ALLOW,) * 4 + (PermissionType.DENY,)),
+            ),
+        )
+
+
+def compare(kafka: Side, ours: Side, sets: Sequence[tuple[str, list[AclBinding]]]) -> Table:
+    """Ask both everything, under each of the sets."""
+    messages.check_field_names(is_on=False)
+    table = Table()
+    try:
+        _give(kafka, sets)
+        _give(ours, sets)
+        cells = requests(kafka)
+        for address, acls in sets:
+            _ask_all(kafka, ours, cells, address, acls, table)
+            for side in (kafka, ours):
+                side.close_client(address)
+    finally:
+        messages.check_field_names()
+    return table
+
+
+def _give(side: Side, sets: Sequence[tuple[str, list[AclBinding]]]) -> None:
+    bound = [
+        AclBinding(one.pattern, one.entry._replace(host=address)) for address, acls in sets for one in acls
+    ]
+    for first in range(0, len(bound), ACLS_PER_REQUEST):
+        side.create(bound[first : first + ACLS_PER_REQUEST])
+    last_address = sets[-1][0]
+    side.until_given(last_address, {one for one in bound if one.entry.host == last_address})
+
+
+def _ask_all(
+    kafka: Side,
+    ours: Side,
+    cells: Sequence[tuple[ApiKey, int, dict[str, Any]]],
+    address: str,
+    acls: Sequence[AclBinding],
+    table: Table,
+) -> None:
+    for cell in cells:
+        if cell[0] in CHANGING:
+            _restore(kafka, ours)
+        found = [_missing(side, address, *cell) for side in (kafka, ours)]
+        repeats = 0
+        while found[0] != found[1] and repeats < REPEATS_MAX:
+            time.sleep(repeats**2)
+            repeats += 1
+            _restore(kafka, ours)
+            found = [_missing(side, address, *cell) for side in (kafka, ours)]
+        if cell[0] in CHANGING:
+            _restore(kafka, ours)
+        name = f"{cell[0].name} {cell[1]}"
+        table.cells += 1
+        table.denied += bool(found[0])
+        table.repeated += bool(repeats)
+        table.by_api[name] = table.by_api.get(name, 0) + 1
+        if found[0] != found[1]:
+            rights = [
+                f"{one.entry.permission.name} {one.entry.principal} {one.entry.operation.name} "
+                f"{one.pattern.type.name} {one.pattern.pattern_type.name} {one.pattern.name}"
+                for one in acls
+            ]
+            table.different.append(f"{name} {rights}: Kafka {found[0]}, Odradek {found[1]}")
+
+
+def _restore(*sides: Side) -> None:
+    for side in sides:
+        side.have_topics()
+        side.have_group()
+
+
+def _missing(side: Side, address: str, api: ApiKey, version: int, fields: dict[str, Any]) -> list[Any]:
+    """The errors of missing rights, or that the connection was closed."""
+    answer = side.ask(address, api, version, **fields)
+    return ["closed"] if answer is None else sorted(code for code in codes(answer) if code in DENIALS)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.compat.authorizer.request_table")
+    parser.add_argument("--cells", type=int, default=20_000)
+    parser.add_argument("--seed", type=int, default=1)
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="odradek-rights-") as name:
+        folder = Path(name)
+        peers: list[KafkaPeer | Broker] = [
+            KafkaPeer(folder / "kafka", settings=SETTINGS, heap="512m"),
+            Broker(folder / "odradek", settings=SETTINGS),
+        ]
+        try:
+            for peer in peers:
+                peer.start()
+            sides = [Side(peer.bootstrap) for peer in peers]
+            for side in sides:
+                side.have_topics()
+                side.have_coordinators()
+                side.create(first_acls())
+                side.give([])
+            count = -(-arguments.cells // len(requests(sides[0])))
+            table = compare(sides[0], sides[1], table_sets(seed=arguments.seed, count=count))
+        finally:
+            for peer in peers:
+                peer.stop()
+    print("\n".join([*table.different, table.text()]))
+    return 1 if table.different or table.cells < arguments.cells else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
