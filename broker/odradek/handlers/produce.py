@@ -73,7 +73,7 @@ def handle(frame: memoryview, context: RequestContext) -> Answer:
         # The usual request takes the short path, every other one the long path.
         one = parse_one_partition(version, frame, header.body_position)
         if one is not None and -1 <= one[0] <= 1:
-            return _append_one(one, context)
+            return append_one(one, context)
     return answer_request(parse_produce_request(version, frame, header.body_position), context)
 
 
@@ -192,7 +192,8 @@ def _answer_later(
     return answer({})
 
 
-def _append_one(one: OnePartition, context: RequestContext) -> Answer:
+def append_one(one: OnePartition, context: RequestContext) -> Answer:
+    """Append the records of a request of the usual kind, whose acks are allowed."""
     acks, raw, key, index, records, timeout_ms = one
     partition = None
     try:

@@ -21,7 +21,7 @@ from time import perf_counter_ns
 from typing import Any, Final, cast
 
 from odradek.foundation.client_entities import ClientEntity
-from odradek.foundation.clock import Clock
+from odradek.foundation.clock import Clock, SystemClock
 from odradek.foundation.limits import CLIENT_THROTTLE_MS_MAX
 from odradek.handlers.context import RequestContext
 from odradek.handlers.loading import Answer, Handle
@@ -101,23 +101,55 @@ class ClientThrottling:
         return handle
 
     def _produce(self, handle: Handle) -> Handle:
-        """Produce while there are quotas of bytes alone. Each look-up here is a percent of a small request's cost."""
-        known = self.produce.by_client
+        """Produce while there are quotas of bytes alone. Each look-up here is a percent of a small request's cost.
+
+        So a connection remembers its client's meter, which is looked at closely when its limit is near.
+        """
+        meters = self.produce
         monotonic_seconds = self._clock.monotonic_seconds
+        # The dispatcher has read the same clock when the request arrived.
+        is_read = type(self._clock) is SystemClock
 
         def produce(request: Any, context: RequestContext) -> Answer:
-            answer: Any = handle(request, context)
-            client = context.principal, context.header.client_id
-            meter = known[client] if client in known else self.produce.find(*client)
-            if meter is None:
-                return cast(Answer, answer)
-            size = len(request)
-            if type(answer) is Pending:
-                return self._then(answer, context, size, 0)
-            throttle_ms = meter.usage.add(size, meter.limit, int(monotonic_seconds() * 1000))
-            return answer if not throttle_ms else self._exceeded(answer, context, meter, throttle_ms)
+            answer = handle(request, context)
+            known = context.connection.produce_meter
+            if known is None or known[0] != meters.generation or known[1] != context.header.client_id:
+                known = self._remember(context)
+            usage = known[2]
+            if usage is None:
+                return answer
+            at = context.received_at if is_read else monotonic_seconds()
+            spare = usage.spare - len(request)
+            if spare >= 0 and at < usage.spare_until:
+                usage.spare = spare
+                usage.spent_at = at
+                return answer
+            meter = known[3]
+            throttle_ms = usage.add(len(request), meter.limit, int(at * 1000))
+            return answer if not throttle_ms else self._late(answer, context, meter, throttle_ms)
 
         return produce
+
+    def _remember(
+        self, context: RequestContext
+    ) -> tuple[int, str, SampledRate | None, Meter[SampledRate] | None]:
+        """Let the connection know its client's meter of produced bytes. Its principal stays."""
+        client_id, principal = context.header.client_id, context.principal
+        meter = self.produce.find(principal, client_id)
+        if meter is not None:
+            # What it has to spare was found for the limit of before.
+            meter.usage.settle()
+        known = self.produce.generation, client_id, None if meter is None else meter.usage, meter
+        context.connection.produce_meter = known
+        return known
+
+    def _late(
+        self, answer: Answer, context: RequestContext, meter: Meter[SampledRate], throttle_ms: int
+    ) -> Answer:
+        if type(answer) is Pending:
+            waiting = cast("Pending[Ready]", answer)
+            return waiting.then(lambda ready: self._exceeded(ready, context, meter, throttle_ms))
+        return self._exceeded(cast(Ready, answer), context, meter, throttle_ms)
 
     def _timed(self, handle: Handle, request: object, context: RequestContext) -> Answer:
         """Any request while there are quotas of time."""

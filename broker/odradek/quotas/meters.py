@@ -56,7 +56,9 @@ class Meters(Generic[U]):
         self._table = QuotaTable({})
         self._by_share: dict[Share, Meter[U]] = {}
         self.by_client: dict[tuple[str, str], Meter[U] | None] = {}
-        """The meters that `find` remembers; the same dictionary throughout."""
+        """The meters that `find` remembers."""
+        self.generation = 0
+        """Another number once a meter that somebody else remembers may be another, or have another limit."""
         self.throttled = 0
         """Requests whose clients were asked to wait, also those of meters that are forgotten."""
         self.throttled_ms = 0
@@ -68,7 +70,7 @@ class Meters(Generic[U]):
         if table == self._table:
             return
         self._table = table
-        self.by_client.clear()
+        self._forget_clients()
         self.is_on = bool(table)
         for meter in self.meters:
             found = table.find(*meter.share)
@@ -88,7 +90,7 @@ class Meters(Generic[U]):
 
     def _look_up(self, client: tuple[str, str]) -> Meter[U] | None:
         if len(self.by_client) >= self._meters_max:
-            self.by_client.clear()
+            self._forget_clients()
         found = self._table.find(client[0].partition(":")[2], client[1])
         if found is None:
             self.by_client[client] = None
@@ -99,11 +101,15 @@ class Meters(Generic[U]):
         meter.limit = limit
         if len(self._by_share) >= self._meters_max:
             # Clients of a forgotten meter would go on with it.
-            self.by_client.clear()
+            self._forget_clients()
             del self._by_share[next(iter(self._by_share))]
         self._by_share[share] = meter
         self.by_client[client] = meter
         return meter
+
+    def _forget_clients(self) -> None:
+        self.by_client.clear()
+        self.generation += 1
 
     @property
     def meters(self) -> list[Meter[U]]:

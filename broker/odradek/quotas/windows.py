@@ -5,6 +5,9 @@ windows together. The rate is the sum of all samples, divided by the time since 
 least all windows but one, and the present one so far. So the first values after a pause make no rate without bounds.
 
 Times are whole milliseconds of any clock that never goes back.
+
+Most values are far from the limit, and each look at a sample costs time of a request. So a caller may take values off
+`spare` as long as it is not below zero, until `spare_until`. Every method takes them into account.
 """
 
 from __future__ import annotations
@@ -15,7 +18,18 @@ from collections import deque
 class SampledRate:
     """`windows` samples of `window_ms` each; the rate is per second."""
 
-    __slots__ = ("_expiry_ms", "_samples", "_shortest_seconds", "_total", "_window_ms", "_windows")
+    __slots__ = (
+        "_expiry_ms",
+        "_samples",
+        "_shortest_seconds",
+        "_spare_at_first",
+        "_total",
+        "_window_ms",
+        "_windows",
+        "spare",
+        "spare_until",
+        "spent_at",
+    )
 
     def __init__(self, *, windows: int, window_ms: int) -> None:
         self._windows = windows
@@ -25,9 +39,27 @@ class SampledRate:
         # [begin, time of the last value, sum], oldest first.
         self._samples: deque[list[float]] = deque()
         self._total = 0.0
+        self._spare_at_first = -1
+        self.spare = -1
+        """What may be taken off before the limit is near."""
+        self.spare_until = 0.0
+        """The end of the present sample, in seconds."""
+        self.spent_at = 0.0
+        """When something was last taken off, in seconds."""
+
+    def settle(self) -> None:
+        """Record what was taken off. No more may be, until `add` allows it: another limit may hold."""
+        spent = self._spare_at_first - self.spare
+        self._spare_at_first = self.spare = -1
+        if spent:
+            last = self._samples[-1]
+            last[1] = int(self.spent_at * 1000)
+            last[2] += spent
+            self._total += spent
 
     def record(self, value: float, now_ms: int) -> None:
         """Add a value, which may be negative to take one back."""
+        self.settle()
         samples = self._samples
         if not samples or now_ms - samples[-1][0] >= self._window_ms:
             samples.append([now_ms, now_ms, value])
@@ -38,7 +70,8 @@ class SampledRate:
         self._total += value
 
     def add(self, value: float, limit: float, now_ms: int) -> int:
-        """`record`, then `excess_ms`, at a fraction of their cost where the limit is not near."""
+        """`record`, then `excess_ms`. Where the limit is not near, `spare` says how much more may come."""
+        self.settle()
         samples = self._samples
         if samples and now_ms - (last := samples[-1])[0] < self._window_ms:
             last[1] = now_ms
@@ -47,12 +80,16 @@ class SampledRate:
             samples.append([now_ms, now_ms, value])
         self._total = total = self._total + value
         # The time of a rate is never shorter than this. The total may still have samples that have ended.
-        if total <= limit * self._shortest_seconds:
+        allowed = limit * self._shortest_seconds
+        if total <= allowed:
+            self._spare_at_first = self.spare = int(allowed - total)
+            self.spare_until = (samples[-1][0] + self._window_ms) / 1000
             return 0
         return self.excess_ms(limit, now_ms)
 
     def elapsed_ms(self, now_ms: int) -> int:
         """The time over which the rate is taken, without samples that have ended."""
+        self.settle()
         samples = self._samples
         while samples and now_ms - samples[0][1] >= self._expiry_ms:
             self._total -= samples.popleft()[2]
@@ -82,4 +119,5 @@ class SampledRate:
     @property
     def total(self) -> float:
         """The sum of the values at the last look."""
+        self.settle()
         return self._total

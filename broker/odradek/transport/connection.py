@@ -30,6 +30,8 @@ class Connection:
         "local",
         "peer",
         "principal",
+        "produce_meter",
+        "produce_right",
         "requests",
         "state",
     )
@@ -55,6 +57,10 @@ class Connection:
         """(name, version) from ApiVersions, or None."""
         self.state: dict[str, Any] = {}
         """State that handlers keep for the life of the connection, by a name that each chooses."""
+        self.produce_meter: Any = None
+        """State of `handlers.throttling`, which it looks at for each Produce."""
+        self.produce_right: Any = None
+        """State of `handlers.authorization`, likewise."""
         self.requests = 0
         self.bytes_in = 0
         self.bytes_out = 0
