@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: setup run test check bench demo fuzz sim chaos copies streams connect pipeline-kills sink-kills images e2e reference manifests diagrams recording release clean
+.PHONY: setup run test check bench demo fuzz sim chaos copies streams connect rights quotas pipeline-kills sink-kills images e2e reference manifests diagrams recording release clean
 
 # Running a broker needs only the product's own dependencies; tests bring their clients, Java and Spark.
 $(VENV)/.product: pyproject.toml
@@ -66,6 +66,16 @@ streams: $(VENV)/.test
 
 connect: $(VENV)/.test
 	$(BIN)/python -m tests.compat.connect.lines --rounds $(or $(ROUNDS),3) --seed $(or $(SEED),1)
+
+# Requests under generated ACLs, sent to Apache Kafka too: CELLS=20000 of them in ten minutes, SEED=n.
+rights: $(VENV)/.test
+	$(BIN)/python -m tests.compat.authorizer.request_table --cells $(or $(CELLS),20000) --seed $(or $(SEED),1)
+
+# Kafka's quota_test at its own figures, and what a throttled client does to another: six minutes.
+quotas: $(VENV)/.test
+	$(BIN)/python -m bench.client_quotas hold
+	$(BIN)/python -m bench.client_quotas override
+	$(BIN)/python -m bench.client_quotas others
 
 # Drivers of loads, replays and streams, killed at every step and compared with the log: KILLS=100 of each kind, SEED=n.
 pipeline-kills: $(VENV)/.test

@@ -75,6 +75,27 @@ def test_the_rate_and_the_throttle_time_are_kafkas(steps: list[tuple[int, int]],
         assert quick.add(value, limit, now) == ours.excess_ms(limit, now)
 
 
+@given(STEPS, st.integers(1_000, 50_000_000))
+@settings(max_examples=200, deadline=None)
+def test_values_taken_off_the_spare_are_counted_as_others(steps: list[tuple[int, int]], limit: int) -> None:
+    """As `handlers.throttling` does it: most values are far from the limit."""
+    quick, plain = (SampledRate(windows=WINDOWS, window_ms=WINDOW_MS) for _ in range(2))
+    now = 1_000_000
+    for number, (pause, value) in enumerate(steps):
+        now += pause
+        plain.record(value, now)
+        wanted = plain.excess_ms(limit, now)
+        if value <= quick.spare and now / 1000 < quick.spare_until:
+            quick.spare -= value
+            quick.spent_at = now / 1000
+            assert wanted == 0
+        else:
+            assert quick.add(value, limit, now) == wanted
+        if number % 5 == 4:
+            assert quick.elapsed_ms(now) == plain.elapsed_ms(now)
+            assert quick.total == plain.total
+
+
 @given(st.integers(1_000, 100_000), st.lists(st.integers(1, 300_000), min_size=1, max_size=200))
 @settings(max_examples=50, deadline=None)
 def test_a_client_that_waits_as_told_stays_at_its_quota(limit: int, sizes: list[int]) -> None:
