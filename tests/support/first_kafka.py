@@ -20,6 +20,7 @@ START_SECONDS_MAX = 90
 _LOG4J = """\
 log4j.rootLogger=INFO, out
 log4j.appender.out=org.apache.log4j.ConsoleAppender
+log4j.appender.out.Target=System.err
 log4j.appender.out.layout=org.apache.log4j.PatternLayout
 log4j.appender.out.layout.ConversionPattern=[%d] %p %m (%c)%n
 """
@@ -38,7 +39,7 @@ _SETTINGS = {
 
 
 def first_kafka_command(folder: Path, main_class: str, arguments: Sequence[str], *, heap: str) -> list[str]:
-    """A program among Kafka 1.1.1's jars. Its log goes to standard output."""
+    """A program among Kafka 1.1.1's jars. Its log goes to standard error."""
     log4j = folder / "log4j.properties"
     log4j.write_text(_LOG4J)
     return java_arguments(
@@ -125,3 +126,37 @@ class FirstKafka:
             self._process.wait()
         self._process = None
         self.zookeeper.close()
+
+
+class OldConsumer:
+    """Kafka's own consumer that shares partitions through ZooKeeper, as its console program with one stream."""
+
+    def __init__(self, folder: Path, kafka: FirstKafka, *, group: str, topic: str) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self._output, self._log = folder / "output", folder / "log"
+        properties = folder / "consumer.properties"
+        properties.write_text(
+            f"group.id={group}\nzookeeper.connect={kafka.zookeeper.connect}\nrebalance.backoff.ms=1000\n"
+            "zookeeper.session.timeout.ms=4000\nauto.commit.interval.ms=200\n"
+        )
+        arguments = ["--zookeeper", kafka.zookeeper.connect, "--topic", topic]
+        arguments += ["--consumer.config", str(properties)]
+        command = first_kafka_command(folder, "kafka.tools.ConsoleConsumer", arguments, heap="128m")
+        with self._output.open("wb") as output, self._log.open("wb") as log:
+            self._process = subprocess.Popen(
+                command, stdout=output, stderr=log, stdin=subprocess.DEVNULL, env=java_environment()
+            )
+
+    def lines(self) -> list[str]:
+        """The messages that it has consumed."""
+        return self._output.read_text().split()
+
+    def stop(self) -> None:
+        """End it; it commits and leaves its group."""
+        self._process.terminate()
+        self._process.wait(30)
+
+    def kill(self) -> None:
+        """SIGKILL; its session ends by its timeout."""
+        self._process.kill()
+        self._process.wait()

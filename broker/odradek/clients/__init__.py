@@ -8,6 +8,7 @@ A name that is imported as itself is one that this module exports (PEP 484).
 # isort: skip_file
 from __future__ import annotations
 
+from odradek.clients.blocking_connector import ConsumerConnector as ConsumerConnector
 from odradek.clients.blocking_producer import (
     DefaultEventHandler as DefaultEventHandler,
     Producer as Producer,
@@ -42,8 +43,11 @@ from odradek.clients.messages import (
     StringDecoder as StringDecoder,
     StringEncoder as StringEncoder,
 )
+from odradek.clients.registrations import Blacklist as Blacklist, Whitelist as Whitelist
 from odradek.clients.simple_consumer import (
     EARLIEST_TIME as EARLIEST_TIME,
     LATEST_TIME as LATEST_TIME,
     FetchRequest as FetchRequest,
 )
+from odradek.clients.streams import KafkaStream as KafkaStream, MessageAndMetadata as MessageAndMetadata
+from odradek.foundation.ids import TopicPartition as TopicPartition

@@ -151,8 +151,12 @@ class MessageSender:
     async def _partition_count(self, topic: str) -> int | Exception:
         try:
             client = await self._connected()
-            cluster = await client.with_retries(lambda: client.topics([topic], allow_creation=True))
-            count = len(cluster.topic(topic).partitions)
+
+            async def known() -> int:
+                # A topic that is just made has no leaders for a moment.
+                return len((await client.topics([topic], allow_creation=True)).topic(topic).partitions)
+
+            count = await client.with_retries(known)
         except OdradekError as failure:
             return failure
         return count or NoBrokersForPartitionException(f"topic {topic!r} has no partitions")

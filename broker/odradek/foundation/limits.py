@@ -139,6 +139,16 @@ PRODUCER_QUEUE_FAILURES_MAX: Final = 10_000
 # How long the end of a program may wait for messages of a producer that was not closed.
 PRODUCER_QUEUE_EXIT_SECONDS_MAX: Final = 10.0
 
+# A consumer that shares partitions through ZooKeeper computes its share once changes have stopped for so long, or after
+# so long at the latest. The start of a group with hundreds of members is then few passes for each.
+CONSUMER_QUIET_SECONDS: Final = 0.075
+CONSUMER_CHANGES_SECONDS_MAX: Final = 0.5
+# Its first pause after a try to own partitions that others still own; they double up to rebalance.backoff.ms.
+CONSUMER_REBALANCE_PAUSE_SECONDS_MIN: Final = 0.1
+# How long a rebalance waits for a program to finish the record that it works on. Kafka's own consumers try for 8 s to
+# take over, so ours must have released within that time.
+CONSUMER_RECORD_IN_HAND_SECONDS_MAX: Final = 2.0
+
 # Bytes of an answer that a client accepts: what librdkafka allows (receive.message.max.bytes). It also detects a peer
 # that is not a Kafka broker: the letters of an HTTP answer, read as a size, are much larger.
 CLIENT_RESPONSE_BYTES_MAX: Final = 100_000_000

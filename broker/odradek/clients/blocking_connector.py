@@ -1,0 +1,135 @@
+"""ConsumerConnector for programs without an event loop: streams are iterators, each for a thread of the program."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import TracebackType
+
+from odradek.clients.connector import Connector, StartOffsets
+from odradek.clients.engine_thread import EngineThread
+from odradek.clients.messages import Decoder, DefaultDecoder
+from odradek.clients.properties import CONSUMER, Properties
+from odradek.clients.registrations import STATIC, Registration, TopicFilter
+from odradek.clients.streams import KafkaStream, StreamBuffer
+from odradek.foundation.ids import TopicPartition
+from odradek.transport.network import Network
+
+
+class ConsumerConnector:
+    """`with ConsumerConnector({"zk.connect": "127.0.0.1:2181", "groupid": "billing"}) as connector: …`.
+
+    It connects when it is made. `start_offsets` is for programs that keep offsets with their output. It gets the
+    partitions that the consumer now owns, and returns the next offset of each that the program knows. Nothing is
+    committed then.
+    """
+
+    def __init__(
+        self,
+        properties: Mapping[str, object],
+        *,
+        start_offsets: StartOffsets | None = None,
+        network: Network | None = None,
+    ) -> None:
+        """Raises InvalidConfigException, StoreConnectionLost, NoBrokersForPartitionException, ConnectionFailed."""
+        self.properties = Properties(CONSUMER, properties)
+        self._engine = EngineThread("ConsumerConnector")
+        try:
+            self._engine.call(lambda: self._open(start_offsets, network))
+        except BaseException:
+            self._engine.close()
+            raise
+        self._closed = False
+
+    async def _open(self, start_offsets: StartOffsets | None, network: Network | None) -> None:
+        connector = Connector(self.properties, start_offsets=start_offsets, network=network)
+        await connector.start()
+        self._connector = connector
+
+    def __enter__(self) -> ConsumerConnector:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, failure: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.shutdown()
+
+    @property
+    def consumer_id(self) -> str:
+        """The name of this consumer's id node."""
+        return self._connector.id
+
+    @property
+    def owned_partitions(self) -> frozenset[TopicPartition]:
+        """The partitions that this consumer owns now."""
+        return self._connector.owned
+
+    def create_message_streams(
+        self,
+        topic_count_map: Mapping[str, int],
+        *,
+        decoder: Decoder | None = None,
+        key_decoder: Decoder | None = None,
+    ) -> dict[str, list[KafkaStream]]:
+        """Streams for topics, by the number that each topic shall have. Once for each connector.
+
+        Raises MessageStreamsExistException, ConsumerRebalanceFailedException, StoreError.
+        """
+        streams = self._streams(Registration(STATIC, topic_count_map), decoder, key_decoder)
+        return {
+            topic: [streams[topic, number] for number in range(count)]
+            for topic, count in topic_count_map.items()
+        }
+
+    def create_message_streams_by_filter(
+        self,
+        topic_filter: TopicFilter,
+        num_streams: int = 1,
+        *,
+        decoder: Decoder | None = None,
+        key_decoder: Decoder | None = None,
+    ) -> list[KafkaStream]:
+        """Streams for all topics that a filter allows, also for those that are made later. Raises as above."""
+        own = Registration(
+            topic_filter.pattern,
+            {topic_filter.expression: num_streams},
+            is_excluding_internal=self.properties["exclude.internal.topics"],
+        )
+        streams = self._streams(own, decoder, key_decoder)
+        return [streams[None, number] for number in range(num_streams)]
+
+    def _streams(
+        self, own: Registration, decoder: Decoder | None, key_decoder: Decoder | None
+    ) -> dict[tuple[str | None, int], KafkaStream]:
+        async def join() -> dict[tuple[str | None, int], StreamBuffer]:
+            buffers = self._connector.create_streams(own)
+            await self._connector.join()
+            return buffers
+
+        return {
+            key: KafkaStream(
+                buffer,
+                self._connector.lease,
+                decoder=decoder or DefaultDecoder(),
+                key_decoder=key_decoder or DefaultDecoder(),
+                timeout_ms=self.properties["consumer.timeout.ms"],
+            )
+            for key, buffer in self._engine.call(join).items()
+        }
+
+    def commit_offsets(self) -> None:
+        """Commit the offsets of all messages that streams have returned, those in hand too. Raises StoreError."""
+        self._engine.call(self._connector.commit)
+
+    def seek(self, topic: str, partition: int, offset: int) -> None:
+        """Go on from `offset`, forward or back. It is committed at once, so that it survives a rebalance.
+
+        Raises InvalidConfigException for a partition that this consumer does not own.
+        """
+        self._engine.call(lambda: self._connector.seek(TopicPartition(topic, partition), offset))
+
+    def shutdown(self) -> None:
+        """Commit if that is automatic, leave the group, end the streams."""
+        if not self._closed:
+            self._closed = True
+            self._engine.call(self._connector.close)
+            self._engine.close()
