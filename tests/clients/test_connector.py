@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -23,6 +24,7 @@ from odradek.clients import (
     StringDecoder,
     TopicPartition,
     Whitelist,
+    aio,
 )
 from tests.support.cluster_processes import Cluster
 from tests.support.peers import topic_creator
@@ -303,6 +305,48 @@ def test_a_stalled_consumer_hands_out_nothing_more(
     with pytest.raises(ConsumerTimeoutException):
         next(stream)  # although the batch is decoded
     stalled.set()
+
+
+def test_a_seek_is_not_undone_by_what_was_in_hand(
+    cluster: Cluster, connect: Callable[..., ConsumerConnector], registry: KazooClient, unique: str
+) -> None:
+    topic = create(cluster)
+    write(cluster, topic, range(5))
+    connector = connect(autocommit_interval_ms=20)
+    (stream,) = connector.create_message_streams({topic: 1})[topic]
+    assert take(stream, 4) == [0, 1, 2, 3]
+    connector.seek(topic, 0, 1)
+    time.sleep(0.2)  # several automatic commits
+    assert offset_of(registry, unique, topic) == 1
+    connector.shutdown()
+    assert offset_of(registry, unique, topic) == 1
+
+
+def test_streams_of_one_group_in_asyncio(cluster: Cluster, unique: str) -> None:
+    topic = create(cluster, 2)
+    write(cluster, topic, range(6))
+    properties = {"zk.connect": cluster.connect, "groupid": unique, "autooffset.reset": "smallest"}
+
+    async def main() -> None:
+        async with (
+            asyncio.timeout(60),
+            aio.ConsumerConnector(properties | {"consumer.timeout.ms": 200}) as connector,
+        ):
+            one, two = (await connector.create_message_streams({topic: 2}))[topic]
+            assert sorted([int((await anext(one)).message) for _ in range(3)]) == [0, 2, 4]
+            assert [int((await anext(two)).message) for _ in range(3)] == [1, 3, 5]
+            with pytest.raises(ConsumerTimeoutException):
+                await anext(one)
+            waiting = asyncio.ensure_future(anext(two))
+            async with aio.Producer({"broker.list": cluster.bootstrap}, partitioner=ByNumber()) as producer:
+                await producer.send(KeyedMessage(topic, b"7", part_key=1))
+            assert (await waiting).message == b"7"
+            await connector.commit_offsets()
+            await connector.seek(topic, 1, 3)
+            assert (await anext(two)).message == b"7"
+        assert [message async for message in two] == []
+
+    asyncio.run(main())
 
 
 def test_an_id_node_that_cannot_be_read_stops_no_other(

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
+import subprocess
+import sys
 import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -25,6 +29,7 @@ from odradek.clients import (
     RandomPartitioner,
     SimpleConsumer,
     StringEncoder,
+    aio,
 )
 from odradek.errors import ConnectionFailed
 
@@ -277,3 +282,58 @@ def test_an_asynchronous_producer_outlives_its_broker(restartable: Any, create_t
         producer.send([KeyedMessage(topic, b"%d" % number) for number in range(100, 200)])
         producer.flush()
     assert stored(restartable.bootstrap, topic) == [[b"%d" % number for number in range(200)]]
+
+
+@pytest.mark.parametrize("kind", ["sync", "async"])
+def test_the_face_for_asyncio_writes_and_raises(bootstrap: str, create_topic: CreateTopic, kind: str) -> None:
+    topic = create_topic()
+    properties = {
+        "broker.list": bootstrap,
+        "producer.type": kind,
+        "batch.size": 7,
+        "queue.size": 20,
+        "queue.time": 50,
+    }
+
+    async def main() -> None:
+        async with aio.Producer(properties) as producer:
+            await producer.send([KeyedMessage(topic, b"%d" % number) for number in range(100)])
+            with pytest.raises(FailedToSendMessageException, match="StringEncoder"):
+                await producer.send([KeyedMessage(topic, "text"), KeyedMessage(topic, b"100")])
+                await producer.flush()
+            await producer.send(KeyedMessage(topic, b"101"))
+            while kind == "async" and producer._finished < 103:
+                await asyncio.sleep(0.01)  # sent by its age
+        with pytest.raises(QueueClosedException):
+            await producer.send(KeyedMessage(topic, b"x"))
+
+    asyncio.run(main())
+    assert stored(bootstrap, topic) == [[b"%d" % number for number in range(102)]]
+
+
+def test_a_full_queue_in_asyncio_refuses(unique: str) -> None:
+    async def main() -> None:
+        properties = {
+            "broker.list": "127.0.0.1:1",
+            "producer.type": "async",
+            "queue.size": 2,
+            "batch.size": 2,
+        }
+        producer = aio.Producer(properties | {"queue.enqueueTimeout.ms": 0})
+        with pytest.raises(QueueFullException):
+            await producer.send([KeyedMessage(unique, b"x") for _ in range(5)])
+        with pytest.raises(FailedToSendMessageException, match="2 messages"):
+            await producer.close()
+
+    asyncio.run(main())
+
+
+def test_the_package_loads_no_part_of_a_broker() -> None:
+    program = "import sys, odradek.clients, odradek.clients.aio; print(*sys.modules)"
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    loaded = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, env=environment
+    ).stdout.split()
+    parts = ("server", "handlers", "log", "groups", "coordination", "replication", "controller", "testing")
+    assert [name for name in loaded if name.startswith(tuple(f"odradek.{part}" for part in parts))] == []
+    assert {"kazoo", "aiohttp", "prometheus_client", "click"}.isdisjoint(loaded)

@@ -1,12 +1,13 @@
-"""The documents' clients for asyncio: `from odradek.clients.aio import SimpleConsumer`."""
+"""The documents' clients for asyncio: `from odradek.clients.aio import Producer`.
+
+Everything that they take, give and raise is in `odradek.clients`.
+"""
 
 # A sorter of imports would write a statement for each name.
 # isort: skip_file
 from __future__ import annotations
 
-from odradek.clients.simple_consumer import (
-    EARLIEST_TIME as EARLIEST_TIME,
-    LATEST_TIME as LATEST_TIME,
-    FetchRequest as FetchRequest,
-    SimpleConsumer as SimpleConsumer,
-)
+from odradek.clients.async_connector import ConsumerConnector as ConsumerConnector
+from odradek.clients.async_producer import Producer as Producer
+from odradek.clients.simple_consumer import SimpleConsumer as SimpleConsumer
+from odradek.clients.streams import AsyncKafkaStream as AsyncKafkaStream

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping
 from types import TracebackType
 
@@ -128,8 +129,13 @@ class ConsumerConnector:
         self._engine.call(lambda: self._connector.seek(TopicPartition(topic, partition), offset))
 
     def shutdown(self) -> None:
-        """Commit if that is automatic, leave the group, end the streams."""
+        """Commit if that is automatic, leave the group, end the streams.
+
+        What this thread has in hand comes again, unless `commit_offsets` was called. Other threads have 2 s to ask for
+        their next message.
+        """
         if not self._closed:
             self._closed = True
-            self._engine.call(self._connector.close)
+            caller = threading.get_ident()
+            self._engine.call(lambda: self._connector.close(caller))
             self._engine.close()

@@ -157,8 +157,11 @@ class Connector:
             self._tasks.start(self._commit_regularly(), name="commit")
         await self._has_tried.wait()
 
-    async def close(self) -> None:
-        """Stop reading, commit if that is automatic, release and unregister. Streams end."""
+    async def close(self, caller: object = None) -> None:
+        """Stop reading, commit if that is automatic, release and unregister. Streams end.
+
+        What the `caller` itself has in hand is not waited for, nor committed: it may be closing because of an error.
+        """
         if self._closed:
             return
         self._closed = True
@@ -167,7 +170,7 @@ class Connector:
         await self._tasks.close()
         try:
             async with self._rebalancing:
-                await self._give_up(self._held)
+                await self._give_up(self._held, caller)
                 for buffer in self._buffers.values():
                     buffer.close()
                 await self._nodes.unregister()
@@ -327,14 +330,15 @@ class Connector:
             return False
         return await self._take_up(wanted)
 
-    async def _give_up(self, held: Mapping[TopicPartition, int]) -> None:
+    async def _give_up(self, held: Mapping[TopicPartition, int], caller: object = None) -> None:
         """Stop reading, commit what is finished, and release."""
         buffers = [buffer for buffer in self._buffers.values() if buffer in self._readers]
         for buffer in buffers:
             buffer.revoke()
         for buffer in buffers:
             await self._readers.pop(buffer).close()
-        await asyncio.gather(*(one.wait_until_asked(CONSUMER_RECORD_IN_HAND_SECONDS_MAX) for one in buffers))
+        waited = [buffer for buffer in buffers if caller is None or buffer.taker != caller]
+        await asyncio.gather(*(one.wait_until_asked(CONSUMER_RECORD_IN_HAND_SECONDS_MAX) for one in waited))
         if not held:
             return
         if self._properties["auto.commit.enable"]:

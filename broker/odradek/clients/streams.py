@@ -31,6 +31,8 @@ from odradek.records.record import Headers, Record
 # A wait in slices: for Ctrl-C, and for a lease that becomes valid again.
 _SLICE_SECONDS: Final = 0.1
 _NOWHERE: Final = TopicPartition("", -1)
+# A loop over records that awaits nothing else still lets other tasks run this often.
+_RECORDS_BETWEEN_TURNS: Final = 500
 _new_tuple = tuple.__new__
 
 
@@ -59,6 +61,8 @@ class StreamBuffer:
         self._room = asyncio.Event()
         self._asked = asyncio.Event()
         self._failure: Exception | None = None
+        self.taker: object = None
+        """The thread or task that iterates."""
         self.generation = 0
         self.is_closed = False
         self._is_revoking = False
@@ -77,6 +81,7 @@ class StreamBuffer:
             self._is_revoking = False
             self._finished = dict(starts)
             self._chunks.clear()
+            self._partition = _NOWHERE  # what is in hand was taken before
         self._room.set()
 
     async def wait_for_room(self) -> None:
@@ -112,7 +117,7 @@ class StreamBuffer:
             self._chunks.clear()
             self._failure = None
             self._asked.clear()
-            if self._is_asking:
+            if self._is_asking or self.in_hand is None:
                 self._asked.set()
         self.notify()
 
@@ -173,16 +178,18 @@ class StreamBuffer:
             raise failure
         return None
 
-    def finish(self, generation: int) -> None:
-        """The stream asks for more: its batch of this generation is finished up to the record in hand, or whole if none
-        is. The lock is held.
+    def finish(self, generation: int, *, is_whole: bool) -> None:
+        """The stream asks for more: its batch of this generation is finished up to the record in hand, or whole.
+
+        The lock is held.
         """
         if self._partition is not _NOWHERE:
             is_own = generation == self.generation or (
                 self._is_revoking and generation == self.generation - 1
             )
             if is_own and self._partition in self._finished:
-                self._finished[self._partition] = self._end_offset if self.in_hand is None else self.in_hand
+                is_all = is_whole or self.in_hand is None
+                self._finished[self._partition] = self._end_offset if is_all else self.in_hand  # type: ignore[assignment]
             self._partition = _NOWHERE
         self.in_hand = None
         self._is_asking = True
@@ -214,10 +221,12 @@ class _Stream:
         self._topic = ""
         self._partition = -1
         self._generation = -1
+        self._since_turn = 0
 
     def _ready(self) -> Record | None:
         """The next record that may be returned now; None when there is none to wait for no longer."""
         buffer = self._buffer
+        is_whole = False
         for row in self._rows:
             buffer.in_hand = row.offset
             if self._generation != buffer.generation:
@@ -227,13 +236,14 @@ class _Stream:
             self._rows = _again(row, self._rows)
             return None
         else:
-            buffer.in_hand = None
-        return self._of_next_batch()
+            is_whole = True
+        return self._of_next_batch(is_whole)
 
-    def _of_next_batch(self) -> Record | None:
+    def _of_next_batch(self, is_whole: bool) -> Record | None:
         buffer = self._buffer
         with buffer.changed:
-            buffer.finish(self._generation)
+            buffer.finish(self._generation, is_whole=is_whole)
+            buffer.taker = self._taker()
             self._rows = iter(())
             self._generation = buffer.generation
             if buffer.is_closed:
@@ -244,6 +254,9 @@ class _Stream:
         self._topic, self._partition = block.topic_partition
         self._rows = iter(block.records())
         return self._ready()
+
+    def _taker(self) -> object:
+        raise NotImplementedError
 
     def _message(self, row: Record) -> MessageAndMetadata:
         offset, timestamp_ms, key, value, headers = row
@@ -272,6 +285,9 @@ class KafkaStream(_Stream):
     It waits for messages, or raises ConsumerTimeoutException; then it can be iterated again. The stream of a filter has
     messages of several topics.
     """
+
+    def _taker(self) -> object:
+        return threading.get_ident()
 
     def __iter__(self) -> KafkaStream:
         return self
@@ -304,10 +320,17 @@ class KafkaStream(_Stream):
 class AsyncKafkaStream(_Stream):
     """As KafkaStream, for `async for` in the connector's own event loop."""
 
+    def _taker(self) -> object:
+        return asyncio.current_task()
+
     def __aiter__(self) -> AsyncKafkaStream:
         return self
 
     async def __anext__(self) -> MessageAndMetadata:
+        self._since_turn += 1
+        if self._since_turn >= _RECORDS_BETWEEN_TURNS:
+            self._since_turn = 0
+            await asyncio.sleep(0)
         try:
             row = self._ready()
             return self._message(await self._waited() if row is None else row)

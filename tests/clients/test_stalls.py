@@ -1,0 +1,112 @@
+"""A consumer that stood still beyond its session: it hands out and commits nothing of what is another's by then."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from kazoo.client import KazooClient
+
+from odradek.clients import KeyedMessage, Producer
+from tests.support.cluster_processes import Cluster
+from tests.support.peers import topic_creator
+from tests.support.zookeeper import ZooKeeper
+
+pytestmark = pytest.mark.integration
+
+PARTITIONS = 4
+
+
+@pytest.fixture
+def cluster(tmp_path: Path, zookeeper: ZooKeeper) -> Iterator[Cluster]:
+    cluster = Cluster(tmp_path / "cluster", zookeeper.connect, brokers=1, controllers=1)
+    cluster.start()
+    yield cluster
+    cluster.close()
+
+
+class Member:
+    """A process, and what it printed."""
+
+    def __init__(self, output: Path, *arguments: str) -> None:
+        self._output = output
+        with output.open("wb") as out:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "tests.support.connector_member", *arguments],
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+            )
+        wait_for(lambda: "ready" in self.text())
+
+    def text(self) -> str:
+        return self._output.read_text()
+
+    def taken(self) -> list[int]:
+        return [int(line) for line in self.text().split("\n") if line.isdecimal()]
+
+
+def wait_for(condition: Callable[[], object], seconds_max: float = 60) -> None:
+    deadline = time.monotonic() + seconds_max
+    while not condition():
+        assert time.monotonic() < deadline, "it did not come to be"
+        time.sleep(0.02)
+
+
+class ByNumber:
+    def partition(self, key: int, num_partitions: int) -> int:
+        return key % num_partitions
+
+
+def test_no_message_reaches_two_members_across_a_stall(cluster: Cluster, tmp_path: Path, unique: str) -> None:
+    topic = topic_creator(cluster.bootstrap)(PARTITIONS)
+    members = [Member(tmp_path / f"member-{number}", cluster.connect, unique, topic) for number in range(2)]
+    registry = KazooClient(hosts=cluster.connect)
+    registry.start()
+    producer = Producer({"broker.list": cluster.bootstrap}, partitioner=ByNumber())
+    written = 0
+
+    def write_and_wait(count: int) -> None:
+        nonlocal written
+        numbers = range(written, written + count)
+        producer.send([KeyedMessage(topic, b"%d" % number, part_key=number) for number in numbers])
+        written += count
+        wait_for(lambda: sum(len(member.taken()) for member in members) >= written)
+
+    def committed() -> int:
+        paths = [f"/consumers/{unique}/offsets/{topic}/{number}" for number in range(PARTITIONS)]
+        return sum(int(registry.get(path)[0]) for path in paths if registry.exists(path))
+
+    def owners() -> list[str]:
+        path = f"/consumers/{unique}/owners/{topic}"
+        return [registry.get(f"{path}/{name}")[0].decode() for name in registry.get_children(path)]
+
+    try:
+        wait_for(lambda: len(set(owners())) == 2 and len(owners()) == PARTITIONS)
+        write_and_wait(200)
+        # A record in hand is not committed before the next one is asked for: both wait for one.
+        wait_for(lambda: committed() == written)
+        stalled = members[0]
+        stalled.process.send_signal(signal.SIGSTOP)
+        write_and_wait(200)  # the other one takes over when the session is over
+        wait_for(lambda: committed() == written)
+        stalled.process.send_signal(signal.SIGCONT)
+        wait_for(lambda: len(set(owners())) == 2 and len(owners()) == PARTITIONS)
+        write_and_wait(200)
+        counts = Counter(number for member in members for number in member.taken())
+        assert counts == Counter(range(written))
+        assert committed() <= written
+    finally:
+        registry.stop()
+        registry.close()
+        producer.close()
+        for member in members:
+            member.process.kill()
+            member.process.wait()
