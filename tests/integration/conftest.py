@@ -9,8 +9,20 @@ from typing import Any
 import pytest
 
 from tests.support.broker_process import Broker
+from tests.support.secured_cluster import SecuredCluster
 
 MakeBroker = Callable[..., Broker]
+
+
+@pytest.fixture(scope="session")
+def secured_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredCluster]:
+    """One cluster for all tests of it, since its start takes ten seconds."""
+    cluster = SecuredCluster(tmp_path_factory.mktemp("secured-cluster"))
+    try:
+        cluster.start()
+        yield cluster
+    finally:
+        cluster.close()
 
 
 @pytest.fixture

@@ -4,35 +4,35 @@ from __future__ import annotations
 
 import asyncio
 import time
-import urllib.request
-from collections.abc import Iterator
 
 import pytest
-from confluent_kafka.admin import (
-    AdminClient,
-    NewTopic,
-    ScramCredentialInfo,
-    ScramMechanism,
-    UserScramCredentialDeletion,
-    UserScramCredentialUpsertion,
-)
+from confluent_kafka.admin import AdminClient, NewTopic, ScramMechanism, UserScramCredentialDeletion
 from kazoo.client import KazooClient
 
-from odradek.client.secured import secured_network
 from odradek.foundation.errors import (
     ClusterAuthorizationFailed,
     StoreAccessDenied,
     StoreConnectionLost,
     StoreSessionExpired,
 )
-from odradek.protocol import cluster_changes, codec, controller_requests, messages
-from odradek.protocol.api import ApiKey
+from odradek.protocol import cluster_changes, controller_requests
 from odradek.protocol.cluster_changes import FollowRequest
 from odradek.protocol.errors import error_code
 from odradek.registry.registries import open_registry
 from odradek.transport.outbound import OutboundConnection
 from tests.support.certificates import Authority
 from tests.support.polling import eventually
+from tests.support.secured_clients import (
+    SCRAM,
+    SECONDS_MAX,
+    api_versions,
+    connect,
+    metrics,
+    named,
+    properties,
+    set_password,
+    until_lost,
+)
 from tests.support.secured_cluster import (
     BROKER_SECRET,
     KEY_SECRET,
@@ -45,72 +45,12 @@ from tests.support.secured_cluster import (
 
 pytestmark = [pytest.mark.integration, pytest.mark.clients, pytest.mark.timeout(300)]
 
-SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule required"
 DENIED = error_code(ClusterAuthorizationFailed())
-# What is promised is a second; a machine that is busy with other tests gets more.
-SECONDS_MAX = 10
 
 
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredCluster]:
-    made = SecuredCluster(tmp_path_factory.mktemp("secured-cluster"))
-    try:
-        made.start()
-        yield made
-    finally:
-        made.close()
+def test_private_requests_are_for_brokers(secured_cluster: SecuredCluster) -> None:
+    cluster = secured_cluster
 
-
-def set_password(cluster: SecuredCluster, user: str, password: str) -> None:
-    credential = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096)
-    change = UserScramCredentialUpsertion(user, credential, password.encode())
-    admin = AdminClient(cluster.root)
-    admin.alter_user_scram_credentials([change])[user].result(30)
-
-
-def properties(
-    cluster: SecuredCluster, module: str, mechanism: str, user: str, password: str
-) -> dict[str, str]:
-    """A login for our own client."""
-    return {
-        "security.protocol": "SASL_SSL",
-        "ssl.truststore.type": "PEM",
-        "ssl.truststore.location": str(cluster.ca_file),
-        "sasl.mechanism": mechanism,
-        "sasl.jaas.config": f'{module} username="{user}" password="{password}";',
-    }
-
-
-def named(cluster: SecuredCluster, authority: Authority, user: str) -> dict[str, str]:
-    """A certificate for our own client."""
-    path = authority.leaf(user).write(cluster.folder / f"{user}.pem")
-    return {
-        "security.protocol": "SSL",
-        "ssl.truststore.type": "PEM",
-        "ssl.truststore.location": str(cluster.ca_file),
-        "ssl.keystore.type": "PEM",
-        "ssl.keystore.location": str(path),
-    }
-
-
-async def connect(port: int, given: dict[str, str]) -> OutboundConnection:
-    network = secured_network(given)
-    assert network is not None
-    return await OutboundConnection.connect(network, host="127.0.0.1", port=port, client_id="test")
-
-
-async def until_lost(connections: list[OutboundConnection]) -> None:
-    async with asyncio.timeout(SECONDS_MAX):
-        while not all(one.is_lost for one in connections):
-            await asyncio.sleep(0.02)
-
-
-def api_versions(number: int) -> bytes:
-    request = messages.request(ApiKey.API_VERSIONS, 0)
-    return codec.encode_request(ApiKey.API_VERSIONS, 0, number, "test", request)
-
-
-def test_private_requests_are_for_brokers(cluster: SecuredCluster) -> None:
     async def ask(member: SecuredMember, user: str, password: str) -> tuple[int, int, int]:
         connection = await connect(
             member.ports["CONTROLLER"], properties(cluster, PLAIN, "PLAIN", user, password)
@@ -152,7 +92,8 @@ def test_private_requests_are_for_brokers(cluster: SecuredCluster) -> None:
     asyncio.run(story())
 
 
-def test_zookeeper_serves_nobody_else(cluster: SecuredCluster) -> None:
+def test_zookeeper_serves_nobody_else(secured_cluster: SecuredCluster) -> None:
+    cluster = secured_cluster
     (member, *_) = cluster.members
     given = {key: text for key, text in member.settings.items() if key.startswith("zookeeper.")}
     keystore = given["zookeeper.ssl.keystore.location"]
@@ -193,7 +134,8 @@ def test_zookeeper_serves_nobody_else(cluster: SecuredCluster) -> None:
     asyncio.run(story())
 
 
-def test_another_controller_takes_over(cluster: SecuredCluster) -> None:
+def test_another_controller_takes_over(secured_cluster: SecuredCluster) -> None:
+    cluster = secured_cluster
     admin = AdminClient(cluster.root)
     created = admin.create_topics([NewTopic("first", 1, 3)], request_timeout=30)
     created["first"].result(30)
@@ -206,7 +148,10 @@ def test_another_controller_takes_over(cluster: SecuredCluster) -> None:
         assert "traceback" not in broker.log().lower()
 
 
-def test_users_that_are_deleted_lose_their_connections_on_every_broker(cluster: SecuredCluster) -> None:
+def test_users_that_are_deleted_lose_their_connections_on_every_broker(
+    secured_cluster: SecuredCluster,
+) -> None:
+    cluster = secured_cluster
     set_password(cluster, "alice", "secret-of-alice")
     set_password(cluster, "bob", "secret-of-bob")
 
@@ -237,7 +182,8 @@ def test_users_that_are_deleted_lose_their_connections_on_every_broker(cluster: 
     asyncio.run(story())
 
 
-def test_an_authority_that_is_taken_away_takes_its_clients_with_it(cluster: SecuredCluster) -> None:
+def test_an_authority_that_is_taken_away_takes_its_clients_with_it(secured_cluster: SecuredCluster) -> None:
+    cluster = secured_cluster
     former, kept = Authority("Former"), cluster.clients_authority
 
     def trust(*authorities: Authority) -> None:
@@ -273,17 +219,8 @@ def test_an_authority_that_is_taken_away_takes_its_clients_with_it(cluster: Secu
     asyncio.run(story())
 
 
-def metrics(member: SecuredMember) -> dict[str, float]:
-    """The samples of a member, by name and labels as they are written."""
-    with urllib.request.urlopen(f"http://127.0.0.1:{member.admin_port}/metrics", timeout=10) as answer:
-        lines = answer.read().decode().splitlines()
-    return {
-        name: float(value)
-        for name, _, value in (line.rpartition(" ") for line in lines if not line.startswith("#"))
-    }
-
-
-def test_handshakes_and_logins_are_counted(cluster: SecuredCluster) -> None:
+def test_handshakes_and_logins_are_counted(secured_cluster: SecuredCluster) -> None:
+    cluster = secured_cluster
     (broker, *_) = (member for member in cluster.members if member.verb == "broker")
 
     async def attempt(listener: str, given: dict[str, str]) -> None:

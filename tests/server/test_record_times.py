@@ -8,6 +8,7 @@ import pytest
 
 from odradek.foundation.limits import RECORD_TIMES_PER_REQUEST_MAX
 from odradek.server.http.record_times import describable, parse_offsets, record_times
+from odradek.server.http.visible_names import names_for
 from tests.support.guarded_broker import DESCRIBE, TOPIC, Guarded, acl
 from tests.support.loop import run
 from tests.support.whole_broker import WholeBroker
@@ -51,11 +52,11 @@ def test_with_an_authorizer_only_what_the_caller_may_describe_is_answered() -> N
         await guarded.allow(acl(DESCRIBE, TOPIC, "seen", principal="User:ANONYMOUS"))
         asked = {("seen", 0): 0, ("hidden", 0): 0}
         broker = guarded.broker.broker
-        assert describable(broker, asked, host="10.0.0.7") == {("seen", 0): 0}
-        assert describable(broker, asked, host="::1") == asked
+        assert describable(asked, names_for(broker, "10.0.0.7")) == {("seen", 0): 0}
+        assert describable(asked, names_for(broker, "::1")) == asked
         await guarded.stop()
         unguarded = await WholeBroker.start()
-        assert describable(unguarded.broker, asked, host="10.0.0.7") == asked
+        assert describable(asked, names_for(unguarded.broker, "10.0.0.7")) == asked
         await unguarded.broker.stop()
 
     run(story())

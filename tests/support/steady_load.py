@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Mapping
 from typing import Any
 
 from confluent_kafka import Producer
@@ -17,7 +18,15 @@ _FLUSH_SECONDS_MAX = 120.0
 class SteadyLoad:
     """A librdkafka producer with its defaults, acks=all and idempotence, in a thread; `stop` at the end."""
 
-    def __init__(self, bootstrap: str, topic: str, *, partitions: int, per_second: int) -> None:
+    def __init__(
+        self,
+        bootstrap: str,
+        topic: str,
+        *,
+        partitions: int,
+        per_second: int,
+        settings: Mapping[str, str | int | float | bool] | None = None,
+    ) -> None:
         self.acknowledged = 0
         self.failed: list[str] = []
         self.longest_seconds = 0.0
@@ -33,6 +42,7 @@ class SteadyLoad:
                 "enable.idempotence": True,
                 "linger.ms": 0,
                 "log_level": 2,
+                **(settings or {}),
             }
         )
         self._thread = threading.Thread(target=self._run, name="steady load", daemon=True)

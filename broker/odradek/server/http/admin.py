@@ -4,7 +4,8 @@
 on a full disk, so `/readyz?exclude=disk` leaves the disk out, for load balancers (docs/design/0007).
 
 Loaded only with `--admin`, since aiohttp takes longer to import than the broker takes to start. It listens before the
-logs are loaded, so that a long recovery is alive and not ready. POST /record-times (`server.http.record_times`) returns
+logs are loaded, so that a long recovery is alive and not ready. It has no logins: `visible_names` says which names
+callers from other machines see. POST /record-times (`server.http.record_times`) returns
 the age of records. A broker started for tests also serves /testing/faults (`server.broker.testing_faults`).
 """
 
@@ -14,6 +15,7 @@ import asyncio
 import logging
 import os
 from collections.abc import Callable, Mapping
+from ipaddress import ip_address
 from typing import Any, Final
 
 from aiohttp import web
@@ -25,6 +27,7 @@ from odradek.server.broker.broker_process import AnyBroker
 from odradek.server.broker.testing_faults import Faults
 from odradek.server.http import broker_metrics
 from odradek.server.http.record_times import describable, parse_offsets, record_times
+from odradek.server.http.visible_names import AllNames, Names, names_for, visible_samples
 
 logger = logging.getLogger(__name__)
 
@@ -101,11 +104,16 @@ class HttpServer:
     async def _metrics(self, request: web.Request) -> web.Response:
         exposition = Exposition(request.headers.get("Accept", ""))
         parts = []
-        for part in exposition.parts(self.registry.collect()):
+        visible = visible_samples(self.registry.collect(), self.names(request))
+        for part in exposition.parts(visible):
             parts.append(part)
             # Clients are served between the parts of a broker with many partitions.
             await asyncio.sleep(0)
         return web.Response(body=b"".join(parts), headers={"Content-Type": exposition.content_type})
+
+    def names(self, request: web.Request) -> Names:
+        """What the caller may see. A controller has no metrics with names of clients' resources."""
+        return AllNames()
 
     async def _health(self, _: web.Request) -> web.Response:
         return web.Response(text="ok\n")
@@ -147,17 +155,26 @@ class AdminServer(HttpServer):
             offsets = parse_offsets(await request.json())
         except ValueError as error:
             return web.Response(status=400, text=f"{error}\n")
-        visible = describable(self._broker, offsets, host=request.remote or "0.0.0.0")
+        visible = describable(offsets, self.names(request))
         return web.json_response(await record_times(self._broker, visible))
+
+    def names(self, request: web.Request) -> Names:
+        return names_for(self._broker, request.remote or "0.0.0.0")
+
+
+def _refuse_strangers(request: web.Request) -> None:
+    if not ip_address(request.remote or "0.0.0.0").is_loopback:
+        raise web.HTTPForbidden(text="faults are asked for on this machine only\n")
 
 
 class _FaultRoutes:
-    """POST and DELETE /testing/faults."""
+    """POST and DELETE /testing/faults, for callers on this machine."""
 
     def __init__(self, faults: Faults) -> None:
         self._faults = faults
 
     async def add(self, request: web.Request) -> web.Response:
+        _refuse_strangers(request)
         try:
             fields: dict[str, Any] = await request.json()
             if "close" in fields:
@@ -167,6 +184,7 @@ class _FaultRoutes:
             return web.Response(status=400, text=f"{error}\n")
         return web.Response(text="ok\n")
 
-    async def clear(self, _: web.Request) -> web.Response:
+    async def clear(self, request: web.Request) -> web.Response:
+        _refuse_strangers(request)
         self._faults.clear()
         return web.Response(text="ok\n")

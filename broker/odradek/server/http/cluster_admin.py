@@ -9,17 +9,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 from aiohttp import web
 
+from odradek.authorization.acls import ResourceType
 from odradek.cluster.configs import topic_value
 from odradek.cluster.image import ResourceKind
+from odradek.foundation.ids import TopicPartition
 from odradek.server.broker.broker_process import BrokerProcess
 from odradek.server.broker.cluster_control import ClusterControl
 from odradek.server.http.admin import AdminServer
 from odradek.server.http.cluster_metrics import register_broker
 from odradek.server.http.restart_risk import LatestRisk
+from odradek.server.http.visible_names import Names
 
 _NAMED_MAX: Final = 100
 _ANSWER_MS_MAX: Final = 2_000
@@ -38,15 +42,18 @@ class ClusterAdminServer(AdminServer):
         super().add_routes(router)
         router.add_get("/can-restart", self._can_restart)
 
-    async def _can_restart(self, _: web.Request) -> web.Response:
-        answer = await restart_answer(self._member, self._risk)
+    async def _can_restart(self, request: web.Request) -> web.Response:
+        answer = await restart_answer(self._member, self._risk, self.names(request))
         return web.json_response(answer, status=200 if answer["can_restart"] else 503)
 
 
 async def restart_answer(
-    broker: BrokerProcess[ClusterControl], known: LatestRisk | None = None
+    broker: BrokerProcess[ClusterControl], known: LatestRisk | None = None, names: Names | None = None
 ) -> dict[str, Any]:
-    """The body of /can-restart. With only a `reason` the broker does not know enough, and the caller asks again."""
+    """The body of /can-restart. With only a `reason` the broker does not know enough, and the caller asks again.
+
+    It has all counts, and of the partitions those of topics among `names`.
+    """
     reason = broker.not_ready()
     # This broker's image may be stale, and in-sync sets of other leaders' partitions come with the image. Without a
     # controller no broker takes over this one's leaderships.
@@ -69,7 +76,15 @@ async def restart_answer(
         "too_few": len(risk.too_few),
         "only_here": len(risk.only_here),
         "never_safe": len(risk.never_safe),
-        "partitions": [str(where) for where in risk.too_few[:_NAMED_MAX]],
-        "never": [str(where) for where in risk.never_safe[:_NAMED_MAX]],
+        "partitions": _named(risk.too_few, names),
+        "never": _named(risk.never_safe, names),
         **({} if refused is None else {"refused_writes": refused}),
     }
+
+
+def _named(partitions: Sequence[TopicPartition], names: Names | None) -> list[str]:
+    return [
+        str(where)
+        for where in partitions[:_NAMED_MAX]
+        if names is None or names.may_see(ResourceType.TOPIC, where.topic)
+    ]

@@ -6,21 +6,21 @@
 The answer has the milliseconds of the record at each offset, or of the first kept record where that one was deleted.
 Partitions that this broker does not lead, and offsets without a record, are absent. Each needs a read of the offset
 index and the 61 bytes of a batch's header, from the page cache or else in a thread. The time is that of the batch's
-first record. With an authorizer, topics that the caller may not describe are absent too (`describable`).
+first record. Topics that the caller may not see (`visible_names`) are absent too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any
 
+from odradek.authorization.acls import ResourceType
 from odradek.foundation.errors import OdradekError
-from odradek.foundation.ids import ANONYMOUS
 from odradek.foundation.limits import RECORD_TIMES_PER_REQUEST_MAX
 from odradek.records.batch import HEADER_BYTES, read_header
 from odradek.replication.partition import Partition
+from odradek.server.http.visible_names import Names
 
 if TYPE_CHECKING:
     from odradek.log.files import FileSlice
@@ -46,23 +46,9 @@ def parse_offsets(body: Any) -> dict[tuple[str, int], int]:
     return offsets
 
 
-def describable(
-    broker: AnyBroker, offsets: Mapping[tuple[str, int], int], *, host: str
-) -> dict[tuple[str, int], int]:
-    """Those of topics that a client at the address `host` may describe without a login; all for a local one.
-
-    The port has no logins of its own. So with an authorizer it shows no more than a listener without them.
-    """
-    authorizer = broker.parts.authorizer
-    if authorizer is None or ip_address(host).is_loopback:
-        return dict(offsets)
-    from odradek.authorization.acls import AclOperation, ResourceType
-
-    return {
-        key: offset
-        for key, offset in offsets.items()
-        if authorizer.allows(ANONYMOUS, host, AclOperation.DESCRIBE, ResourceType.TOPIC, key[0])
-    }
+def describable(offsets: Mapping[tuple[str, int], int], names: Names) -> dict[tuple[str, int], int]:
+    """Those of topics that the caller may see."""
+    return {key: offset for key, offset in offsets.items() if names.may_see(ResourceType.TOPIC, key[0])}
 
 
 async def record_times(

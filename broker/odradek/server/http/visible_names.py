@@ -1,0 +1,112 @@
+"""Which names a caller of the HTTP port may see: those that a client without a login may describe from its address.
+
+The port has no logins. So it shows no more than a listener without them. A caller on this machine may see all. Another
+one gets every number, and of the names of topics, groups, users, client ids and addresses those that `User:ANONYMOUS`
+may describe. Without an authorizer that is every name, unless all listeners ask for a login or a certificate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from ipaddress import ip_address
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from odradek.authorization.acls import AclOperation, ResourceType
+from odradek.foundation.ids import ANONYMOUS
+from odradek.foundation.metrics import Metric, Sample
+from odradek.foundation.protection import WITH_SASL, WITH_TLS
+
+if TYPE_CHECKING:
+    from odradek.foundation.settings import Settings
+    from odradek.server.broker.broker_process import AnyBroker
+
+# What a label of a metric names. Users, client ids and addresses are seen with the right to describe the cluster.
+LABEL_RESOURCES: Final[Mapping[str, ResourceType]] = {
+    "topic": ResourceType.TOPIC,
+    "group": ResourceType.GROUP,
+    "user": ResourceType.CLUSTER,
+    "client_id": ResourceType.CLUSTER,
+    "ip": ResourceType.CLUSTER,
+}
+_CLUSTER_NAME: Final = "kafka-cluster"
+
+
+class Names(Protocol):
+    """What one caller may see."""
+
+    def may_see(self, resource_type: ResourceType, name: str) -> bool:
+        """Whether the caller may see that name."""
+        ...
+
+
+class AllNames:
+    """For a caller on this machine, and where every client may do everything."""
+
+    def may_see(self, resource_type: ResourceType, name: str) -> bool:
+        return True
+
+
+class NoNames:
+    """For a caller of another machine where all clients log in, and during the start."""
+
+    def may_see(self, resource_type: ResourceType, name: str) -> bool:
+        return False
+
+
+class DescribableNames:
+    """By the access control lists, for a caller at `host`."""
+
+    def __init__(self, authorizer: Any, host: str) -> None:
+        self._authorizer = authorizer
+        self._host = host
+
+    def may_see(self, resource_type: ResourceType, name: str) -> bool:
+        known = _CLUSTER_NAME if resource_type is ResourceType.CLUSTER else name
+        return bool(
+            self._authorizer.allows(ANONYMOUS, self._host, AclOperation.DESCRIBE, resource_type, known)
+        )
+
+
+def names_for(broker: AnyBroker, host: str) -> Names:
+    """What a caller at the address `host` may see of `broker`."""
+    if ip_address(host).is_loopback:
+        return AllNames()
+    if not broker.settings.authorizer_class_name:
+        return AllNames() if admits_anonymous(broker.settings) else NoNames()
+    authorizer = broker.parts.authorizer if broker.is_serving else None
+    return NoNames() if authorizer is None else DescribableNames(authorizer, host)
+
+
+def admits_anonymous(settings: Settings) -> bool:
+    """Whether a client can reach some listener without a login or a certificate."""
+    for endpoint in settings.listener_endpoints:
+        protocol = endpoint.security_protocol
+        if protocol in WITH_SASL:
+            continue
+        if (
+            protocol not in WITH_TLS
+            or settings.listener_value(endpoint.listener_name, "ssl.client.auth") != "required"
+        ):
+            return True
+    return False
+
+
+def visible_samples(collected: Mapping[Metric, Iterable[Sample]], names: Names) -> dict[Metric, list[Sample]]:
+    """The samples without those that have a name that the caller may not see."""
+    if isinstance(names, AllNames):
+        return {metric: list(samples) for metric, samples in collected.items()}
+    found: dict[Metric, list[Sample]] = {}
+    for metric, samples in collected.items():
+        named = [
+            (position, LABEL_RESOURCES[label])
+            for position, label in enumerate(metric.labels)
+            if label in LABEL_RESOURCES
+        ]
+        seen = [
+            sample
+            for sample in samples
+            if all(names.may_see(resource_type, sample.labels[position]) for position, resource_type in named)
+        ]
+        if seen or not named:
+            found[metric] = seen
+    return found

@@ -1,0 +1,106 @@
+"""What other machines learn from the HTTP port: numbers, and the names that they may describe without a login."""
+
+from __future__ import annotations
+
+import pytest
+
+from odradek.authorization.acls import ResourceType
+from odradek.foundation.metrics import METRICS, MetricsRegistry, Sample
+from odradek.foundation.settings import Settings
+from odradek.server.http.broker_metrics import register
+from odradek.server.http.visible_names import (
+    LABEL_RESOURCES,
+    NoNames,
+    admits_anonymous,
+    names_for,
+    visible_samples,
+)
+from tests.support.guarded_broker import CLUSTER, DESCRIBE, TOPIC, Guarded, acl
+from tests.support.loop import run
+from tests.support.whole_broker import WholeBroker
+
+# Labels whose values come from the broker, its settings or its host.
+HARMLESS = {
+    "api", "kind", "leader", "listener", "mechanism", "outcome", "partition", "path", "producer_id", "protocol",
+    "python", "quota", "replica", "side", "state", "version",
+}  # fmt: skip
+STRANGER = "10.0.0.7"
+
+
+def test_every_label_is_known_to_be_a_name_or_harmless() -> None:
+    labels = {label for metric in METRICS.values() for label in metric.labels}
+    assert labels == HARMLESS | LABEL_RESOURCES.keys()
+
+
+def test_samples_have_the_names_that_the_caller_may_describe() -> None:
+    async def story() -> None:
+        guarded = await Guarded.start()
+        broker = guarded.broker
+        await guarded.allow(acl(DESCRIBE, TOPIC, "seen", principal="User:ANONYMOUS"))
+        registry = MetricsRegistry()
+        register(broker.broker, registry)
+        collected = registry.collect()
+
+        def topics(host: str) -> set[str]:
+            visible = visible_samples(collected, names_for(broker.broker, host))
+            # Numbers without a name are for all.
+            assert METRICS["odradek_topics"] in visible
+            return {sample.labels[0] for sample in visible[METRICS["odradek_log_end_offset"]]}
+
+        assert {"seen", "hidden"} <= topics("127.0.0.1")
+        assert topics(STRANGER) == {"seen"}
+        await guarded.stop()
+
+    run(story())
+
+
+def test_names_of_users_need_a_right_on_the_cluster() -> None:
+    metric = METRICS["odradek_quota_client_throttle_seconds"]
+    collected = {metric: [Sample(metric, tuple("alice" for _ in metric.labels), 1.0)]}
+
+    async def story() -> None:
+        guarded = await Guarded.start()
+        broker = guarded.broker.broker
+        assert visible_samples(collected, names_for(broker, STRANGER)) == {}
+        await guarded.allow(acl(DESCRIBE, CLUSTER, principal="User:ANONYMOUS"))
+        assert visible_samples(collected, names_for(broker, STRANGER)) == collected
+        await guarded.stop()
+
+    run(story())
+
+
+def test_during_the_start_strangers_see_no_name() -> None:
+    async def story() -> None:
+        guarded = await Guarded.start()
+        broker = guarded.broker.broker
+        await guarded.stop()
+        assert not names_for(broker, STRANGER).may_see(ResourceType.TOPIC, "t")
+        assert names_for(broker, "::1").may_see(ResourceType.TOPIC, "t")
+        unguarded = await WholeBroker.start()
+        assert names_for(unguarded.broker, STRANGER).may_see(ResourceType.TOPIC, "t")
+        await unguarded.broker.stop()
+
+    run(story())
+
+
+@pytest.mark.parametrize(
+    ("protocols", "client_auth", "admitted"),
+    [
+        ({"A": "PLAINTEXT", "B": "SASL_SSL"}, "none", True),
+        ({"A": "SASL_PLAINTEXT", "B": "SASL_SSL"}, "none", False),
+        ({"A": "SSL"}, "none", True),
+        ({"A": "SSL"}, "requested", True),
+        ({"A": "SSL", "B": "SASL_SSL"}, "required", False),
+    ],
+)
+def test_a_listener_without_a_login_shows_every_name(
+    protocols: dict[str, str], client_auth: str, admitted: bool
+) -> None:
+    entries = {
+        "listeners": ",".join(f"{name}://127.0.0.1:{9092 + at}" for at, name in enumerate(protocols)),
+        "listener.security.protocol.map": ",".join(f"{name}:{kind}" for name, kind in protocols.items()),
+    }
+    if "SSL" in protocols.values():
+        entries["ssl.client.auth"] = client_auth
+    assert admits_anonymous(Settings(entries)) is admitted
+    assert not NoNames().may_see(ResourceType.CLUSTER, "")
