@@ -34,7 +34,8 @@ def main(seconds: float, seed: int) -> int:
     with watching() as watch:
         while worlds == 0 or time.monotonic() - started < seconds:
             try:
-                requests += run(World.play(seed + worlds, watch))
+                # Every second world is behind a login.
+                requests += run(World.play(seed + worlds, watch, logins=bool((seed + worlds) % 2)))
             except FuzzFailure as failure:
                 print(f"FAILED: {failure}\nreplay: make fuzz SECONDS=0 SEED={seed + worlds}", flush=True)
                 return 1

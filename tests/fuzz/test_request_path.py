@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from odradek.security.sasl import Login
 from tests.fuzz.world import FuzzFailure, World, left_over, watching
 from tests.support.loop import run
 
@@ -16,6 +17,23 @@ def test_hostile_clients_are_answered_or_closed_and_leave_nothing(seed: int) -> 
     with watching() as watch:
         assert run(World.play(seed, watch)) > 100
     assert len(left_over()) <= len(before)
+
+
+@pytest.mark.parametrize("seed", SEEDS[:1])
+def test_hostile_clients_in_front_of_a_login_and_behind_it(seed: int) -> None:
+    before = left_over()
+    with watching() as watch:
+        assert run(World.play(seed, watch, logins=True)) > 100
+    assert len(left_over()) <= len(before)
+
+
+def test_a_password_that_is_not_looked_at_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def anybody(self: object, sent: bytes) -> tuple[bytes, Login]:
+        return b"", Login("fuzz")
+
+    monkeypatch.setattr("odradek.security.sasl_plain.PlainExchange.answer", anybody)
+    with watching() as watch, pytest.raises(FuzzFailure, match="without a password"):
+        run(World.play(1, watch, logins=True))
 
 
 def test_a_handler_that_fails_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,6 +28,8 @@ from types import FrameType
 from typing import Any, Final
 
 from odradek.foundation.errors import InvalidRequest
+from odradek.foundation.ids import ANONYMOUS
+from odradek.foundation.limits import LOGIN_SECONDS_MAX
 from odradek.handlers.table import HANDLERS
 from odradek.log.log import Log
 from odradek.protocol.api import ApiKey
@@ -37,6 +39,7 @@ from odradek.protocol.messages import request
 from odradek.replication.partition import Partition
 from odradek.server.broker.broker_process import BrokerProcess
 from odradek.transport.connection import Connection
+from tests.fuzz import logins
 from tests.fuzz.damage import changed, edge
 from tests.fuzz.requests import RequestMaker
 from tests.support.whole_broker import WholeBroker
@@ -44,6 +47,8 @@ from tests.support.whole_broker import WholeBroker
 CPU_SECONDS_MAX: Final = 20.0
 EPISODES_PER_WORLD: Final = 120
 REQUESTS_PER_PEER_MAX: Final = 12
+# Of the episodes of a world with logins, how many are played by clients without a password.
+STRANGERS_PART: Final = 0.4
 UNKNOWN_SERVER_ERROR: Final = -1
 # Made by fuzzing itself when it creates topics; a world with more would only be slow.
 PARTITIONS_PER_WORLD_MAX: Final = 2000
@@ -123,9 +128,13 @@ class Stranger(asyncio.Protocol):
 
 
 class World:
-    """`await World.play(seed, watch)` plays one to its end; raises FuzzFailure."""
+    """`await World.play(seed, watch)` plays one to its end; raises FuzzFailure.
 
-    def __init__(self, seed: int, watch: Watch) -> None:
+    With `logins` clients log in before they send, but for some that never manage to.
+    """
+
+    def __init__(self, seed: int, watch: Watch, *, logins: bool = False) -> None:
+        self._logins = logins
         self.chance = random.Random(seed)
         self.maker = RequestMaker(self.chance)
         self.watch = watch
@@ -134,9 +143,11 @@ class World:
         self.sent: list[str] = []
 
     @classmethod
-    async def play(cls, seed: int, watch: Watch, *, episodes: int = EPISODES_PER_WORLD) -> int:
+    async def play(
+        cls, seed: int, watch: Watch, *, episodes: int = EPISODES_PER_WORLD, logins: bool = False
+    ) -> int:
         """The number of requests sent."""
-        world = cls(seed, watch)
+        world = cls(seed, watch, logins=logins)
         asyncio.get_running_loop().set_exception_handler(watch.loop_failed)
         try:
             await world._play(seed, episodes)
@@ -145,7 +156,8 @@ class World:
         return world.requests
 
     async def _play(self, seed: int, episodes: int) -> None:
-        self.broker = await WholeBroker.start(ENTRIES, seed=seed)
+        entries = {**ENTRIES, **logins.ENTRIES} if self._logins else ENTRIES
+        self.broker = await WholeBroker.start(entries, seed=seed)
         await self.broker.create_topic("plain")
         await self.broker.create_topic("compacted", cleanup_policy="compact")
         await self.broker.create_topic("wide", partitions=5, max_message_bytes="5000")
@@ -156,7 +168,10 @@ class World:
         for number in range(episodes):
             self._limit_time()
             self.sent = []
-            await self._episode()
+            if self._logins and self.chance.random() < STRANGERS_PART:
+                await self._stay_out()
+            else:
+                await self._episode()
             self._check(f"episode {number}")
             topics = self.broker.broker.images.current.topics.values()
             if sum(len(topic.partitions) for topic in topics) > PARTITIONS_PER_WORLD_MAX:
@@ -188,11 +203,41 @@ class World:
         await self._settle(tasks_before)
 
     async def _connect(self, broker: WholeBroker) -> Stranger:
+        peer = await self._reach(broker)
+        # A restarted broker is one without logins.
+        if broker.broker.secured.logins:
+            peer.transport.write(logins.right_login())
+            await asyncio.sleep(1)
+            if len(peer.frames) != 2:
+                raise FuzzFailure("the right password is refused")
+            peer.frames.clear()
+        return peer
+
+    async def _reach(self, broker: WholeBroker) -> Stranger:
         (endpoint,) = broker.broker.endpoints
         _, peer = await broker.network.at("stranger.test").connect(
             Stranger, host=endpoint.host, port=endpoint.port
         )
         return peer  # type: ignore[no-any-return]
+
+    async def _stay_out(self) -> None:
+        """Clients that try to log in and have no password: none gets a name, and all are soon gone."""
+        tasks_before = len(asyncio.all_tasks())
+        peers = [await self._reach(self.broker) for _ in range(self.chance.randint(1, 5))]
+        for peer in peers:
+            for frame in logins.wrong_login(self.chance):
+                peer.transport.write(frame)
+                self.requests += 1
+                if self.chance.random() < 0.5:
+                    await asyncio.sleep(self.chance.choice((0.01, 0.2)))
+        for listener in self.broker.broker.listeners:
+            if named := [one for one in listener.connections if one.principal != ANONYMOUS]:
+                raise FuzzFailure(f"{named} got a name without a password")
+        await asyncio.sleep(LOGIN_SECONDS_MAX + 1)
+        if not all(peer.is_lost.is_set() for peer in peers):
+            raise FuzzFailure("a client that has not logged in stays connected")
+        await self._probe(self.broker)
+        await self._settle(tasks_before)
 
     def _send(self, peer: Stranger, expected: list[tuple[ApiKey, int, int] | None]) -> None:
         """One frame: as the schema allows, damaged, or nothing like a request."""
