@@ -7,6 +7,7 @@ from odradek.foundation.settings import find_setting
 from odradek_operator.desired import scripts
 from odradek_operator.desired.names import CONTROLLER, CONTROLLER_PORT, HTTP_PORT, Context, Json
 from odradek_operator.desired.pods import SCRATCH, digest, field, pod_template
+from odradek_operator.desired.security import controller_mounts, controller_volumes, secret_volume
 from odradek_operator.desired.servers import scrape_annotations, server
 from odradek_operator.desired.settings import controller_settings, properties
 
@@ -34,6 +35,7 @@ def controller_deployment(context: Context) -> Json:
         env={"POD_NAME": field("metadata.name"), "POD_IP": field("status.podIP")},
         mounts={},
         start_seconds_max=120,
+        fixed_mounts=controller_mounts(context),
     )
     template = pod_template(
         context,
@@ -41,6 +43,7 @@ def controller_deployment(context: Context) -> Json:
         pod=pod,
         containers=[controller],
         scratch={SCRATCH: "64Mi"},
+        secrets=[secret_volume(name, secret) for name, secret in controller_volumes(context).items()],
         grace_seconds=_GRACE_SECONDS,
         annotations={"odradek.io/settings": _lasting_settings(context), **scrape_annotations(context)},
     )

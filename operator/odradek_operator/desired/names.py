@@ -18,6 +18,7 @@ ZOOKEEPER_PEER_PORTS: Final = (2888, 3888)
 # Listeners as brokers have them. Brokers and the operator use REPLICATION, where there is one.
 INTERNAL_LISTENER: Final = "INTERNAL"
 REPLICATION_LISTENER: Final = "REPLICATION"
+CONTROLLER_LISTENER: Final = "CONTROLLER"
 BROKER: Final = "broker"
 CONTROLLER: Final = "controller"
 ZOOKEEPER: Final = "zookeeper"

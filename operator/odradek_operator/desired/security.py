@@ -2,10 +2,10 @@
 
     NAME-cluster-ca    the authority of brokers and the operator      tls.crt, tls.key
     NAME-clients-ca    the authority of clients                       tls.crt, tls.key
-    NAME-broker-tls    the certificate of all brokers                 tls.crt, tls.key, cluster-ca.crt, clients-ca.crt
+    NAME-broker-tls    the certificate of brokers and controllers     tls.crt, tls.key, cluster-ca.crt, clients-ca.crt
 
-Only the last is mounted. Brokers trust each other by the first authority, and clients by the second. So no client can
-pass for a broker, whatever its name is.
+Only the last is mounted. Brokers and controllers trust each other by the first authority, and clients by the second. So
+no client can pass for a broker, whatever its name is.
 """
 
 from __future__ import annotations
@@ -14,7 +14,14 @@ import base64
 from collections.abc import Iterable, Mapping
 from typing import Final, Protocol
 
-from odradek_operator.desired.names import BROKER, INTERNAL_LISTENER, REPLICATION_LISTENER, Context, Json
+from odradek_operator.desired.names import (
+    BROKER,
+    CONTROLLER_LISTENER,
+    INTERNAL_LISTENER,
+    REPLICATION_LISTENER,
+    Context,
+    Json,
+)
 from odradek_operator.desired.services import service_name
 from odradek_operator.foundation.certificates import ORGANIZATION, KeyPair
 from odradek_operator.resources.cluster import ClusterSpec
@@ -35,6 +42,7 @@ _CLIENTS_AUTHORITY: Final = "clients-ca.crt"
 _AUTHORIZER: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 _MECHANISMS: Final = "SCRAM-SHA-512,SCRAM-SHA-256"
 _READABLE_BY_GROUP: Final = 0o440
+_OWN_VOLUME: Final = "broker-tls"
 
 
 class Secured(Protocol):
@@ -83,14 +91,32 @@ def listener_settings(spec: ClusterSpec) -> dict[str, str]:
     for name, listener in secured_listeners(spec).items():
         settings |= _settings_of(name, listener)
     if is_secured(spec):
-        prefix = f"listener.name.{REPLICATION_LISTENER.lower()}."
-        settings |= _stores(prefix, BROKER_FOLDER, trusted=_CLUSTER_AUTHORITY)
-        settings[f"{prefix}ssl.client.auth"] = "required"
+        settings |= _mutual(REPLICATION_LISTENER) | _mutual(CONTROLLER_LISTENER)
+        settings["controller.listener.names"] = CONTROLLER_LISTENER
+        # Controllers are found by the addresses of their pods, which no certificate names. Their authority has signed
+        # for this Cluster's servers and for the operator, and for nothing else.
+        settings[f"{_prefix(CONTROLLER_LISTENER)}ssl.endpoint.identification.algorithm"] = ""
     return settings
 
 
+def controller_listener_settings(spec: ClusterSpec) -> dict[str, str]:
+    """Controllers' settings for their listener, where it is secured."""
+    return _mutual(CONTROLLER_LISTENER) if is_secured(spec) else {}
+
+
+def _mutual(listener: str) -> dict[str, str]:
+    """A listener whose both ends show a certificate of the Cluster's authority."""
+    prefix = _prefix(listener)
+    stores = _stores(prefix, BROKER_FOLDER, trusted=_CLUSTER_AUTHORITY)
+    return {**stores, f"{prefix}ssl.client.auth": "required"}
+
+
+def _prefix(listener: str) -> str:
+    return f"listener.name.{listener.lower()}."
+
+
 def _settings_of(name: str, listener: Secured) -> dict[str, str]:
-    prefix = f"listener.name.{name.lower()}."
+    prefix = _prefix(name)
     settings: dict[str, str] = {}
     if listener.tls:
         folder = BROKER_FOLDER if listener.certificate is None else certificate_folder(name)
@@ -112,18 +138,12 @@ def _stores(prefix: str, folder: str, *, trusted: str) -> dict[str, str]:
     }
 
 
-def authorization_settings(context: Context, *, of_controllers: bool) -> dict[str, str]:
-    """The authorizer and its super users, the same on brokers and controllers but for one name.
-
-    Brokers reach controllers without a login, so there ANONYMOUS is a super user. No listener of brokers lets a client
-    without a name in, and requests that brokers forward have their client's name.
-    """
+def authorization_settings(context: Context) -> dict[str, str]:
+    """The authorizer and its super users, the same on brokers and controllers."""
     wanted = context.spec.authorization
     if wanted is None:
         return {}
     principals = [f"User:{name}" for name in (broker_principal(context.name), operator_principal())]
-    if of_controllers:
-        principals.append("User:ANONYMOUS")
     return {
         "authorizer.class.name": _AUTHORIZER,
         "super.users": ";".join(dict.fromkeys([*principals, *wanted.super_users])),
@@ -153,17 +173,27 @@ def secret_volumes(context: Context) -> dict[str, str]:
     """The Secrets that brokers mount, by volume."""
     if not needs_certificates(context.spec):
         return {}
-    volumes = {"broker-tls": context.called("broker-tls")}
+    volumes = {_OWN_VOLUME: context.called("broker-tls")}
     for name, listener in secured_listeners(context.spec).items():
         if listener.certificate is not None:
             volumes[f"{name.lower()}-tls"] = listener.certificate.secret_name
     return volumes
 
 
+def controller_volumes(context: Context) -> dict[str, str]:
+    """The Secrets that controllers mount, by volume."""
+    return {_OWN_VOLUME: context.called("broker-tls")} if is_secured(context.spec) else {}
+
+
+def controller_mounts(context: Context) -> dict[str, str]:
+    """Where controllers find them, by volume."""
+    return dict.fromkeys(controller_volumes(context), BROKER_FOLDER)
+
+
 def secret_mounts(context: Context) -> dict[str, str]:
     """Where brokers find them, by volume."""
     return {
-        volume: BROKER_FOLDER if volume == "broker-tls" else certificate_folder(volume.removesuffix("-tls"))
+        volume: BROKER_FOLDER if volume == _OWN_VOLUME else certificate_folder(volume.removesuffix("-tls"))
         for volume in secret_volumes(context)
     }
 

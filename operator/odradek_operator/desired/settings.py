@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from odradek_operator.desired.names import (
+    CONTROLLER_LISTENER,
     CONTROLLER_PORT,
     INTERNAL_LISTENER,
     INTERNAL_PORT,
@@ -14,6 +15,7 @@ from odradek_operator.desired.names import (
 )
 from odradek_operator.desired.security import (
     authorization_settings,
+    controller_listener_settings,
     is_secured,
     listener_settings,
     protocol_of,
@@ -59,10 +61,11 @@ def broker_settings(context: Context) -> dict[str, str]:
     if is_secured(spec):
         names[REPLICATION_LISTENER] = REPLICATION_PORT
         protocols[REPLICATION_LISTENER] = "SSL"
+        protocols[CONTROLLER_LISTENER] = "SSL"
     return {
         **shared_settings(spec, context.brokers),
         **listener_settings(spec),
-        **authorization_settings(context, of_controllers=False),
+        **authorization_settings(context),
         "zookeeper.connect": context.zookeeper_connect,
         "listeners": ",".join(f"{name}://:{port}" for name, port in names.items()),
         "listener.security.protocol.map": ",".join(f"{name}:{one}" for name, one in protocols.items()),
@@ -73,12 +76,14 @@ def broker_settings(context: Context) -> dict[str, str]:
 
 def controller_settings(context: Context) -> dict[str, str]:
     """The file of all controllers."""
+    protocol = "SSL" if is_secured(context.spec) else "PLAINTEXT"
     return {
         **shared_settings(context.spec, context.brokers),
-        **authorization_settings(context, of_controllers=True),
+        **authorization_settings(context),
+        **controller_listener_settings(context.spec),
         "zookeeper.connect": context.zookeeper_connect,
-        "listeners": f"CONTROLLER://:{CONTROLLER_PORT}",
-        "listener.security.protocol.map": "CONTROLLER:PLAINTEXT",
+        "listeners": f"{CONTROLLER_LISTENER}://:{CONTROLLER_PORT}",
+        "listener.security.protocol.map": f"{CONTROLLER_LISTENER}:{protocol}",
     }
 
 

@@ -100,7 +100,7 @@ def test_a_node_that_brokers_come_to_is_a_name_too(secured: World) -> None:
 def test_brokers_settings_are_accepted_and_name_each_listener(secured: World) -> None:
     file = _properties(secured, "broker")
     assert file["listener.security.protocol.map"] == (
-        "INTERNAL:SASL_SSL,MUTUAL:SSL,WORLD:SASL_SSL,REPLICATION:SSL"
+        "INTERNAL:SASL_SSL,MUTUAL:SSL,WORLD:SASL_SSL,REPLICATION:SSL,CONTROLLER:SSL"
     )
     assert file["inter.broker.listener.name"] == "REPLICATION"
     assert file["listener.name.replication.ssl.client.auth"] == "required"
@@ -112,7 +112,10 @@ def test_brokers_settings_are_accepted_and_name_each_listener(secured: World) ->
     assert file["listener.name.internal.sasl.enabled.mechanisms"] == "SCRAM-SHA-512,SCRAM-SHA-256"
     own = "User:CN=events-broker,O=odradek.io;User:CN=odradek-operator,O=odradek.io"
     assert file["super.users"] == f"{own};User:CN=root"
-    assert _properties(secured, "controller")["super.users"] == f"{own};User:ANONYMOUS;User:CN=root"
+    controllers = _properties(secured, "controller")
+    assert controllers["super.users"] == file["super.users"]
+    assert controllers["listener.security.protocol.map"] == "CONTROLLER:SSL"
+    assert controllers["listener.name.controller.ssl.client.auth"] == "required"
     settings = Settings(file | {"node.id": "0"})
     assert [one.security_protocol for one in settings.listener_endpoints] == [
         "SASL_SSL",

@@ -1,0 +1,167 @@
+"""Brokers and controllers as processes, with the settings and certificates that the operator writes for a Cluster.
+
+Only what Kubernetes gives is put in: ports and addresses on loopback, and the folder of the mounted Secret.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import sys
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from odradek.client.admin.admin import Admin
+from odradek.client.client import Client
+from odradek.client.errors import ConnectionFailed
+from odradek.client.secured import secured_network
+from odradek.foundation.properties import parse_properties
+from odradek_operator.desired.client_properties import client_properties
+from odradek_operator.foundation.certificates import KeyPair, issue
+from odradek_operator.gateways.kubernetes import CONFIG_MAPS, SECRETS, Json
+from tests.operator.support.world import World
+from tests.support.broker_process import free_port
+from tests.support.cluster_processes import Cluster, Member
+from tests.support.zookeeper import ZooKeeper
+
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(180)]
+
+SPEC: Json = {
+    "brokers": {"replicas": 2},
+    "internalListener": {"authentication": {"type": "scram-sha-512"}},
+    "authorization": {},
+    "listeners": [
+        {"name": "mutual", "type": "Internal", "port": 9094, "tls": True, "authentication": {"type": "tls"}}
+    ],
+}
+
+
+class _Member(Member):
+    """A process with a file of settings."""
+
+    def __init__(self, folder: Path, verb: str, number: int, *, connect: str, file: dict[str, str]) -> None:
+        super().__init__(folder, verb, number, connect=connect, settings={})
+        names = [one.partition(":")[0] for one in file["listeners"].split(",")]
+        self.ports = {name: self.port if at == 0 else free_port() for at, name in enumerate(names)}
+        listeners = ",".join(f"{name}://127.0.0.1:{port}" for name, port in self.ports.items())
+        self.file = file | {"listeners": listeners, "zookeeper.session.timeout.ms": "4000"}
+
+    def command(self) -> list[str]:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        config = self.folder / "server.properties"
+        config.write_text("".join(f"{key}={text}\n" for key, text in self.file.items()))
+        command = [sys.executable, "-m", "odradek", self.verb, "--id", str(self.number)]
+        command += ["--zookeeper", self.connect, "--config", str(config)]
+        return command + (["--data", str(self.data)] if self.verb == "broker" else [])
+
+
+class _Processes(Cluster):
+    """What the operator wants of the Cluster `events`, running here."""
+
+    def __init__(self, folder: Path, zookeeper: str, world: World) -> None:
+        super().__init__(folder, zookeeper, brokers=0, controllers=0)
+        secret = world.get(SECRETS, "events-broker-tls")
+        assert secret is not None
+        mounted = folder / "broker-tls"
+        mounted.mkdir(parents=True)
+        for name, text in secret["data"].items():
+            (mounted / name).write_bytes(base64.b64decode(text))
+        for verb, group, numbers in (
+            ("controller", self.controllers, (101,)),
+            ("broker", self.brokers, (0, 1)),
+        ):
+            found = world.get(CONFIG_MAPS, f"events-{verb}")
+            assert found is not None
+            file = dict(parse_properties(found["data"][f"{verb}.properties"]))
+            for key in ("zookeeper.connect", "log.dirs"):
+                file.pop(key, None)
+            file = {key: text.replace("/etc/odradek-tls/broker", str(mounted)) for key, text in file.items()}
+            for number in numbers:
+                group[number] = _Member(folder, verb, number, connect=self.connect, file=file)
+
+    def address(self, listener: str) -> str:
+        member = self.brokers[0]
+        assert isinstance(member, _Member)
+        return f"127.0.0.1:{member.ports[listener]}"
+
+
+@pytest.fixture(scope="module")
+def world() -> World:
+    made = World(SPEC)
+    made.now = datetime.now(UTC)
+    made.settle()
+    return made
+
+
+@pytest.fixture(scope="module")
+def processes(world: World, tmp_path_factory: pytest.TempPathFactory) -> Iterator[_Processes]:
+    folder = tmp_path_factory.mktemp("processes")
+    zookeeper = ZooKeeper(folder / "zookeeper")
+    zookeeper.start()
+    made = _Processes(folder, zookeeper.connect, world)
+    try:
+        made.start()
+        yield made
+    finally:
+        made.close()
+        zookeeper.close()
+
+
+def _operators(world: World, processes: _Processes, listener: str = "REPLICATION") -> dict[str, str]:
+    (properties,) = world.brokers.secured.values()
+    return {**properties, "bootstrap.servers": processes.address(listener)}
+
+
+def _pair(world: World, name: str) -> KeyPair:
+    found = world.get(SECRETS, name)
+    assert found is not None
+    files = {key: base64.b64decode(text).decode() for key, text in found["data"].items()}
+    return KeyPair(files["tls.crt"], files["tls.key"])
+
+
+async def _topics(properties: dict[str, str], *make: str) -> set[str]:
+    async with Client(properties["bootstrap.servers"], network=secured_network(properties)) as client:
+        for name in make:
+            await Admin(client).topics.create(name, partitions=2, replication_factor=2)
+        return set((await client.refresh(None)).topics)
+
+
+def test_the_operator_administers_and_brokers_replicate(world: World, processes: _Processes) -> None:
+    async def story() -> None:
+        properties = _operators(world, processes)
+        assert await _topics(properties, "orders") == {"orders"}
+        async with (
+            asyncio.timeout(60),
+            Client(properties["bootstrap.servers"], network=secured_network(properties)) as client,
+        ):
+            while True:
+                orders = (await client.refresh(["orders"])).topics["orders"]
+                if all(len(one.in_sync_replicas) == 2 for one in orders.partitions):
+                    return
+                await asyncio.sleep(0.2)
+
+    asyncio.run(story())
+
+
+def test_no_client_passes_for_a_broker_or_the_operator(world: World, processes: _Processes) -> None:
+    """A certificate of the authority for clients is none for the brokers' own listener, whatever its name is."""
+    authority, clients = _pair(world, "events-cluster-ca"), _pair(world, "events-clients-ca")
+    stranger = issue(clients, "events-broker", organization="odradek.io", days=1, now=datetime.now(UTC))
+    nobody = issue(clients, "alice", days=1, now=datetime.now(UTC))
+
+    async def asked(listener: str, pair: KeyPair | None) -> set[str]:
+        return await _topics(
+            client_properties(
+                processes.address(listener), "SSL", authority=authority.certificate, credential=pair
+            )
+        )
+
+    for pair in (stranger, nobody, None):
+        with pytest.raises(ConnectionFailed):
+            asyncio.run(asked("REPLICATION", pair))
+    with pytest.raises(ConnectionFailed):
+        asyncio.run(asked("MUTUAL", None))
+    assert asyncio.run(asked("MUTUAL", nobody)) == set(), "it may see nothing"
