@@ -14,8 +14,8 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 
 from odradek.foundation.errors import OdradekError, SettingError
+from odradek.foundation.scheduling import SHORT_NANOSECONDS, ask_for_slices
 from odradek.foundation.settings import Settings
-from odradek.server.scheduling import ask_for_short_slices
 from odradek.server.start import (
     EXIT_CLEAN,
     EXIT_FAILED,
@@ -142,7 +142,7 @@ async def _serve(
         line = ready() if http is None else f"{ready()} admin=http://{http.address}"
         print(line, flush=True)
         freeze_startup_objects()
-        ask_for_short_slices()
+        ask_for_slices(SHORT_NANOSECONDS)
         await ending.event.wait()
     if http is not None:
         await http.stop()

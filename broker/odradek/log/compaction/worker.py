@@ -22,6 +22,7 @@ import time
 from typing import Any, BinaryIO, Final
 
 from odradek.foundation.errors import OdradekError
+from odradek.foundation.scheduling import LONG_NANOSECONDS, ask_for_slices
 from odradek.log.compaction.cleaning import Means, clean
 from odradek.log.compaction.frames import SIZE, WorkFailed, encoded
 from odradek.log.compaction.maps import best_map
@@ -67,6 +68,7 @@ def _end_with(parent: int) -> None:
 def _yield_to_others() -> None:
     """Take processor and disk only as far as nothing else asks for them."""
     os.nice(_NICENESS)
+    ask_for_slices(LONG_NANOSECONDS)
     number = _IOPRIO_SET.get(platform.machine())
     if sys.platform == "linux" and number is not None:
         # Where the kernel refuses it, compaction works all the same.

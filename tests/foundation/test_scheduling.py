@@ -10,17 +10,17 @@ import sys
 
 import pytest
 
-from odradek.server import scheduling
+from odradek.foundation import scheduling
 
 # Prints the slices of all threads after the wish, one that begins later among them.
 PROGRAM = """
 import os, sys, threading
-from odradek.server import scheduling
-from odradek.server.scheduling import _ATTRIBUTES, _CALLS, _Attributes, _call
+from odradek.foundation import scheduling
+from odradek.foundation.scheduling import _ATTRIBUTES, _CALLS, _Attributes, _call
 
 stay = threading.Event()
 threading.Thread(target=stay.wait).start()
-print(scheduling.ask_for_short_slices())
+print(scheduling.ask_for_slices(scheduling.SHORT_NANOSECONDS))
 threading.Thread(target=stay.wait).start()
 import ctypes, platform
 library = ctypes.CDLL(None, use_errno=True)
@@ -50,7 +50,7 @@ def test_every_thread_gets_them_and_keeps_its_niceness() -> None:
         pytest.skip(f"this system does not let a process ask: {done.stderr}")
     if _kernel() >= (6, 12):
         niceness = os.getpriority(os.PRIO_PROCESS, 0)
-        assert set(threads) == {f"{scheduling.SLICE_NANOSECONDS} {niceness}"}
+        assert set(threads) == {f"{scheduling.SHORT_NANOSECONDS} {niceness}"}
 
 
 def test_a_system_that_refuses_is_no_failure(
@@ -62,10 +62,10 @@ def test_a_system_that_refuses_is_no_failure(
     monkeypatch.setattr(scheduling, "_ask", refuse)
     monkeypatch.setattr(scheduling, "_CALLS", {platform.machine(): (1, 2)})
     with caplog.at_level("INFO"):
-        assert not scheduling.ask_for_short_slices()
+        assert not scheduling.ask_for_slices(scheduling.SHORT_NANOSECONDS)
     assert not [record for record in caplog.records if record.levelname in ("WARNING", "ERROR")]
 
 
 def test_another_processor_is_left_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scheduling, "_CALLS", {})
-    assert not scheduling.ask_for_short_slices()
+    assert not scheduling.ask_for_slices(scheduling.SHORT_NANOSECONDS)

@@ -2,7 +2,9 @@
 
 A record that passes three brokers needs a core a dozen times, for a tenth of a millisecond each. Since 6.12 a thread
 can request a shorter slice. It then runs sooner after it slept, gets no larger share, and is preempted sooner too. The
-request needs no privilege. Older kernels accept and ignore it. Other systems and processors are left as they are.
+compacting process requests the longest ones: a thread that wakes preempts it at once, and its share stays.
+
+The request needs no privilege. Older kernels accept and ignore it. Other systems and processors are left as they are.
 
 Sources: sched_setattr(2); Linux, "sched/eevdf: Use sched_attr::sched_runtime to set request/slice suggestion".
 """
@@ -20,7 +22,9 @@ from typing import Any, Final, NamedTuple
 logger = logging.getLogger(__name__)
 
 # Longer than the event loop usually needs for a record, shorter than the kernel's default; the minimum is 0.1 ms.
-SLICE_NANOSECONDS: Final = 400_000
+SHORT_NANOSECONDS: Final = 400_000
+# The kernel's maximum.
+LONG_NANOSECONDS: Final = 100_000_000
 
 # sched_setattr and sched_getattr, for which few C libraries have names yet.
 _CALLS: Final = {"x86_64": (314, 315), "aarch64": (274, 275)}
@@ -40,8 +44,11 @@ class _Attributes(NamedTuple):
     period: int
 
 
-def ask_for_short_slices() -> bool:
-    """Request them for all threads of this process, and those that they start. Returns whether the system accepted."""
+def ask_for_slices(nanoseconds: int) -> bool:
+    """Request slices of this length for all threads of this process, and those that they start.
+
+    Returns whether the system accepted.
+    """
     call_numbers = _CALLS.get(platform.machine())
     if not sys.platform.startswith("linux") or call_numbers is None:
         return False
@@ -53,22 +60,22 @@ def ask_for_short_slices() -> bool:
         for thread in os.listdir("/proc/self/task"):
             # A thread may have ended since the listing.
             with suppress(ProcessLookupError):
-                _ask(library, call_numbers, int(thread))
+                _ask(library, call_numbers, int(thread), nanoseconds)
     except OSError as failure:
         logger.info(
-            "the system grants no shorter time slices, and the broker works without them: %s", failure
+            "the system grants no time slices of another length, and all works without them: %s", failure
         )
         return False
     return True
 
 
-def _ask(library: Any, call_numbers: tuple[int, int], thread: int) -> None:
+def _ask(library: Any, call_numbers: tuple[int, int], thread: int, nanoseconds: int) -> None:
     set_number, get_number = call_numbers
     known = bytearray(_ATTRIBUTES.size)
     _call(library, get_number, thread, known, _ATTRIBUTES.size, 0)
     attributes = _Attributes(*_ATTRIBUTES.unpack(known))
     if attributes.policy in _POLICIES:
-        wished = attributes._replace(size=_ATTRIBUTES.size, runtime=SLICE_NANOSECONDS)
+        wished = attributes._replace(size=_ATTRIBUTES.size, runtime=nanoseconds)
         _call(library, set_number, thread, bytearray(_ATTRIBUTES.pack(*wished)), 0)
 
 
