@@ -1,12 +1,13 @@
 """Whether quotas hold at the figures of Kafka's own quota_test, and what they cost those that have none.
 
     python -m bench.client_quotas hold       50,000 records of 3 KB at 2.5 MB/s in and 2 MB/s out, by the defaults
-    python -m bench.client_quotas override   the same with 3.75 and 3 MB/s of the client ids' own quotas
+    python -m bench.client_quotas override   the same with 3.75 and 3 MB/s of quotas of the clients' own
     python -m bench.client_quotas others     p99 of a client without a quota, alone and beside one that is throttled
 
-Each prints one line of JSON. As in quota_test, the rate of the broker is the highest one-minute average of its meters,
-which begin at zero and tick every five seconds. It may exceed the quota by 5 percent. Source: Apache Kafka 4.1,
-`tests/kafkatest/tests/client/quota_test.py`.
+A word more says whose quotas they are: `client-id` (the default), `user` or `user-and-client-id`; `two` is for two
+consumers with one client id. Each prints one line of JSON. As in quota_test, the rate of the broker is the highest
+one-minute average of its meters, which begin at zero and tick every five seconds. It may exceed the quota by 5 percent.
+Source: Apache Kafka 4.1, `tests/kafkatest/tests/client/quota_test.py`.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import tempfile
 import threading
 import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -96,27 +97,47 @@ def _bytes(port: int) -> tuple[float, float]:
     )
 
 
-def hold(*, is_override: bool, records: int = RECORDS) -> dict[str, Any]:
-    """The figures of quota_test for client ids."""
+# The levels of quota_test: the part of a user, and whether there is one of client ids. Clients do not log in here.
+LEVELS: Final = {
+    "client-id": (None, True),
+    "user": ("ANONYMOUS", False),
+    "user-and-client-id": ("ANONYMOUS", True),
+}
+
+
+def _limits(level: str, *, is_override: bool) -> dict[ClientEntity, dict[str, float | None]]:
+    """What quota_test sets, with decoys at the levels below the one in question."""
+    user, has_client_ids = LEVELS[level]
+    default_user = None if user is None else DEFAULT
+    rates_in, rates_out = ("producer_byte_rate", DEFAULT_IN), ("consumer_byte_rate", DEFAULT_OUT)
+    decoys: dict[str, float | None] = {rates_in[0]: DECOY, rates_out[0]: DECOY}
+    limits: dict[ClientEntity, dict[str, float | None]] = {}
+    if level != "client-id":
+        limits[ClientEntity(client_id=DEFAULT)] = decoys
+    if level == "user-and-client-id":
+        limits[ClientEntity(user=DEFAULT)] = decoys
+    defaults = ClientEntity(default_user, DEFAULT if has_client_ids else None)
+    if not is_override:
+        return {**limits, defaults: dict((rates_in, rates_out))}
+    limits[defaults] = decoys
+    produced: dict[str, float | None] = {"producer_byte_rate": OVERRIDE_IN}
+    consumed: dict[str, float | None] = {"consumer_byte_rate": OVERRIDE_OUT}
+    if not has_client_ids:
+        return {**limits, ClientEntity(user): produced | consumed}
+    return {**limits, ClientEntity(user, "producer"): produced, ClientEntity(user, "consumer"): consumed}
+
+
+def hold(
+    *, is_override: bool, level: str = "client-id", consumers: int = 1, records: int = RECORDS
+) -> dict[str, Any]:
+    """The figures of quota_test."""
     from confluent_kafka import Consumer, Producer
 
-    limits = {
-        ClientEntity(client_id=DEFAULT): {
-            "producer_byte_rate": DEFAULT_IN,
-            "consumer_byte_rate": DEFAULT_OUT,
-        }
-    }
-    wanted_in, wanted_out = DEFAULT_IN, DEFAULT_OUT
-    if is_override:
-        limits = {
-            ClientEntity(client_id=DEFAULT): {"producer_byte_rate": DECOY, "consumer_byte_rate": DECOY},
-            ClientEntity(client_id="producer"): {"producer_byte_rate": OVERRIDE_IN},
-            ClientEntity(client_id="consumer"): {"consumer_byte_rate": OVERRIDE_OUT},
-        }
-        wanted_in, wanted_out = OVERRIDE_IN, OVERRIDE_OUT
+    limits = _limits(level, is_override=is_override)
+    wanted_in, wanted_out = (OVERRIDE_IN, OVERRIDE_OUT) if is_override else (DEFAULT_IN, DEFAULT_OUT)
     with _broker() as (broker, port):
         _make_topic(broker.bootstrap)
-        _set(broker.bootstrap, limits)  # type: ignore[arg-type]
+        _set(broker.bootstrap, limits)
         rates = OneMinuteRate(), OneMinuteRate()
         is_over = threading.Event()
 
@@ -136,7 +157,8 @@ def hold(*, is_override: bool, records: int = RECORDS) -> dict[str, Any]:
             produced_seconds = time.monotonic() - began
             began = time.monotonic()
             group = {"group.id": "g", "auto.offset.reset": "earliest"}
-            consumed = _consumed(Consumer({**settings, **group, "client.id": "consumer"}), records)
+            settings |= {**group, "client.id": "consumer"}
+            consumed = _consumed([Consumer(settings) for _ in range(consumers)], records)
             consumed_seconds = time.monotonic() - began
             time.sleep(TICK_SECONDS)
         finally:
@@ -182,14 +204,19 @@ def _produced(producer: Any, records: int) -> int:
     return acknowledged
 
 
-def _consumed(consumer: Any, records: int) -> int:
-    consumer.subscribe([TOPIC])
-    count = 0
+def _consumed(consumers: Sequence[Any], records: int) -> int:
+    """How many records one group got, without those that came twice."""
+    found: set[tuple[int, int]] = set()
+    for consumer in consumers:
+        consumer.subscribe([TOPIC])
     ends = time.monotonic() + SECONDS_MAX
-    while count < records and time.monotonic() < ends:
-        count += sum(message.error() is None for message in consumer.consume(1000, 1.0))
-    consumer.close()
-    return count
+    while len(found) < records and time.monotonic() < ends:
+        for consumer in consumers:
+            messages = consumer.consume(1000, 1.0 / len(consumers))
+            found |= {(one.partition(), one.offset()) for one in messages if one.error() is None}
+    for consumer in consumers:
+        consumer.close()
+    return len(found)
 
 
 def others(*, seconds: float = 20.0) -> dict[str, Any]:
@@ -245,14 +272,16 @@ def _p99_ms(producer: Any, seconds: float) -> float:
     return statistics.quantiles(taken, n=100)[98]
 
 
-def main(question: str) -> None:
+def main(question: str, *words: str) -> None:
+    level = next((word for word in words if word in LEVELS), "client-id")
+    consumers = 2 if "two" in words else 1
     answers: dict[str, Callable[[], dict[str, Any]]] = {
-        "hold": lambda: hold(is_override=False),
-        "override": lambda: hold(is_override=True),
+        "hold": lambda: hold(is_override=False, level=level, consumers=consumers),
+        "override": lambda: hold(is_override=True, level=level, consumers=consumers),
         "others": others,
     }
-    print(json.dumps({"question": question, **answers[question]()}))
+    print(json.dumps({"question": " ".join([question, *words]), **answers[question]()}), flush=True)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1] if len(sys.argv) > 1 else "hold")
+    main(*(sys.argv[1:] or ["hold"]))

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from tests.chaos.world import World
 
 ROUND_SECONDS: Final = 60.0
+GUARDED_EVERY: Final = 5  # runs with ACLs and quotas
 PER_SECOND: Final = 40.0  # records of each of the four writers
 
 
@@ -46,7 +47,7 @@ def main(seconds: float, seed: int) -> int:
     logging.getLogger("kazoo").setLevel(logging.CRITICAL)
 
     history = HistoryFile(kept / "world.jsonl")
-    world = World(kept, history)
+    world = World(kept, history, is_guarded=seed % GUARDED_EVERY == 0)
     failed = True
     try:
         world.start()

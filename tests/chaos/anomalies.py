@@ -26,7 +26,7 @@ SECONDS_AROUND: Final = 3.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Anomaly:
-    """`invariant` is I1 to I12, or "-" where none of them is meant; `name` says which kind of breach it is.
+    """`invariant` is I1 to I14, or "-" where none of them is meant; `name` says which kind of breach it is.
 
     `at` is the time to look at, None where only the final logs show it; topic, partition and `group` narrow the
     account.

@@ -1,4 +1,4 @@
-"""I12 and what else a user would miss: requests that never end, topics, processes that give up, errors in logs."""
+"""I12, I14 and what else a user would miss: requests that never end, topics, processes that give up, errors in logs."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from tests.chaos.history import (
     Refused,
     Sent,
     TopicAsked,
+    Trespassed,
     record_name,
 )
 
@@ -27,6 +28,8 @@ def check_service(events: Sequence[Event], final: FinalState) -> Iterator[Anomal
         elif isinstance(event, ProcessEnded) and not event.excuse:
             what = f"{event.process} ended with {event.exit_code}: {event.said}"
             yield Anomaly(invariant="-", name="process ended by itself", what=what, at=event.at)
+        elif isinstance(event, Trespassed):
+            yield Anomaly(invariant="I14", name="denied and done", what=event.what, at=event.at)
         elif isinstance(event, ErrorLogged):
             what = f"{event.process}: {event.text}"
             yield Anomaly(invariant="-", name="error in the log", what=what, at=event.at)

@@ -153,6 +153,14 @@ class Probed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Trespassed:
+    """A broker did what is denied to all clients."""
+
+    at: float
+    what: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FaultReported:
     """A fault that begins or ends; `number` pairs the two."""
 
@@ -256,6 +264,7 @@ Event = (
     | TopicAsked
     | GroupReported
     | Probed
+    | Trespassed
     | FaultReported
     | ProcessEnded
     | ErrorLogged
@@ -279,6 +288,7 @@ _KINDS: Final[dict[str, type[Any]]] = {
         TopicAsked,
         GroupReported,
         Probed,
+        Trespassed,
         FaultReported,
         ProcessEnded,
         ErrorLogged,

@@ -51,6 +51,7 @@ from tests.chaos.moves import Moves
 from tests.chaos.observer import Observer
 from tests.chaos.probes import Probes
 from tests.chaos.schedule import plan
+from tests.chaos.warden import Warden
 from tests.chaos.workers import Worker
 from tests.chaos.world import BROKERS, World, broker
 from tests.support.group_commits import LoggedCommits
@@ -134,6 +135,11 @@ class Round:
         self._faults = Faults(
             world, self._groups, self._moves, self._history, topic=self._topic, partitions=PARTITIONS
         )
+        self._warden = (
+            Warden(world.bootstrap, self._history, topic=f"forbidden-{seed}-{folder.name}", seed=seed)
+            if world.is_guarded
+            else None
+        )
         self._probes = Probes(world.bootstrap, self._history, topic=self._topic, partitions=PARTITIONS)
 
     def play(self) -> Outcome:
@@ -145,6 +151,8 @@ class Round:
         times.append(time.monotonic())
         self._hurt()
         self._faults.heal()
+        if self._warden is not None:
+            self._warden.stop()
         times.append(time.monotonic())
         self._groups.fill_up()
         self._moves.stop()
@@ -181,6 +189,8 @@ class Round:
         self._moves.stop()
         self._observer.stop()
         self._end_watch()
+        if self._warden is not None:
+            self._warden.stop()
         self._history.close()
 
     def _end_watch(self) -> None:
@@ -220,6 +230,8 @@ class Round:
                 return
 
     def _begin_clients(self) -> None:
+        if self._warden is not None:
+            self._warden.start()
         for module in (*WRITERS, READERS):
             log = self._folder / f"{module.rpartition('.')[2]}.log"
             self._workers[module] = Worker(module, self._options, log=log)

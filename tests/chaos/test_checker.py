@@ -25,6 +25,7 @@ from tests.chaos.history import (
     Sent,
     StateSeen,
     Transaction,
+    Trespassed,
     read_events,
 )
 from tests.chaos.story import GROUP, KEY, NAMES, TOPIC, Story, clean, epoch_end, fetched, reported, state
@@ -385,6 +386,11 @@ def a_deleted_topic_is_back(story: Story) -> None:
 @plants("-", "process ended by itself")
 def a_broker_gives_up(story: Story) -> None:
     story.events.append(ProcessEnded(at=5.0, process="broker-2", exit_code=1, said="no", excuse=""))
+
+
+@plants("I14", "denied and done")
+def a_denied_write_is_served(story: Story) -> None:
+    story.events.append(Trespassed(at=5.0, what="a denied write is at t-0:5"))
 
 
 @plants("-", "error in the log")

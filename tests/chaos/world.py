@@ -25,6 +25,7 @@ from tests.chaos.network import Namespaces, Network
 from tests.chaos.processes import Process, odradek
 from tests.chaos.proxies import Proxies
 from tests.chaos.sessions import end_session
+from tests.chaos.warden import SETTINGS as GUARDED_SETTINGS
 from tests.support.zookeeper import ZooKeeper
 
 BROKERS: Final = (1, 2, 3)
@@ -70,7 +71,9 @@ def controller(number: int) -> str:
 class World:
     """Make it, `start`, hurt it, `close`. `folder` keeps logs; data are in it too where nothing can be mounted."""
 
-    def __init__(self, folder: Path, history: HistoryFile) -> None:
+    def __init__(self, folder: Path, history: HistoryFile, *, is_guarded: bool = False) -> None:
+        """With `is_guarded` brokers and controllers have an authorizer."""
+        self.is_guarded = is_guarded
         self.folder = folder
         self.history = history
         self.network: Network = Namespaces() if is_isolated() else Proxies()
@@ -98,7 +101,7 @@ class World:
         place = self.network.add(name, port)
         arguments = ["--id", str(number), "--zookeeper", self.connect, "--listen", place.listen]
         arguments += ["--advertise", place.advertised, *more]
-        for key, value in SETTINGS.items():
+        for key, value in {**SETTINGS, **(GUARDED_SETTINGS if self.is_guarded else {})}.items():
             arguments += ["--set", f"{key}={value}"]
         self.processes[name] = Process(
             name,
