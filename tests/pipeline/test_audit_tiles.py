@@ -7,12 +7,23 @@ from itertools import pairwise
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from odradek_pipeline.audit.spans import common, joined, minus, size, twice
+from odradek_pipeline.audit.spans import append, common, joined, minus, size, twice
 from odradek_pipeline.audit.tiles import LogPicture, RangesRead, RowsHeld, gaps, tiled
 from odradek_pipeline.runs.ranges import PartitionKey
 
 KEY = PartitionKey("orders", "id", 0)
 SPANS = st.lists(st.tuples(st.integers(0, 30), st.integers(0, 30)), max_size=8)
+
+
+@given(st.lists(st.integers(1, 4), max_size=12), st.integers(0, 5))
+def test_spans_are_appended_without_gaps(steps: list[int], start: int) -> None:
+    appended: list[tuple[int, int]] = []
+    at = start
+    for step in steps:
+        append(appended, (at, at + step))
+        at += step + step % 2
+    assert appended == joined(appended)
+    assert size(appended) == sum(steps)
 
 
 def offsets(spans: list[tuple[int, int]]) -> list[int]:

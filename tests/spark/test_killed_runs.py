@@ -28,7 +28,11 @@ pytestmark = [
 def test_killed_drivers_lose_and_double_nothing(
     output_format: str, spark: Any, bootstrap: str, create_topic: CreateTopic, unique: str, tmp_path: Path
 ) -> None:
-    """Two kills of each kind of run for each format; `make pipeline-kills` has a hundred of each."""
+    """Two kills of each kind of run for each format; `make pipeline-kills` has a hundred of each.
+
+    A replay could mend what loads did, so they are checked before it. Streams mend nothing: what they or the replays
+    did is seen at the end.
+    """
     output = (
         f"lake.kills.{unique.replace('-', '_')}" if output_format == "iceberg" else str(tmp_path / "table")
     )
@@ -41,10 +45,8 @@ def test_killed_drivers_lose_and_double_nothing(
     half = RECORDS_PER_LOAD // PARTITIONS
     assert table.replay(DATA_VISIBLE, 5, half + 5) == KILLED
     assert table.replay(COMMIT_VISIBLE, 5, half + 5) == KILLED
-    table.check()
     assert table.stream(DATA_VISIBLE) == KILLED
     assert table.stream(COMMIT_VISIBLE, "odradek") == KILLED
-    table.check()
     table.finish()
 
 

@@ -19,6 +19,14 @@ def joined(spans: Iterable[Span]) -> list[Span]:
     return made
 
 
+def append(spans: list[Span], span: Span) -> None:
+    """Add a span at the end. One that follows the last without a gap is one with it, so memory is that of the gaps."""
+    if spans and spans[-1][1] == span[0]:
+        spans[-1] = (spans[-1][0], span[1])
+    else:
+        spans.append(span)
+
+
 def minus(whole: Iterable[Span], taken: Iterable[Span]) -> list[Span]:
     """The offsets of `whole` that are in none of `taken`."""
     left: list[Span] = []

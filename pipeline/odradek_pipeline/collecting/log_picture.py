@@ -14,7 +14,7 @@ from odradek.client.consumer.consumer import PartitionConsumer
 from odradek.foundation.ids import TopicPartition
 from odradek.records.batch import BatchView
 from odradek.records.record import records
-from odradek_pipeline.audit.spans import Span, Spans, joined, minus
+from odradek_pipeline.audit.spans import Span, Spans, append, joined, minus
 from odradek_pipeline.audit.tiles import LogPicture
 from odradek_pipeline.collecting.reports import SILENCE_MS
 from odradek_pipeline.errors import AnswerTimeoutError
@@ -38,9 +38,10 @@ async def readable_spans(
             for block in blocks:
                 spans = found[block.topic_partition]
                 if block.record_count == block.end_offset - block.first_offset:
-                    spans.append((block.first_offset, block.end_offset))
+                    append(spans, (block.first_offset, block.end_offset))
                 else:
-                    spans += ((one.offset, one.offset + 1) for one in block.records())
+                    for one in block.records():
+                        append(spans, (one.offset, one.offset + 1))
     return {
         key: minus(spans, [(wanted[key][1], max([wanted[key][1], *(end for _, end in spans)]))])
         for key, spans in found.items()
