@@ -6,6 +6,7 @@ The programs, and what each measures:
     python -m bench --rounds 5             the comparison: medians of five rounds after a discarded one
     python -m bench --quick                one round of small sizes, about three minutes
     python -m bench --only tiny latency    some questions
+    python -m bench --only tls             produce and consume over TLS
     python -m bench --disk /var/tmp        logs on a disk instead of in memory
     python -m bench --output json          for programs
     python -m bench cluster --quick        three brokers against three, records with three replicas

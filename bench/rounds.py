@@ -17,6 +17,7 @@ from bench.first_ack import first_ack_seconds
 from bench.memory import log_bytes, touched
 from bench.peers import Peer, both, fresh_topic, kafka, ours, storage, usage
 from bench.questions import Answers
+from bench.tls import tls
 from tests.support.kafka_peer import KafkaPeer
 
 PARTITIONS = 6
@@ -64,6 +65,9 @@ def compare(
     if not only or COMPACTION in only:
         say("compaction")
         compaction(answers, disk, rounds=done, records=sizes.compacted)
+    if not only or TLS in only:
+        say("TLS")
+        tls(answers, disk, rounds=done, records=sizes.records_1k)
     if not only or START in only:
         for number in range(done):
             say(f"start {number + 1} of {done}")
@@ -170,6 +174,7 @@ def _starts(answers: Answers, disk: str | None, number: int) -> None:
 
 COMPACTION = "compaction"
 START = "start"
+TLS = "tls"
 _STEPS: dict[str, Step] = {
     "100B": throughput_100,
     "1KB": throughput_1k,
@@ -177,4 +182,4 @@ _STEPS: dict[str, Step] = {
     "transactions": transactional,
     "latency": latency,
 }
-PARTS = (*_STEPS, COMPACTION, START)
+PARTS = (*_STEPS, COMPACTION, TLS, START)

@@ -6,6 +6,7 @@ import re
 import subprocess
 import time
 from dataclasses import dataclass
+from pathlib import Path
 
 from bench.peers import Served, usage
 from tests.support.java import java_arguments, java_environment, kafka_classpath
@@ -35,11 +36,12 @@ def produce(
     records: int,
     record_bytes: int,
     transaction_ms: int | None = None,
+    client_config: Path | None = None,
     **properties: str,
 ) -> Run:
     """ProducerPerformance as fast as it goes; properties are the producer's, underscores for dots.
 
-    With `transaction_ms` it commits a transaction after each such time.
+    With `transaction_ms` it commits a transaction after each such time. `client_config` is a file of properties.
     """
     given = {"bootstrap.servers": peer.bootstrap, "acks": "all"}
     given |= {key.replace("_", "."): value for key, value in properties.items()}
@@ -49,6 +51,7 @@ def produce(
         *("--topic", topic, "--num-records", str(records), "--record-size", str(record_bytes)),
         *("--throughput", "-1", "--producer-props", *(f"{key}={value}" for key, value in given.items())),
         *(() if transaction_ms is None else ("--transaction-duration-ms", str(transaction_ms))),
+        *(() if client_config is None else ("--producer.config", str(client_config))),
     )
     cpu_seconds = usage(peer).cpu_seconds - before.cpu_seconds
     found = re.findall(r"([\d.]+) records sent, ([\d.]+) records/sec \(([\d.]+) MB/sec\)", printed)
@@ -57,13 +60,16 @@ def produce(
     return Run(float(per_second), float(megabytes), cpu_seconds, records * record_bytes)
 
 
-def consume(peer: Served, topic: str, *, records: int, record_bytes: int) -> Run:
+def consume(
+    peer: Served, topic: str, *, records: int, record_bytes: int, client_config: Path | None = None
+) -> Run:
     """ConsumerPerformance from the beginning; the time of joining the group is left out."""
     before = usage(peer)
     printed = _run(
         "ConsumerPerformance",
         *("--bootstrap-server", peer.bootstrap, "--topic", topic, "--messages", str(records)),
         *("--group", f"bench-{time.monotonic_ns()}", "--timeout", "60000", "--hide-header"),
+        *(() if client_config is None else ("--consumer.config", str(client_config))),
     )
     cpu_seconds = usage(peer).cpu_seconds - before.cpu_seconds
     columns = [column.strip() for column in printed.strip().splitlines()[-1].split(",")]
