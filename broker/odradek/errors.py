@@ -113,8 +113,15 @@ from odradek.foundation.errors import (
     UnsupportedVersion as UnsupportedVersion,
 )
 from odradek.foundation.login_errors import (
+    DelegationTokenAuthDisabled as DelegationTokenAuthDisabled,
+    DelegationTokenAuthorizationFailed as DelegationTokenAuthorizationFailed,
+    DelegationTokenExpired as DelegationTokenExpired,
+    DelegationTokenNotFound as DelegationTokenNotFound,
+    DelegationTokenOwnerMismatch as DelegationTokenOwnerMismatch,
+    DelegationTokenRequestNotAllowed as DelegationTokenRequestNotAllowed,
     DuplicateResource as DuplicateResource,
     IllegalSaslState as IllegalSaslState,
+    InvalidPrincipalType as InvalidPrincipalType,
     SaslAuthenticationFailed as SaslAuthenticationFailed,
     UnacceptableCredential as UnacceptableCredential,
     UnsupportedSaslMechanism as UnsupportedSaslMechanism,

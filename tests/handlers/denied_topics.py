@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from odradek.authorization.acls import AclOperation
+from odradek.authorization.acls import AclOperation, ResourceType
 from odradek.protocol.api import ApiKey
 from tests.support.guarded_broker import (
     ALTER,
@@ -13,6 +13,7 @@ from tests.support.guarded_broker import (
     GROUP,
     NO_CLUSTER,
     NO_GROUP,
+    NO_TOKEN,
     NO_TOPIC,
     READ,
     TOPIC,
@@ -283,5 +284,17 @@ ROWS: list[Row] = [
         {"deletions": [{"name": "u", "mechanism": 1}], "upsertions": []},
         {NO_CLUSTER},
         [acl(ALTER, CLUSTER)],
+    ),
+    (
+        ApiKey.CREATE_DELEGATION_TOKEN,
+        3,
+        {
+            "owner_principal_type": "User",
+            "owner_principal_name": "bob",
+            "renewers": [],
+            "max_lifetime": -1,
+        },
+        {NO_TOKEN},
+        [acl(AclOperation.CREATE_TOKENS, ResourceType.USER, "User:bob")],
     ),
 ]

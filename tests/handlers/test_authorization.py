@@ -12,11 +12,19 @@ from odradek.handlers.authorization import table
 from odradek.handlers.table import CONTROLLER_HANDLERS, HANDLERS
 from odradek.protocol.api import ApiKey
 from tests.handlers import denied_groups, denied_topics
-from tests.support.guarded_broker import NO_CLUSTER, NO_GROUP, NO_TOPIC, NO_TRANSACTION, Guarded, codes
+from tests.support.guarded_broker import (
+    NO_CLUSTER,
+    NO_GROUP,
+    NO_TOKEN,
+    NO_TOPIC,
+    NO_TRANSACTION,
+    Guarded,
+    codes,
+)
 from tests.support.loop import run
 
 DENIED = [*denied_topics.ROWS, *denied_groups.ROWS]
-ALL_DENIALS = {NO_TOPIC, NO_GROUP, NO_CLUSTER, NO_TRANSACTION}
+ALL_DENIALS = {NO_TOPIC, NO_GROUP, NO_CLUSTER, NO_TRANSACTION, NO_TOKEN}
 # What has no error of a right: the answer leaves out what is hidden.
 FILTERED = {
     ApiKey.API_VERSIONS,
@@ -25,6 +33,10 @@ FILTERED = {
     ApiKey.DESCRIBE_CLUSTER,
     ApiKey.LIST_GROUPS,
     ApiKey.LIST_TRANSACTIONS,
+    ApiKey.DESCRIBE_DELEGATION_TOKEN,
+    # The handlers compare the client with the token's owner and renewers.
+    ApiKey.RENEW_DELEGATION_TOKEN,
+    ApiKey.EXPIRE_DELEGATION_TOKEN,
     ApiKey.PRODUCE,
     ApiKey.FETCH,
 }

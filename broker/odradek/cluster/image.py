@@ -21,6 +21,7 @@ from odradek.foundation.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from odradek.authorization.index import AclIndex
+    from odradek.foundation.delegation_tokens import DelegationToken
 
 logger = logging.getLogger(__name__)
 
@@ -105,6 +106,8 @@ class ClusterImage:
     client_configs: ClientConfigs = field(default_factory=dict)
     acls: AclIndex | None = None
     """All ACLs; None while there never was one, so that most brokers need not load their modules."""
+    tokens: Mapping[str, DelegationToken] = field(default_factory=dict)
+    """Delegation tokens by id, also those that have ended and are not removed yet."""
 
     def is_same_as(self, other: ClusterImage) -> bool:
         """Whether both have the same parts, so that no subscriber has to be called."""
@@ -116,6 +119,7 @@ class ClusterImage:
             and self.client_configs is other.client_configs
             and self.features == other.features
             and self.acls is other.acls
+            and self.tokens is other.tokens
         )
 
     def config(self, kind: ResourceKind, name: str) -> Mapping[str, str]:

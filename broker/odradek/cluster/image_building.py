@@ -33,6 +33,7 @@ from odradek.foundation.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from odradek.authorization.index import AclIndex
+    from odradek.foundation.delegation_tokens import DelegationToken
 
 _NOBODY: Final = nodes.ReplicaAssignment(())
 _KINDS: Final = {str(kind): kind for kind in ResourceKind}
@@ -99,6 +100,7 @@ def apply(image: ClusterImage, changes: Iterable[NodeChange]) -> ClusterImage:
     drafts = _Drafts(image, {}, dict(image.brokers), dict(image.configs), dict(image.client_configs))
     cluster_id, controller_id, features = image.cluster_id, image.controller_id, image.features
     acl_changes: list[NodeChange] = []
+    token_changes: list[NodeChange] = []
     for change in changes:
         path, data = change.path, change.data
         if path.startswith(paths.TOPICS + "/"):
@@ -111,6 +113,8 @@ def apply(image: ClusterImage, changes: Iterable[NodeChange]) -> ClusterImage:
             drafts.topic(path.rpartition("/")[2]).is_doomed = data is not None
         elif path.startswith(paths.ACLS):
             acl_changes.append(change)
+        elif path.startswith(paths.TOKENS + "/"):
+            token_changes.append(change)
         elif path == paths.FEATURES:
             features = FinalizedFeatures() if data is None else nodes.read_features(path, data)
         elif path == paths.CONTROLLER:
@@ -134,6 +138,7 @@ def apply(image: ClusterImage, changes: Iterable[NodeChange]) -> ClusterImage:
             drafts.client_configs if drafts.client_configs != image.client_configs else image.client_configs
         ),
         acls=_with_acls(image.acls, acl_changes) if acl_changes else image.acls,
+        tokens=_with_tokens(image.tokens, token_changes) if token_changes else image.tokens,
     )
     return image if after.is_same_as(image) else after
 
@@ -232,3 +237,18 @@ def _with_acls(before: AclIndex | None, changes: Iterable[NodeChange]) -> AclInd
     }
     index = AclIndex() if before is None else before
     return index.changed(entries) if entries else index
+
+
+def _with_tokens(
+    before: Mapping[str, DelegationToken], changes: Iterable[NodeChange]
+) -> Mapping[str, DelegationToken]:
+    # Most brokers have no tokens and need not load the module.
+    from odradek.cluster import token_nodes
+
+    tokens = dict(before)
+    for path, data in ((change.path, change.data) for change in changes):
+        if data is None:
+            tokens.pop(path.rpartition("/")[2], None)
+        else:
+            tokens[path.rpartition("/")[2]] = token_nodes.read_token(path, data)
+    return tokens

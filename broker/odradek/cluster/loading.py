@@ -30,6 +30,7 @@ async def load_nodes(store: Store) -> list[NodeChange]:
     for home in (paths.ACLS, f"{paths.EXTENDED_ACLS}/prefixed"):
         for of_type in await _children(store, home):
             found += await _children(store, of_type)
+    found += await _children(store, paths.TOKENS)
     topics = await _read(store, await _children(store, paths.TOPICS))
     states = [
         paths.partition_state(topic.path.rpartition("/")[2], number)

@@ -18,6 +18,7 @@ A node holds the JSON or text beside its path:
     /feature                                   {"version":1,"epoch":1,"features":{"transaction.version":2}}
     /latest_producer_id_block                  {"version":1,"broker":1,"block_start":"0","block_end":"999"}
     /kafka-acl, /kafka-acl-extended            ACLs, see `acl_nodes`
+    /delegation_token/tokens/ID                delegation tokens, see `token_nodes`
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ FEATURES: Final = "/feature"
 PRODUCER_ID_BLOCK: Final = "/latest_producer_id_block"
 ACLS: Final = "/kafka-acl"
 EXTENDED_ACLS: Final = "/kafka-acl-extended"
+TOKENS: Final = "/delegation_token/tokens"
 
 _ESCAPED: Final = re.compile(f"[%/{UNFIT_CHARACTERS}]")
 _PERCENTS: Final = re.compile("(?:%[0-9A-F]{2})+")

@@ -23,7 +23,8 @@ from odradek.cluster.features import highest_levels
 from odradek.cluster.image import BrokerImage, ImageHolder, TopicImage
 from odradek.cluster.topic_names import collision_key, is_internal_topic, validate_topic_name
 from odradek.controller import terms, topic_plans
-from odradek.controller.decisions import Decisions, decision
+from odradek.controller.access_decisions import AccessDecisions
+from odradek.controller.decisions import decision
 from odradek.controller.feature_plans import FeatureUpdate, planned
 from odradek.controller.internal_topics import internal_topic
 from odradek.controller.registry_writer import RegistryWriter
@@ -53,16 +54,12 @@ from odradek.foundation.ids import TopicId, TopicPartition
 from odradek.registry.store import Create, Put, Store, get_or_none
 
 if TYPE_CHECKING:
-    from odradek.authorization.acls import AclBinding
-    from odradek.authorization.filters import AclFilter
-    from odradek.controller.acl_changes import AclChanges, DeletedAcls
-    from odradek.controller.client_configs import ClientConfigChange
     from odradek.controller.config_changes import ConfigChanges
 
 logger = logging.getLogger(__name__)
 
 
-class Controller(Decisions):
+class Controller(AccessDecisions):
     """The active controller. `start` before anything else, then `register_broker`; in a cluster `take_over`."""
 
     def __init__(
@@ -397,30 +394,6 @@ class Controller(Decisions):
         from odradek.controller.config_changes import ConfigChanges
 
         return ConfigChanges(self._store, self._images, self._settings, self.writer)
-
-    @decision
-    async def change_client_configs(self, changes: Sequence[ClientConfigChange]) -> None:
-        """Set and remove keys of users, client ids and addresses; keys that are not named stay. Raises StoreError."""
-        from odradek.controller.client_configs import ClientConfigChanges
-
-        await ClientConfigChanges(self._store, self._images, self.writer).make(changes)
-
-    # --- access control lists ------------------------------------------------------------------------------------
-
-    @decision
-    async def create_acls(self, bindings: Sequence[AclBinding]) -> list[Outcome]:
-        """Add ACLs; one outcome each, in order, None for success."""
-        return await self._acl_changes().create(bindings)
-
-    @decision
-    async def delete_acls(self, filters: Sequence[AclFilter]) -> list[DeletedAcls]:
-        """Remove the ACLs that match; for each filter those that it removed, or its error."""
-        return await self._acl_changes().delete(filters)
-
-    def _acl_changes(self) -> AclChanges:
-        from odradek.controller.acl_changes import AclChanges
-
-        return AclChanges(self._store, self._images, self.writer)
 
     # --- features ------------------------------------------------------------------------------------------------
 

@@ -91,6 +91,12 @@ HANDSHAKE_SECONDS_MAX: Final = 10.0
 # before; the login itself is a few round trips.
 LOGIN_SECONDS_MAX: Final = 30.0
 
+# Delegation tokens of a cluster: each is a node of the registry and some 500 bytes in every broker.
+DELEGATION_TOKENS_MAX: Final = 10_000
+
+# Tokens that have ended and are removed with one write of another.
+ENDED_TOKENS_REMOVED_MAX: Final = 100
+
 # Array elements of all depths in one request that is decoded into objects (Produce is not). The worst case is some two
 # seconds of work and a few hundred megabytes. The largest requests of real clients stay below a tenth of the bound.
 REQUEST_ARRAY_ELEMENTS_MAX: Final = 1_000_000

@@ -23,3 +23,31 @@ class DuplicateResource(RequestError):
 
 class UnacceptableCredential(RequestError):
     """A credential does not keep to the rules of its mechanism."""
+
+
+class DelegationTokenAuthDisabled(RequestError):
+    """No secret for delegation tokens is set."""
+
+
+class DelegationTokenNotFound(RequestError):
+    """There is no such delegation token."""
+
+
+class DelegationTokenOwnerMismatch(RequestError):
+    """The client neither owns a delegation token nor may renew it."""
+
+
+class DelegationTokenRequestNotAllowed(RequestError):
+    """A client without a login, or one that logged in with a delegation token, asks for tokens."""
+
+
+class DelegationTokenAuthorizationFailed(RequestError):
+    """The client may not make a delegation token for another user."""
+
+
+class DelegationTokenExpired(RequestError):
+    """A delegation token has ended."""
+
+
+class InvalidPrincipalType(RequestError):
+    """A principal that is no user is named where users only may be."""

@@ -29,7 +29,7 @@ from odradek.foundation.broker_settings.network import (
 )
 from odradek.foundation.broker_settings.quotas import QuotaSettings
 from odradek.foundation.broker_settings.replicas import ControllerSettings, ReplicaSettings
-from odradek.foundation.broker_settings.security import SaslSettings, TlsSettings
+from odradek.foundation.broker_settings.security import SaslSettings, TlsSettings, TokenSettings
 from odradek.foundation.endpoints import Endpoint, parse_endpoints, parse_protocol_map
 from odradek.foundation.errors import SettingError
 
@@ -44,6 +44,7 @@ class SettingValues(
     ConnectionSettings,
     TlsSettings,
     SaslSettings,
+    TokenSettings,
     TopicSettings,
     SegmentSettings,
     RetentionSettings,

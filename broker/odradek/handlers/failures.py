@@ -49,6 +49,8 @@ _IDENTITIES: Final[dict[str, tuple[str, ...]]] = {
     "member_id": ("member_id",),
     "group_instance_id": ("group_instance_id",),
 }
+# The times of a delegation token that was not made.
+_TIMES: Final = frozenset(("issue_timestamp", "expiry_timestamp", "max_timestamp"))
 # The entities of quotas are named by an array.
 _NAMES: Final = _IDENTITIES.keys() | {"entity"}
 
@@ -88,6 +90,8 @@ def _fields(structure: type, request: object, code: int, message: str | None) ->
             ]
         elif field.name == "error_message":
             fields["error_message"] = message
+        elif field.name in _TIMES and any(one.name == "max_timestamp" for one in fields_of(structure)):
+            fields[field.name] = -1
         elif field.is_array and field.structure is not None and _has_error_code(field.structure):
             fields[field.name] = _elements(field, request, code, message)
         elif field.name in _IDENTITIES:

@@ -22,16 +22,6 @@ class Absence(NamedTuple):
 
 ABSENCES: Final[tuple[Absence, ...]] = (
     Absence(
-        "Delegation tokens (KIP-48)",
-        "Clients report that the API is unsupported. A broker whose settings ask for tokens does not start.",
-        (
-            ApiKey.CREATE_DELEGATION_TOKEN,
-            ApiKey.RENEW_DELEGATION_TOKEN,
-            ApiKey.EXPIRE_DELEGATION_TOKEN,
-            ApiKey.DESCRIBE_DELEGATION_TOKEN,
-        ),
-    ),
-    Absence(
         "Moving logs between a broker's directories (KIP-113)",
         "Clients report that the API is unsupported. Partitions move between brokers (KIP-455).",
         (ApiKey.ALTER_REPLICA_LOG_DIRS,),

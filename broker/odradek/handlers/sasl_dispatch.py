@@ -35,7 +35,7 @@ from odradek.protocol.frames import Frame
 from odradek.protocol.framing import RequestHeader, parse_request_header
 from odradek.protocol.messages import response
 from odradek.security.listener_sasl import ListenerSasl, Mechanism
-from odradek.security.sasl import Login, LoginRefused, SaslExchange
+from odradek.security.sasl import BY_TOKEN, Login, LoginRefused, SaslExchange
 from odradek.transport.connection import Connection, Dispatch
 from odradek.transport.pending import Pending
 
@@ -244,6 +244,7 @@ class SaslDispatcher:
             counts.renewals += 1
         else:
             counts.successful += 1
+            connection.state[BY_TOKEN] = login.is_by_token
             connection.admit(f"User:{login.user}")
         return lifetime_ms
 

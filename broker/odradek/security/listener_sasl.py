@@ -11,7 +11,7 @@ from odradek.foundation.protection import SASL_MECHANISMS
 from odradek.security.jaas import KEY, JaasEntry, parse_jaas
 from odradek.security.sasl import NewExchange
 from odradek.security.sasl_plain import PlainExchange
-from odradek.security.sasl_scram import FindCredential, ScramExchange
+from odradek.security.sasl_scram import FindCredential, FindToken, ScramExchange
 
 if TYPE_CHECKING:
     from odradek.foundation.settings import Settings
@@ -37,8 +37,13 @@ class ListenerSasl(NamedTuple):
     """The keys of OAUTHBEARER, which change while the broker runs."""
 
 
-def listener_sasl(settings: Settings, listener_name: str, find: FindCredential) -> ListenerSasl:
-    """The logins of a listener, with SCRAM's credentials from `find`. Raises SettingError where they cannot work."""
+def listener_sasl(
+    settings: Settings, listener_name: str, find: FindCredential, find_token: FindToken | None = None
+) -> ListenerSasl:
+    """The logins of a listener, with SCRAM's credentials from `find`, and those of delegation tokens.
+
+    Raises SettingError where they cannot work.
+    """
     names = settings.listener_value(listener_name, "sasl.enabled.mechanisms")
     if not names:
         raise SettingError(f"listener {listener_name}: sasl.enabled.mechanisms is empty; {_choose()}")
@@ -68,7 +73,7 @@ def listener_sasl(settings: Settings, listener_name: str, find: FindCredential) 
         elif name == "PLAIN":
             new_exchange = partial(PlainExchange, _passwords(entry, listener_name))
         else:
-            new_exchange = partial(ScramExchange, name, find)
+            new_exchange = partial(ScramExchange, name, find, find_token)
         lifetime = settings.listener_value(listener_name, "connections.max.reauth.ms", mechanism=name)
         mechanisms[name] = Mechanism(new_exchange, lifetime)
     return ListenerSasl(

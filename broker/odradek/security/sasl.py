@@ -6,7 +6,10 @@ A mechanism's own file has the exchange. None does I/O, and each takes microseco
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
+
+# The state of a connection whose client logged in with a delegation token.
+BY_TOKEN: Final = "login by token"
 
 
 class LoginRefused(Exception):
@@ -14,10 +17,14 @@ class LoginRefused(Exception):
 
 
 class Login(NamedTuple):
-    """The user that has logged in, by name. `lifetime_ms` is what is left of the credential, None without an end."""
+    """The user that has logged in, by name. `lifetime_ms` is what is left of the credential, None without an end.
+
+    With `is_by_token` a delegation token of the user was shown.
+    """
 
     user: str
     lifetime_ms: int | None = None
+    is_by_token: bool = False
 
 
 class SaslExchange(Protocol):

@@ -32,6 +32,8 @@ from odradek.security.scram import (
 
 # The credential of a user for a mechanism, or None.
 FindCredential = Callable[[str, str], ScramCredential | None]
+# The same for a delegation token of this id, and the login that it is good for.
+FindToken = Callable[[str, str], tuple[ScramCredential, Login] | None]
 
 # For salts of users that do not exist; they must stay the same for as long as a stranger may compare them.
 _SALT_SECRET: Final = secrets.token_bytes(32)
@@ -41,9 +43,11 @@ _NONCE_BYTES: Final = 24
 class ScramExchange:
     """One exchange, with a nonce of its own: what was recorded of another is refused."""
 
-    def __init__(self, mechanism: str, find: FindCredential) -> None:
+    def __init__(self, mechanism: str, find: FindCredential, find_token: FindToken | None = None) -> None:
         self._mechanism = mechanism
         self._find = find
+        self._find_token = find_token
+        self._login: Login | None = None
         self._first: ClientFirst | None = None
         self._is_known = False
         self._credential: ScramCredential
@@ -63,15 +67,23 @@ class ScramExchange:
             raise LoginRefused(
                 f"the user {first.user!r} asks to act as {first.authorization!r}, which is not possible"
             )
-        if first.extensions.get("tokenauth", "").lower() == "true":
-            raise LoginRefused("a delegation token is shown, and this broker has none")
         self._first = first
-        found = self._find(first.user, self._mechanism)
+        found = self._found(first)
         self._is_known = found is not None and found.iterations >= ITERATIONS_MIN
         self._credential = found if found is not None and self._is_known else self._made_up(first.user)
         self._own_nonce = secrets.token_urlsafe(_NONCE_BYTES)
         self._server_first = server_first(first.nonce + self._own_nonce, self._credential)
         return self._server_first.encode()
+
+    def _found(self, first: ClientFirst) -> ScramCredential | None:
+        if first.extensions.get("tokenauth", "").lower() != "true":
+            self._login = Login(first.user)
+            return self._find(first.user, self._mechanism)
+        token = None if self._find_token is None else self._find_token(first.user, self._mechanism)
+        if token is None:
+            return None
+        credential, self._login = token
+        return credential
 
     def _made_up(self, user: str) -> ScramCredential:
         """A credential that no password fits, and that is the same each time."""
@@ -88,10 +100,10 @@ class ScramExchange:
             raise LoginRefused("the last message has another nonce: it belongs to another exchange")
         messages = f"{first.bare},{self._server_first},{final.without_proof}"
         # Deleted between the two messages; a changed one still serves this exchange.
-        if self._is_known and self._find(first.user, self._mechanism) is None:
+        if self._is_known and self._found(first) is None:
             raise LoginRefused(f"the credential of the user {first.user!r} is deleted")
         is_proven = proves(self._mechanism, self._credential, messages=messages, proof=final.proof)
-        if not (is_proven and self._is_known):
+        if not (is_proven and self._is_known and self._login is not None):
             raise LoginRefused(f"the user {first.user!r} is unknown, or the password is wrong")
         proof = signature(self._mechanism, self._credential.server_key, messages)
-        return f"v={base64.b64encode(proof).decode()}".encode(), Login(first.user)
+        return f"v={base64.b64encode(proof).decode()}".encode(), self._login

@@ -6,6 +6,7 @@ A start without a secured listener loads none of it: OpenSSL takes 4 MB and some
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any
@@ -21,6 +22,7 @@ from odradek.transport.network import Network
 
 if TYPE_CHECKING:
     from odradek.cluster.image import ImageHolder
+    from odradek.foundation.delegation_tokens import DelegationToken
     from odradek.handlers.sasl_counters import SaslCounters
     from odradek.security.followed_context import FollowedContext
     from odradek.security.key_set import KeySet
@@ -36,8 +38,17 @@ ClientConfigs = Mapping[ClientEntity, Mapping[str, str]]
 class SecuredListeners:
     """TLS and logins, by listener."""
 
-    def __init__(self, settings: Settings, client_configs: Callable[[], ClientConfigs]) -> None:
-        """`client_configs` has the credentials of SCRAM. Raises SettingError or DependencyError."""
+    def __init__(
+        self,
+        settings: Settings,
+        client_configs: Callable[[], ClientConfigs],
+        tokens: Callable[[], Mapping[str, DelegationToken]] | None = None,
+    ) -> None:
+        """`client_configs` has the credentials of SCRAM, `tokens` the delegation tokens.
+
+        Raises SettingError or DependencyError.
+        """
+        self._tokens = tokens
         self._tls: dict[str, ListenerTls] = {}
         self.followed: list[FollowedContext] = []
         """The contexts whose files may change."""
@@ -65,7 +76,14 @@ class SecuredListeners:
         from odradek.security.listener_sasl import listener_sasl
         from odradek.security.scram_users import credentials_of
 
-        sasl = self._sasl[name] = listener_sasl(settings, name, credentials_of(client_configs))
+        find_token = None
+        if self._tokens is not None and settings.delegation_token_secret_key:
+            from odradek.security.scram_tokens import tokens_as_credentials
+
+            find_token = tokens_as_credentials(
+                self._tokens, settings.delegation_token_secret_key, now_ms=lambda: int(time.time() * 1000)
+            )
+        sasl = self._sasl[name] = listener_sasl(settings, name, credentials_of(client_configs), find_token)
         if sasl.key_set is not None:
             self.key_sets.append(sasl.key_set)
 

@@ -24,6 +24,11 @@ _APIS_LEFT_OUT: Final = {
 
 _PART: Final = "responses/0/partition_responses/0"
 
+_OF_FAILED_TOKENS: Final = {
+    f"*/*principal_{part}": "Kafka names the client in the answer to a request that failed"
+    for part in ("type", "name")
+}
+
 ALLOWED: Final[dict[str, dict[str, str]]] = {
     "versions": {
         **{f"ranges by version */{api}": f"{feature}: not there" for api, feature in _APIS_LEFT_OUT.items()},
@@ -61,6 +66,14 @@ ALLOWED: Final[dict[str, dict[str, str]]] = {
         ),
         "filter: another operation": "Kafka finds nothing; INVALID_REQUEST says that the number is unknown",
         "no host/results/0/error_*": "Kafka keeps an ACL for an empty host, which no client has; the error says so",
+    },
+    "tokens": {
+        **_OF_FAILED_TOKENS,
+        "an owner that is no user/*": "Kafka makes a token that none can log in with; INVALID_PRINCIPAL_TYPE says why",
+    },
+    "no-tokens": {
+        **_OF_FAILED_TOKENS,
+        "*ed/expiry_timestamp": "Kafka answers 0 or -1 to a request that failed; 0 is answered always",
     },
     "reassignment": {
         "nothing/error_message": "Kafka says an empty text where nothing was asked for; null says that nothing failed",

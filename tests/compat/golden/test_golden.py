@@ -37,6 +37,9 @@ from tests.compat.golden.stories_quotas import STORIES as QUOTAS
 from tests.compat.golden.stories_quotas import VERSIONS as QUOTAS_VERSIONS
 from tests.compat.golden.stories_reassignment import STORIES as REASSIGNMENT
 from tests.compat.golden.stories_records import STORIES as RECORDS
+from tests.compat.golden.stories_tokens import SETTINGS as TOKENS_SETTINGS
+from tests.compat.golden.stories_tokens import STORIES as TOKENS
+from tests.compat.golden.stories_tokens import VERSIONS as TOKENS_VERSIONS
 from tests.compat.golden.stories_transactions import STORIES as TRANSACTIONS
 from tests.compat.golden.stories_transactions import VERSIONS as TRANSACTIONS_VERSIONS
 from tests.compat.golden.stories_versions import STORIES as OTHER_VERSIONS
@@ -54,6 +57,7 @@ VERSIONS = {
     **QUOTAS_VERSIONS,
     **LOGINS_VERSIONS,
     **ACLS_VERSIONS,
+    **TOKENS_VERSIONS,
 }
 STORIES = {
     **RECORDS,
@@ -65,10 +69,11 @@ STORIES = {
     **QUOTAS,
     **LOGINS,
     **ACLS,
+    **TOKENS,
     **VERSIONS,
 }
 RECORDING = os.environ.get("ODRADEK_RECORD_GOLDEN") == "1"
-SETTINGS_OF_STORIES = {**LOGINS_SETTINGS, **ACLS_SETTINGS}
+SETTINGS_OF_STORIES = {**LOGINS_SETTINGS, **ACLS_SETTINGS, **TOKENS_SETTINGS}
 SETTINGS = {"group.initial.rebalance.delay.ms": "0", "group.min.session.timeout.ms": "1000"}
 
 

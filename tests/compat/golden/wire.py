@@ -42,6 +42,11 @@ _ANY = {
     "producer_id": "<producer>",
     "last_timestamp": "<time>",
     "session_id": "<session>",
+    "token_id": "<token>",
+    "hmac": "<hmac>",
+    "issue_timestamp": "<time>",
+    "expiry_timestamp": "<time>",
+    "max_timestamp": "<time>",
 }
 _FOR_PEOPLE = ("error_message", "batch_index_error_message")
 

@@ -41,7 +41,6 @@ PROTECTION_SETTINGS: Final = (
     ProtectionSetting("ssl.", "connections are encrypted with TLS"),
     ProtectionSetting("sasl.", "clients or brokers log in with SASL"),
     ProtectionSetting("connections.max.reauth.ms", "clients log in again after this time"),
-    ProtectionSetting("delegation.token.secret.key", "clients log in with delegation tokens"),
     ProtectionSetting("delegation.token.master.key", "clients log in with delegation tokens"),
     ProtectionSetting("client.quota.callback.class", "a Java class decides on the quotas of clients"),
     ProtectionSetting("quota.producer.default", "clients have a quota, which `odradek quotas set` sets"),

@@ -161,3 +161,18 @@ class SaslSettings:
     sasl_oauthbearer_scope: str | None = text(
         None, "The scope that is asked for at sasl.oauthbearer.token.endpoint.url."
     )
+
+
+class TokenSettings:
+    """Delegation tokens (KIP-48), which need the same secret on every broker and controller."""
+
+    delegation_token_secret_key: str | None = password(
+        "The secret that the passwords of delegation tokens are made with; without it there are none. A change of it "
+        "ends all tokens."
+    )
+    delegation_token_max_lifetime_ms: int = long(
+        604_800_000, "How long a delegation token can be renewed.", 1
+    )
+    delegation_token_expiry_time_ms: int = long(
+        86_400_000, "How long a delegation token is good without a renewal.", 1
+    )

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from odradek.authorization.acls import AclOperation, ResourceType
-from odradek.handlers.authorization import cluster, groups, records, topics, transactions
+from odradek.handlers.authorization import cluster, groups, records, tokens, topics, transactions
 from odradek.handlers.authorization.rules import Check, each, nothing, on_cluster, on_element, on_named, whole
 from odradek.protocol.api import ApiKey
 
@@ -61,6 +61,11 @@ CHECKS: Final[dict[int, Check]] = {
     ApiKey.ALTER_CONFIGS: each("resources", topics.on_config_resource(AclOperation.ALTER_CONFIGS)),
     ApiKey.DESCRIBE_LOG_DIRS: cluster.describe_log_dirs,
     ApiKey.CREATE_PARTITIONS: each("topics", on_element(_ALTER, _TOPIC, "name")),
+    ApiKey.CREATE_DELEGATION_TOKEN: tokens.create,
+    # The handlers compare the client with the token.
+    ApiKey.RENEW_DELEGATION_TOKEN: nothing,
+    ApiKey.EXPIRE_DELEGATION_TOKEN: nothing,
+    ApiKey.DESCRIBE_DELEGATION_TOKEN: tokens.describe,
     ApiKey.DELETE_GROUPS: each("groups_names", on_element(_DELETE, _GROUP)),
     ApiKey.ELECT_LEADERS: _ALTERS_CLUSTER,
     ApiKey.INCREMENTAL_ALTER_CONFIGS: each(

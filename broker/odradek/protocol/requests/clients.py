@@ -5,6 +5,7 @@ Written by `odradek.handlers.request_types`; edits are lost.
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import ClassVar, Final
 
 from odradek.protocol.api import ApiKey
@@ -63,6 +64,45 @@ class DeleteAclsRequest:
 class SaslAuthenticateRequest:
     __slots__ = ()
     auth_bytes: bytes
+
+
+class CreatableRenewers:
+    __slots__ = ()
+    principal_type: str
+    principal_name: str
+
+
+class CreateDelegationTokenRequest:
+    __slots__ = ()
+    nested: ClassVar[dict[str, type]] = {"renewers": CreatableRenewers}
+    owner_principal_type: str | None = ""
+    owner_principal_name: str | None = ""
+    renewers: tuple[CreatableRenewers, ...]
+    max_lifetime: timedelta | int
+
+
+class RenewDelegationTokenRequest:
+    __slots__ = ()
+    hmac: bytes
+    renew_period: timedelta | int
+
+
+class ExpireDelegationTokenRequest:
+    __slots__ = ()
+    hmac: bytes
+    expiry_time_period: timedelta | int
+
+
+class DescribeDelegationTokenOwner:
+    __slots__ = ()
+    principal_type: str
+    principal_name: str
+
+
+class DescribeDelegationTokenRequest:
+    __slots__ = ()
+    nested: ClassVar[dict[str, type]] = {"owners": DescribeDelegationTokenOwner}
+    owners: tuple[DescribeDelegationTokenOwner, ...] | None
 
 
 class ComponentData:
@@ -148,6 +188,10 @@ TYPES: Final[dict[int, type]] = {
     ApiKey.CREATE_ACLS: CreateAclsRequest,
     ApiKey.DELETE_ACLS: DeleteAclsRequest,
     ApiKey.SASL_AUTHENTICATE: SaslAuthenticateRequest,
+    ApiKey.CREATE_DELEGATION_TOKEN: CreateDelegationTokenRequest,
+    ApiKey.RENEW_DELEGATION_TOKEN: RenewDelegationTokenRequest,
+    ApiKey.EXPIRE_DELEGATION_TOKEN: ExpireDelegationTokenRequest,
+    ApiKey.DESCRIBE_DELEGATION_TOKEN: DescribeDelegationTokenRequest,
     ApiKey.DESCRIBE_CLIENT_QUOTAS: DescribeClientQuotasRequest,
     ApiKey.ALTER_CLIENT_QUOTAS: AlterClientQuotasRequest,
     ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: DescribeUserScramCredentialsRequest,

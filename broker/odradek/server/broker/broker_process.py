@@ -160,7 +160,11 @@ class BrokerProcess(Generic[ControlT]):
     async def start(self) -> None:
         """Start the parts in their order. When this returns, clients are served."""
         try:
-            self.secured = SecuredListeners(self.settings, lambda: self.images.current.client_configs)
+            self.secured = SecuredListeners(
+                self.settings,
+                lambda: self.images.current.client_configs,
+                lambda: self.images.current.tokens,
+            )
             self._inter_broker_network = self.secured.inter_broker_network(self.settings, self._network)
             self._controller_network = self.secured.controller_network(self.settings, self._network)
             self._open_directories()

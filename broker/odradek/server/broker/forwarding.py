@@ -34,7 +34,13 @@ FORWARDED: Final = frozenset(
         ApiKey.CREATE_ACLS,
         ApiKey.DELETE_ACLS,
         ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
+        ApiKey.CREATE_DELEGATION_TOKEN,
+        ApiKey.RENEW_DELEGATION_TOKEN,
+        ApiKey.EXPIRE_DELEGATION_TOKEN,
     )
+)
+_OF_TOKENS: Final = frozenset(
+    (ApiKey.CREATE_DELEGATION_TOKEN, ApiKey.RENEW_DELEGATION_TOKEN, ApiKey.EXPIRE_DELEGATION_TOKEN)
 )
 
 
@@ -67,7 +73,19 @@ class _Forwarding:
             request = _read(frame, context)
             if any(one.resource_type == ConfigResourceType.BROKER_LOGGER for one in request.resources):
                 return Pending(_set_log_levels(request, context))
+        if context.header.api_key in _OF_TOKENS:
+            return Pending(self._ask_for_tokens(frame, context))
         return Pending(self._ask(frame, context))
+
+    async def _ask_for_tokens(self, frame: memoryview, context: RequestContext) -> bytes:
+        from odradek.handlers.delegation_tokens import check_requester
+
+        try:
+            # The controller sees this broker's connection, and not the client's.
+            check_requester(context)
+        except RequestError as error:
+            return _refusal(_read(frame, context), context, error)
+        return await self._ask(frame, context)
 
     async def _ask(self, frame: memoryview, context: RequestContext) -> bytes:
         try:

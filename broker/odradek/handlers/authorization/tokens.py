@@ -1,0 +1,37 @@
+"""Checks of delegation tokens: a client's own need no right, those of others do (KIP-373)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from odradek.authorization.acls import AclOperation, ResourceType
+from odradek.foundation.delegation_tokens import DelegationToken
+from odradek.foundation.login_errors import DelegationTokenAuthorizationFailed
+from odradek.handlers.authorization.rights import Rights
+from odradek.handlers.context import RequestContext
+from odradek.handlers.loading import Answer, Handle
+
+
+def create(handle: Handle, request: Any, context: RequestContext, rights: Rights) -> Answer:
+    """CreateTokens on the user that a token is for, unless it is the client itself."""
+    name = request.owner_principal_name
+    owner = f"{request.owner_principal_type}:{name}"
+    if (
+        name
+        and owner != context.principal
+        and not rights.may(AclOperation.CREATE_TOKENS, ResourceType.USER, owner)
+    ):
+        raise DelegationTokenAuthorizationFailed("Delegation Token authorization failed.")
+    return handle(request, context)
+
+
+def describe(handle: Handle, request: Any, context: RequestContext, rights: Rights) -> Answer:
+    """Describe on a token, or DescribeTokens on its owner, for tokens of others."""
+    from odradek.handlers.describe_delegation_token import described
+
+    def may_see(token: DelegationToken) -> bool:
+        return rights.could(AclOperation.DESCRIBE_TOKENS, ResourceType.USER, token.owner) or rights.could(
+            AclOperation.DESCRIBE, ResourceType.DELEGATION_TOKEN, token.id
+        )
+
+    return described(request, context, may_see=may_see)

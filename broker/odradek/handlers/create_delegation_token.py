@@ -1,0 +1,73 @@
+"""CreateDelegationToken: a login for programs of a user, which ends by itself (KIP-48)."""
+
+from __future__ import annotations
+
+import base64
+import uuid
+from typing import Final
+
+from odradek.foundation.delegation_tokens import DelegationToken, token_hmac
+from odradek.foundation.errors import InvalidRequest
+from odradek.foundation.login_errors import InvalidPrincipalType
+from odradek.handlers.context import RequestContext
+from odradek.handlers.delegation_tokens import USER, principal_parts, secret_of, span_ms
+from odradek.protocol.api import ApiKey
+from odradek.protocol.messages import Message, response
+from odradek.protocol.requests.clients import CreateDelegationTokenRequest
+from odradek.transport.pending import Pending
+
+API: Final = ApiKey.CREATE_DELEGATION_TOKEN
+_RENEWERS_MAX: Final = 100
+
+
+def handle(request: CreateDelegationTokenRequest, context: RequestContext) -> Pending[Message]:
+    secret = secret_of(context)
+    owner = context.principal
+    if request.owner_principal_name:
+        owner = f"{request.owner_principal_type}:{request.owner_principal_name}"
+        if request.owner_principal_type != USER:
+            raise InvalidPrincipalType(f"The owner {owner} is no user.")
+    for renewer in request.renewers:
+        if renewer.principal_type != USER:
+            raise InvalidPrincipalType(
+                f"The renewer {renewer.principal_type}:{renewer.principal_name} is no user."
+            )
+    if len(request.renewers) > _RENEWERS_MAX:
+        raise InvalidRequest(
+            f"A token has {len(request.renewers)} renewers, and {_RENEWERS_MAX} are allowed."
+        )
+    renewers = tuple(f"{one.principal_type}:{one.principal_name}" for one in request.renewers)
+    settings, now_ms = context.broker.settings, context.broker.clock.wall_ms()
+    asked_ms, longest_ms = span_ms(request.max_lifetime), settings.delegation_token_max_lifetime_ms
+    max_ms = now_ms + (min(asked_ms, longest_ms) if asked_ms > 0 else longest_ms)
+    token_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+    token = DelegationToken(
+        token_id,
+        owner,
+        context.principal,
+        renewers,
+        issued_ms=now_ms,
+        max_ms=max_ms,
+        expiry_ms=min(max_ms, now_ms + settings.delegation_token_expiry_time_ms),
+    )
+    return Pending(_create(token, secret, context))
+
+
+async def _create(token: DelegationToken, secret: str, context: RequestContext) -> Message:
+    await context.broker.active_controller.put_token(token)
+    kind, name = principal_parts(token.owner)
+    requester_kind, requester_name = principal_parts(token.requester)
+    return response(
+        API,
+        context.header.api_version,
+        error_code=0,
+        principal_type=kind,
+        principal_name=name,
+        token_requester_principal_type=requester_kind,
+        token_requester_principal_name=requester_name,
+        issue_timestamp=token.issued_ms,
+        expiry_timestamp=token.expiry_ms,
+        max_timestamp=token.max_ms,
+        token_id=token.id,
+        hmac=token_hmac(secret, token.id),
+    )

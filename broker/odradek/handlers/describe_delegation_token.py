@@ -1,0 +1,64 @@
+"""DescribeDelegationToken: the tokens of a client, and those of others that it may describe."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from odradek.foundation.delegation_tokens import DelegationToken, token_hmac
+from odradek.handlers.context import RequestContext
+from odradek.handlers.delegation_tokens import principal_parts, secret_of
+from odradek.protocol.api import ApiKey
+from odradek.protocol.messages import Message, response
+from odradek.protocol.requests.clients import DescribeDelegationTokenRequest
+
+API: Final = ApiKey.DESCRIBE_DELEGATION_TOKEN
+
+
+def handle(request: DescribeDelegationTokenRequest, context: RequestContext) -> Message:
+    return described(request, context, may_see=lambda _: context.broker.authorizer is None)
+
+
+def described(
+    request: DescribeDelegationTokenRequest,
+    context: RequestContext,
+    *,
+    may_see: Callable[[DelegationToken], bool],
+) -> Message:
+    """The answer with the client's own tokens, and others that `may_see` allows. Raises as `secret_of`."""
+    secret = secret_of(context)
+    now_ms = context.broker.clock.wall_ms()
+    owners = None
+    if request.owners is not None:
+        owners = {f"{one.principal_type}:{one.principal_name}" for one in request.owners}
+    tokens = [
+        token
+        for token in context.broker.images.current.tokens.values()
+        if (owners is None or any(map(token.belongs_to, owners)))
+        and not token.has_ended(now_ms)
+        and (token.belongs_to(context.principal) or may_see(token))
+    ]
+    return response(
+        API,
+        context.header.api_version,
+        error_code=0,
+        tokens=[_described(token, secret) for token in tokens],
+    )
+
+
+def _described(token: DelegationToken, secret: str) -> dict[str, object]:
+    kind, name = principal_parts(token.owner)
+    requester_kind, requester_name = principal_parts(token.requester)
+    renewers = [principal_parts(one) for one in token.renewers]
+    return {
+        "principal_type": kind,
+        "principal_name": name,
+        "token_requester_principal_type": requester_kind,
+        "token_requester_principal_name": requester_name,
+        "issue_timestamp": token.issued_ms,
+        "expiry_timestamp": token.expiry_ms,
+        "max_timestamp": token.max_ms,
+        "token_id": token.id,
+        "hmac": token_hmac(secret, token.id),
+        "renewers": [{"principal_type": one, "principal_name": other} for one, other in renewers],
+    }
