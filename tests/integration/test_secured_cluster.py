@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import time
+from typing import Any
 
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic, ScramMechanism, UserScramCredentialDeletion
@@ -15,10 +17,16 @@ from odradek.foundation.errors import (
     StoreConnectionLost,
     StoreSessionExpired,
 )
-from odradek.protocol import cluster_changes, controller_requests
+from odradek.foundation.login_errors import (
+    DelegationTokenAuthorizationFailed,
+    DelegationTokenRequestNotAllowed,
+)
+from odradek.protocol import cluster_changes, codec, controller_requests, messages
+from odradek.protocol.api import ApiKey
 from odradek.protocol.cluster_changes import FollowRequest
 from odradek.protocol.errors import error_code
 from odradek.registry.registries import open_registry
+from odradek.secure_network.login import LoginFailed
 from odradek.transport.outbound import OutboundConnection
 from tests.support.certificates import Authority
 from tests.support.polling import eventually
@@ -46,6 +54,8 @@ from tests.support.secured_cluster import (
 pytestmark = [pytest.mark.integration, pytest.mark.clients, pytest.mark.timeout(300)]
 
 DENIED = error_code(ClusterAuthorizationFailed())
+TOKEN_DENIED = error_code(DelegationTokenAuthorizationFailed())
+NOT_ALLOWED = error_code(DelegationTokenRequestNotAllowed())
 
 
 def test_private_requests_are_for_brokers(secured_cluster: SecuredCluster) -> None:
@@ -255,3 +265,52 @@ def test_handshakes_and_logins_are_counted(secured_cluster: SecuredCluster) -> N
     asyncio.run(eventually("refused", lambda: metrics(broker)[failures] > after[failures]))
     cluster.issue(broker)
     asyncio.run(eventually("taken", lambda: metrics(broker)[reloads] > after[reloads]))
+
+
+def test_a_delegation_token_holds_on_every_broker(secured_cluster: SecuredCluster) -> None:
+    """Made through one broker by the controller, which sees the client's name and not its login."""
+    cluster = secured_cluster
+    set_password(cluster, "maker", "the-maker's")
+    ports = [broker.ports["CLIENTS"] for broker in cluster.members if broker.verb == "broker"]
+
+    async def ask(port: int, given: dict[str, str], api: ApiKey, version: int, **fields: Any) -> Any:
+        connection = await connect(port, given)
+        try:
+            request = messages.request(api, version, **fields)
+            answer = await connection.send_frame(
+                lambda number: codec.encode_request(api, version, number, "test", request)
+            )
+            return codec.decode_response(api, version, answer)[1]
+        finally:
+            await connection.close()
+
+    async def story() -> None:
+        maker = properties(cluster, SCRAM, "SCRAM-SHA-512", "maker", "the-maker's")
+        create = {"renewers": [], "max_lifetime": -1}
+        made = await ask(ports[0], maker, ApiKey.CREATE_DELEGATION_TOKEN, 3, **create)
+        assert int(made.error_code) == 0
+        assert (made.principal_name, made.token_requester_principal_name) == ("maker", "maker")
+        password = base64.b64encode(made.hmac).decode()
+        token = properties(cluster, SCRAM, "SCRAM-SHA-512", made.token_id, password)
+        token["sasl.jaas.config"] = token["sasl.jaas.config"].replace(";", ' tokenauth="true";')
+        for port in ports:
+            # Other brokers follow the controller.
+            async with asyncio.timeout(SECONDS_MAX):
+                while True:
+                    try:
+                        refused = await ask(port, token, ApiKey.CREATE_DELEGATION_TOKEN, 3, **create)
+                        break
+                    except LoginFailed:
+                        await asyncio.sleep(0.05)
+            assert int(refused.error_code) == NOT_ALLOWED
+        for_root = {**create, "owner_principal_type": "User", "owner_principal_name": "root"}
+        denied = await ask(ports[1], maker, ApiKey.CREATE_DELEGATION_TOKEN, 3, **for_root)
+        assert int(denied.error_code) == TOKEN_DENIED
+        ended = await ask(
+            ports[2], maker, ApiKey.EXPIRE_DELEGATION_TOKEN, 2, hmac=made.hmac, expiry_time_period=-1
+        )
+        assert int(ended.error_code) == 0
+        with pytest.raises(LoginFailed):
+            await ask(ports[2], token, ApiKey.LIST_GROUPS, 0)
+
+    asyncio.run(story())

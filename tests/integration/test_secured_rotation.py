@@ -188,7 +188,7 @@ def test_no_secret_is_seen_anywhere(secured_cluster: SecuredCluster, tmp_path: P
     set_password(cluster, "writer", SECOND)
     passwords = [
         secrets.BROKER_SECRET, secrets.ROOT_SECRET, secrets.STRANGER_SECRET, secrets.ZOOKEEPER_SECRET,
-        secrets.KEY_SECRET, FIRST, SECOND, READER, "a-wrong-secret",
+        secrets.KEY_SECRET, secrets.TOKENS_SECRET, FIRST, SECOND, READER, "a-wrong-secret",
     ]  # fmt: skip
     wanted = [form for secret in passwords for form in (secret, base64.b64encode(secret.encode()).decode())]
     wanted += ["stored_key=", "BEGIN PRIVATE", "BEGIN ENCRYPTED"]

@@ -27,6 +27,7 @@ ROOT_SECRET = "secret-of-root"
 STRANGER_SECRET = "secret-of-a-stranger"
 ZOOKEEPER_SECRET = "secret-for-zookeeper"
 KEY_SECRET = "secret-of-the-key"
+TOKENS_SECRET = "secret-of-tokens"
 AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 
 
@@ -106,6 +107,7 @@ class SecuredCluster(Cluster):
             ),
             "authorizer.class.name": AUTHORIZER,
             "super.users": "User:broker;User:root",
+            "delegation.token.secret.key": TOKENS_SECRET,
             "ssl.keystore.type": "PEM",
             "ssl.keystore.location": str(member.folder / "member.pem"),
             "ssl.key.password": KEY_SECRET,
