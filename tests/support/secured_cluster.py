@@ -12,6 +12,8 @@
 from __future__ import annotations
 
 import signal
+import socket
+import ssl
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -60,7 +62,7 @@ class SecuredCluster(Cluster):
     def __init__(self, folder: Path, *, brokers: int = 3, controllers: int = 2) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.folder = folder
-        certificates = Certificates(folder / "zookeeper-certificates")
+        certificates = self._zookeeper_certificates = Certificates(folder / "zookeeper-certificates")
         self.zookeeper = ZooKeeper(
             folder / "zookeeper", certificates=certificates, users={"odradek": ZOOKEEPER_SECRET}
         )
@@ -72,7 +74,8 @@ class SecuredCluster(Cluster):
         self.ca_file = self.authority.write(folder / "ca.pem")
         self.clients_ca_file = self.clients_authority.write(folder / "clients-ca.pem")
         to_zookeeper = {
-            "zookeeper.session.timeout.ms": "4000",
+            "zookeeper.session.timeout.ms": "6000",
+            "zookeeper.connection.timeout.ms": "60000",
             "zookeeper.ssl.client.enable": "true",
             "zookeeper.ssl.truststore.location": str(certificates.authority),
             "zookeeper.ssl.keystore.location": str(certificates.signed("member", password=KEY_SECRET)),
@@ -179,7 +182,18 @@ class SecuredCluster(Cluster):
 
     def start(self) -> None:
         self.zookeeper.start()
+        self._warm_zookeeper()
         super().start()
+
+    def _warm_zookeeper(self) -> None:
+        """Shake hands once: the first time takes a cold virtual machine on a busy host longer than members wait."""
+        context = ssl.create_default_context(cafile=self._zookeeper_certificates.authority)
+        context.load_cert_chain(self._zookeeper_certificates.folder / "member.pem", password=KEY_SECRET)
+        with (
+            socket.create_connection(("127.0.0.1", self.zookeeper.tls_port or 0), 60) as plain,
+            context.wrap_socket(plain, server_hostname="127.0.0.1"),
+        ):
+            pass
 
     def close(self) -> None:
         super().close()
