@@ -218,6 +218,12 @@ _SPARK = Section(
             (
                 Value("enabled", False, BOOLEAN, "Make a streaming word count and a scheduled load."),
                 Value(
+                    "user",
+                    "",
+                    {"type": "string", "maxLength": 253},
+                    "The Secret of the User that jobs connect by; empty where clients need no login.",
+                ),
+                Value(
                     "topic",
                     "orders",
                     _TOPIC,
@@ -273,7 +279,7 @@ _SERVICE_BINDING = Section(
 _TESTS = Section(
     "tests",
     "What `helm test` runs: a pod that makes a topic, writes and reads records through the bootstrap Service, and "
-    "removes the topic.",
+    "removes the topic. It has no login, so a Cluster with an `internalListener` has no such test.",
     (
         Value("enabled", True, BOOLEAN, "Offer the test."),
         image("image", "odradek/broker", "The image of the test's pod."),
