@@ -15,7 +15,7 @@ def main(connect: str, group: str, topic: str) -> None:
         "zk.connect": connect,
         "groupid": group,
         "autooffset.reset": "smallest",
-        "zk.sessiontimeout.ms": 1_000,
+        "zk.sessiontimeout.ms": 3_000,
         "autocommit.interval.ms": 50,
     }
     with ConsumerConnector(properties) as connector:

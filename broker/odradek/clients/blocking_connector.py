@@ -6,8 +6,9 @@ import threading
 from collections.abc import Mapping
 from types import TracebackType
 
-from odradek.clients.connector import Connector, StartOffsets
+from odradek.clients.connector import Connector
 from odradek.clients.engine_thread import EngineThread
+from odradek.clients.group_offsets import StartOffsets
 from odradek.clients.messages import Decoder, DefaultDecoder
 from odradek.clients.properties import CONSUMER, Properties
 from odradek.clients.registrations import STATIC, Registration, TopicFilter

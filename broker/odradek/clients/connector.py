@@ -17,18 +17,16 @@ import logging
 import socket
 import time
 import uuid
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from random import Random
 from typing import Final
 
-from odradek.client.admin.groups import GroupAdmin
-from odradek.client.admin.logs import EARLIEST, LATEST, LogAdmin
-from odradek.client.admin.results import CommittedOffset
 from odradek.client.client import Client
 from odradek.clients import consumer_paths as paths
 from odradek.clients.brokers import open_session, registered_brokers
 from odradek.clients.errors import InvalidConfigException, MessageStreamsExistException, OutOfRangeException
 from odradek.clients.group_nodes import GroupNodes
+from odradek.clients.group_offsets import GroupOffsets, StartOffsets
 from odradek.clients.lease import Lease, lease_clock
 from odradek.clients.partition_reader import PartitionReader
 from odradek.clients.properties import Properties
@@ -49,10 +47,7 @@ from odradek.transport.network import Network
 
 logger = logging.getLogger(__name__)
 
-_RESETS: Final = {"smallest": EARLIEST, "largest": LATEST}
 _PINGS_PER_TIMEOUT: Final = 6
-
-StartOffsets = Callable[[Collection[TopicPartition]], Mapping[TopicPartition, int]]
 
 
 class Connector:
@@ -87,6 +82,7 @@ class Connector:
         self._readers: dict[StreamBuffer, PartitionReader] = {}
         self._held: dict[TopicPartition, int] = {}
         self._session_of_held = 0
+        self._unreleased: set[TopicPartition] = set()  # their nodes may be of this session
         self._watched: dict[str, Callable[[], None]] = {}
         self._wake = asyncio.Event()
         self._has_tried = asyncio.Event()
@@ -102,24 +98,26 @@ class Connector:
         """Connect to ZooKeeper and to the brokers. Raises StoreConnectionLost, NoBrokersForPartitionException, …"""
         self._store = self._given_store or await open_session(self._properties)
         try:
-            brokers = ",".join(await registered_brokers(self._store))
-            self._client = Client(
-                brokers,
-                client_id=self._properties["client.id"],
-                request_timeout_ms=self._properties["request.timeout.ms"],
-                network=self._network,
-            )
-            await self._client.connect()
+            await self._connect()
         except BaseException:
             await self._store.close()
             raise
-        self._logs, self._groups = LogAdmin(self._client), GroupAdmin(self._client)
         self._nodes = GroupNodes(
             self._store,
             self.group,
             self.id,
             is_excluding_internal=self._properties["exclude.internal.topics"],
         )
+        self._offsets = GroupOffsets(self._properties, self._nodes, self._client, self._start_offsets)
+
+    async def _connect(self) -> None:
+        self._client = Client(
+            ",".join(await registered_brokers(self._store)),
+            client_id=self._properties["client.id"],
+            request_timeout_ms=self._properties["request.timeout.ms"],
+            network=self._network,
+        )
+        await self._client.connect()
 
     def create_streams(self, own: Registration) -> dict[tuple[str | None, int], StreamBuffer]:
         """The buffers of all streams, by topic (None with a filter) and number. Raises MessageStreamsExistException."""
@@ -139,10 +137,13 @@ class Connector:
     async def join(self) -> None:
         """Register, and try to own partitions once; further tries follow by themselves.
 
-        Raises ConsumerRebalanceFailedException if the id is taken, and StoreError.
+        Raises ConsumerRebalanceFailedException if the id is taken.
         """
         assert self._own is not None, "create_streams comes first"
-        await self._register()
+        try:
+            await self._register()
+        except (StoreConnectionLost, StoreSessionExpired) as failure:
+            logger.info("group %s: %s will be registered later: %s", self.group, self.id, failure)
         self._watched["session"] = self._store.on_session_change(self._session_changed)
         self._watch(paths.ids(self.group))
         if self._own.pattern == STATIC:
@@ -225,7 +226,7 @@ class Connector:
             buffer.revoke()
             starts = buffer.positions() | {partition: offset}
             if self.is_committing:
-                await self._write({partition: offset}, is_rewinding=True)
+                await self._offsets.write({partition: offset}, is_rewinding=True)
             await self._readers.pop(buffer).close()
             self._read(buffer, starts)
 
@@ -248,6 +249,7 @@ class Connector:
         if self._held:
             logger.warning("group %s: %s owns nothing any more: %s", self.group, self.id, reason)
         self._held = {}
+        self._unreleased.clear()
         for buffer in self._buffers.values():
             buffer.drop()
 
@@ -314,6 +316,7 @@ class Connector:
         if not await self._nodes.is_registered():
             self._lose("its id node was gone")
             await self._register()
+        await self._release()
         members = await self._nodes.members()
         if self.id not in members:
             return False
@@ -326,9 +329,17 @@ class Connector:
             return True
         await self._give_up(self._held)
         self._session_of_held = self._store.session_id
+        # An answer that is lost leaves open whether they are owned.
+        self._unreleased |= wanted.keys()
         if not await self._nodes.claim({key: thread_id(self.id, number) for key, number in wanted.items()}):
+            self._unreleased.clear()
             return False
         return await self._take_up(wanted)
+
+    async def _release(self) -> None:
+        if self._unreleased:
+            await self._nodes.release(sorted(self._unreleased))
+            self._unreleased.clear()
 
     async def _give_up(self, held: Mapping[TopicPartition, int], caller: object = None) -> None:
         """Stop reading, commit what is finished, and release."""
@@ -339,20 +350,21 @@ class Connector:
             await self._readers.pop(buffer).close()
         waited = [buffer for buffer in buffers if caller is None or buffer.taker != caller]
         await asyncio.gather(*(one.wait_until_asked(CONSUMER_RECORD_IN_HAND_SECONDS_MAX) for one in waited))
-        if not held:
-            return
-        if self._properties["auto.commit.enable"]:
-            await self._commit(self._positions())
+        positions = self._positions()
+        for buffer in buffers:
+            buffer.forget()
+        self._unreleased |= held.keys()
         self._held = {}
-        await self._nodes.release(held)
+        if self._properties["auto.commit.enable"]:
+            await self._commit(positions)
+        await self._release()
 
     async def _take_up(self, wanted: Mapping[TopicPartition, int]) -> bool:
         """Read what was claimed from the group's offsets on."""
         session_id = self._store.session_id
         try:
-            starts = await self._starts(wanted)
+            starts = await self._offsets.starts(wanted)
         except OdradekError as failure:
-            await self._nodes.release(wanted)
             if isinstance(failure, OutOfRangeException):
                 for buffer in self._buffers.values():
                     buffer.fail(failure)
@@ -360,6 +372,7 @@ class Connector:
         if self._store.session_id != session_id or self._store.session_state is SessionState.EXPIRED:
             return False
         self._held = dict(wanted)
+        self._unreleased.clear()
         by_buffer: dict[StreamBuffer, dict[TopicPartition, int]] = {}
         for key, number in wanted.items():
             by_buffer.setdefault(self._buffer_of(key, number), {})[key] = starts[key]
@@ -371,34 +384,16 @@ class Connector:
 
     def _read(self, buffer: StreamBuffer, starts: Mapping[TopicPartition, int]) -> None:
         buffer.begin(starts)
-        self._readers[buffer] = PartitionReader(self._client, self._properties, buffer, starts)
+        self._readers[buffer] = self._reader(buffer, starts)
+
+    def _reader(self, buffer: StreamBuffer, starts: Mapping[TopicPartition, int]) -> PartitionReader:
+        return PartitionReader(self._client, self._properties, buffer, starts)
 
     def _buffer_of(self, key: TopicPartition, number: int) -> StreamBuffer:
         found = self._buffers.get((key.topic, number))
         return self._buffers[None, number] if found is None else found
 
     # --- offsets ----------------------------------------------------------------------------------------------------
-
-    async def _starts(self, wanted: Collection[TopicPartition]) -> dict[TopicPartition, int]:
-        """Where to begin in each partition. Raises OutOfRangeException with autooffset.reset=error."""
-        keys = list(wanted)
-        found = await self._nodes.offsets(keys)
-        if self._start_offsets is not None:
-            found = dict(await asyncio.to_thread(self._start_offsets, keys))
-        elif self._properties["offsets.storage"] == "kafka":
-            committed = await self._groups.offsets(self.group, keys) if keys else {}
-            found = {key: one.offset for key, one in committed.items()}
-        missing = [key for key in keys if key not in found]
-        reset = self._properties["auto.offset.reset"]
-        if missing and reset == "error":
-            raise OutOfRangeException(
-                f"group {self.group!r} has no offset for {missing[0]}, and autooffset.reset is error; commit one",
-                missing[0],
-            )
-        if missing:
-            listed = await self._logs.list_offsets(dict.fromkeys(missing, _RESETS[reset]))
-            found |= {key: one.offset for key, one in listed.items()}
-        return {key: found[key] for key in keys}
 
     def _positions(self) -> dict[TopicPartition, int]:
         found: dict[TopicPartition, int] = {}
@@ -408,14 +403,7 @@ class Connector:
 
     async def _commit(self, positions: Mapping[TopicPartition, int]) -> None:
         if positions and self.is_committing and self.lease.is_valid:
-            await self._write(positions, is_rewinding=False)
-
-    async def _write(self, offsets: Mapping[TopicPartition, int], *, is_rewinding: bool) -> None:
-        if self._properties["offsets.storage"] == "kafka":
-            committed = {key: CommittedOffset(offset) for key, offset in offsets.items()}
-            await self._groups.alter_offsets(self.group, committed)
-        else:
-            await self._nodes.commit(offsets, is_rewinding=is_rewinding)
+            await self._offsets.write(positions, is_rewinding=False)
 
     async def _commit_regularly(self) -> None:
         seconds = self._properties["auto.commit.interval.ms"] / 1000

@@ -62,7 +62,7 @@ class PartitionReader:
             if self._generation != self._buffer.generation:
                 return
             if blocks:
-                self._buffer.put(blocks)
+                self._buffer.put(blocks, self._generation)
 
     async def close(self) -> None:
         """Stop reading."""

@@ -91,10 +91,11 @@ class StreamBuffer:
             if len(self._chunks) >= self._chunks_max:
                 await self._room.wait()
 
-    def put(self, blocks: Sequence[RecordBlock]) -> None:
-        """Add fetched batches as one chunk."""
+    def put(self, blocks: Sequence[RecordBlock], generation: int) -> None:
+        """Add fetched batches as one chunk, unless they were fetched for an earlier generation."""
         with self.changed:
-            self._chunks.append(deque(blocks))
+            if generation == self.generation:
+                self._chunks.append(deque(blocks))
         self.notify()
 
     def fail(self, failure: Exception) -> None:
@@ -132,6 +133,10 @@ class StreamBuffer:
     def drop(self) -> None:
         """As `revoke`, where nothing may be committed any more."""
         self.revoke()
+        self.forget()
+
+    def forget(self) -> None:
+        """The partitions of before are committed: their positions count no more."""
         with self.changed:
             self._finished.clear()
             self._is_revoking = False
@@ -198,6 +203,9 @@ class StreamBuffer:
 
     def _call(self, work: Callable[[], None]) -> None:
         """On the connector's loop, unless that is closed."""
+        if asyncio._get_running_loop() is self._loop:
+            work()
+            return
         with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(work)
 
