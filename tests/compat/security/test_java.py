@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.compat.security.conftest import PASSWORD
-from tests.support.java import JavaUnavailableError, run_kafka_tool
+from tests.support.java import KAFKA_OLD_VERSION, KAFKA_VERSION, JavaUnavailableError, run_kafka_tool
 from tests.support.peers import skip_or_fail
 from tests.support.secured_broker import SecuredBroker
 
@@ -17,11 +17,17 @@ MODULE = "org.apache.kafka.common.security"
 
 
 @pytest.mark.parametrize(
-    ("listener", "mechanism"),
-    [("NAMED", ""), ("LOGIN", "PLAIN"), ("LOGIN", "SCRAM-SHA-512"), ("CLEAR", "SCRAM-SHA-256")],
+    ("listener", "mechanism", "version"),
+    [
+        ("NAMED", "", KAFKA_VERSION),
+        ("LOGIN", "PLAIN", KAFKA_VERSION),
+        ("LOGIN", "SCRAM-SHA-512", KAFKA_VERSION),
+        ("CLEAR", "SCRAM-SHA-256", KAFKA_VERSION),
+        ("LOGIN", "SCRAM-SHA-256", KAFKA_OLD_VERSION),
+    ],
 )
 def test_a_topic_is_made_by_kafkas_tool(
-    secured: SecuredBroker, tmp_path: Path, listener: str, mechanism: str
+    secured: SecuredBroker, tmp_path: Path, listener: str, mechanism: str, version: str
 ) -> None:
     kind = {"NAMED": "SSL", "LOGIN": "SASL_SSL", "CLEAR": "SASL_PLAINTEXT"}[listener]
     lines = [
@@ -39,11 +45,13 @@ def test_a_topic_is_made_by_kafkas_tool(
         ]
     config = tmp_path / "client.properties"
     config.write_text("\n".join(lines))
-    topic = f"java-{listener}-{mechanism}".lower()
+    topic = f"java-{version}-{listener}-{mechanism}".lower()
     common = ["--bootstrap-server", secured.bootstraps[listener], "--command-config", str(config)]
     try:
-        run_kafka_tool("org.apache.kafka.tools.TopicCommand", *common, "--create", "--topic", topic)
+        run_kafka_tool(
+            "org.apache.kafka.tools.TopicCommand", *common, "--create", "--topic", topic, version=version
+        )
     except JavaUnavailableError as error:
         skip_or_fail(str(error))
-    listed = run_kafka_tool("org.apache.kafka.tools.TopicCommand", *common, "--list")
+    listed = run_kafka_tool("org.apache.kafka.tools.TopicCommand", *common, "--list", version=version)
     assert topic in listed.stdout.split()
