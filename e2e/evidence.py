@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import subprocess
 
-_KINDS = "clusters.odradek.io,topics.odradek.io,consumergroups.odradek.io,statefulsets,deployments,pods,services,pvc"
+_OWN_KINDS = "clusters.odradek.io,topics.odradek.io,consumergroups.odradek.io,users.odradek.io"
+_KINDS = f"{_OWN_KINDS},statefulsets,deployments,pods,services,pvc"
 
 
 def collected(namespaces: list[str]) -> str:
@@ -16,7 +17,7 @@ def collected(namespaces: list[str]) -> str:
             _said(
                 namespace,
                 "get",
-                "clusters.odradek.io,topics.odradek.io,consumergroups.odradek.io",
+                _OWN_KINDS,
                 "-o",
                 "yaml",
             )

@@ -55,7 +55,7 @@ class Brokers:
         self.resets: dict[str, tuple[str, ...]] = {}
 
     @asynccontextmanager
-    async def client(self, bootstrap: str) -> AsyncIterator[None]:
+    async def client(self, bootstrap: str, *, is_secured: bool = False) -> AsyncIterator[None]:
         if bootstrap == "silent":
             await asyncio.sleep(SILENT_SECONDS)
             raise ConnectionFailed("nobody answers")
