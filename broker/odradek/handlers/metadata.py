@@ -61,12 +61,18 @@ def handle(
         found = [image.topics_by_id[topic_id] for topic_id in ids if topic_id in image.topics_by_id]
         unknown = [topic_id for topic_id in ids if topic_id not in image.topics_by_id]
         failed = [
-            _failure(None, UnknownTopicId(), topic_id=topic_id, request=request) for topic_id in unknown
+            _failure(
+                None,
+                UnknownTopicId(),
+                topic_id=topic_id,
+                operations=_operations(request.include_topic_authorized_operations, TOPIC_OPERATIONS),
+            )
+            for topic_id in unknown
         ]
         if rights is not None:
             visible = [topic for topic in found if rights.may_describe(topic.name)]
             failed += [
-                _failure(None, TopicAuthorizationFailed(), topic_id=topic.id, request=request)
+                _failure(None, TopicAuthorizationFailed(), topic_id=topic.id)
                 for topic in found
                 if topic not in visible
             ]
@@ -82,12 +88,19 @@ def handle(
             names = [name for name in names if name not in denied]
         return Pending(_create_and_answer(request, context, names, denied))
     found = [image.topics[name] for name in names if name in image.topics]
-    failed = [_failure(name, _reason(name), request=request) for name in missing]
-    return _answer(request, context, found, [*_denials(denied, request), *failed])
+    failed = [
+        _failure(name, _reason(name), operations=_of_missing(request, context, name)) for name in missing
+    ]
+    return _answer(request, context, found, [*_denials(denied), *failed])
 
 
-def _denials(names: Sequence[str], request: MetadataRequest) -> list[dict[str, object]]:
-    return [_failure(name, TopicAuthorizationFailed(), request=request) for name in names]
+def _denials(names: Sequence[str]) -> list[dict[str, object]]:
+    """As in Kafka, the operations of a denied topic are not said."""
+    return [_failure(name, TopicAuthorizationFailed()) for name in names]
+
+
+def _of_missing(request: MetadataRequest, context: RequestContext, name: str) -> int:
+    return of_topic(context, name) if request.include_topic_authorized_operations else NOT_ASKED
 
 
 def _asked(request: MetadataRequest, version: int) -> tuple[list[str], list[UUID]]:
@@ -122,11 +135,11 @@ async def _create_and_answer(
             change_log.topic_auto_created(context, name, partitions=len(outcome.partitions))
     found = [outcome for outcome in outcomes if isinstance(outcome, TopicImage)]
     failed = [
-        _failure(name, outcome, request=request)
+        _failure(name, outcome, operations=_of_missing(request, context, name))
         for name, outcome in zip(names, outcomes, strict=True)
         if isinstance(outcome, RequestError)
     ]
-    return _answer(request, context, found, [*_denials(denied, request), *failed])
+    return _answer(request, context, found, [*_denials(denied), *failed])
 
 
 def _reason(name: str) -> RequestError:
@@ -138,7 +151,7 @@ def _reason(name: str) -> RequestError:
 
 
 def _failure(
-    name: str | None, error: RequestError, *, request: MetadataRequest, topic_id: UUID | None = None
+    name: str | None, error: RequestError, *, topic_id: UUID | None = None, operations: int = NOT_ASKED
 ) -> dict[str, object]:
     return {
         "error_code": error_code(error),
@@ -146,9 +159,7 @@ def _failure(
         "topic_id": topic_id,
         "is_internal": name is not None and is_internal_topic(name),
         "partitions": [],
-        "topic_authorized_operations": _operations(
-            request.include_topic_authorized_operations, TOPIC_OPERATIONS
-        ),
+        "topic_authorized_operations": operations,
     }
 
 

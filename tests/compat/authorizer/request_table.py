@@ -3,7 +3,8 @@
     python -m tests.compat.authorizer.request_table --cells 20000     what `make rights` does
 
 A cell is a request of one version and one set of ACLs. Each set belongs to an address of its own, so all of them are
-made at once. Clients of these addresses ask both brokers. What is compared are the errors of missing rights.
+made at once. Clients of these addresses ask both brokers. What is compared are the errors of missing rights, and the
+operations that answers list.
 
 Where answers differ, the topics and the group are made again, and both brokers get the request again. A right that is
 missing is missing again, while members of a group come and go. Left out: versions that lack a field of a row, and those
@@ -43,7 +44,24 @@ from tests.support.broker_process import Broker
 from tests.support.guarded_broker import Row, codes
 from tests.support.kafka_peer import KafkaPeer
 
-ROWS: Final[list[Row]] = [*RECORDS, *denied_topics.ROWS, *denied_groups.ROWS]
+# Answers that list the operations which the client may do (KIP-430).
+OPERATIONS: Final[list[Row]] = [
+    (
+        ApiKey.METADATA,
+        10,
+        {
+            "topics": [{"name": "seen"}, {"name": "hidden"}],
+            "allow_auto_topic_creation": False,
+            "include_cluster_authorized_operations": True,
+            "include_topic_authorized_operations": True,
+        },
+        set(),
+        (),
+    ),
+    (ApiKey.DESCRIBE_CLUSTER, 0, {"include_cluster_authorized_operations": True}, set(), ()),
+    (ApiKey.DESCRIBE_GROUPS, 5, {"groups": ["g"], "include_authorized_operations": True}, set(), ()),
+]
+ROWS: Final[list[Row]] = [*RECORDS, *denied_topics.ROWS, *denied_groups.ROWS, *OPERATIONS]
 # After them topics or groups may be gone.
 CHANGING: Final = frozenset(
     (ApiKey.DELETE_TOPICS, ApiKey.DELETE_GROUPS, ApiKey.OFFSET_DELETE, ApiKey.CREATE_TOPICS)
@@ -167,7 +185,7 @@ def _ask_all(
             _restore(kafka, ours)
         name = f"{cell[0].name} {cell[1]}"
         table.cells += 1
-        table.denied += bool(found[0])
+        table.denied += any(isinstance(one, int) for one in found[0])
         table.repeated += bool(repeats)
         table.by_api[name] = table.by_api.get(name, 0) + 1
         if found[0] != found[1]:
@@ -186,9 +204,22 @@ def _restore(*sides: Side) -> None:
 
 
 def _missing(side: Side, address: str, api: ApiKey, version: int, fields: dict[str, Any]) -> list[Any]:
-    """The errors of missing rights, or that the connection was closed."""
+    """The errors of missing rights and the operations that are listed, or that the connection was closed."""
     answer = side.ask(address, api, version, **fields)
-    return ["closed"] if answer is None else sorted(code for code in codes(answer) if code in DENIALS)
+    if answer is None:
+        return ["closed"]
+    return [*sorted(code for code in codes(answer) if code in DENIALS), *sorted(_operations(answer))]
+
+
+def _operations(message: Any) -> Iterator[str]:
+    """Every list of operations in an answer, from the outside in."""
+    for name in getattr(message, "__dataclass_fields__", ()):
+        value = getattr(message, name)
+        if name.endswith("authorized_operations"):
+            yield f"{name}={value}"
+        elif isinstance(value, tuple):
+            for one in value:
+                yield from _operations(one)
 
 
 def main() -> int:
