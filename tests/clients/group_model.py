@@ -288,7 +288,8 @@ class Model:
             member.store.sever()
             await asyncio.sleep(rng.uniform(0, SESSION_SECONDS))
             member.store.mend()
-        elif member is not None and step == "expire":
+        elif member is not None and step == "expire" and member.store.session_state is SessionState.CONNECTED:
+            # Before its timeout, as when another client closes it; ZooKeeper does so to no session that is silent.
             member.store.expire()
 
     async def _join(self) -> None:
