@@ -31,7 +31,7 @@ _PAGES: Final = ("/", "/chairs", "/lamps", "/basket", "/checkout")
 _HOUR_MS: Final = 3_600_000
 _HOURS: Final = 24
 _DAY_MS: Final = _HOURS * _HOUR_MS
-_DRIVER_SECONDS_MAX: Final = 60
+_DRIVER_SECONDS_MAX: Final = 180
 
 
 def is_here() -> bool:

@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.broker_process import CHECKOUT
 
-pytestmark = [pytest.mark.integration, pytest.mark.clients, pytest.mark.spark, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.integration, pytest.mark.clients, pytest.mark.spark, pytest.mark.timeout(600)]
 
 
 def test_the_tour_ends_well(tmp_path: Path) -> None:
@@ -21,7 +21,7 @@ def test_the_tour_ends_well(tmp_path: Path) -> None:
         capture_output=True,
         text=True,
         check=False,
-        timeout=280,
+        timeout=580,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "0 are missing and 0 came twice" in " ".join(done.stdout.split())
