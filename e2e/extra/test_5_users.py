@@ -167,7 +167,7 @@ def test_teams_do_what_their_users_may_and_a_job_loads_it(shared: Kube) -> None:
             ("shop", ("consume", "orders", "--from-beginning")),
             ("reports", ("produce", "orders")),
         ):
-            with pytest.raises(KubectlError, match="uthoriz"):
+            with pytest.raises(KubectlError, match="may not do this"):
                 ran(shared, user, *words, stdin="no\n")
         before = password(shared)
         shared.run("annotate", "user.odradek.io", "shop", "odradek.io/rotate=once")
