@@ -17,7 +17,8 @@ RUN printf '%s\n' 'import re, tomllib' \
       'def write(name, lines): print(*lines, sep="\n", file=open(f"/{name}.txt", "w"))' \
       'broker, operator, pipeline = map(needs, ("/pyproject.toml", "/operator/pyproject.toml", "/pipeline/pyproject.toml"))' \
       'spark = re.search(r"name=\"spark-sql-kafka\S+ rev=\"(.+?)\"", open("/pipeline/connector.xml").read())[1]' \
-      'write("broker", broker + project("/pyproject.toml")["optional-dependencies"]["compaction"])' \
+      'extras = project("/pyproject.toml")["optional-dependencies"]' \
+      'write("broker", broker + extras["compaction"] + extras["security"])' \
       'write("operator", broker + [one for one in operator if not one.startswith("odradek")])' \
       'write("pipeline", broker + [one for one in pipeline if not one.startswith("odradek")] + [f"pyspark=={spark}"])' | python3
 
