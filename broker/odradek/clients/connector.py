@@ -168,9 +168,10 @@ class Connector:
         self._closed = True
         for unwatch in self._watched.values():
             unwatch()
-        await self._tasks.close()
         try:
+            # A rebalance under way ends first. Cancelled, it would lose what it was about to commit.
             async with self._rebalancing:
+                await self._tasks.close()
                 await self._give_up(self._held, caller)
                 for buffer in self._buffers.values():
                     buffer.close()
