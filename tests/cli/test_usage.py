@@ -104,6 +104,7 @@ def test_the_verbs_are_all_there() -> None:
         "groups",
         "configs",
         "acls",
+        "users",
         "quotas",
         "brokers",
         "reassign",

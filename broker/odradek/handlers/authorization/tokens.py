@@ -9,11 +9,17 @@ from odradek.foundation.delegation_tokens import DelegationToken
 from odradek.foundation.login_errors import DelegationTokenAuthorizationFailed
 from odradek.handlers.authorization.rights import Rights
 from odradek.handlers.context import RequestContext
+from odradek.handlers.delegation_tokens import check_requester
 from odradek.handlers.loading import Answer, Handle
 
 
 def create(handle: Handle, request: Any, context: RequestContext, rights: Rights) -> Answer:
-    """CreateTokens on the user that a token is for, unless it is the client itself."""
+    """CreateTokens on the user that a token is for, unless it is the client itself.
+
+    As in Kafka, a client that may have no tokens learns that first.
+    """
+    if context.broker.is_broker:
+        check_requester(context)
     name = request.owner_principal_name
     owner = f"{request.owner_principal_type}:{name}"
     if (
