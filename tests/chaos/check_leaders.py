@@ -39,23 +39,27 @@ def check_leaders(events: Sequence[Event], final: FinalState) -> Iterator[Anomal
 
 
 def _check_ends(events: Sequence[Event], final: FinalState) -> Iterator[Anomaly]:
-    """An epoch has at least what was committed of it. What was not may be in the log in the end, or not, whatever a
-    leader said that wrote nothing itself.
+    """An epoch has at least what was committed of it when its successor began. What was not may be in the log in the
+    end, or not, whatever a leader said that wrote nothing itself. A later leader may commit it: one that was replaced
+    does not know, and answers for its own epoch. So only what was known committed in its epoch, or before, counts.
     """
-    committed: dict[tuple[str, int], int] = {}
+    committed: dict[tuple[str, int], dict[int, int]] = {}
     for event in sorted(
         (event for event in events if isinstance(event, EpochEndAnswered | Fetched)), key=_moment
     ):
         key = event.topic, event.partition
+        known = committed.setdefault(key, {})
         if isinstance(event, Fetched):
-            committed[key] = max(committed.get(key, 0), event.high_watermark)
+            if event.epoch >= 0:
+                known[event.epoch] = max(known.get(event.epoch, 0), event.high_watermark)
             continue
         partition = final.partitions.get(key)
         log = None if partition is None else partition.logs.get(partition.leader)
         if log is None or event.epoch >= event.leader_epoch:
             continue
         later = (record.offset for record in log.records if record.epoch > event.epoch)
-        end = min(next(later, log.end), committed.get(key, 0))
+        certain = max((end for epoch, end in known.items() if epoch <= event.leader_epoch), default=0)
+        end = min(next(later, log.end), certain)
         if event.end_offset < end:
             yield Anomaly(
                 invariant="I6",

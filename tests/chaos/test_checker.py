@@ -86,6 +86,19 @@ def test_an_epoch_may_end_before_uncommitted_records() -> None:
     assert story.find() == []
 
 
+def test_a_replaced_leader_may_not_know_what_its_successor_committed() -> None:
+    """A record of epoch 0 is not committed when epoch 1 begins without it. The leader of epoch 2 has and commits it."""
+    story = clean()
+    story.events.remove(story.of(Fetched)[0])  # the only reader of epoch 0
+    for answer in story.of(Fetched):
+        if answer.is_leader:
+            story.change(answer, epoch=2)
+    story.events.append(epoch_end(epoch=0, end_offset=2, leader_epoch=1))
+    assert story.find() == []
+    story.events.append(epoch_end(epoch=0, end_offset=2, leader_epoch=2))
+    assert story.find() == [("I6", "epoch ends too early")]
+
+
 Plant = Callable[[Story], None]
 PLANTS: dict[str, tuple[tuple[str, str], Plant]] = {}
 

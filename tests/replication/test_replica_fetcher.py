@@ -317,3 +317,22 @@ def test_a_leader_that_returned_is_retried_at_once() -> None:
             assert asyncio.get_running_loop().time() - began < 0.5
 
     run(story())
+
+
+def test_a_role_that_comes_while_the_broker_stops_starts_no_fetcher() -> None:
+    """The cluster's image changes until the broker has left it."""
+
+    async def story() -> None:
+        async with ReplicaCluster(brokers=3) as cluster:
+            await cluster.create_topic(replicas=(1, 2, 3))
+            await asyncio.sleep(1)
+            stopping = cluster.nodes[2]
+            before = list(stopping.fetchers)
+            await stopping.fetchers.stop()
+            stopping.partition().take_role(
+                cluster.states[0]._replace(leader=3, leader_epoch=1, partition_epoch=1)
+            )
+            assert stopping.partition().follower is not None
+            assert list(stopping.fetchers) == before
+
+    run(story())

@@ -79,5 +79,13 @@ class ReplicaFetcherManager:
         return fetcher
 
     async def stop(self) -> None:
-        """End all fetchers; nothing is appended after this."""
+        """End all fetchers; nothing is appended after this.
+
+        The cluster's image may still change while a broker stops: roles that it takes then start no fetcher.
+        """
+        self._partitions.callbacks.role_changed = self._partitions.callbacks.log_start_moved = _ignore
         await self._tasks.close()
+
+
+def _ignore(partition: Partition) -> None:
+    pass
