@@ -1,7 +1,7 @@
 """A Spark driver that copies a topic into Parquet files: python -m tests.spark.file_stream BOOTSTRAP TOPIC FOLDER
 
 A process of its own, so that a test can kill it in the middle of a batch. It prints `begun` when its first batch is
-there and ends when it has read everything up to where the topic ended at its start.
+there. It prints `done` when it has read everything up to where the topic ended at its start, and its session ended.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ def main(bootstrap: str, topic: str, folder: Path) -> None:
             continue
         print("begun", flush=True)
         query.awaitTermination()
+    print("done", flush=True)
 
 
 if __name__ == "__main__":
