@@ -93,9 +93,12 @@ def test_no_second_broker_is_evicted_while_the_first_catches_up(kube: Kube) -> N
         assert condition(cluster, "Ready")["status"] == "True", "clients are served meanwhile"
         print(f"\n{len(refusals)} evictions were refused: {held['message']}")
     until(lambda: in_sync(kube, topic), lambda count: count == 3, seconds_max=60, what="all are in sync")
+    last = pods_by_name(kube, "broker")["demo-broker-2"]
     until(
         lambda: [evict(kube, "demo-broker-2")], lambda said: said == [None], seconds_max=30, what="it may go"
     )
+    # The operator needs a moment to notice: until then the Cluster is still Ready.
+    until(lambda: is_back(kube, "demo-broker-2", last), bool, seconds_max=90, what="the last one is back")
     until(
         lambda: condition(settled(kube), "Evictions"),
         lambda held: not held,
