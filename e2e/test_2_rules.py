@@ -24,6 +24,7 @@ ELSEWHERE = {"zookeeper": {"connect": "zk:2181/here"}}
 TOPIC = {"cluster": "none", "partitions": 4, "replicas": 2}
 GROUP = {"cluster": "none", "topics": ["one"], "reset": {"id": "one", "to": {"at": "Earliest"}}}
 PORT = 9094
+USER = {"cluster": "none", "name": "u", "secretName": "s", "authentication": {"type": "scram-sha-512"}}
 LISTENERS = [{"name": "a", "type": "NodePort", "port": PORT}, {"name": "b", "type": "NodePort", "port": PORT}]
 
 # (kind, what is there or None, the change, a part of the rule's words)
@@ -136,6 +137,40 @@ CASES: list[tuple[str, dict[str, Any] | None, dict[str, Any], str]] = [
         {**CLUSTER, "listeners": [{"name": "http", "type": "NodePort", "port": PORT}]},
         "names of ports that brokers and controllers have already",
     ),
+    (
+        "Cluster",
+        None,
+        {**CLUSTER, "internalListener": {"tls": False, "authentication": {"type": "tls"}}},
+        "a certificate proves a client's name within TLS only",
+    ),
+    (
+        "Cluster",
+        None,
+        {**CLUSTER, "internalListener": {"tls": False, "certificate": {"secretName": "s"}}},
+        "certificate is for a listener with tls: true",
+    ),
+    (
+        "Cluster",
+        CLUSTER,
+        {"internalListener": {"tls": True}},
+        "internalListener cannot be added or taken away",
+    ),
+    ("Cluster", CLUSTER, {"authorization": {"type": "acl"}}, "authorization needs names"),
+    (
+        "Cluster",
+        None,
+        {**CLUSTER, "certificates": {"renewalDays": 30, "validityDays": 30}},
+        "certificates must be renewed before they end",
+    ),
+    ("User", USER, {"cluster": "other"}, "cluster cannot be changed"),
+    ("User", USER, {"name": "other"}, "name cannot be changed"),
+    ("User", USER, {"secretName": "other"}, "secretName cannot be changed"),
+    (
+        "User",
+        None,
+        {**USER, "acls": [{"resource": {"type": "cluster", "name": "c"}, "operations": ["Describe"]}]},
+        "give a name, unless type is cluster",
+    ),
 ]
 NAMES = [
     ("Cluster", "1st", CLUSTER, "a Cluster's name begins with a letter"),
@@ -181,7 +216,7 @@ def refusal(kube: Kube, kind: str, there: dict[str, Any] | None, change: dict[st
     return str(refused.value)
 
 
-CASES_THERE: list[dict[str, Any]] = [CLUSTER, ELSEWHERE, TOPIC, GROUP]
+CASES_THERE: list[dict[str, Any]] = [CLUSTER, ELSEWHERE, TOPIC, GROUP, USER]
 
 
 def test_each_rule_refuses_with_its_own_words(definitions: Kube) -> None:
@@ -203,7 +238,7 @@ def test_each_rule_refuses_with_its_own_words(definitions: Kube) -> None:
         heard += refusal(definitions, "Cluster", None, {**CLUSTER, "brokers": brokers})
     unheard = [words for words in rules(definitions) if words not in heard]
     assert not unheard, f"rules without a case here: {unheard}"
-    definitions.delete("clusters,topics,consumergroups", "--all")
+    definitions.delete("clusters,topics,consumergroups,users", "--all")
 
 
 def schema(kube: Kube, kind: str) -> dict[str, Any]:
@@ -218,8 +253,8 @@ def schema(kube: Kube, kind: str) -> dict[str, Any]:
 def wrong_settings(spec: dict[str, Any]) -> Iterator[tuple[str, Any]]:
     """(key, value that its rule refuses): one for each different rule that a setting has by its declaration.
 
-    They are of two kinds. A number may come as a text, which must be in its range. A setting that promises protection
-    must not promise it.
+    They are of three kinds. A number may come as a text, which must be in its range. A setting that promises protection
+    must not promise it. What the listeners and the authorization of a Cluster say is not said by settings.
     """
     config = spec["properties"].get("brokers", spec)["properties"]["config"]["properties"]
     seen: set[str] = set()
@@ -232,7 +267,7 @@ def wrong_settings(spec: dict[str, Any]) -> Iterator[tuple[str, Any]]:
             if number := re.match(r"must be a whole number(?: from (-?\d+))?", words):
                 # Without a range only what is no number of 64 bits is refused.
                 yield name, str(int(number[1]) - 1) if number[1] else "9999999999999999999"
-            elif "promises protection" in words:
+            elif "promises protection" in words or "cannot be set here" in words:
                 by_type = {"boolean": rule["rule"] == "self == false", "integer": 7, "string": "required"}
                 yield name, by_type[declared["type"]]
 
@@ -247,6 +282,6 @@ def rules(kube: Kube) -> set[str]:
             for part in node.values():
                 walk(part)
 
-    for kind in ("clusters", "topics", "consumergroups"):
+    for kind in ("clusters", "topics", "consumergroups", "users"):
         walk(schema(kube, kind))
     return found
