@@ -24,18 +24,24 @@ pytestmark = [
 ]
 
 
+OUTPUT_FORMATS = ("parquet", "delta", "iceberg")
+
+
+@pytest.mark.parametrize("output_format", OUTPUT_FORMATS)
 def test_a_truncated_log_is_named_and_passed_over_on_request(
     spark: Any,
     bootstrap: str,
     create_topic: CreateTopic,
     tmp_path: Path,
+    output_format: str,
+    unique: str,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     from confluent_kafka import TopicPartition
     from confluent_kafka.admin import AdminClient
 
-    topic, output = create_topic(2), str(tmp_path / "table")
-    at = ("--bootstrap", bootstrap, "--output", output)
+    topic, output = create_topic(2), _output(output_format, tmp_path, unique)
+    at = ("--bootstrap", bootstrap, "--output", output, "--format", output_format)
     send(bootstrap, topic, numbered(40), 2)
     first = pipeline("load", "--topic", topic, *at).summary["run"]
     before = logged(bootstrap, topic)
@@ -47,25 +53,28 @@ def test_a_truncated_log_is_named_and_passed_over_on_request(
     passed = pipeline("load", "--topic", topic, *at, "--on-truncated", "pass-over")
     assert (passed.code, passed.summary["lost_offsets"], passed.summary["rows"]) == (0, 5, 35)
     assert "passed over" in capsys.readouterr().err
-    assert stored(table(spark, "parquet", output)) == before | logged(bootstrap, topic)
+    assert stored(table(spark, output_format, output)) == before | logged(bootstrap, topic)
     # What the log no longer has stays in the table when its range is read again.
     assert pipeline("replay", "--run", first, *at).code == ExitCode.TRUNCATED
     again = pipeline("replay", "--run", first, *at, "--on-truncated", "pass-over")
     assert (again.code, again.summary["rows"]) == (0, 20)
-    assert stored(table(spark, "parquet", output)) == before | logged(bootstrap, topic)
+    assert stored(table(spark, output_format, output)) == before | logged(bootstrap, topic)
 
 
+@pytest.mark.parametrize("output_format", OUTPUT_FORMATS)
 def test_a_topic_made_again_is_another_topic(
     spark: Any,
     bootstrap: str,
     create_topic: CreateTopic,
     tmp_path: Path,
+    output_format: str,
+    unique: str,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     from confluent_kafka.admin import AdminClient
 
-    topic, output = create_topic(1), str(tmp_path / "table")
-    at = ("--bootstrap", bootstrap, "--output", output)
+    topic, output = create_topic(1), _output(output_format, tmp_path, unique)
+    at = ("--bootstrap", bootstrap, "--output", output, "--format", output_format)
     send(bootstrap, topic, numbered(10), 1)
     assert pipeline("load", "--topic", topic, *at).summary["rows"] == 10
     before = logged(bootstrap, topic)
@@ -77,7 +86,7 @@ def test_a_topic_made_again_is_another_topic(
     assert "and the topic has id" in capsys.readouterr().err
     assert pipeline("replay", "--start", "earliest", *at).code == ExitCode.RECREATED
     assert pipeline("load", "--topic", topic, *at, "--on-recreated", "start-again").summary["rows"] == 30
-    assert stored(table(spark, "parquet", output)) == before + logged(bootstrap, topic)
+    assert stored(table(spark, output_format, output)) == before + logged(bootstrap, topic)
 
 
 def test_transactions_leave_gaps_and_open_ones_hold_a_load_back(
@@ -139,6 +148,11 @@ def test_a_compacted_topic_is_loaded_with_its_gaps(spark: Any, bootstrap: str, t
     other = pipeline("load", "--topic", topic, *at[:2], "--output", f"{output}-2", "--reader", "odradek")
     assert (other.code, other.summary["offsets"]) == (ExitCode.OK, 220)
     assert stored(table(spark, "parquet", f"{output}-2")) == logged(bootstrap, topic)
+
+
+def _output(output_format: str, folder: Path, unique: str) -> str:
+    """Where a table of this format goes: Iceberg has names in a catalog, the others have folders."""
+    return f"lake.odd.{unique.replace('-', '_')}" if output_format == "iceberg" else str(folder / "table")
 
 
 def send_keys(bootstrap: str, topic: str, numbers: range) -> None:
