@@ -111,7 +111,7 @@ reference: $(VENV)/.product
 	$(BIN)/python -m odradek.handlers.reference > docs/reference/protocol.md
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'pyyaml>=6'
 	$(BIN)/python -m odradek_pipeline.cli.reference > docs/reference/pipeline.md
-	$(BIN)/python -m odradek.handlers.request_types && $(BIN)/ruff format --quiet broker/odradek/protocol/requests
+	$(BIN)/python -m odradek.handlers.request_types && $(BIN)/ruff format --quiet broker/odradek/protocol/requests broker/odradek/protocol/responses
 	$(BIN)/python -m odradek_operator.resources.reference .
 	$(BIN)/python -m helm.generate
 

@@ -20,11 +20,15 @@ DECODED = sorted(api for api, row in {**HANDLERS, **CONTROLLER_HANDLERS}.items()
 
 
 def test_the_modules_are_the_ones_that_are_written() -> None:
-    for name, source in request_types.modules().items():
-        written = (request_types.HOME / f"{name}.py").read_text()
-        assert ast.dump(ast.parse(written)) == ast.dump(ast.parse(source)), (
-            "run python -m odradek.handlers.request_types"
-        )
+    for home, sources in (
+        (request_types.HOME, request_types.modules()),
+        (request_types.RESPONSES_HOME, request_types.response_modules()),
+    ):
+        for name, source in sources.items():
+            written = (home / f"{name}.py").read_text()
+            assert ast.dump(ast.parse(written)) == ast.dump(ast.parse(source)), (
+                "run python -m odradek.handlers.request_types"
+            )
 
 
 @pytest.mark.parametrize("api", DECODED, ids=lambda api: ApiKey(api).name)

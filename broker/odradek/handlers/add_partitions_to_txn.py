@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 from odradek.foundation.errors import (
     InvalidProducerEpoch,
@@ -61,7 +61,9 @@ async def _of_brokers(request: AddPartitionsToTxnRequest, context: RequestContex
     return response(API, context.header.api_version, error_code=NONE, results_by_transaction=results)
 
 
-async def _of_transaction(one: AddPartitionsToTxnTransaction, context: RequestContext) -> Mapping[str, Any]:
+async def _of_transaction(
+    one: AddPartitionsToTxnTransaction, context: RequestContext
+) -> Mapping[str, object]:
     partitions = flat((topic.name, topic.partitions) for topic in one.topics)
     producer = ProducerIdentity(one.producer_id, one.producer_epoch)
     if one.verify_only:

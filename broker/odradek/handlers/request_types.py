@@ -1,7 +1,8 @@
-"""Writes `protocol.requests`: the types of the requests that handlers read, from kio's classes of all their versions.
+"""Writes `protocol.requests` and `protocol.responses`: the types of messages, from kio's classes of all their versions.
 
-A type has the fields of every version. Where a version lacks one, the request has the schema's default, of the newest
-version that has it. So a handler reads any field of any version, and mypy knows its type.
+A type has the fields of every version. Where a version lacks one, a request has the schema's default, of the newest
+version that has it. So a handler reads any field of any version, and mypy knows its type. A response has the fields of
+its version alone: its type is for mypy, and no process loads it.
 
 `python -m odradek.handlers.request_types` writes the modules, and a test compares them.
 """
@@ -14,17 +15,48 @@ from pathlib import Path
 from typing import Final
 
 from odradek.handlers.table import CONTROLLER_HANDLERS, HANDLERS
-from odradek.protocol import requests
+from odradek.protocol import requests, responses
 from odradek.protocol.api import ApiKey
 from odradek.protocol.reading import EPOCH, default_of
 from odradek.protocol.requests import module_of
-from odradek.protocol.schema import REQUEST, STRUCTURE, FieldSchema, fields_of, message_class, versions_of
+from odradek.protocol.schema import (
+    REQUEST,
+    RESPONSE,
+    STRUCTURE,
+    FieldSchema,
+    fields_of,
+    message_class,
+    versions_of,
+)
 
 HOME: Final = Path(requests.__file__).parent
+RESPONSES_HOME: Final = Path(responses.__file__).parent
 _HEAD: Final = '''"""Requests of {what}, as handlers read them.
 
 Written by `odradek.handlers.request_types`; edits are lost.
 """'''
+_RESPONSES_HEAD: Final = '''"""Responses about {what}, for mypy alone.
+
+Written by `odradek.handlers.request_types`; edits are lost.
+"""'''
+_MODULES: Final = (
+    ("groups", "groups"),
+    ("transactions", "transactions"),
+    ("clients", "users and clients"),
+    ("cluster", "topics, logs and the cluster"),
+)
+# Responses have one module more.
+_RECORDS: Final = frozenset(
+    (
+        ApiKey.PRODUCE,
+        ApiKey.FETCH,
+        ApiKey.LIST_OFFSETS,
+        ApiKey.DELETE_RECORDS,
+        ApiKey.INIT_PRODUCER_ID,
+        ApiKey.OFFSET_FOR_LEADER_EPOCH,
+        ApiKey.DESCRIBE_PRODUCERS,
+    )
+)
 _TYPES: Final = {
     "bool": "bool",
     "string": "str",
@@ -47,19 +79,44 @@ def modules() -> dict[str, str]:
     taken: set[str] = set()
     return {
         name: _module(what, [api for api in decoded if module_of(api) == name], taken)
-        for name, what in (
-            ("groups", "groups"),
-            ("transactions", "transactions"),
-            ("clients", "users and clients"),
-            ("cluster", "topics, logs and the cluster"),
-        )
+        for name, what in _MODULES
     }
+
+
+def response_modules() -> dict[str, str]:
+    """The source of each module, by its name in `protocol.responses`."""
+    apis = [ApiKey(api) for api in sorted({**HANDLERS, **CONTROLLER_HANDLERS})]
+    taken: set[str] = set()
+    return {
+        name: _response_module(
+            what,
+            [api for api in apis if ("records" if api in _RECORDS else module_of(api)) == name],
+            taken,
+        )
+        for name, what in (*_MODULES, ("records", "records and their offsets"))
+    }
+
+
+def _response_module(what: str, apis: Sequence[ApiKey], taken: set[str]) -> str:
+    written: dict[str, list[str]] = {}
+    for api in apis:
+        _write(api, _classes(api, RESPONSE), written, taken, base="(Response)")
+    body = [line for lines in written.values() for line in lines]
+    text = "\n".join(body)
+    times = [name for name in ("datetime", "timedelta") if f"{name} " in text]
+    lines = [_RESPONSES_HEAD.format(what=what), "", "from __future__ import annotations", ""]
+    lines += [f"from datetime import {', '.join(times)}"] if times else []
+    lines += ["from uuid import UUID"] if "UUID" in text else []
+    return (
+        "\n".join([*lines, "", "from odradek.protocol.responses import Response", "", "", *body]).rstrip()
+        + "\n"
+    )
 
 
 def _module(what: str, apis: Sequence[ApiKey], taken: set[str]) -> str:
     """The source of a module with the requests of `apis`; its classes avoid the names `taken`, and add theirs."""
     written: dict[str, list[str]] = {}
-    roots = [(api, _write(api, _classes(api), written, taken)) for api in apis]
+    roots = [(api, _write(api, _classes(api, REQUEST), written, taken)) for api in apis]
     body = [line for lines in written.values() for line in lines]
     text = "\n".join(body)
     times = [name for name in ("datetime", "timedelta") if f"{name} " in text or f"{name}(" in text]
@@ -73,13 +130,18 @@ def _module(what: str, apis: Sequence[ApiKey], taken: set[str]) -> str:
     return "\n".join([*lines, "}"]) + "\n"
 
 
-def _classes(api: ApiKey) -> list[type]:
+def _classes(api: ApiKey, kind: str) -> list[type]:
     """kio's classes of all versions, newest first."""
-    return [message_class(api, version, REQUEST) for version in reversed(versions_of(api))]
+    return [message_class(api, version, kind) for version in reversed(versions_of(api))]
 
 
-def _write(api: ApiKey, classes: Sequence[type], written: dict[str, list[str]], taken: set[str]) -> str:
-    """Write the class that has the fields of `classes`, after those that it is made of; gives its name."""
+def _write(
+    api: ApiKey, classes: Sequence[type], written: dict[str, list[str]], taken: set[str], *, base: str = ""
+) -> str:
+    """Write the class that has the fields of `classes`, after those that it is made of; gives its name.
+
+    With a `base` it is the type of a response: it gives mypy the fields, and no process loads it.
+    """
     name = classes[0].__name__
     if name in taken:
         name = _joined(api.kafka_name, name)
@@ -91,12 +153,12 @@ def _write(api: ApiKey, classes: Sequence[type], written: dict[str, list[str]], 
     for field_name in names:
         found = [fields[field_name] for fields in by_version if field_name in fields]
         if found[0].wire_type == STRUCTURE:
-            nested[field_name] = _write(api, [one.structure for one in found], written, taken)
+            nested[field_name] = _write(api, [one.structure for one in found], written, taken, base=base)
         declared = _declared(found, nested.get(field_name))
-        is_in_all = len(found) == len(classes)
-        rows.append(f"    {field_name}: {declared}" + ("" if is_in_all else f" = {_default(found[0])}"))
-    lines = [f"class {name}:", "    __slots__ = ()"]
-    if nested:
+        has_default = not base and len(found) < len(classes)
+        rows.append(f"    {field_name}: {declared}" + (f" = {_default(found[0])}" if has_default else ""))
+    lines = [f"class {name}{base}:"] if base else [f"class {name}:", "    __slots__ = ()"]
+    if nested and not base:
         pairs = ", ".join(f'"{field}": {of}' for field, of in nested.items())
         lines.append(f"    nested: ClassVar[dict[str, type]] = {{{pairs}}}")
     written[name] = [*lines, *rows, "", ""]
@@ -131,10 +193,11 @@ def _default(field: FieldSchema) -> str:
 
 
 def _write_all() -> Iterator[Path]:
-    for name, source in modules().items():
-        path = HOME / f"{name}.py"
-        path.write_text(source)
-        yield path
+    for home, sources in ((HOME, modules()), (RESPONSES_HOME, response_modules())):
+        for name, source in sources.items():
+            path = home / f"{name}.py"
+            path.write_text(source)
+            yield path
 
 
 if __name__ == "__main__":

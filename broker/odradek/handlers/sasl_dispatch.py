@@ -17,7 +17,7 @@ import logging
 from collections.abc import Callable
 from enum import Enum, auto
 from struct import Struct
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final, cast
 
 from odradek.foundation.errors import InvalidRequest, OdradekError
 from odradek.foundation.login_errors import (
@@ -38,6 +38,9 @@ from odradek.security.listener_sasl import ListenerSasl, Mechanism
 from odradek.security.sasl import BY_TOKEN, Login, LoginRefused, SaslExchange
 from odradek.transport.connection import Connection, Dispatch
 from odradek.transport.pending import Pending
+
+if TYPE_CHECKING:
+    from odradek.protocol.requests.clients import SaslAuthenticateRequest, SaslHandshakeRequest
 
 logger = logging.getLogger(__name__)
 
@@ -170,7 +173,8 @@ class SaslDispatcher:
         self, connection: Connection, session: _Session, frame: memoryview
     ) -> Frame | Pending[Frame | None] | None:
         header = _header(connection, frame, version_max=_HANDSHAKE_VERSION_MAX)
-        request: Any = decode_typed_request(_HANDSHAKE, header.api_version, frame, header.body_position)
+        decoded = decode_typed_request(_HANDSHAKE, header.api_version, frame, header.body_position)
+        request = cast("SaslHandshakeRequest", decoded)
         name = request.mechanism
         mechanism = self._sasl.mechanisms.get(name)
         if mechanism is None:
@@ -215,7 +219,8 @@ class SaslDispatcher:
             reason = "another request came among the tokens of a login"
             return self._refuse(connection, session, reason, _illegal(connection, frame, reason))
         header = _header(connection, frame, version_max=_AUTHENTICATE_VERSION_MAX)
-        request: Any = decode_typed_request(_AUTHENTICATE, header.api_version, frame, header.body_position)
+        decoded = decode_typed_request(_AUTHENTICATE, header.api_version, frame, header.body_position)
+        request = cast("SaslAuthenticateRequest", decoded)
         assert session.exchange is not None
         lifetime_ms = 0
         try:

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from time import perf_counter_ns
-from typing import Any, Final, cast
+from typing import Final, cast
 
 from odradek.foundation.client_entities import ClientEntity
 from odradek.foundation.clock import Clock, SystemClock
@@ -110,7 +110,7 @@ class ClientThrottling:
         # The dispatcher has read the same clock when the request arrived.
         is_read = type(self._clock) is SystemClock
 
-        def produce(request: Any, context: RequestContext) -> Answer:
+        def produce(request: memoryview, context: RequestContext) -> Answer:
             answer = handle(request, context)
             known = context.connection.produce_meter
             if known is None or known[0] != meters.generation or known[1] != context.header.client_id:
@@ -128,7 +128,7 @@ class ClientThrottling:
             throttle_ms = usage.add(len(request), meter.limit, int(at * 1000))
             return answer if not throttle_ms else self._late(answer, context, meter, throttle_ms)
 
-        return produce
+        return cast(Handle, produce)
 
     def _remember(
         self, context: RequestContext
@@ -152,7 +152,7 @@ class ClientThrottling:
         return self._exceeded(cast(Ready, answer), context, meter, throttle_ms)
 
     def _timed(self, handle: Handle, request: object, context: RequestContext) -> Answer:
-        """Any request while there are quotas of time."""
+        """A request while there are quotas of time."""
         header = context.header
         api_key = header.api_key
         if api_key in _OF_BROKERS or (

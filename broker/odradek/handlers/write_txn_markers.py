@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Coroutine
-from typing import Any, Final
+from typing import Final
 
 from odradek.foundation.errors import (
     CoordinatorLoadInProgress,
@@ -86,7 +86,7 @@ def _marker(one: WritableTxnMarker, context: RequestContext) -> Marker:
 
 def _write(
     topic: str, index: int, marker: Marker, transaction_version: int, context: RequestContext
-) -> int | Coroutine[Any, Any, int]:
+) -> int | Coroutine[object, None, int]:
     """Append one marker. Its error, or what ends with it once the marker is committed."""
     try:
         if topic == OFFSETS_TOPIC:

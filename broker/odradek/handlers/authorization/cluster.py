@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from odradek.authorization.acls import AclOperation, ResourceType
 from odradek.foundation.errors import RequestError
@@ -13,8 +13,17 @@ from odradek.protocol.api import ApiKey
 from odradek.protocol.errors import error_code
 from odradek.protocol.messages import response
 
+if TYPE_CHECKING:
+    from odradek.protocol.requests.cluster import (
+        DescribeLogDirsRequest,
+        OffsetForLeaderEpochRequest,
+        OffsetForLeaderTopic,
+    )
 
-def describe_log_dirs(handle: Handle, request: Any, context: RequestContext, rights: Rights) -> Answer:
+
+def describe_log_dirs(
+    handle: Handle, request: DescribeLogDirsRequest, context: RequestContext, rights: Rights
+) -> Answer:
     """Describe on the cluster. Versions below 3 have no error, and answer no directory."""
     error = rights.refusal(AclOperation.DESCRIBE, ResourceType.CLUSTER)
     if error is None:
@@ -24,7 +33,9 @@ def describe_log_dirs(handle: Handle, request: Any, context: RequestContext, rig
     )
 
 
-def leader_epochs(request: Any, topic: Any, rights: Rights) -> RequestError | None:
+def leader_epochs(
+    request: OffsetForLeaderEpochRequest, topic: OffsetForLeaderTopic, rights: Rights
+) -> RequestError | None:
     """OffsetForLeaderEpoch: ClusterAction on the cluster, else Describe of each topic."""
     if rights.could(AclOperation.CLUSTER_ACTION, ResourceType.CLUSTER):
         return None

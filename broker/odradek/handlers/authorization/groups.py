@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, cast
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Final, TypeVar, cast
 
 from odradek.authorization.acls import AclOperation, ResourceType
 from odradek.handlers.authorization.rights import Rights, error_for
-from odradek.handlers.authorization.rules import changed, each, joined, on_element, replace
+from odradek.handlers.authorization.rules import (
+    Check,
+    Named,
+    changed,
+    each,
+    joined,
+    joined_message,
+    on_element,
+    reads_group,
+    replace,
+)
 from odradek.handlers.context import RequestContext
 from odradek.handlers.find_coordinator import GROUP, TRANSACTION
 from odradek.handlers.loading import Answer, Handle
@@ -15,14 +26,24 @@ from odradek.protocol.api import ApiKey
 from odradek.protocol.errors import error_code, error_message
 from odradek.protocol.messages import Message, response
 
+if TYPE_CHECKING:
+    from odradek.protocol.requests import groups as requests
+    from odradek.protocol.responses import groups as responses
+
+T = TypeVar("T", bound=Named)
+
 _FIRST_WITH_KEYS: Final = 4
 _KEY_TYPES: Final = {GROUP: ResourceType.GROUP, TRANSACTION: ResourceType.TRANSACTIONAL_ID}
 _TOPIC_DENIED: Final = error_code(error_for(ResourceType.TOPIC))
-_DESCRIBED: Final = each("group_ids", on_element(AclOperation.DESCRIBE, ResourceType.GROUP))
+_DESCRIBED: Final[Check[requests.ConsumerGroupDescribeRequest]] = each(
+    "group_ids", on_element(AclOperation.DESCRIBE, ResourceType.GROUP)
+)
 _HIDDEN_TOPIC: Final = "The group has described topic(s) that the client is not authorized to describe."
 
 
-def find_coordinator(handle: Handle, request: Any, context: RequestContext, rights: Rights) -> Answer:
+def find_coordinator(
+    handle: Handle, request: requests.FindCoordinatorRequest, context: RequestContext, rights: Rights
+) -> Answer:
     resource_type = _KEY_TYPES.get(request.key_type)
     if resource_type is None:
         # An unknown type is refused as such. Share groups are the brokers' own business.
@@ -51,30 +72,34 @@ def find_coordinator(handle: Handle, request: Any, context: RequestContext, righ
     return joined(handle(replace(request, coordinator_keys=tuple(allowed)), context), answer)
 
 
-def list_groups(handle: Handle, request: Any, context: RequestContext, rights: Rights) -> Answer:
+def list_groups(
+    handle: Handle, request: requests.ListGroupsRequest, context: RequestContext, rights: Rights
+) -> Answer:
     """All groups with Describe on the cluster, else those with Describe: never an error."""
     if rights.could(AclOperation.DESCRIBE, ResourceType.CLUSTER):
         return handle(request, context)
 
-    def visible(answer: Any) -> Message:
+    def visible(answer: responses.ListGroupsResponse) -> Message:
         groups = [
             one
             for one in answer.groups
             if rights.could(AclOperation.DESCRIBE, ResourceType.GROUP, one.group_id)
         ]
-        return cast(Message, replace(answer, groups=tuple(groups)))
+        return replace(answer, groups=tuple(groups))
 
     return changed(handle(request, context), visible)
 
 
-def offset_fetch(handle: Handle, request: Any, context: RequestContext, rights: Rights) -> Answer:
+def offset_fetch(
+    handle: Handle, request: requests.OffsetFetchRequest, context: RequestContext, rights: Rights
+) -> Answer:
     """Describe of each group, and of each topic. With all topics of a group, hidden ones are absent."""
     version = context.header.api_version
     if version < VERSION_WITH_GROUPS:
         return _offset_fetch_of_one(handle, request, context, rights)
     groups = []
     answers: list[dict[str, object]] = []
-    hidden: dict[str, tuple[Any, ...]] = {}
+    hidden: dict[str, tuple[requests.OffsetFetchRequestTopics, ...]] = {}
     for group in request.groups:
         error = rights.refusal(AclOperation.DESCRIBE, ResourceType.GROUP, group.group_id)
         if error is not None:
@@ -86,22 +111,22 @@ def offset_fetch(handle: Handle, request: Any, context: RequestContext, rights: 
     if not groups:
         return answer
 
-    def visible(found: Any) -> Message:
-        shown = [
-            one
-            if one.error_code
-            else replace(
-                one,
-                topics=(*_visible_answers(one.topics, rights), *_denied_topics(found, hidden[one.group_id])),
-            )
-            for one in found.groups
-        ]
-        return cast(Message, replace(found, groups=tuple(shown)))
+    def visible(found: responses.OffsetFetchResponse) -> Message:
+        shown = []
+        for one in found.groups:
+            if one.error_code:
+                shown.append(one)
+                continue
+            denied = _denied_topics(version, hidden[one.group_id]).groups[0].topics
+            shown.append(replace(one, topics=(*_visible_answers(one.topics, rights), *denied)))
+        return replace(found, groups=tuple(shown))
 
     return joined(changed(handle(replace(request, groups=tuple(groups)), context), visible), answer)
 
 
-def _offset_fetch_of_one(handle: Handle, request: Any, context: RequestContext, rights: Rights) -> Answer:
+def _offset_fetch_of_one(
+    handle: Handle, request: requests.OffsetFetchRequest, context: RequestContext, rights: Rights
+) -> Answer:
     version = context.header.api_version
     error = rights.refusal(AclOperation.DESCRIBE, ResourceType.GROUP, request.group_id)
     if error is not None:
@@ -110,17 +135,17 @@ def _offset_fetch_of_one(handle: Handle, request: Any, context: RequestContext, 
         raise error
     hidden = _hidden_topics(request.topics, rights)
 
-    def visible(found: Any) -> Message:
+    def visible(found: responses.OffsetFetchResponse) -> Message:
         if getattr(found, "error_code", 0):
-            return cast(Message, found)
-        topics = (*_visible_answers(found.topics, rights), *_denied_topics(found, hidden, is_alone=True))
-        return cast(Message, replace(found, topics=topics))
+            return found
+        denied = _denied_topics(version, hidden).topics
+        return replace(found, topics=(*_visible_answers(found.topics, rights), *denied))
 
     shown = replace(request, topics=_visible_topics(request.topics, hidden))
     return changed(handle(shown, context), visible)
 
 
-def _hidden_topics(topics: Any, rights: Rights) -> tuple[Any, ...]:
+def _hidden_topics(topics: Iterable[T] | None, rights: Rights) -> tuple[T, ...]:
     return tuple(
         topic
         for topic in topics or ()
@@ -128,19 +153,22 @@ def _hidden_topics(topics: Any, rights: Rights) -> tuple[Any, ...]:
     )
 
 
-def _visible_topics(topics: Any, hidden: tuple[Any, ...]) -> Any:
-    return topics if topics is None else tuple(topic for topic in topics if topic not in hidden)
+def _visible_topics(topics: Iterable[T] | None, hidden: tuple[T, ...]) -> tuple[T, ...] | None:
+    return None if topics is None else tuple(topic for topic in topics if topic not in hidden)
 
 
-def _visible_answers(topics: Any, rights: Rights) -> tuple[Any, ...]:
+def _visible_answers(topics: Iterable[T], rights: Rights) -> tuple[T, ...]:
     return tuple(
         topic for topic in topics if rights.could(AclOperation.DESCRIBE, ResourceType.TOPIC, topic.name)
     )
 
 
-def _denied_topics(answer: Any, hidden: tuple[Any, ...], *, is_alone: bool = False) -> tuple[Any, ...]:
-    """The answers for topics that the client may not describe."""
-    fields = [
+def _denied_topics(
+    version: int,
+    hidden: Sequence[requests.OffsetFetchRequestTopic] | Sequence[requests.OffsetFetchRequestTopics],
+) -> responses.OffsetFetchResponse:
+    """The answers for topics that the client may not describe: in `topics`, or in one group."""
+    topics = [
         {
             "name": topic.name,
             "partitions": [
@@ -156,17 +184,13 @@ def _denied_topics(answer: Any, hidden: tuple[Any, ...], *, is_alone: bool = Fal
         }
         for topic in hidden
     ]
-    if not fields:
-        return ()
-    version = answer.__version__
-    if is_alone:
-        made: Any = response(ApiKey.OFFSET_FETCH, version, topics=fields)
-        return cast("tuple[Any, ...]", made.topics)
-    made = response(ApiKey.OFFSET_FETCH, version, groups=[{"group_id": "", "topics": fields}])
-    return cast("tuple[Any, ...]", made.groups[0].topics)
+    made = response(ApiKey.OFFSET_FETCH, version, topics=topics, groups=[{"group_id": "", "topics": topics}])
+    return cast("responses.OffsetFetchResponse", made)
 
 
-def leave_group(handle: Handle, request: Any, context: RequestContext, rights: Rights) -> Answer:
+def leave_group(
+    handle: Handle, request: requests.LeaveGroupRequest, context: RequestContext, rights: Rights
+) -> Answer:
     """Read of the group. The error is the whole answer's, not the members'."""
     error = rights.refusal(AclOperation.READ, ResourceType.GROUP, request.group_id)
     if error is None:
@@ -174,7 +198,9 @@ def leave_group(handle: Handle, request: Any, context: RequestContext, rights: R
     return response(ApiKey.LEAVE_GROUP, context.header.api_version, error_code=error_code(error), members=[])
 
 
-def offset_delete(handle: Handle, request: Any, context: RequestContext, rights: Rights) -> Answer:
+def offset_delete(
+    handle: Handle, request: requests.OffsetDeleteRequest, context: RequestContext, rights: Rights
+) -> Answer:
     """Delete of the group, and Read of each topic. With an error of the group, no topic is answered."""
     error = rights.refusal(AclOperation.DELETE, ResourceType.GROUP, request.group_id)
     if error is not None:
@@ -202,24 +228,26 @@ def offset_delete(handle: Handle, request: Any, context: RequestContext, rights:
         ],
     )
 
-    def complete(answer: Any) -> Message:
-        return cast(Message, answer if answer.error_code else joined(answer, denied))
+    def complete(answer: responses.OffsetDeleteResponse) -> Message:
+        return answer if answer.error_code else joined_message(answer, denied)
 
     shown = replace(request, topics=tuple(topic for topic in request.topics if topic not in hidden))
     return changed(handle(shown, context), complete)
 
 
-def heartbeat_of_subscription(request: Any, rights: Rights) -> None:
+def heartbeat_of_subscription(request: requests.ConsumerGroupHeartbeatRequest, rights: Rights) -> None:
     """ConsumerGroupHeartbeat: Read of the group, and Describe of every subscribed name."""
-    rights.require(AclOperation.READ, ResourceType.GROUP, request.group_id)
+    reads_group(request, rights)
     for name in request.subscribed_topic_names or ():
         rights.require(AclOperation.DESCRIBE, ResourceType.TOPIC, name)
 
 
-def describe_consumer_groups(handle: Handle, request: Any, context: RequestContext, rights: Rights) -> Answer:
+def describe_consumer_groups(
+    handle: Handle, request: requests.ConsumerGroupDescribeRequest, context: RequestContext, rights: Rights
+) -> Answer:
     """Describe of each group. One with a topic that the client may not describe is shown without its members."""
 
-    def is_visible(group: Any) -> bool:
+    def is_visible(group: responses.ConsumerGroupDescribedGroup) -> bool:
         return all(
             rights.could(AclOperation.DESCRIBE, ResourceType.TOPIC, topic.topic_name)
             for member in group.members
@@ -227,11 +255,11 @@ def describe_consumer_groups(handle: Handle, request: Any, context: RequestConte
             for topic in assignment.topic_partitions
         )
 
-    def shown(answer: Any) -> Message:
+    def shown(answer: responses.ConsumerGroupDescribeResponse) -> Message:
         hidden = {group.group_id for group in answer.groups if not is_visible(group)}
         if not hidden:
-            return cast(Message, answer)
-        denied: Any = response(
+            return answer
+        denied = response(
             ApiKey.CONSUMER_GROUP_DESCRIBE,
             context.header.api_version,
             groups=[
@@ -240,6 +268,6 @@ def describe_consumer_groups(handle: Handle, request: Any, context: RequestConte
             ],
         )
         others = tuple(group for group in answer.groups if group.group_id not in hidden)
-        return cast(Message, replace(answer, groups=(*denied.groups, *others)))
+        return joined_message(replace(answer, groups=others), denied)
 
     return changed(_DESCRIBED(handle, request, context, rights), shown)

@@ -8,7 +8,7 @@ for its life.
 from __future__ import annotations
 
 import uuid
-from typing import Any, Final, cast
+from typing import Final, cast
 
 from odradek.authorization.acls import AclOperation, ResourceType
 from odradek.authorization.authorizer import Authorizer
@@ -40,7 +40,7 @@ def produce_behind_check(handle: Handle, authorizer: Authorizer) -> Handle:
     """
     append_one = produce_handler.append_one if handle is produce_handler.handle else None
 
-    def checked(frame: Any, context: RequestContext) -> Answer:
+    def checked(frame: memoryview, context: RequestContext) -> Answer:
         known = context.connection.produce_right
         header = context.header
         version = header.api_version
@@ -50,10 +50,10 @@ def produce_behind_check(handle: Handle, authorizer: Authorizer) -> Handle:
                 return cast(Answer, append_one(one, context))
         return produce(handle, frame, context, Rights(authorizer, context))
 
-    return checked
+    return cast(Handle, checked)
 
 
-def produce(handle: Handle, frame: Any, context: RequestContext, rights: Rights) -> Answer:
+def produce(handle: Handle, frame: memoryview, context: RequestContext, rights: Rights) -> Answer:
     """Write of each topic; of the transactional id too, where the records belong to a transaction."""
     header = context.header
     position = header.body_position
@@ -101,7 +101,7 @@ def _name_of(key: str | bytes, context: RequestContext) -> str | None:
     return None if topic is None else topic.name
 
 
-def fetch(handle: Handle, frame: Any, context: RequestContext, rights: Rights) -> Answer:
+def fetch(handle: Handle, frame: memoryview, context: RequestContext, rights: Rights) -> Answer:
     """Read of each topic; a request that claims to be a follower's needs ClusterAction on the cluster instead.
 
     A fetch that waits keeps the rights with which it began, so for max.wait.ms at most.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar, cast
 
 from odradek.authorization.acls import AclOperation, ResourceType
 from odradek.foundation.errors import RequestError
@@ -20,22 +20,52 @@ from odradek.protocol.messages import Message, structure_builder
 from odradek.protocol.schema import RESPONSE, fields_of, message_class
 from odradek.transport.pending import Pending
 
-Check = Callable[[Handle, Any, RequestContext, Rights], Answer]
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+# The type of an API's requests, of the elements of an array in them, and of its responses.
+R = TypeVar("R")
+E = TypeVar("E")
+A = TypeVar("A")
+M = TypeVar("M")
+
+Check = Callable[[Handle, R, RequestContext, Rights], Answer]
 # What a request needs as a whole: raises the error of a denied operation.
-Need = Callable[[Any, Rights], None]
+Need = Callable[[R, Rights], None]
 # What one element of a request needs: the error of a denied operation, or None.
-ElementNeed = Callable[[Any, Any, Rights], RequestError | None]
+ElementNeed = Callable[[R, E, Rights], RequestError | None]
 
 
-def nothing(handle: Handle, request: Any, context: RequestContext, rights: Rights) -> Answer:
+class Named(Protocol):
+    """An element with the name of a topic."""
+
+    @property
+    def name(self) -> str: ...
+
+
+class OfGroup(Protocol):
+    """A request about one group."""
+
+    @property
+    def group_id(self) -> str: ...
+
+
+class OfTransaction(Protocol):
+    """A request about one transactional id."""
+
+    @property
+    def transactional_id(self) -> str: ...
+
+
+def nothing(handle: Handle, request: object, context: RequestContext, rights: Rights) -> Answer:
     """Every client may send it; what the answer shows may still depend on rights."""
     return handle(request, context)
 
 
-def whole(*needs: Need) -> Check:
+def whole(*needs: Need[R]) -> Check[R]:
     """All or nothing: the request needs each of `needs`."""
 
-    def check(handle: Handle, request: Any, context: RequestContext, rights: Rights) -> Answer:
+    def check(handle: Handle, request: R, context: RequestContext, rights: Rights) -> Answer:
         for need in needs:
             need(request, rights)
         return handle(request, context)
@@ -43,45 +73,55 @@ def whole(*needs: Need) -> Check:
     return check
 
 
-def on_cluster(*operations: AclOperation) -> Need:
+def on_cluster(*operations: AclOperation) -> Need[object]:
     """One of these operations on the cluster; the first is named in the log."""
 
-    def need(request: Any, rights: Rights) -> None:
+    def need(request: object, rights: Rights) -> None:
         if not any(rights.could(one, ResourceType.CLUSTER) for one in operations):
             rights.require(operations[0], ResourceType.CLUSTER)
 
     return need
 
 
-def on_named(operation: AclOperation, resource_type: ResourceType, field: str) -> Need:
-    """The operation on the resource that a field of the request names."""
+def reads_group(request: OfGroup, rights: Rights) -> None:
+    """Read of the group."""
+    rights.require(AclOperation.READ, ResourceType.GROUP, request.group_id)
 
-    def need(request: Any, rights: Rights) -> None:
-        rights.require(operation, resource_type, getattr(request, field))
+
+def writes_transaction(request: OfTransaction, rights: Rights) -> None:
+    """Write of the transactional id."""
+    rights.require(AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, request.transactional_id)
+
+
+def on_topic(operation: AclOperation) -> ElementNeed[object, Named]:
+    """The operation on the topic that an element names."""
+
+    def need(request: object, element: Named, rights: Rights) -> RequestError | None:
+        return rights.refusal(operation, ResourceType.TOPIC, element.name)
 
     return need
 
 
-def on_element(operation: AclOperation, resource_type: ResourceType, field: str | None = None) -> ElementNeed:
-    """The operation on the resource that an element names, by its field, or is."""
+def on_element(operation: AclOperation, resource_type: ResourceType) -> ElementNeed[object, str]:
+    """The operation on the resource whose name an element is."""
 
-    def need(request: Any, element: Any, rights: Rights) -> RequestError | None:
-        return rights.refusal(operation, resource_type, element if field is None else getattr(element, field))
+    def need(request: object, element: str, rights: Rights) -> RequestError | None:
+        return rights.refusal(operation, resource_type, element)
 
     return need
 
 
-def each(field: str, element_need: ElementNeed, *needs: Need, **defaults: object) -> Check:
+def each(field: str, element_need: ElementNeed[R, E], *needs: Need[R], **defaults: object) -> Check[R]:
     """Each element of an array by itself, once the request has what it needs as a whole.
 
     `defaults` are values that the answer's element has besides the error.
     """
 
-    def check(handle: Handle, request: Any, context: RequestContext, rights: Rights) -> Answer:
+    def check(handle: Handle, request: R, context: RequestContext, rights: Rights) -> Answer:
         for need in needs:
             need(request, rights)
-        allowed = []
-        denied: dict[type[RequestError], tuple[RequestError, list[Any]]] = {}
+        allowed: list[E] = []
+        denied: dict[type[RequestError], tuple[RequestError, list[E]]] = {}
         for element in getattr(request, field) or ():
             error = element_need(request, element, rights)
             if error is None:
@@ -93,7 +133,7 @@ def each(field: str, element_need: ElementNeed, *needs: Need, **defaults: object
         answer: Message | None = None
         for error, elements in denied.values():
             part = _denied(replace(request, **{field: tuple(elements)}), context, error, defaults)
-            answer = part if answer is None else cast(Message, joined(part, answer))
+            answer = part if answer is None else joined_message(part, answer)
         assert answer is not None
         return (
             joined(handle(replace(request, **{field: tuple(allowed)}), context), answer)
@@ -108,11 +148,12 @@ _TOP: Final = ("error_code", "error_message")
 
 
 def _denied(
-    request: Any, context: RequestContext, error: RequestError, defaults: Mapping[str, object]
+    request: object, context: RequestContext, error: RequestError, defaults: Mapping[str, object]
 ) -> Message:
     """The answer for the elements of `request`, all denied; it has no error of the whole."""
     header = context.header
     answer = failures.answer(header.api_key, header.api_version, request, error)
+    assert answer is not None
     structure = message_class(header.api_key, header.api_version, RESPONSE)
     names = [field.name for field in fields_of(structure)]
     empty = structure_builder(structure)({})
@@ -122,41 +163,51 @@ def _denied(
             value = getattr(answer, name)
             if isinstance(value, tuple):
                 changes[name] = tuple(_with_defaults(one, defaults) for one in value)
-    return cast(Message, replace(answer, **changes))
+    return replace(answer, **changes)
 
 
-def _with_defaults(element: Any, defaults: Mapping[str, object]) -> Any:
+def _with_defaults(element: M, defaults: Mapping[str, object]) -> M:
     changes: dict[str, object] = {}
-    for field in dataclasses.fields(element):
-        value = getattr(element, field.name)
-        if field.name in defaults:
-            changes[field.name] = defaults[field.name]
+    for name in _names(element):
+        value = getattr(element, name)
+        if name in defaults:
+            changes[name] = defaults[name]
         elif isinstance(value, tuple) and value and dataclasses.is_dataclass(value[0]):
-            changes[field.name] = tuple(_with_defaults(one, defaults) for one in value)
+            changes[name] = tuple(_with_defaults(one, defaults) for one in value)
     return replace(element, **changes)
 
 
 def joined(answer: Answer, denied: Message) -> Answer:
     """The answer with the elements of `denied` besides its own."""
     if isinstance(answer, Pending):
-        pending = cast("Pending[Message]", answer)
-        return pending.then(lambda ready: cast(Message, joined(ready, denied)))
+        return cast("Pending[Message]", answer).then(lambda ready: joined_message(ready, denied))
+    return joined_message(cast(Message, answer), denied)
+
+
+def joined_message(answer: M, denied: object) -> M:
+    """As `joined`, of an answer that is there."""
     changes = {
-        field.name: (*getattr(denied, field.name), *getattr(answer, field.name))
-        for field in dataclasses.fields(cast(Any, denied))
-        if isinstance(getattr(denied, field.name), tuple) and getattr(denied, field.name)
+        name: (*getattr(denied, name), *getattr(answer, name))
+        for name in _names(denied)
+        if isinstance(getattr(denied, name), tuple) and getattr(denied, name)
     }
-    return cast(Message, replace(answer, **changes))
+    return replace(answer, **changes)
 
 
-def changed(answer: Answer, change: Callable[[Any], Message]) -> Answer:
+def changed(answer: Answer, change: Callable[[A], Message]) -> Answer:
     """The answer of a handler after `change`, now or once it is there."""
     if isinstance(answer, Pending):
-        return cast("Pending[Message]", answer).then(change)
-    return change(answer)
+        return cast("Pending[A]", answer).then(change)
+    return change(cast(A, answer))
 
 
-def replace(message: Any, **changes: object) -> Any:
+def replace(message: M, **changes: object) -> M:
     """A copy of a message with other fields; fields that its version lacks are left out."""
-    known = {field.name for field in dataclasses.fields(message)}
-    return dataclasses.replace(message, **{name: value for name, value in changes.items() if name in known})
+    known = _names(message)
+    instance = cast("DataclassInstance", message)
+    known_changes = {name: value for name, value in changes.items() if name in known}
+    return cast(M, dataclasses.replace(instance, **known_changes))
+
+
+def _names(message: object) -> tuple[str, ...]:
+    return tuple(field.name for field in dataclasses.fields(cast("DataclassInstance", message)))

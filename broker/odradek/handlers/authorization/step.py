@@ -6,7 +6,7 @@ A process without an authorizer has no such step. An API without a check is refu
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Final, Never, cast
 
 from odradek.authorization.authorizer import Authorizer
 from odradek.foundation.errors import ClusterAuthorizationFailed
@@ -23,7 +23,7 @@ _NO_CHECK: Final = "The API has no check of rights in this release, so it is ref
 class AuthorizationStep:
     """Checks by `checks`, one for each API that the dispatcher serves."""
 
-    def __init__(self, authorizer: Authorizer, checks: Mapping[int, Check] = CHECKS) -> None:
+    def __init__(self, authorizer: Authorizer, checks: Mapping[int, Check[Never]] = CHECKS) -> None:
         self._authorizer = authorizer
         self._checks = checks
 
@@ -37,7 +37,9 @@ class AuthorizationStep:
             return handle
         if check is records.produce:
             return records.produce_behind_check(handle, authorizer)
-        return lambda request, context: check(handle, request, context, Rights(authorizer, context))
+        # The dispatcher has decoded the request as its API's type, which is the one that the check takes.
+        typed = cast("Check[object]", check)
+        return lambda request, context: typed(handle, request, context, Rights(authorizer, context))
 
 
 def _refuse(request: object, context: RequestContext) -> Answer:

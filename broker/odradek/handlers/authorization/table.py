@@ -6,37 +6,44 @@ dispatcher's step refuses an API without a row. Rows for APIs that have no handl
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, Never
 
 from odradek.authorization.acls import AclOperation, ResourceType
 from odradek.handlers.authorization import cluster, groups, records, tokens, topics, transactions
-from odradek.handlers.authorization.rules import Check, each, nothing, on_cluster, on_element, on_named, whole
+from odradek.handlers.authorization.rules import (
+    Check,
+    each,
+    nothing,
+    on_cluster,
+    on_element,
+    on_topic,
+    reads_group,
+    whole,
+    writes_transaction,
+)
 from odradek.protocol.api import ApiKey
 
-_READ, _WRITE, _DELETE = AclOperation.READ, AclOperation.WRITE, AclOperation.DELETE
+_READ, _DELETE = AclOperation.READ, AclOperation.DELETE
 _ALTER, _DESCRIBE = AclOperation.ALTER, AclOperation.DESCRIBE
-_TOPIC, _GROUP = ResourceType.TOPIC, ResourceType.GROUP
-_TRANSACTIONAL_ID = ResourceType.TRANSACTIONAL_ID
+_GROUP = ResourceType.GROUP
 
 _BROKERS_ONLY: Final = whole(on_cluster(AclOperation.CLUSTER_ACTION))
 _ALTERS_CLUSTER: Final = whole(on_cluster(_ALTER))
 _DESCRIBES_CLUSTER: Final = whole(on_cluster(_DESCRIBE))
-_READS_GROUP: Final = on_named(_READ, _GROUP, "group_id")
-_WRITES_TRANSACTION: Final = on_named(_WRITE, _TRANSACTIONAL_ID, "transactional_id")
 _NO_OFFSET: Final = -1
 
-CHECKS: Final[dict[int, Check]] = {
+CHECKS: Final[dict[int, Check[Never]]] = {
     ApiKey.PRODUCE: records.produce,
     ApiKey.FETCH: records.fetch,
-    ApiKey.LIST_OFFSETS: each("topics", on_element(_DESCRIBE, _TOPIC, "name")),
+    ApiKey.LIST_OFFSETS: each("topics", on_topic(_DESCRIBE)),
     ApiKey.METADATA: topics.metadata,
-    ApiKey.OFFSET_COMMIT: each("topics", on_element(_READ, _TOPIC, "name"), _READS_GROUP),
+    ApiKey.OFFSET_COMMIT: each("topics", on_topic(_READ), reads_group),
     ApiKey.OFFSET_FETCH: groups.offset_fetch,
     ApiKey.FIND_COORDINATOR: groups.find_coordinator,
-    ApiKey.JOIN_GROUP: whole(_READS_GROUP),
-    ApiKey.HEARTBEAT: whole(_READS_GROUP),
+    ApiKey.JOIN_GROUP: whole(reads_group),
+    ApiKey.HEARTBEAT: whole(reads_group),
     ApiKey.LEAVE_GROUP: groups.leave_group,
-    ApiKey.SYNC_GROUP: whole(_READS_GROUP),
+    ApiKey.SYNC_GROUP: whole(reads_group),
     ApiKey.DESCRIBE_GROUPS: each("groups", on_element(_DESCRIBE, _GROUP)),
     ApiKey.LIST_GROUPS: groups.list_groups,
     ApiKey.SASL_HANDSHAKE: nothing,
@@ -44,15 +51,13 @@ CHECKS: Final[dict[int, Check]] = {
     ApiKey.API_VERSIONS: nothing,
     ApiKey.CREATE_TOPICS: topics.create,
     ApiKey.DELETE_TOPICS: topics.delete,
-    ApiKey.DELETE_RECORDS: each("topics", on_element(_DELETE, _TOPIC, "name"), low_watermark=_NO_OFFSET),
+    ApiKey.DELETE_RECORDS: each("topics", on_topic(_DELETE), low_watermark=_NO_OFFSET),
     ApiKey.INIT_PRODUCER_ID: transactions.init_producer_id,
     ApiKey.ADD_PARTITIONS_TO_TXN: transactions.add_partitions,
-    ApiKey.ADD_OFFSETS_TO_TXN: whole(_WRITES_TRANSACTION, _READS_GROUP),
-    ApiKey.END_TXN: whole(_WRITES_TRANSACTION),
+    ApiKey.ADD_OFFSETS_TO_TXN: whole(writes_transaction, reads_group),
+    ApiKey.END_TXN: whole(writes_transaction),
     ApiKey.WRITE_TXN_MARKERS: transactions.write_markers,
-    ApiKey.TXN_OFFSET_COMMIT: each(
-        "topics", on_element(_READ, _TOPIC, "name"), _WRITES_TRANSACTION, _READS_GROUP
-    ),
+    ApiKey.TXN_OFFSET_COMMIT: each("topics", on_topic(_READ), writes_transaction, reads_group),
     ApiKey.OFFSET_FOR_LEADER_EPOCH: each("topics", cluster.leader_epochs),
     ApiKey.DESCRIBE_ACLS: _DESCRIBES_CLUSTER,
     ApiKey.CREATE_ACLS: _ALTERS_CLUSTER,
@@ -60,7 +65,7 @@ CHECKS: Final[dict[int, Check]] = {
     ApiKey.DESCRIBE_CONFIGS: each("resources", topics.on_config_resource(AclOperation.DESCRIBE_CONFIGS)),
     ApiKey.ALTER_CONFIGS: each("resources", topics.on_config_resource(AclOperation.ALTER_CONFIGS)),
     ApiKey.DESCRIBE_LOG_DIRS: cluster.describe_log_dirs,
-    ApiKey.CREATE_PARTITIONS: each("topics", on_element(_ALTER, _TOPIC, "name")),
+    ApiKey.CREATE_PARTITIONS: each("topics", on_topic(_ALTER)),
     ApiKey.CREATE_DELEGATION_TOKEN: tokens.create,
     # The handlers compare the client with the token.
     ApiKey.RENEW_DELEGATION_TOKEN: nothing,
@@ -81,7 +86,7 @@ CHECKS: Final[dict[int, Check]] = {
     ApiKey.ALTER_PARTITION: _BROKERS_ONLY,
     ApiKey.UPDATE_FEATURES: _ALTERS_CLUSTER,
     ApiKey.DESCRIBE_CLUSTER: nothing,
-    ApiKey.DESCRIBE_PRODUCERS: each("topics", on_element(_READ, _TOPIC, "name")),
+    ApiKey.DESCRIBE_PRODUCERS: each("topics", on_topic(_READ)),
     ApiKey.DESCRIBE_TRANSACTIONS: transactions.describe,
     ApiKey.LIST_TRANSACTIONS: transactions.listed,
     ApiKey.ALLOCATE_PRODUCER_IDS: _BROKERS_ONLY,
@@ -92,6 +97,6 @@ CHECKS: Final[dict[int, Check]] = {
 }
 
 
-def forwarding_checks(forwarded: frozenset[ApiKey]) -> dict[int, Check]:
+def forwarding_checks(forwarded: frozenset[ApiKey]) -> dict[int, Check[Never]]:
     """The checks of a broker that forwards these APIs: the controller checks them, by the client's principal."""
     return {**CHECKS, **dict.fromkeys(map(int, forwarded), nothing)}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from odradek.authorization.acls import AclOperation, ResourceType
 from odradek.foundation.delegation_tokens import DelegationToken
@@ -12,8 +12,13 @@ from odradek.handlers.context import RequestContext
 from odradek.handlers.delegation_tokens import check_requester
 from odradek.handlers.loading import Answer, Handle
 
+if TYPE_CHECKING:
+    from odradek.protocol.requests.clients import CreateDelegationTokenRequest, DescribeDelegationTokenRequest
 
-def create(handle: Handle, request: Any, context: RequestContext, rights: Rights) -> Answer:
+
+def create(
+    handle: Handle, request: CreateDelegationTokenRequest, context: RequestContext, rights: Rights
+) -> Answer:
     """CreateTokens on the user that a token is for, unless it is the client itself.
 
     As in Kafka, a client that may have no tokens learns that first.
@@ -31,7 +36,9 @@ def create(handle: Handle, request: Any, context: RequestContext, rights: Rights
     return handle(request, context)
 
 
-def describe(handle: Handle, request: Any, context: RequestContext, rights: Rights) -> Answer:
+def describe(
+    handle: Handle, request: DescribeDelegationTokenRequest, context: RequestContext, rights: Rights
+) -> Answer:
     """Describe on a token, or DescribeTokens on its owner, for tokens of others."""
     from odradek.handlers.describe_delegation_token import described
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Final, Protocol, cast
 
 from odradek.authorization.acls import AclOperation, ResourceType
 from odradek.foundation.errors import InvalidRequest, RequestError
 from odradek.handlers import metadata as metadata_handler
 from odradek.handlers.authorization.rights import Rights, error_for
-from odradek.handlers.authorization.rules import changed, each, joined, replace
+from odradek.handlers.authorization.rules import Check, ElementNeed, changed, each, joined, on_topic, replace
 from odradek.handlers.config_resources import ConfigResourceType
 from odradek.handlers.context import RequestContext
 from odradek.handlers.loading import Answer, Handle
@@ -16,19 +16,40 @@ from odradek.protocol.api import ApiKey
 from odradek.protocol.errors import error_code, error_message
 from odradek.protocol.messages import Message, response
 
+if TYPE_CHECKING:
+    from odradek.protocol.requests.cluster import (
+        CreatableTopic,
+        CreateTopicsRequest,
+        DeleteTopicsRequest,
+        DeleteTopicState,
+        DescribeTopicPartitionsRequest,
+        MetadataRequest,
+    )
+    from odradek.protocol.responses.cluster import CreateTopicsResponse
+
 _TOPIC: Final = ResourceType.TOPIC
 _CLUSTER: Final = ResourceType.CLUSTER
 _TOPIC_DENIED: Final = error_code(error_for(_TOPIC))
 _FIRST_WITH_TOPIC_IDS: Final = 6
 _FIRST_WITH_DETAILS: Final = 5
 # The resources that have settings, and whose rights decide on them.
-_CONFIG_RESOURCES: Final = {
+_CONFIG_RESOURCES: Final[dict[int, ResourceType]] = {
     ConfigResourceType.TOPIC: ResourceType.TOPIC,
     ConfigResourceType.GROUP: ResourceType.GROUP,
     ConfigResourceType.BROKER: ResourceType.CLUSTER,
     ConfigResourceType.BROKER_LOGGER: ResourceType.CLUSTER,
     ConfigResourceType.CLIENT_METRICS: ResourceType.CLUSTER,
 }
+
+
+class OfResource(Protocol):
+    """An element about the settings of a resource."""
+
+    @property
+    def resource_type(self) -> int: ...
+
+    @property
+    def resource_name(self) -> str: ...
 
 
 class _MetadataRights:
@@ -49,13 +70,15 @@ class _MetadataRights:
         )
 
 
-def metadata(handle: Handle, request: Any, context: RequestContext, rights: Rights) -> Answer:
+def metadata(handle: Handle, request: MetadataRequest, context: RequestContext, rights: Rights) -> Answer:
     """Describe of each topic; to create one, Create of it or on the cluster. Brokers are shown to all."""
     is_all = request.topics is None or (context.header.api_version == 0 and not request.topics)
     return cast(Answer, metadata_handler.handle(request, context, _MetadataRights(rights, is_all=is_all)))
 
 
-def describe_partitions(handle: Handle, request: Any, context: RequestContext, rights: Rights) -> Answer:
+def describe_partitions(
+    handle: Handle, request: DescribeTopicPartitionsRequest, context: RequestContext, rights: Rights
+) -> Answer:
     """Describe of each topic. Of all topics, hidden ones are absent."""
     if request.topics:
         return _DESCRIBED(handle, request, context, rights)
@@ -80,19 +103,15 @@ class _Named:
         self.name = name
 
 
-def _describe(request: Any, topic: Any, rights: Rights) -> RequestError | None:
-    return rights.refusal(AclOperation.DESCRIBE, _TOPIC, topic.name)
+_DESCRIBED: Final[Check[DescribeTopicPartitionsRequest]] = each("topics", on_topic(AclOperation.DESCRIBE))
 
 
-_DESCRIBED: Final = each("topics", _describe)
-
-
-def create(handle: Handle, request: Any, context: RequestContext, rights: Rights) -> Answer:
+def create(handle: Handle, request: CreateTopicsRequest, context: RequestContext, rights: Rights) -> Answer:
     """Create on the cluster, or of each topic. Settings are answered with DescribeConfigs of the topic."""
 
-    def without_configs(answer: Any) -> Message:
+    def without_configs(answer: CreateTopicsResponse) -> Message:
         if context.header.api_version < _FIRST_WITH_DETAILS:
-            return cast(Message, answer)
+            return answer
         topics = [
             topic
             if topic.error_code or rights.could(AclOperation.DESCRIBE_CONFIGS, _TOPIC, topic.name)
@@ -105,12 +124,12 @@ def create(handle: Handle, request: Any, context: RequestContext, rights: Rights
             )
             for topic in answer.topics
         ]
-        return cast(Message, replace(answer, topics=tuple(topics)))
+        return replace(answer, topics=tuple(topics))
 
     return changed(_CREATED(handle, request, context, rights), without_configs)
 
 
-def _create(request: Any, topic: Any, rights: Rights) -> RequestError | None:
+def _create(request: CreateTopicsRequest, topic: CreatableTopic, rights: Rights) -> RequestError | None:
     if rights.could(AclOperation.CREATE, _CLUSTER):
         return None
     return rights.refusal(AclOperation.CREATE, _TOPIC, topic.name)
@@ -119,14 +138,14 @@ def _create(request: Any, topic: Any, rights: Rights) -> RequestError | None:
 _CREATED: Final = each("topics", _create, num_partitions=-1, replication_factor=-1)
 
 
-def delete(handle: Handle, request: Any, context: RequestContext, rights: Rights) -> Answer:
+def delete(handle: Handle, request: DeleteTopicsRequest, context: RequestContext, rights: Rights) -> Answer:
     """Delete on the cluster, or of each topic. Without Describe, an id has no name in the answer."""
     if rights.could(AclOperation.DELETE, _CLUSTER):
         return handle(request, context)
     version = context.header.api_version
     field = "topics" if version >= _FIRST_WITH_TOPIC_IDS else "topic_names"
     by_id = context.broker.images.current.topics_by_id
-    allowed: list[Any] = []
+    allowed: list[str | DeleteTopicState] = []
     denied: list[dict[str, object]] = []
     error = error_for(_TOPIC)
     for asked in getattr(request, field):
@@ -154,10 +173,10 @@ def delete(handle: Handle, request: Any, context: RequestContext, rights: Rights
     return joined(handle(replace(request, **{field: tuple(allowed)}), context), answer) if allowed else answer
 
 
-def on_config_resource(operation: AclOperation) -> Any:
+def on_config_resource(operation: AclOperation) -> ElementNeed[object, OfResource]:
     """The operation on the resource whose settings an element is about."""
 
-    def need(request: Any, resource: Any, rights: Rights) -> RequestError | None:
+    def need(request: object, resource: OfResource, rights: Rights) -> RequestError | None:
         resource_type = _CONFIG_RESOURCES.get(resource.resource_type)
         if resource_type is None:
             return InvalidRequest(f"Unexpected resource type {resource.resource_type}.")

@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Final
 
 from odradek.authorization.acls import AclOperation, ResourceType
 from odradek.foundation.errors import RequestError
 from odradek.foundation.transaction_errors import OperationNotAttempted
 from odradek.handlers.authorization.rights import Rights, error_for
-from odradek.handlers.authorization.rules import changed, each, on_element, replace
+from odradek.handlers.authorization.rules import Check, changed, each, on_element, replace
 from odradek.handlers.context import RequestContext
 from odradek.handlers.loading import Answer, Handle
 from odradek.protocol.api import ApiKey
 from odradek.protocol.errors import error_code
 from odradek.protocol.messages import Message, response
+
+if TYPE_CHECKING:
+    from odradek.protocol.requests.cluster import InitProducerIdRequest
+    from odradek.protocol.requests.transactions import (
+        AddPartitionsToTxnRequest,
+        DescribeTransactionsRequest,
+        ListTransactionsRequest,
+        WriteTxnMarkersRequest,
+    )
+    from odradek.protocol.responses.transactions import DescribeTransactionsResponse, ListTransactionsResponse
 
 _FIRST_OF_BROKERS: Final = 4
 _TOPIC_DENIED: Final = error_code(error_for(ResourceType.TOPIC))
@@ -21,7 +31,9 @@ _CLUSTER_DENIED: Final = error_code(error_for(ResourceType.CLUSTER))
 _NOT_ATTEMPTED: Final = error_code(OperationNotAttempted())
 
 
-def init_producer_id(handle: Handle, request: Any, context: RequestContext, rights: Rights) -> Answer:
+def init_producer_id(
+    handle: Handle, request: InitProducerIdRequest, context: RequestContext, rights: Rights
+) -> Answer:
     """Write of the transactional id. Without one, IdempotentWrite on the cluster or Write on any topic (KIP-679)."""
     error: RequestError | None
     if request.transactional_id is not None:
@@ -43,7 +55,9 @@ def init_producer_id(handle: Handle, request: Any, context: RequestContext, righ
     )
 
 
-def add_partitions(handle: Handle, request: Any, context: RequestContext, rights: Rights) -> Answer:
+def add_partitions(
+    handle: Handle, request: AddPartitionsToTxnRequest, context: RequestContext, rights: Rights
+) -> Answer:
     """A client needs Write of the transactional id and of each topic; a broker needs ClusterAction.
 
     With one topic denied, the partitions of the others are not added either.
@@ -81,7 +95,9 @@ def add_partitions(handle: Handle, request: Any, context: RequestContext, rights
     )
 
 
-def write_markers(handle: Handle, request: Any, context: RequestContext, rights: Rights) -> Answer:
+def write_markers(
+    handle: Handle, request: WriteTxnMarkersRequest, context: RequestContext, rights: Rights
+) -> Answer:
     """Alter or ClusterAction on the cluster."""
     if rights.could(AclOperation.ALTER, ResourceType.CLUSTER) or rights.may(
         AclOperation.CLUSTER_ACTION, ResourceType.CLUSTER
@@ -109,13 +125,17 @@ def write_markers(handle: Handle, request: Any, context: RequestContext, rights:
     )
 
 
-_EACH: Final = each("transactional_ids", on_element(AclOperation.DESCRIBE, ResourceType.TRANSACTIONAL_ID))
+_EACH: Final[Check[DescribeTransactionsRequest]] = each(
+    "transactional_ids", on_element(AclOperation.DESCRIBE, ResourceType.TRANSACTIONAL_ID)
+)
 
 
-def describe(handle: Handle, request: Any, context: RequestContext, rights: Rights) -> Answer:
+def describe(
+    handle: Handle, request: DescribeTransactionsRequest, context: RequestContext, rights: Rights
+) -> Answer:
     """Describe of each transactional id; of its topics, those with Describe are shown."""
 
-    def visible(answer: Any) -> Message:
+    def visible(answer: DescribeTransactionsResponse) -> Message:
         states = [
             replace(
                 state,
@@ -127,20 +147,22 @@ def describe(handle: Handle, request: Any, context: RequestContext, rights: Righ
             )
             for state in answer.transaction_states
         ]
-        return cast(Message, replace(answer, transaction_states=tuple(states)))
+        return replace(answer, transaction_states=tuple(states))
 
     return changed(_EACH(handle, request, context, rights), visible)
 
 
-def listed(handle: Handle, request: Any, context: RequestContext, rights: Rights) -> Answer:
+def listed(
+    handle: Handle, request: ListTransactionsRequest, context: RequestContext, rights: Rights
+) -> Answer:
     """Those with Describe: never an error."""
 
-    def visible(answer: Any) -> Message:
+    def visible(answer: ListTransactionsResponse) -> Message:
         states = tuple(
             state
             for state in answer.transaction_states
             if rights.could(AclOperation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, state.transactional_id)
         )
-        return cast(Message, replace(answer, transaction_states=states))
+        return replace(answer, transaction_states=states)
 
     return changed(handle(request, context), visible)
