@@ -1,0 +1,1 @@
+"""One cluster mirrored to another: records with their partitions, offsets of groups, heartbeats."""
