@@ -16,7 +16,7 @@ from odradek.cluster.group_configs import GROUP_SETTINGS, broker_key_of, has_bro
 from odradek.foundation.broker_settings.protection import LISTENER_PROMISES, NO_PROMISE, PROTECTION_SETTINGS
 from odradek.foundation.broker_settings.unused import RETIRED_PREFIXES, UNUSED
 from odradek.foundation.broker_settings.zookeeper import ZookeeperSettings
-from odradek.foundation.metrics import METRICS
+from odradek.foundation.metrics import METRICS, Metric
 from odradek.foundation.setting_types import Kind, Setting
 from odradek.foundation.setting_values import AREAS
 
@@ -62,13 +62,27 @@ def metrics_page() -> str:
         "",
         "Served at `/metrics` of the `--admin` address, in OpenMetrics or Prometheus' text, as the scraper asks.",
         "",
-        "| metric | kind | labels | meaning |",
-        "| --- | --- | --- | --- |",
+        *_metrics_table(metric for metric in METRICS.values() if not _is_of_mirrors(metric)),
+        "",
+        "## Mirrors",
+        "",
+        "A process of `odradek mirror` serves these, and those of every process above.",
+        "",
+        *_metrics_table(filter(_is_of_mirrors, METRICS.values())),
     ]
-    for metric in METRICS.values():
-        labels = ", ".join(f"`{label}`" for label in metric.labels)
-        lines.append(f"| `{metric.name}` | {metric.kind.value} | {labels} | {metric.doc} |")
     return "\n".join(lines) + "\n"
+
+
+def _is_of_mirrors(metric: Metric) -> bool:
+    return metric.name.startswith("odradek_mirror_")
+
+
+def _metrics_table(metrics: Iterable[Metric]) -> Iterator[str]:
+    yield "| metric | kind | labels | meaning |"
+    yield "| --- | --- | --- | --- |"
+    for metric in metrics:
+        labels = ", ".join(f"`{label}`" for label in metric.labels)
+        yield f"| `{metric.name}` | {metric.kind.value} | {labels} | {metric.doc} |"
 
 
 def pages() -> dict[str, str]:

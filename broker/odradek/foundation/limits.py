@@ -397,3 +397,10 @@ CONNECTIONS_HELD_MAX: Final = 1_000
 
 # Users and client ids with a series of their own in /metrics, for each kind of quota: those that waited longest.
 QUOTA_CLIENTS_PER_SCRAPE_MAX: Final = 100
+
+# Rows that a mirror keeps for a partition to translate offsets, 40 bytes each. At ten transactions in a second the
+# last three minutes are translated exactly, and a day ago within a thousand records.
+MIRROR_OFFSET_RUNS_PER_PARTITION_MAX: Final = 4_096
+
+# Such rows of all partitions of a source together: 40 MB.
+MIRROR_OFFSET_RUNS_MAX: Final = 1_000_000

@@ -1,0 +1,191 @@
+"""Translated offsets: never ahead of a group, exact where nothing is missing, and behind by gaps alone."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from odradek.foundation.ids import TopicPartition
+from odradek.mirror.offset_index import OffsetIndex, PartitionIndex, Run, beginning, point
+
+
+class Batch(NamedTuple):
+    """One batch of a source, as it was passed."""
+
+    offset_gap: int
+    """Offsets before it without readable records: aborted batches, markers."""
+    deltas: tuple[int, ...]
+    """Which of its offsets have a record; others were removed by compaction."""
+    empty_tail: int
+    marker_after: bool
+    """Whether its transaction at the target ends with it."""
+
+
+BATCHES = st.lists(
+    st.builds(
+        Batch,
+        offset_gap=st.integers(0, 3),
+        deltas=st.sets(st.integers(0, 9), min_size=1, max_size=8).map(lambda found: tuple(sorted(found))),
+        empty_tail=st.integers(0, 2),
+        marker_after=st.booleans(),
+    ),
+    min_size=1,
+    max_size=60,
+)
+DENSE = st.lists(
+    st.builds(
+        Batch,
+        offset_gap=st.just(0),
+        deltas=st.integers(1, 8).map(lambda count: tuple(range(count))),
+        empty_tail=st.just(0),
+        marker_after=st.booleans(),
+    ),
+    min_size=1,
+    max_size=60,
+)
+
+
+class Passed(NamedTuple):
+    runs: list[Run]
+    target_of: dict[int, int]
+    """The target's offset of each record by the source's."""
+    source_end: int
+    target_end: int
+
+
+def passed(batches: list[Batch], *, source: int = 0, target: int = 0) -> Passed:
+    runs: list[Run] = []
+    target_of: dict[int, int] = {}
+    for batch in batches:
+        first = source + batch.offset_gap
+        target_first = target
+        for delta in batch.deltas:
+            target_of[first + delta] = target
+            target += 1
+        source = first + batch.deltas[-1] + 1 + batch.empty_tail
+        runs.append(Run(first, source, target_first, target, len(batch.deltas)))
+        target += batch.marker_after
+    return Passed(runs, target_of, source, target)
+
+
+def exact(of: Passed, offset: int) -> int:
+    """The target's offset of the first record from `offset` on; the end without one."""
+    return min((target for source, target in of.target_of.items() if source >= offset), default=of.target_end)
+
+
+def filled(runs: list[Run], *, runs_max: int = 4_096, first: Run | None = None) -> PartitionIndex:
+    index = PartitionIndex(runs_max)
+    for run in [first] * (first is not None) + runs:
+        assert run is not None
+        index.add(run)
+    return index
+
+
+@given(BATCHES, st.integers(2, 64), st.integers(0, 20))
+@example([Batch(0, (0, 5), 2, True), Batch(3, (9,), 0, True)], 2, 0)
+def test_no_translation_is_ahead_of_the_group_and_none_goes_back(
+    batches: list[Batch], runs_max: int, start: int
+) -> None:
+    what = passed(batches, source=start, target=7)
+    index = filled(what.runs, runs_max=runs_max, first=beginning(start, 7))
+    before = 0
+    for offset in range(what.source_end + 5):
+        translated = index.translated(offset)
+        assert translated is not None
+        assert translated <= exact(what, offset)
+        assert translated >= before
+        before = translated
+    assert len(index) <= runs_max
+
+
+@given(BATCHES)
+def test_a_full_index_is_behind_by_one_batch_at_most(batches: list[Batch]) -> None:
+    what = passed(batches)
+    index = filled(what.runs)
+    for run in what.runs:
+        for offset in range(run.source_first_offset, run.source_end_offset):
+            translated = index.translated(offset)
+            assert translated is not None and run.target_first_offset <= translated
+            assert exact(what, offset) - translated <= run.gaps + 1  # the next record may follow a marker
+
+
+@given(DENSE)
+def test_where_no_record_is_missing_a_translation_is_exact(batches: list[Batch]) -> None:
+    what = passed(batches, source=40)
+    index = filled(what.runs)
+    for offset, target in what.target_of.items():
+        assert index.translated(offset) == target
+
+
+@given(DENSE, st.integers(2, 8))
+def test_joined_runs_are_behind_by_the_markers_between_them(batches: list[Batch], runs_max: int) -> None:
+    what = passed(batches)
+    index = filled(what.runs, runs_max=runs_max)
+    markers = sum(batch.marker_after for batch in batches)
+    for offset, target in what.target_of.items():
+        translated = index.translated(offset)
+        assert translated is not None and target - markers <= translated <= target
+
+
+@given(BATCHES, BATCHES, st.integers(2, 16))
+def test_a_mirror_that_was_sent_back_knows_the_second_copy(
+    first: list[Batch], second: list[Batch], runs_max: int
+) -> None:
+    once = passed(first, source=10)
+    again = passed(second, source=10, target=once.target_end)
+    index = filled([*once.runs, *again.runs], runs_max=runs_max)
+    if again.runs[0].source_first_offset < once.runs[-1].source_end_offset:
+        assert index.translated(9) is None
+        for offset in range(again.runs[0].source_first_offset, again.source_end + 2):
+            translated = index.translated(offset)
+            assert translated is not None and translated <= exact(again, offset)
+
+
+def test_a_topic_made_again_at_the_target_voids_what_was_known() -> None:
+    index = filled([Run(0, 100, 1_000, 1_100, 100), Run(100, 110, 0, 10, 10)])
+    assert index.translated(50) is None
+    assert index.translated(105) == 5
+
+
+def test_nothing_before_the_first_known_offset_is_translated() -> None:
+    index = filled([], first=point(120, 300))
+    assert index.translated(119) is None
+    assert index.translated(120) == 300
+    assert index.translated(5_000) == 300
+
+
+def test_offset_zero_of_a_quiet_partition_is_translated() -> None:
+    index = filled([], first=beginning(0, 0))
+    assert index.translated(0) == 0
+
+
+def test_offsets_that_retention_removed_become_the_first_one() -> None:
+    index = filled([Run(500, 600, 0, 100, 100)], first=beginning(500, 0))
+    assert index.translated(3) == 0
+    assert index.translated(520) == 20
+
+
+def test_batches_without_gaps_need_one_row() -> None:
+    index = filled([Run(at, at + 10, at, at + 10, 10) for at in range(0, 100_000, 10)])
+    assert list(index) == [Run(0, 100_000, 0, 100_000, 100_000)]
+
+
+def test_the_bound_is_shared_by_partitions() -> None:
+    index = OffsetIndex(runs_max=256)
+    partitions = [TopicPartition("orders", number) for number in range(3)]
+    for partition in partitions:
+        index.begin(partition)
+        for at in range(1_000):
+            index.add(partition, Run(at * 2, at * 2 + 1, at, at + 1, 1))
+    assert list(index) == partitions
+    rows = [len(index._partitions[partition]) for partition in partitions]
+    assert all(64 // 2 <= count <= 256 // 3 for count in rows), rows
+    index.end(partitions[0])
+    assert index.translated(partitions[0], 1_998) is None
+    assert index.translated(partitions[1], 1_998) == 999
+    last = index.last(partitions[1])
+    assert last is not None and last.target_end_offset == 1_000
+    index.add(partitions[0], Run(0, 1, 0, 1, 1))
+    assert partitions[0] not in index
