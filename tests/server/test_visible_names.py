@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from odradek.authorization.acls import ResourceType
+from odradek.authorization.acls import AclOperation, ResourceType
 from odradek.foundation.metrics import METRICS, MetricsRegistry, Sample
 from odradek.foundation.settings import Settings
 from odradek.server.http.broker_metrics import register
@@ -12,6 +12,7 @@ from odradek.server.http.visible_names import (
     LABEL_RESOURCES,
     NoNames,
     admits_anonymous,
+    may_alter,
     names_for,
     visible_samples,
 )
@@ -41,14 +42,18 @@ def test_samples_have_the_names_that_the_caller_may_describe() -> None:
         register(broker.broker, registry)
         collected = registry.collect()
 
-        def topics(host: str) -> set[str]:
-            visible = visible_samples(collected, names_for(broker.broker, host))
+        def topics(host: str, principal: str | None = None) -> set[str]:
+            visible = visible_samples(collected, names_for(broker.broker, host, principal))
             # Numbers without a name are for all.
             assert METRICS["odradek_topics"] in visible
-            return {sample.labels[0] for sample in visible[METRICS["odradek_log_end_offset"]]}
+            return {sample.labels[0] for sample in visible.get(METRICS["odradek_log_end_offset"], [])}
 
         assert {"seen", "hidden"} <= topics("127.0.0.1")
         assert topics(STRANGER) == {"seen"}
+        # Where callers log in, this machine is as any other.
+        assert topics("127.0.0.1", "User:alice") == set()
+        await guarded.allow(acl(DESCRIBE, TOPIC, "hidden", principal="User:alice"))
+        assert topics(STRANGER, "User:alice") == topics("127.0.0.1", "User:alice") == {"hidden"}
         await guarded.stop()
 
     run(story())
@@ -64,6 +69,21 @@ def test_names_of_users_need_a_right_on_the_cluster() -> None:
         assert visible_samples(collected, names_for(broker, STRANGER)) == {}
         await guarded.allow(acl(DESCRIBE, CLUSTER, principal="User:ANONYMOUS"))
         assert visible_samples(collected, names_for(broker, STRANGER)) == collected
+        await guarded.stop()
+
+    run(story())
+
+
+def test_what_changes_the_broker_needs_alter_on_the_cluster() -> None:
+    async def story() -> None:
+        guarded = await Guarded.start()
+        broker = guarded.broker.broker
+        assert may_alter(broker, "127.0.0.1", None)
+        assert not may_alter(broker, STRANGER, None)
+        assert not may_alter(broker, "127.0.0.1", "User:alice")
+        await guarded.allow(acl(AclOperation.ALTER, CLUSTER, principal="User:alice"))
+        assert may_alter(broker, STRANGER, "User:alice")
+        assert not may_alter(broker, STRANGER, "User:bob")
         await guarded.stop()
 
     run(story())

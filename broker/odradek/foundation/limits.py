@@ -91,6 +91,10 @@ HANDSHAKE_SECONDS_MAX: Final = 10.0
 # before; the login itself is a few round trips.
 LOGIN_SECONDS_MAX: Final = 30.0
 
+# Passwords of callers of --admin that may wait for their check, which takes milliseconds of a thread each. Monitors ask
+# a few times a minute. More at once are attempts to guess a password, and are refused for now.
+HTTP_PASSWORD_CHECKS_WAITING_MAX: Final = 16
+
 # Delegation tokens of a cluster: each is a node of the registry and some 500 bytes in every broker.
 DELEGATION_TOKENS_MAX: Final = 10_000
 

@@ -28,6 +28,7 @@ def _listeners(settings: SettingValues) -> Iterator[str]:
     try:
         endpoints = settings.listener_endpoints
         advertised = settings.advertised_endpoints
+        admin = settings.admin_endpoint
     except SettingError as error:
         yield str(error)
         return
@@ -50,7 +51,7 @@ def _listeners(settings: SettingValues) -> Iterator[str]:
     controller = settings.controller_endpoint
     is_secured = any(
         endpoint is not None and endpoint.security_protocol != "PLAINTEXT"
-        for endpoint in (*endpoints, controller)
+        for endpoint in (*endpoints, controller, admin)
     )
     if is_secured and settings.inter_broker_listener_name is None and protocol not in ("PLAINTEXT", *names):
         yield (

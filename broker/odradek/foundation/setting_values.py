@@ -136,6 +136,24 @@ class SettingValues(
         return Endpoint(name, "", 0, protocols.get(name, "PLAINTEXT"))
 
     @property
+    def admin_endpoint(self) -> Endpoint | None:
+        """The listener that protects the port of --admin, without an address; None where it has no protection.
+
+        Raises SettingError for a wrong map, and for a name that the map does not have.
+        """
+        name = (self.admin_listener_name or "").strip().upper()
+        if not name:
+            return None
+        protocols = parse_protocol_map(self.listener_security_protocol_map)
+        if name not in protocols:
+            raise SettingError(
+                f"Invalid value {self.admin_listener_name} for configuration admin.listener.name: the listener {name} "
+                f"has no security protocol; add {name}:SASL_SSL to listener.security.protocol.map"
+            )
+        endpoint = Endpoint(name, "", 0, protocols[name])
+        return None if endpoint.security_protocol == "PLAINTEXT" else endpoint
+
+    @property
     def connections_per_ip_overrides(self) -> Mapping[str, int]:
         """max.connections.per.ip.overrides, as limit by address. Raises SettingError when it cannot be read."""
         bounds: dict[str, int] = {}

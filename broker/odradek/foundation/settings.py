@@ -10,7 +10,7 @@ broker runs in `cluster.dynamic_settings`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, Final, NoReturn
 
@@ -183,18 +183,20 @@ class Settings(SettingValues):
 
 
 def _listeners(settings: SettingValues) -> tuple[Endpoint, ...]:
-    """The listeners, and the controllers' that a broker connects to; empty if they cannot be read, which is a mistake
-    of its own.
+    """The listeners, the controllers' that a broker connects to, and that of --admin. Empty if they cannot be read,
+    which is a mistake of its own.
     """
     try:
-        controller = settings.controller_endpoint
-        own = settings.listener_endpoints
-        return own if controller is None or controller.listener_name in _names(own) else (*own, controller)
+        found = list(settings.listener_endpoints)
+        for further in (settings.controller_endpoint, settings.admin_endpoint):
+            if further is not None and further.listener_name not in _names(found):
+                found.append(further)
+        return tuple(found)
     except SettingError:
         return ()
 
 
-def _names(endpoints: tuple[Endpoint, ...]) -> list[str]:
+def _names(endpoints: Iterable[Endpoint]) -> list[str]:
     return [endpoint.listener_name for endpoint in endpoints]
 
 

@@ -43,7 +43,7 @@ class _Http(Protocol):
     async def stop(self) -> None: ...
 
     @property
-    def address(self) -> str: ...
+    def url(self) -> str: ...
 
 
 def run_broker(
@@ -92,10 +92,15 @@ async def _serve_controller(settings: Settings, *, registry: str, admin: Address
     controller = ControllerProcess(settings, registry=registry)
 
     def make_http(address: Address) -> _Http:
-        from odradek.server.http.admin import HttpServer
+        from odradek.server.http.admin import HttpServer, guard_of
         from odradek.server.http.cluster_metrics import register_controller
 
-        server = HttpServer(checks={"serving": controller.not_ready}, host=address[0], port=address[1])
+        server = HttpServer(
+            checks={"serving": controller.not_ready},
+            host=address[0],
+            port=address[1],
+            guard=guard_of(settings, controller.client_configs),
+        )
         register_controller(controller, server.registry)
         return server
 
@@ -139,7 +144,7 @@ async def _serve(
         print(f"odradek: cannot start: {error_text(error)}", file=sys.stderr, flush=True)
         return EXIT_SETTINGS if isinstance(error, SettingError) else EXIT_FAILED
     if is_started:
-        line = ready() if http is None else f"{ready()} admin=http://{http.address}"
+        line = ready() if http is None else f"{ready()} admin={http.url}"
         print(line, flush=True)
         freeze_startup_objects()
         ask_for_slices(SHORT_NANOSECONDS)

@@ -43,10 +43,12 @@ class SecuredListeners:
         settings: Settings,
         client_configs: Callable[[], ClientConfigs],
         tokens: Callable[[], Mapping[str, DelegationToken]] | None = None,
+        *,
+        endpoints: Iterable[Endpoint] | None = None,
     ) -> None:
         """`client_configs` has the credentials of SCRAM, `tokens` the delegation tokens.
 
-        Raises SettingError or DependencyError.
+        `endpoints` are those of `listeners` where none are given. Raises SettingError or DependencyError.
         """
         self._tokens = tokens
         self._tls: dict[str, ListenerTls] = {}
@@ -57,7 +59,7 @@ class SecuredListeners:
         self._sasl: dict[str, ListenerSasl] = {}
         self.logins: dict[str, SaslCounters] = {}
         """The counts of logins by listener, where clients log in."""
-        for endpoint in settings.listener_endpoints:
+        for endpoint in settings.listener_endpoints if endpoints is None else endpoints:
             name, protocol = endpoint.listener_name, endpoint.security_protocol
             if protocol in WITH_TLS:
                 self._add_tls(settings, name, is_sasl=protocol in WITH_SASL)
@@ -95,6 +97,10 @@ class SecuredListeners:
     def tls(self, name: str) -> ListenerTls | None:
         """TLS at a listener."""
         return self._tls.get(name)
+
+    def sasl(self, name: str) -> ListenerSasl | None:
+        """The logins of a listener."""
+        return self._sasl.get(name)
 
     def follow_certificates(
         self, listeners: Callable[[], Iterable[Listener]], closing: AsyncExitStack

@@ -128,7 +128,7 @@ def error_text(error: Exception) -> str:
 def _ready_line(broker: BrokerProcess[LocalControl], admin_server: AdminServer | None) -> str:
     addresses = " ".join(str(endpoint) for endpoint in broker.endpoints)
     line = f"ready id={broker.broker_id} cluster={broker.images.current.cluster_id} {addresses}"
-    return line if admin_server is None else f"{line} admin=http://{admin_server.address}"
+    return line if admin_server is None else f"{line} admin={admin_server.url}"
 
 
 def _warn_of_guessed_addresses(broker: BrokerProcess[LocalControl], settings: Settings) -> None:

@@ -55,6 +55,11 @@ class ListenerSettings:
         "The controllers' listener, whose protocol and settings a broker of a cluster connects to controllers with: "
         "the first name counts. Without it connections to controllers are PLAINTEXT.",
     )
+    admin_listener_name: str | None = text(
+        None,
+        "The listener whose protocol, users and settings protect the port of --admin: one of `listeners`, or another "
+        "name of listener.security.protocol.map. Without it that port has neither TLS nor logins.",
+    )
     security_inter_broker_protocol: str = text(
         "PLAINTEXT",
         "The security protocol between brokers when inter.broker.listener.name is not given.",

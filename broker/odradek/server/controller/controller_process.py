@@ -105,7 +105,7 @@ class ControllerProcess:
     async def start(self) -> None:
         """Listen and become a candidate. An election comes later, if ever."""
         try:
-            self.secured = SecuredListeners(self.settings, self._client_configs)
+            self.secured = SecuredListeners(self.settings, self.client_configs)
             store = self._store or await open_registry(self._registry, entries=self.settings.given)
             self._open.push_async_callback(store.close)
             await self._listen()
@@ -151,7 +151,7 @@ class ControllerProcess:
             host_name=os.uname().nodename,
         )
 
-    def _client_configs(self) -> ClientConfigs:
+    def client_configs(self) -> ClientConfigs:
         """The users of SCRAM. A controller that does not decide knows none: a broker has no reason to log in there."""
         active = self.active_controller
         return {} if active is None else active.images.current.client_configs

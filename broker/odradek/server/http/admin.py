@@ -4,9 +4,10 @@
 on a full disk, so `/readyz?exclude=disk` leaves the disk out, for load balancers (docs/design/0007).
 
 Loaded only with `--admin`, since aiohttp takes longer to import than the broker takes to start. It listens before the
-logs are loaded, so that a long recovery is alive and not ready. It has no logins: `visible_names` says which names
-callers from other machines see. POST /record-times (`server.http.record_times`) returns
-the age of records. A broker started for tests also serves /testing/faults (`server.broker.testing_faults`).
+logs are loaded, so that a long recovery is alive and not ready. It has the TLS and the logins of the listener that
+admin.listener.name names (`port_guard`), else none; `visible_names` says which names its callers see. POST
+/record-times (`server.http.record_times`) returns the age of records. A broker started for tests also serves
+/testing/faults (`server.broker.testing_faults`).
 """
 
 from __future__ import annotations
@@ -15,8 +16,7 @@ import asyncio
 import logging
 import os
 from collections.abc import Callable, Mapping
-from ipaddress import ip_address
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
@@ -27,12 +27,19 @@ from odradek.server.broker.broker_process import AnyBroker
 from odradek.server.broker.testing_faults import Faults
 from odradek.server.http import broker_metrics
 from odradek.server.http.record_times import describable, parse_offsets, record_times
-from odradek.server.http.visible_names import AllNames, Names, names_for, visible_samples
+from odradek.server.http.visible_names import AllNames, Names, may_alter, names_for, visible_samples
+
+if TYPE_CHECKING:
+    from odradek.foundation.settings import Settings
+    from odradek.server.http.port_guard import PortGuard
+    from odradek.server.secured_listeners import ClientConfigs
 
 logger = logging.getLogger(__name__)
 
 _http_logger = logging.getLogger(f"{__name__}.http")
 _REASON_CHARACTERS_MAX: Final = 200
+# For a caller whose address is not known: it is no machine's.
+_NO_HOST: Final = "0.0.0.0"
 
 
 class ClientErrorFilter(logging.Filter):
@@ -57,20 +64,34 @@ _http_logger.addFilter(ClientErrorFilter())
 class HttpServer:
     """Serves metrics and the state of a process on (host, port)."""
 
-    def __init__(self, *, checks: Mapping[str, Callable[[], str | None]], host: str, port: int) -> None:
-        """`checks` by the name that /readyz?exclude= takes; each returns why the process is not ready, or None."""
+    def __init__(
+        self,
+        *,
+        checks: Mapping[str, Callable[[], str | None]],
+        host: str,
+        port: int,
+        guard: PortGuard | None = None,
+    ) -> None:
+        """`checks` by the name that /readyz?exclude= takes; each returns why the process is not ready, or None.
+
+        `guard` protects the port.
+        """
         self._checks = dict(checks)
         self._host = host
         self._port = port
+        self._guard = guard
         self._runner: web.AppRunner | None = None
         self.registry = MetricsRegistry()
+        if guard is not None:
+            self.registry.register(guard.samples)
 
     def add_routes(self, router: web.UrlDispatcher) -> None:
         """Add this process's further routes."""
 
     async def start(self) -> None:
         """Listen. Raises OSError when the address cannot be bound."""
-        application = web.Application()
+        guard = self._guard
+        application = web.Application(middlewares=() if guard is None else (guard.middleware,))
         application.router.add_get("/metrics", self._metrics)
         application.router.add_get("/healthz", self._health)
         application.router.add_get("/readyz", self._readiness)
@@ -78,9 +99,13 @@ class HttpServer:
         self._runner = web.AppRunner(application, access_log=None, handle_signals=False, logger=_http_logger)
         await self._runner.setup()
         try:
-            await web.TCPSite(self._runner, self._host or None, self._port).start()
+            if guard is None:
+                await web.TCPSite(self._runner, self._host or None, self._port).start()
+            else:
+                await guard.site(self._runner, self._host or None, self._port).start()
+                await guard.start()
         except OSError as error:
-            await self._runner.cleanup()
+            await self.stop()
             host = f"[{self._host}]" if ":" in self._host else self._host
             reason = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror
             raise OSError(
@@ -93,13 +118,16 @@ class HttpServer:
         """Stop listening; a scrape in progress is finished."""
         if self._runner is not None:
             await self._runner.cleanup()
+        if self._guard is not None:
+            await self._guard.stop()
 
     @property
-    def address(self) -> str:
-        """host:port of the listening socket."""
+    def url(self) -> str:
+        """SCHEME://HOST:PORT of the listening socket."""
         assert self._runner is not None
         host, port = self._runner.addresses[0][:2]
-        return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        scheme = "http" if self._guard is None else self._guard.scheme
+        return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
 
     async def _metrics(self, request: web.Request) -> web.Response:
         exposition = Exposition(request.headers.get("Accept", ""))
@@ -136,7 +164,8 @@ class AdminServer(HttpServer):
 
     def __init__(self, broker: AnyBroker, *, host: str, port: int, faults: Faults | None = None) -> None:
         checks = {"serving": broker.not_ready, "disk": broker.refused_writes}
-        super().__init__(checks=checks, host=host, port=port)
+        guard = guard_of(broker.settings, lambda: broker.images.current.client_configs)
+        super().__init__(checks=checks, host=host, port=port, guard=guard)
         self._broker = broker
         self._faults = faults
         broker_metrics.register(broker, self.registry)
@@ -144,7 +173,7 @@ class AdminServer(HttpServer):
     def add_routes(self, router: web.UrlDispatcher) -> None:
         router.add_post("/record-times", self._record_times)
         if self._faults is not None:
-            routes = _FaultRoutes(self._faults)
+            routes = _FaultRoutes(self._faults, self.may_alter)
             router.add_post("/testing/faults", routes.add)
             router.add_delete("/testing/faults", routes.clear)
 
@@ -159,22 +188,45 @@ class AdminServer(HttpServer):
         return web.json_response(await record_times(self._broker, visible))
 
     def names(self, request: web.Request) -> Names:
-        return names_for(self._broker, request.remote or "0.0.0.0")
+        return names_for(self._broker, request.remote or _NO_HOST, self._caller(request))
+
+    def may_alter(self, request: web.Request) -> bool:
+        """Whether the caller may do what changes the broker."""
+        return may_alter(self._broker, request.remote or _NO_HOST, self._caller(request))
+
+    def _caller(self, request: web.Request) -> str | None:
+        if self._guard is None:
+            return None
+        from odradek.server.http.port_guard import caller_of
+
+        return caller_of(request)
 
 
-def _refuse_strangers(request: web.Request) -> None:
-    if not ip_address(request.remote or "0.0.0.0").is_loopback:
-        raise web.HTTPForbidden(text="faults are asked for on this machine only\n")
+def guard_of(settings: Settings, client_configs: Callable[[], ClientConfigs]) -> PortGuard | None:
+    """The protection of the port, if the settings ask for any. Raises SettingError or DependencyError."""
+    if not settings.admin_listener_name:
+        return None
+    # OpenSSL and the mechanisms of logins are loaded where they are used only.
+    from odradek.server.http.port_guard import port_guard
+
+    return port_guard(settings, client_configs)
 
 
 class _FaultRoutes:
-    """POST and DELETE /testing/faults, for callers on this machine."""
+    """POST and DELETE /testing/faults, for callers that may alter the cluster."""
 
-    def __init__(self, faults: Faults) -> None:
+    def __init__(self, faults: Faults, may_alter: Callable[[web.Request], bool]) -> None:
         self._faults = faults
+        self._may_alter = may_alter
+
+    def _refuse_strangers(self, request: web.Request) -> None:
+        if not self._may_alter(request):
+            raise web.HTTPForbidden(
+                text="faults are asked for on this machine, or with the right to alter the cluster\n"
+            )
 
     async def add(self, request: web.Request) -> web.Response:
-        _refuse_strangers(request)
+        self._refuse_strangers(request)
         try:
             fields: dict[str, Any] = await request.json()
             if "close" in fields:
@@ -185,6 +237,6 @@ class _FaultRoutes:
         return web.Response(text="ok\n")
 
     async def clear(self, request: web.Request) -> web.Response:
-        _refuse_strangers(request)
+        self._refuse_strangers(request)
         self._faults.clear()
         return web.Response(text="ok\n")

@@ -1,8 +1,11 @@
-"""Which names a caller of the HTTP port may see: those that a client without a login may describe from its address.
+"""Which names a caller of the HTTP port may see: those that it may describe.
 
-The port has no logins. So it shows no more than a listener without them. A caller on this machine may see all. Another
-one gets every number, and of the names of topics, groups, users, client ids and addresses those that `User:ANONYMOUS`
-may describe. Without an authorizer that is every name, unless all listeners ask for a login or a certificate.
+Every caller gets every number. Of the names of topics, groups, users, client ids and addresses it gets those that its
+principal may describe from its address. Without an authorizer that is every name, but none for `User:ANONYMOUS` where
+all listeners ask for a login or a certificate.
+
+A port without protection (`port_guard`) has no logins, so it shows no more than a listener without them: its callers
+are `User:ANONYMOUS`. But a caller on this machine may see all there, and may do what needs a right.
 """
 
 from __future__ import annotations
@@ -54,27 +57,40 @@ class NoNames:
 
 
 class DescribableNames:
-    """By the access control lists, for a caller at `host`."""
+    """By the access control lists, for `principal` at `host`."""
 
-    def __init__(self, authorizer: Any, host: str) -> None:
+    def __init__(self, authorizer: Any, principal: str, host: str) -> None:
         self._authorizer = authorizer
+        self._principal = principal
         self._host = host
 
     def may_see(self, resource_type: ResourceType, name: str) -> bool:
         known = _CLUSTER_NAME if resource_type is ResourceType.CLUSTER else name
         return bool(
-            self._authorizer.allows(ANONYMOUS, self._host, AclOperation.DESCRIBE, resource_type, known)
+            self._authorizer.allows(self._principal, self._host, AclOperation.DESCRIBE, resource_type, known)
         )
 
 
-def names_for(broker: AnyBroker, host: str) -> Names:
-    """What a caller at the address `host` may see of `broker`."""
-    if ip_address(host).is_loopback:
+def names_for(broker: AnyBroker, host: str, principal: str | None = None) -> Names:
+    """What a caller at the address `host` may see of `broker`. `principal` is None on a port without protection."""
+    if principal is None and ip_address(host).is_loopback:
         return AllNames()
     if not broker.settings.authorizer_class_name:
-        return AllNames() if admits_anonymous(broker.settings) else NoNames()
+        is_named = principal not in (None, ANONYMOUS)
+        return AllNames() if is_named or admits_anonymous(broker.settings) else NoNames()
     authorizer = broker.parts.authorizer if broker.is_serving else None
-    return NoNames() if authorizer is None else DescribableNames(authorizer, host)
+    return NoNames() if authorizer is None else DescribableNames(authorizer, principal or ANONYMOUS, host)
+
+
+def may_alter(broker: AnyBroker, host: str, principal: str | None) -> bool:
+    """Whether a caller may do what changes the broker: Alter on the cluster.
+
+    Without protection of the port, or without an authorizer, callers on this machine may, and no others.
+    """
+    authorizer = broker.parts.authorizer if broker.is_serving else None
+    if principal is None or not broker.settings.authorizer_class_name:
+        return ip_address(host).is_loopback
+    return authorizer is not None and authorizer.allows_cluster(principal, host, AclOperation.ALTER)
 
 
 def admits_anonymous(settings: Settings) -> bool:
