@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -387,3 +390,40 @@ def test_what_a_connector_needs_is_said(cluster: Cluster) -> None:
         ConsumerConnector({"zk.connect": cluster.connect})
     with pytest.raises(InvalidConfigException, match=r"zookeeper.connect is missing"):
         ConsumerConnector({"groupid": "g"})
+
+
+def test_the_group_is_shown_with_its_owners_and_lag(
+    cluster: Cluster, connect: Callable[..., ConsumerConnector], unique: str
+) -> None:
+    topic = create(cluster, 2)
+    write(cluster, topic, range(10))
+    connector = connect()
+    (stream,) = connector.create_message_streams({topic: 1})[topic]
+    take(stream, 10)
+    connector.commit_offsets()
+    write(cluster, topic, range(10, 14))
+
+    def shown(*command: str) -> Any:
+        arguments = ["-b", cluster.bootstrap, "--output", "json"]
+        done = subprocess.run(
+            [sys.executable, "-m", "odradek", "groups", *command, *arguments],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        return json.loads(done.stdout) if done.returncode == 0 else done.stderr
+
+    rows = [row for row in shown("list", "--type", "zookeeper") if row["group_id"] == unique]
+    assert [(row["type"], row["state"]) for row in rows] == [("zookeeper", "Stable")]
+    (group,) = shown("describe", unique)
+    assert (group["type"], group["state"], group["assignor"]) == ("zookeeper", "Stable", "range")
+    assert [member["member_id"] for member in group["members"]] == [connector.consumer_id]
+    # What the stream holds ready is not consumed.
+    rows = [(one["partition"], one["committed"], one["lag"], one["member_id"]) for one in group["partitions"]]
+    assert rows == [(number, 5, 2, connector.consumer_id) for number in range(2)]
+    connector.shutdown()
+    (group,) = shown("describe", unique)
+    assert (group["state"], group["members"]) == ("Empty", [])
+    refused = shown("reset-offsets", unique, "--all-topics", "--to-earliest", "--execute")
+    assert "kept in ZooKeeper" in refused
+    assert "kept in ZooKeeper" in shown("delete", unique)

@@ -49,6 +49,7 @@ async def ask(world: World, api: ApiKey, version: int, **fields: Any) -> Any:
             clock=world.clock,
             settings=world.settings,
             authorizer=None,
+            zookeeper_groups=None,
         ),
     )
     answer = importlib.import_module(f"odradek.handlers.{HANDLERS[api].module}").handle(request, context)

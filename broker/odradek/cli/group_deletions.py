@@ -18,9 +18,11 @@ from odradek.foundation.ids import TopicPartition
 async def plan_deletions(client: Client, group_id: str, topics: Sequence[str]) -> list[ResetPlan]:
     """A plan for each partition named that has an offset.
 
-    Raises GroupIdNotFound, GroupSubscribedToTopic, and UnknownTopicOrPartition for a partition without an offset.
+    Raises GroupIdNotFound, GroupSubscribedToTopic, UnknownTopicOrPartition for a partition without an offset, and
+    InvalidRequest for a group in ZooKeeper.
     """
     admin = GroupAdmin(client)
+    await admin.check_changeable(group_id)
     group = await admin.describe(group_id)
     committed = await admin.offsets(group_id)
     keys: dict[TopicPartition, None] = {}

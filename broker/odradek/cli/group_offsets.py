@@ -37,7 +37,7 @@ save_option = click.option(
 
 @click.command("reset-offsets")
 @click.argument("group_ids", nargs=-1, metavar="[GROUP…]", shell_complete=groups_completed)
-@click.option("--all-groups", is_flag=True, help="Every group there is.")
+@click.option("--all-groups", is_flag=True, help="Every group there is, but for those in ZooKeeper.")
 @topic_option
 @click.option("--all-topics", is_flag=True, help="Every topic that the group has committed offsets for.")
 @click.option("--to-earliest", is_flag=True, help="The first record kept.")
@@ -115,13 +115,15 @@ def reset_offsets(
 
     async def work(client: Client) -> list[ResetPlan]:
         from odradek.cli.group_resets import apply_resets, plan_from_saved, plan_resets, save_before
-        from odradek.client.admin.groups import GroupAdmin
+        from odradek.client.admin.groups import ZOOKEEPER, GroupAdmin
 
         plans: list[ResetPlan] = []
         for group_id, offsets in saved.items():
             plans += await plan_from_saved(client, group_id, topics, offsets)
         if reset is not None:
-            ids = group_ids or [group.group_id for group in await GroupAdmin(client).list()]
+            ids = group_ids or [
+                group.group_id for group in await GroupAdmin(client).list() if group.type != ZOOKEEPER
+            ]
             for group_id in ids:
                 plans += await plan_resets(client, group_id, topics, reset)
         if save is not None and plans:

@@ -93,7 +93,7 @@ def parse_reset(
 async def plan_resets(client: Client, group_id: str, topics: Sequence[str], reset: Reset) -> list[ResetPlan]:
     """The new offset of each partition. Empty `topics` mean all that the group has committed.
 
-    Raises UnknownTopicOrPartition, NonEmptyGroup while the group has members.
+    Raises UnknownTopicOrPartition, NonEmptyGroup while the group has members, InvalidRequest for one in ZooKeeper.
     """
     committed = await _committed(client, group_id, must_exist=not topics)
     keys = await named_partitions(client, topics) if topics else sorted(committed)
@@ -155,6 +155,7 @@ async def _committed(
     client: Client, group_id: str, *, must_exist: bool
 ) -> dict[TopicPartition, CommittedOffset]:
     admin = GroupAdmin(client)
+    await admin.check_changeable(group_id)
     try:
         description = await admin.describe(group_id)
     except GroupIdNotFound:

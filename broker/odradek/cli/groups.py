@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from odradek.client.client import Client
 
 
-# Kafka's names (GroupState, GroupType), for classic and consumer groups.
+# Kafka's names (GroupState, GroupType), for classic and consumer groups; those in ZooKeeper have a type of their own.
 STATES = ("PreparingRebalance", "CompletingRebalance", "Stable", "Dead", "Empty", "Assigning", "Reconciling")
-TYPES = ("classic", "consumer")
+TYPES = ("classic", "consumer", "zookeeper")
 VERBS = {
     "list": "odradek.cli.groups:list_groups",
     "describe": "odradek.cli.groups:describe",
@@ -60,14 +60,14 @@ def _chosen(given: tuple[str, ...], known: tuple[str, ...], option: str) -> set[
     multiple=True,
     metavar="TYPE[,…]",
     shell_complete=one_of(TYPES),
-    help="Only of these types: classic, consumer; may be repeated.",
+    help="Only of these types: classic, consumer, zookeeper; may be repeated.",
 )
 @watch_option
 @session_options
 def list_groups(
     session: CommandSession, *, states: tuple[str, ...], types: tuple[str, ...], watch: float | None
 ) -> int:
-    """List the groups.
+    """List the groups: those that brokers coordinate, and those whose consumers share partitions through ZooKeeper.
 
     \b
     Examples:
@@ -120,7 +120,8 @@ def describe(
 ) -> int:
     """Show the committed offsets and the lag of groups (all groups without names).
 
-    Lag is the number of records that are not yet committed, and the seconds that the oldest of them has waited. A line
+    Lag is the number of records that are not yet committed, and the seconds that the oldest of them has waited. Groups
+    of consumers that share partitions through ZooKeeper have the type zookeeper; their members are consumer ids. A line
     below the group's name warns when commits are refused because its coordinator's disk is full. --verbose adds epochs,
     subscriptions and the members' target assignments.
 
@@ -159,7 +160,7 @@ def describe(
 
 @click.command()
 @click.argument("group_ids", nargs=-1, metavar="[GROUP…]", shell_complete=groups_completed)
-@click.option("--all-groups", is_flag=True, help="Every group there is.")
+@click.option("--all-groups", is_flag=True, help="Every group there is, but for those in ZooKeeper.")
 @click.option("--if-exists", is_flag=True, help="A group that does not exist is not an error.")
 @session_options
 def delete(session: CommandSession, *, group_ids: tuple[str, ...], all_groups: bool, if_exists: bool) -> int:
@@ -174,13 +175,16 @@ def delete(session: CommandSession, *, group_ids: tuple[str, ...], all_groups: b
         raise click.UsageError("give a GROUP (several are allowed), or --all-groups")
 
     async def work(client: Client) -> dict[str, Exception | None]:
-        from odradek.client.admin.groups import GroupAdmin
+        from odradek.client.admin.groups import ZOOKEEPER, GroupAdmin
         from odradek.foundation.errors import GroupIdNotFound, OdradekError
 
         outcome: dict[str, Exception | None] = {}
-        ids = group_ids or [group.group_id for group in await GroupAdmin(client).list()]
+        ids = group_ids or [
+            group.group_id for group in await GroupAdmin(client).list() if group.type != ZOOKEEPER
+        ]
         for group_id in ids:
             try:
+                await GroupAdmin(client).check_changeable(group_id)
                 await GroupAdmin(client).delete(group_id)
                 outcome[group_id] = None
             except GroupIdNotFound as failure:

@@ -159,6 +159,17 @@ CONSUMER_REBALANCE_PAUSE_SECONDS_MIN: Final = 0.1
 # take over, so ours must have released within that time.
 CONSUMER_RECORD_IN_HAND_SECONDS_MAX: Final = 2.0
 
+# A broker reads the groups in ZooKeeper for its metrics: so many groups and offsets at most, with such a pause. That is
+# a few dozen requests for a thousand offsets, and no more than one scrape in fifteen seconds would cause.
+ZOOKEEPER_GROUPS_PAUSE_SECONDS: Final = 15.0
+ZOOKEEPER_GROUPS_MAX: Final = 1_000
+ZOOKEEPER_GROUP_PARTITIONS_MAX: Final = 20_000
+# It stops when metrics were not asked for during this time: five scrapes of a minute.
+ZOOKEEPER_GROUPS_UNASKED_SECONDS_MAX: Final = 300.0
+# How long a request about such a group waits for the registry. Clients wait for an answer of theirs for 30 s or so, and
+# the other groups of the answer do not depend on it.
+ZOOKEEPER_GROUPS_READ_SECONDS_MAX: Final = 5.0
+
 # Bytes of an answer that a client accepts: what librdkafka allows (receive.message.max.bytes). It also detects a peer
 # that is not a Kafka broker: the letters of an HTTP answer, read as a size, are much larger.
 CLIENT_RESPONSE_BYTES_MAX: Final = 100_000_000

@@ -192,6 +192,11 @@ class OffsetRequests:
                 found[key] = offsets[key]
         return found
 
+    def is_known(self, group_id: str) -> bool:
+        """Whether the group is one of those coordinated here."""
+        shards = self._runtime.loaded_shards()
+        return any(group_id in shard.machine.groups for shard in shards)
+
     def delete(
         self, group_id: str, partitions: Sequence[tuple[str, int]]
     ) -> list[OdradekError | None] | Awaitable[list[OdradekError | None]]:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from odradek.foundation.clock import Clock
     from odradek.foundation.settings import Settings
     from odradek.groups.coordinator import GroupCoordinator
+    from odradek.groups.zookeeper_groups import ZookeeperGroups
     from odradek.handlers.counters import RequestCounters
     from odradek.handlers.fetch_sessions import FetchSessionCache
     from odradek.handlers.mutations import MutationQuotas
@@ -56,6 +57,9 @@ class CoordinatorParts(Protocol):
 
     @property
     def verifier(self) -> TransactionVerifier: ...
+
+    @property
+    def zookeeper_groups(self) -> ZookeeperGroups | None: ...
 
 
 class FetchThrottling(Protocol):
@@ -133,6 +137,11 @@ class BrokerParts:
     def verifier(self) -> TransactionVerifier:
         """Asks transaction coordinators for this broker's partitions; the first use starts it."""
         return self._coordinators.verifier
+
+    @property
+    def zookeeper_groups(self) -> ZookeeperGroups | None:
+        """The groups that share partitions through the registry; None where consumers cannot reach it."""
+        return self._coordinators.zookeeper_groups
 
     @property
     def active_controller(self) -> Controller:

@@ -1,14 +1,15 @@
-"""DescribeGroups: classic groups with their members.
+"""DescribeGroups: classic groups with their members, and groups that share partitions through ZooKeeper.
 
 Up to version 5 an unknown group is described as Dead, without an error. From version 6 on it is an error.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from odradek.foundation.errors import GroupIdNotFound, OdradekError
+from odradek.groups.administration import DescribedGroup
 from odradek.groups.classic.group import GroupState
 from odradek.handlers.authorized_operations import NOT_ASKED, of_group
 from odradek.handlers.context import RequestContext
@@ -17,16 +18,40 @@ from odradek.protocol.api import ApiKey
 from odradek.protocol.errors import error_code, error_message
 from odradek.protocol.messages import Message
 from odradek.protocol.requests.groups import DescribeGroupsRequest
+from odradek.transport.pending import Pending
 
 API: Final = ApiKey.DESCRIBE_GROUPS
 VERSION_WITH_NOT_FOUND: Final = 6
 
+Found = dict[str, DescribedGroup | OdradekError]
 
-def handle(request: DescribeGroupsRequest, context: RequestContext) -> Message:
+
+def handle(request: DescribeGroupsRequest, context: RequestContext) -> Message | Pending[Message]:
+    found = {group_id: _coordinated(group_id, context) for group_id in request.groups}
+    missing = [group_id for group_id, group in found.items() if isinstance(group, GroupIdNotFound)]
+    if not missing or context.broker.zookeeper_groups is None:
+        return _answer(request, found, context)
+    return Pending(_with_others(request, found, missing, context))
+
+
+async def _with_others(
+    request: DescribeGroupsRequest, found: Found, missing: Sequence[str], context: RequestContext
+) -> Message:
+    others = context.broker.zookeeper_groups
+    assert others is not None, "there are groups in ZooKeeper"
+    for group_id in missing:
+        try:
+            found[group_id] = await others.describe(group_id)
+        except OdradekError as error:
+            found[group_id] = error
+    return _answer(request, found, context)
+
+
+def _answer(request: DescribeGroupsRequest, found: Found, context: RequestContext) -> Message:
     is_asked = request.include_authorized_operations
     groups = [
         {
-            **_group(group_id, context),
+            **_group(group_id, found[group_id], context),
             "authorized_operations": of_group(context, group_id) if is_asked else NOT_ASKED,
         }
         for group_id in request.groups
@@ -34,16 +59,26 @@ def handle(request: DescribeGroupsRequest, context: RequestContext) -> Message:
     return messages.response(API, context.header.api_version, groups=groups)
 
 
-def _group(group_id: str, context: RequestContext) -> Mapping[str, object]:
+def _coordinated(group_id: str, context: RequestContext) -> DescribedGroup | OdradekError:
     try:
-        group = context.broker.groups.admin.describe(group_id)
-    except GroupIdNotFound as error:
-        dead = {"group_id": group_id, "group_state": GroupState.DEAD.value}
-        if context.header.api_version < VERSION_WITH_NOT_FOUND:
-            return dead
-        return {**dead, "error_code": error_code(error), "error_message": error_message(error)}
+        return context.broker.groups.admin.describe(group_id)
     except OdradekError as error:
-        return {"group_id": group_id, "error_code": error_code(error), "error_message": error_message(error)}
+        return error
+
+
+def _group(
+    group_id: str, group: DescribedGroup | OdradekError, context: RequestContext
+) -> Mapping[str, object]:
+    if isinstance(group, OdradekError):
+        refused = {
+            "group_id": group_id,
+            "error_code": error_code(group),
+            "error_message": error_message(group),
+        }
+        if not isinstance(group, GroupIdNotFound):
+            return refused
+        dead = {"group_id": group_id, "group_state": GroupState.DEAD.value}
+        return dead if context.header.api_version < VERSION_WITH_NOT_FOUND else {**refused, **dead}
     return {
         "group_id": group_id,
         "group_state": group.state,

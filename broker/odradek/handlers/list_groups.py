@@ -1,32 +1,47 @@
-"""ListGroups: the groups that this broker coordinates, by state (from version 4) and type (from version 5)."""
+"""ListGroups: the groups that this broker coordinates, by state (from version 4) and type (from version 5).
+
+One broker lists the groups that share partitions through ZooKeeper, which no broker coordinates.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from odradek.foundation.errors import OdradekError
+from odradek.groups.administration import ListedGroup
 from odradek.handlers.context import RequestContext
 from odradek.protocol import messages
 from odradek.protocol.api import ApiKey
 from odradek.protocol.errors import error_code
 from odradek.protocol.messages import Message
 from odradek.protocol.requests.groups import ListGroupsRequest
+from odradek.transport.pending import Pending
 
 API: Final = ApiKey.LIST_GROUPS
 
 
-def handle(request: ListGroupsRequest, context: RequestContext) -> Message:
-    version = context.header.api_version
+def handle(request: ListGroupsRequest, context: RequestContext) -> Message | Pending[Message]:
+    states, types = request.states_filter, request.types_filter
     try:
-        groups = context.broker.groups.admin.list_groups(
-            states=request.states_filter,
-            types=request.types_filter,
-        )
+        groups = context.broker.groups.admin.list_groups(states=states, types=types)
     except OdradekError as error:
-        return messages.response(API, version, error_code=error_code(error))
+        return messages.response(API, context.header.api_version, error_code=error_code(error))
+    others = context.broker.zookeeper_groups
+    if others is None:
+        return _answer(groups, context)
+    known = {group.group_id for group in groups}
+
+    def respond(found: list[ListedGroup]) -> Message:
+        return _answer([*groups, *(group for group in found if group.group_id not in known)], context)
+
+    return Pending(others.list_groups(states=states, types=types)).then(respond)
+
+
+def _answer(groups: Sequence[ListedGroup], context: RequestContext) -> Message:
     return messages.response(
         API,
-        version,
+        context.header.api_version,
         groups=[
             {
                 "group_id": group.group_id,

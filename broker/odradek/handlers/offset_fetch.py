@@ -2,6 +2,9 @@
 
 With `require_stable` an offset that an open transaction is about to change is UNSTABLE_OFFSET_COMMIT: its reader tries
 again. Otherwise it is the committed one.
+
+A group that shares partitions through ZooKeeper and has no offsets here shows those of ZooKeeper, to a request for all
+its topics. Consumers name their partitions, and so do not go on from there by chance.
 """
 
 from __future__ import annotations
@@ -25,6 +28,7 @@ from odradek.protocol.requests.groups import (
     OffsetFetchRequestTopic,
     OffsetFetchRequestTopics,
 )
+from odradek.transport.pending import Pending
 
 API: Final = ApiKey.OFFSET_FETCH
 VERSION_WITH_GROUPS: Final = 8
@@ -37,23 +41,45 @@ _UNSTABLE: Final = error_code(UnstableOffsetCommit())
 # A topic as the request names it.
 Name = str | UUID | None
 Topics = Sequence[OffsetFetchRequestTopic] | Sequence[OffsetFetchRequestTopics]
+# The offsets that groups have in ZooKeeper.
+Others = Mapping[str, Mapping[tuple[str, int], OffsetAndMetadata]]
 Asked = list[
     tuple[str | None, Name, Sequence[int]]
 ]  # name if known, topic as the request names it, partitions
 
 
-def handle(request: OffsetFetchRequest, context: RequestContext) -> Message:
+def handle(request: OffsetFetchRequest, context: RequestContext) -> Message | Pending[Message]:
+    others = context.broker.zookeeper_groups
+    asked_all = (
+        [group.group_id for group in request.groups if group.topics is None]
+        if context.header.api_version >= VERSION_WITH_GROUPS
+        else [request.group_id][: request.topics is None]
+    )
+    if others is None or not asked_all:
+        return _answer(request, context, {})
+    unknown = [group_id for group_id in asked_all if not context.broker.groups.offsets.is_known(group_id)]
+    if not unknown:
+        return _answer(request, context, {})
+
+    async def answered() -> Message:
+        return _answer(request, context, {group_id: await others.offsets(group_id) for group_id in unknown})
+
+    return Pending(answered())
+
+
+def _answer(request: OffsetFetchRequest, context: RequestContext, others: Others) -> Message:
     version = context.header.api_version
     if version >= VERSION_WITH_GROUPS:
         return messages.response(
             API,
             version,
             groups=[
-                _group(group, context, require_stable=request.require_stable) for group in request.groups
+                _group(group, context, others, require_stable=request.require_stable)
+                for group in request.groups
             ],
         )
     code, topics = _fetch(
-        context, request.group_id, None, -1, request.topics, require_stable=request.require_stable
+        context, others, request.group_id, None, -1, request.topics, require_stable=request.require_stable
     )
     return messages.response(
         API, version, topics=topics, error_code=code if version >= VERSION_WITH_ERROR_OF_ALL else 0
@@ -61,18 +87,19 @@ def handle(request: OffsetFetchRequest, context: RequestContext) -> Message:
 
 
 def _group(
-    group: OffsetFetchRequestGroup, context: RequestContext, *, require_stable: bool
+    group: OffsetFetchRequestGroup, context: RequestContext, others: Others, *, require_stable: bool
 ) -> Mapping[str, object]:
     member_id = group.member_id
     member_epoch = group.member_epoch
     code, topics = _fetch(
-        context, group.group_id, member_id, member_epoch, group.topics, require_stable=require_stable
+        context, others, group.group_id, member_id, member_epoch, group.topics, require_stable=require_stable
     )
     return {"group_id": group.group_id, "topics": topics, "error_code": code}
 
 
 def _fetch(
     context: RequestContext,
+    others: Others,
     group_id: str,
     member_id: str | None,
     member_epoch: int,
@@ -102,7 +129,7 @@ def _fetch(
             _topic(version, name, [(i, _NONE, code) for i in indexes]) for _, name, indexes in asked or ()
         ]
     if asked is None:
-        return 0, list(_all(committed, context))
+        return 0, list(_all(committed or others.get(group_id, {}), context))
     return 0, [_asked_topic(version, row, committed) for row in asked]
 
 

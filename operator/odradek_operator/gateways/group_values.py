@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from odradek.client.admin.groups import ZOOKEEPER
 from odradek.client.admin.results import GroupMember
 from odradek.foundation.ids import TopicPartition
 
@@ -25,6 +26,11 @@ class ActualGroup:
     committed: Mapping[TopicPartition, int] = field(default_factory=dict)
     fenced_until_ms: int = 0
     resets: tuple[str, ...] = ()
+
+    @property
+    def is_in_zookeeper(self) -> bool:
+        """Whether its consumers share partitions through ZooKeeper: then no broker changes it."""
+        return self.type == ZOOKEEPER
 
 
 @dataclass(frozen=True, slots=True)

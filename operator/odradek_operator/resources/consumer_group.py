@@ -336,7 +336,7 @@ class ConsumerGroupStatus:
     ] = None
     state: Annotated[str | None, Text(max_length=64), Doc("As the coordinator says: Stable, Empty, …")] = None
     type: Annotated[
-        str | None, Text(max_length=64), Doc("The protocol of its members: classic or consumer.")
+        str | None, Text(max_length=64), Doc("The protocol of its members: classic, consumer or zookeeper.")
     ] = None
     coordinator: Annotated[int | None, Whole(minimum=-1), Doc("The broker that coordinates it.")] = None
     replicas: Annotated[int | None, Whole(), Doc("How many consumers there are.")] = None

@@ -218,6 +218,8 @@ def test_deletion_deletes_the_group_only_by_policy_and_for_its_owner() -> None:
     assert decide(wanted(OWN, **GOING), there(group())).actions == (DeleteGroup("billing"), RemoveFinalizer())
     assert decide(wanted(OWN, **GOING), there(group(state=None))).actions == (RemoveFinalizer(),)
     assert decide(wanted(**GOING), there(group())).actions == (RemoveFinalizer(),)
+    in_zookeeper = decide(wanted(OWN, **GOING), there(group(type="zookeeper")))
+    assert (in_zookeeper.actions, event_reasons(in_zookeeper)) == ((RemoveFinalizer(),), ["GroupKept"])
     assert decide(wanted(OWN, **GOING), there(group(), sharers=1)).actions == (RemoveFinalizer(),)
     assert decide(wanted(OWN, **GOING), Actual(now=NOW, reachability=Reachability.GONE)).actions == (
         RemoveFinalizer(),

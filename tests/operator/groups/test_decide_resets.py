@@ -221,3 +221,16 @@ def test_as_many_ids_are_remembered_as_there_is_room_for() -> None:
     desired = follow(desired, decide(desired, there(found, resolved={A: 10, B: 0})))
     (step,) = decide(desired, there(found)).actions
     assert step == RememberResets("billing", (*many[1:], digest("one")))
+
+
+def test_a_group_in_zookeeper_is_shown_and_not_changed() -> None:
+    group_there = group(committed=COMMITTED, type="zookeeper", resets=ONE)
+    assert decide(wanted(reset=TO_EARLIEST), there(group(committed=COMMITTED, type="zookeeper"))).events
+    decision = decide(wanted(), there(group_there))
+    assert decision.actions == ()
+    assert stated(decision, "Ready") == ("True", "Governed")
+    refused = decide(wanted(reset={**TO_EARLIEST, "id": "two"}), there(group_there))
+    assert event_reasons(refused) == ["ResetRefused"]
+    assert not [one for one in refused.actions if isinstance(one, SetOffsets | SetFence)]
+    begun = decide(wanted(initialPosition={"at": "Earliest"}), there(group(type="zookeeper", members=1)))
+    assert stated(begun, "Started") == ("False", "InZooKeeper")

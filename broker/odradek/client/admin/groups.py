@@ -35,6 +35,8 @@ OFFSET_COMMIT_VERSIONS = (2, 9)
 OFFSET_DELETE_VERSIONS = (0, 0)
 DELETE_VERSIONS = (0, 2)
 CONSUMER_PROTOCOL = "consumer"
+# The type of groups whose consumers share partitions through ZooKeeper, which only Odradek's brokers show.
+ZOOKEEPER = "zookeeper"
 DEAD = "Dead"
 
 
@@ -71,7 +73,7 @@ class GroupAdmin:
         ]
 
     async def describe(self, group_id: str) -> GroupDescription:
-        """One group of either protocol. Raises GroupIdNotFound."""
+        """One group of any type. Raises GroupIdNotFound."""
         try:
             return await self._on_coordinator(group_id, lambda c: self._describe_consumer(c, group_id))
         except (GroupIdNotFound, UnsupportedByBroker):
@@ -89,11 +91,11 @@ class GroupAdmin:
         raise_for(int(group.error_code), message, about=f"group {group_id!r}")
         if group.group_state == DEAD:
             raise GroupIdNotFound(f"there is no group {group_id!r}; `odradek groups list` lists all groups")
-        is_consumer = group.protocol_type == CONSUMER_PROTOCOL
+        is_consumer = group.protocol_type in (CONSUMER_PROTOCOL, ZOOKEEPER)
         return GroupDescription(
             group_id=group_id,
             state=str(group.group_state),
-            type="classic",
+            type=ZOOKEEPER if group.protocol_type == ZOOKEEPER else "classic",
             protocol_type=str(group.protocol_type),
             assignor=str(group.protocol_data),
             coordinator=connection.broker_id(self._client.cluster),
@@ -189,7 +191,10 @@ class GroupAdmin:
         return await self._on_coordinator(group_id, ask)
 
     async def alter_offsets(self, group_id: str, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
-        """Set committed offsets of a group without members. Raises NonEmptyGroup when it has some."""
+        """Set committed offsets of a group without members. Raises NonEmptyGroup when it has some.
+
+        Offsets of a group in ZooKeeper are not changed by this: its coordinator gets a group of the same name.
+        """
         topics = [
             {
                 "name": topic,
@@ -236,6 +241,18 @@ class GroupAdmin:
             _raise_partition_errors(response.topics, group_id)
 
         await self._on_coordinator(group_id, ask)
+
+    async def check_changeable(self, group_id: str) -> None:
+        """Raise InvalidRequest for a group in ZooKeeper: no broker changes it. One that does not exist is none."""
+        try:
+            described = await self.describe(group_id)
+        except GroupIdNotFound:
+            return
+        if described.type == ZOOKEEPER:
+            raise InvalidRequest(
+                f"group {group_id!r} is kept in ZooKeeper, where only its consumers change it; "
+                f"use seek of their connector, or stop them and edit /consumers/{group_id}"
+            )
 
     async def delete(self, group_id: str) -> None:
         """Delete a group without members. Raises NonEmptyGroup, GroupIdNotFound."""

@@ -322,6 +322,7 @@ class BrokerProcess(Generic[ControlT]):
             images=self.images,
             partitions=self.partitions,
             controller=self.controller,
+            shared_registry=self._control.shared_registry,
         )
         self._closing.push_async_callback(self.coordinators.stop)
         self.coordinators.start()

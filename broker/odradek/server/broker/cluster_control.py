@@ -126,6 +126,10 @@ class ClusterControl:
         log_manager.directories.set_cluster_id(images.current.cluster_id)
         self._refuse_standalone_directory()
 
+    @property
+    def shared_registry(self) -> Store:
+        return self._store
+
     def _broker_epoch(self) -> int:
         return self.membership.epoch
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from odradek.handlers.context import BrokerParts
     from odradek.handlers.dispatch import Dispatcher
     from odradek.log.log_manager import LogManager
+    from odradek.registry.store import Store
     from odradek.replication.hosted_partitions import HostedPartitions
     from odradek.server.broker.environment import BrokerEnvironment
 
@@ -32,6 +33,11 @@ class BrokerControl(Protocol):
     @property
     def controller(self) -> ControllerApi:
         """The active controller, once started."""
+        ...
+
+    @property
+    def shared_registry(self) -> Store | None:
+        """The registry where consumers may share partitions too, once started; None where only this process has it."""
         ...
 
     async def reconcile_logs(self) -> None:

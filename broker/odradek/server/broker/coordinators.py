@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from odradek.controller.api import ControllerApi
     from odradek.coordination.internal_topic import ReplicatedTopicLog
     from odradek.groups.coordinator import GroupCoordinator
+    from odradek.groups.zookeeper_groups import ZookeeperGroups
+    from odradek.registry.store import Store
     from odradek.replication.transaction_verifier import TransactionVerifier
     from odradek.server.broker.peer_transport import PeerTransport
     from odradek.transactions.coordinator import TransactionCoordinator
@@ -47,6 +49,7 @@ class Coordinators:
         images: ImageHolder,
         partitions: HostedPartitions,
         controller: ControllerApi,
+        shared_registry: Store | None,
     ) -> None:
         self._settings = settings
         self._current_settings = current_settings
@@ -56,6 +59,8 @@ class Coordinators:
         self._images = images
         self._partitions = partitions
         self._controller = controller
+        self._shared_registry = shared_registry
+        self._zookeeper_groups: ZookeeperGroups | None = None
         self._groups: GroupCoordinator | None = None
         self._transactions: TransactionCoordinator | None = None
         self._verifier: TransactionVerifier | None = None
@@ -108,6 +113,8 @@ class Coordinators:
                 await coordinator.stop()
         if self._verifier is not None:
             await self._verifier.close()
+        if self._zookeeper_groups is not None:
+            await self._zookeeper_groups.stop()
         for transport in self._transports:
             await transport.close()
         await self.producer_ids.stop()
@@ -149,6 +156,17 @@ class Coordinators:
     def started_verifier(self) -> TransactionVerifier | None:
         """The verifier if it was used."""
         return self._verifier
+
+    @property
+    def zookeeper_groups(self) -> ZookeeperGroups | None:
+        """The groups that share partitions through the registry; None where consumers cannot reach it."""
+        if self._zookeeper_groups is None and self._shared_registry is not None:
+            from odradek.groups.zookeeper_groups import ZookeeperGroups
+
+            self._zookeeper_groups = ZookeeperGroups(
+                self._shared_registry, broker_id=self._broker_id, images=self._images, clock=self._clock
+            )
+        return self._zookeeper_groups
 
     def _make_groups(self) -> GroupCoordinator:
         from odradek.groups.coordinator import GroupCoordinator

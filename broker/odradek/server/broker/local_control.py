@@ -57,6 +57,10 @@ class LocalControl:
         environment.closing.push_async_callback(self.controller.stop)
         log_manager.directories.set_cluster_id(images.current.cluster_id)
 
+    @property
+    def shared_registry(self) -> None:
+        """None: no other process reaches the registry of a single node."""
+
     async def reconcile_logs(self) -> None:
         """Adopt logs that the registry does not know (`log_adoption`)."""
         environment = self._environment

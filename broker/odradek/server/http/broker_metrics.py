@@ -240,20 +240,30 @@ def _transactional_ids(broker: AnyBroker) -> Iterator[Sample]:
 
 
 def _lag(broker: AnyBroker, ages: LagAges) -> Iterator[Sample]:
-    coordinator = broker.coordinators.started_groups
-    if coordinator is None:
-        return
     ages.begin_scrape()
-    for group_id, topic, index, offset in coordinator.offsets.committed():
+    shown: set[tuple[str, str, int]] = set()
+    for group_id, topic, index, offset in _committed(broker):
         partition = broker.partitions.find(topic, index)
-        if partition is None or partition.gone is not None:
+        # A group of ZooKeeper may have committed with its coordinator before, or may do both.
+        if partition is None or partition.gone is not None or (group_id, topic, index) in shown:
             continue
+        shown.add((group_id, topic, index))
         next_offset = max(offset, partition.log.log_start_offset)
         lag = max(0, partition.last_stable_offset - next_offset)
         yield metrics.GROUP_LAG_MESSAGES.sample(lag, group_id, topic, index)
         seconds = 0.0 if lag == 0 else ages.seconds(partition, next_offset)
         if seconds is not None:
             yield metrics.GROUP_LAG_SECONDS.sample(seconds, group_id, topic, index)
+
+
+def _committed(broker: AnyBroker) -> Iterator[tuple[str, str, int, int]]:
+    """(group, topic, partition, offset): of the groups coordinated here, and of those in ZooKeeper."""
+    coordinator = broker.coordinators.started_groups
+    if coordinator is not None:
+        yield from coordinator.offsets.committed()
+    zookeeper_groups = broker.coordinators.zookeeper_groups
+    if zookeeper_groups is not None:
+        yield from zookeeper_groups.committed()
 
 
 class LagAges:

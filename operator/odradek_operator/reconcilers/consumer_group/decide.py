@@ -106,6 +106,12 @@ def _start(desired: Desired, actual: Actual, group: ActualGroup) -> Decision | C
         return condition(
             STARTED, False, "TopicsMissing", f"the group begins once its topics are there: {named}"
         )
+    if group.is_in_zookeeper:
+        message = (
+            "the group is kept in ZooKeeper and has committed nothing; it begins where autooffset.reset of its "
+            "consumers says"
+        )
+        return condition(STARTED, False, "InZooKeeper", message)
     if group.members:
         message = (
             f"the group has {count(len(group.members), 'member')} and has committed nothing, so it begins where "
@@ -148,6 +154,8 @@ def _deletion(desired: Desired, actual: Actual) -> Decision:
     go = Decision(actions=(RemoveFinalizer(),))
     if desired.spec.deletion_policy is DeletionPolicy.RETAIN or desired.status.owner_uid != desired.uid:
         return go
+    if actual.group is not None and actual.group.is_in_zookeeper:
+        return replace(go, events=(_kept(desired, "it is kept in ZooKeeper, where brokers change nothing"),))
     if desired.is_paused or actual.sharers:
         why = "this resource was paused" if desired.is_paused else "another ConsumerGroup names it too"
         return replace(go, events=(_kept(desired, why),))

@@ -82,6 +82,12 @@ def next_step(desired: Desired, actual: Actual, group: ActualGroup) -> Step | No
         if digest(wish.id) in group.resets:
             return _repeated(desired, actual, wish)
         known = ResetStatus(id=wish.id, phase=Phase.WAITING, started_at=timestamp(actual.now))
+    if group.is_in_zookeeper:
+        why = (
+            "the group is kept in ZooKeeper, where its own consumers alone change offsets; use seek of their "
+            "ConsumerConnector, and take reset away"
+        )
+        return _ended(desired, actual, replace(known, phase=Phase.REFUSED, message=why))
     if known.phase is Phase.APPLYING and known.target is not None:
         return _apply(desired, actual, group, known)
     if group.members:
