@@ -22,8 +22,13 @@ class DelegationToken(NamedTuple):
     max_ms: int
     expiry_ms: int
 
+    @property
+    def end_ms(self) -> int:
+        """The last moment at which it is good, unless it is renewed."""
+        return min(self.max_ms, self.expiry_ms)
+
     def has_ended(self, now_ms: int) -> bool:
-        return min(self.max_ms, self.expiry_ms) < now_ms
+        return self.end_ms < now_ms
 
     def belongs_to(self, principal: str) -> bool:
         """Whether the principal owns, has asked for or may renew it."""

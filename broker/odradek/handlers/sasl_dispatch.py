@@ -244,12 +244,13 @@ class SaslDispatcher:
         session.exchange = None
         session.ends_at = now + lifetime_ms / 1000 if lifetime_ms else None
         session.phase = _Phase.LOGGED_IN
+        # Renewed with another token, the connection lives as long as that one.
+        connection.state[BY_TOKEN] = login.token_id
         counts = self.counters.of(session.mechanism)
         if session.is_renewal:
             counts.renewals += 1
         else:
             counts.successful += 1
-            connection.state[BY_TOKEN] = login.is_by_token
             connection.admit(f"User:{login.user}")
         return lifetime_ms
 

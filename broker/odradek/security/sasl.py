@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, NamedTuple, Protocol
 
-# The state of a connection whose client logged in with a delegation token.
+# The state of a connection that has the id of the delegation token that its client logged in with.
 BY_TOKEN: Final = "login by token"
 
 
@@ -19,12 +19,12 @@ class LoginRefused(Exception):
 class Login(NamedTuple):
     """The user that has logged in, by name. `lifetime_ms` is what is left of the credential, None without an end.
 
-    With `is_by_token` a delegation token of the user was shown.
+    `token_id` is that of the delegation token that was shown, if any.
     """
 
     user: str
     lifetime_ms: int | None = None
-    is_by_token: bool = False
+    token_id: str = ""
 
 
 class SaslExchange(Protocol):

@@ -39,6 +39,6 @@ def tokens_as_credentials(
             if len(kept) > DELEGATION_TOKENS_MAX:
                 kept.popitem(last=False)
         lifetime_ms = max(token.expiry_ms - now, _LIFETIME_MS_MIN)
-        return credential, Login(token.owner.removeprefix(_USER_PREFIX), lifetime_ms, is_by_token=True)
+        return credential, Login(token.owner.removeprefix(_USER_PREFIX), lifetime_ms, token_id)
 
     return find

@@ -83,7 +83,7 @@ class SecuredListeners:
             from odradek.security.scram_tokens import tokens_as_credentials
 
             find_token = tokens_as_credentials(
-                self._tokens, settings.delegation_token_secret_key, now_ms=lambda: int(time.time() * 1000)
+                self._tokens, settings.delegation_token_secret_key, now_ms=_now_ms
             )
         sasl = self._sasl[name] = listener_sasl(settings, name, credentials_of(client_configs), find_token)
         if sasl.key_set is not None:
@@ -123,12 +123,12 @@ class SecuredListeners:
     def follow_users(
         self, images: ImageHolder, listeners: Callable[[], Iterable[Listener]]
     ) -> Callable[[], None]:
-        """End connections of users whose credential is deleted; the result ends it."""
+        """End connections whose credential is deleted, or whose token has ended; the result ends that."""
         if not self._sasl:
             return lambda: None
         from odradek.server.login_watch import LoginWatch
 
-        return LoginWatch(images, listeners).stop
+        return LoginWatch(images, listeners, now_ms=_now_ms).stop
 
     def login_bounds(self, name: str) -> LoginBounds | None:
         """The bounds of clients that have not logged in, where they must."""
@@ -190,3 +190,7 @@ class SecuredListeners:
         if secured.followed is not None:
             self.followed.append(secured.followed)
         return secured
+
+
+def _now_ms() -> int:
+    return int(time.time() * 1000)

@@ -63,8 +63,31 @@ def tool(broker: SecuredBroker, config: Path, *arguments: str, check: bool = Tru
     return done.stdout + done.stderr
 
 
+async def ended_with_its_token(broker: SecuredBroker, token_id: str, hmac: str, owner: Path) -> None:
+    """A connection that is open when its token is ended is closed within a second."""
+    connection = await opened_with(broker, token_id, hmac)
+    try:
+        assert (await connection.request(ApiKey.LIST_GROUPS, versions=(0, 3))).error_code == 0
+        ending = ("--expire", "--expiry-time-period", "-1", "--hmac", hmac)
+        await asyncio.to_thread(tool, broker, owner, *ending)
+        async with asyncio.timeout(1):
+            while connection.is_open:
+                await asyncio.sleep(0.02)
+    finally:
+        await connection.close()
+
+
 async def ask_with(broker: SecuredBroker, token_id: str, hmac: str, api: ApiKey) -> int:
     """The error of a request that our client sends after a login with a token."""
+    connection = await opened_with(broker, token_id, hmac)
+    try:
+        return int((await connection.request(api, versions=(0, 3))).error_code)
+    finally:
+        await connection.close()
+
+
+async def opened_with(broker: SecuredBroker, token_id: str, hmac: str) -> BrokerConnection:
+    """A connection that is logged in with a token."""
     login = (
         f'{MODULE}.scram.ScramLoginModule required username="{token_id}" password="{hmac}" tokenauth="true";'
     )
@@ -77,17 +100,13 @@ async def ask_with(broker: SecuredBroker, token_id: str, hmac: str, api: ApiKey)
     )
     assert network is not None
     host, _, port = broker.bootstraps["CLIENTS"].rpartition(":")
-    connection = await BrokerConnection.open(
+    return await BrokerConnection.open(
         Address(host, int(port)),
         network=network,
         client_id="by-token",
         connect_timeout_ms=10_000,
         request_timeout_ms=10_000,
     )
-    try:
-        return int((await connection.request(api, versions=(0, 3))).error_code)
-    finally:
-        await connection.close()
 
 
 def test_a_token_of_kafkas_tool_is_a_login_until_it_ends(broker: SecuredBroker, tmp_path: Path) -> None:
@@ -111,7 +130,7 @@ def test_a_token_of_kafkas_tool_is_a_login_until_it_ends(broker: SecuredBroker, 
     tool(broker, alice, "--renew", "--renew-time-period", "-1", "--hmac", hmac)
     broker.restart()
     assert token_id in tool(broker, alice, "--describe", "--owner-principal", "User:alice")
-    tool(broker, alice, "--expire", "--expiry-time-period", "-1", "--hmac", hmac)
+    asyncio.run(ended_with_its_token(broker, token_id, hmac, alice))
     assert token_id not in tool(broker, alice, "--describe")
     with pytest.raises(ConnectionFailed, match="refuses the login"):
         asyncio.run(ask_with(broker, token_id, hmac, ApiKey.LIST_GROUPS))

@@ -12,6 +12,7 @@ import asyncio
 import logging
 import os
 import random
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 from typing import Final
 
@@ -71,6 +72,7 @@ class ControllerProcess:
         self.endpoint: Endpoint
         """The address for brokers; complete once started."""
         self.is_serving = False
+        self._unfollow_users: Callable[[], None] = lambda: None
         self.terms = 0
         """How often it was elected."""
 
@@ -173,6 +175,7 @@ class ControllerProcess:
 
     async def _end(self) -> None:
         active = self.active_controller
+        self._unfollow_users()
         await self._election.stop()
         if active is not None:
             await active.close()
@@ -191,7 +194,8 @@ class ControllerProcess:
             counters=self.counters,
             on_failure=self._failed,
         )
-        self.secured.follow_users(active.images, lambda: [self.listener])
+        self._unfollow_users()
+        self._unfollow_users = self.secured.follow_users(active.images, lambda: [self.listener])
         self.dispatcher.active_controller = active
         self._tasks.start(active.begin(), name=f"term-{term.epoch}")
 
