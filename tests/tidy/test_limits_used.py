@@ -1,4 +1,4 @@
-"""Every limit in `foundation/limits.py` bounds something: a name that nothing reads is a promise that nothing keeps."""
+"""Every limit of `foundation` bounds something: a name that nothing reads is a promise that nothing keeps."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from tests.tidy.checkout import PRODUCT, ROOT, sources
 
 LIMITS: Final = [
     ROOT / "broker" / "odradek" / "foundation" / "limits.py",
+    ROOT / "broker" / "odradek" / "foundation" / "mirror_limits.py",
 ]
 
 

@@ -40,6 +40,7 @@ VERBS = {
     "produce": "odradek.cli.produce:produce",
     "consume": "odradek.cli.consume:consume",
     "dump-log": "odradek.cli.dump_log:dump_log",
+    "mirror": "odradek.cli.mirror:mirror",
     "perf": "odradek.cli.perf:perf",
     "profile": "odradek.cli.profile:profile",
     "completion": "odradek.cli.completion:completion",

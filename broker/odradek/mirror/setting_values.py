@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from dataclasses import field, fields
 from enum import Enum
-from typing import Final, TypeVar, cast
+from typing import Final, TypeVar
 
 _TRUE_FALSE: Final = {"true": True, "false": False}
 _META: Final = "declared"
@@ -95,7 +95,7 @@ class Declared:
 def declared(key: str, default: str, parse: Callable[[str], T], meaning: str) -> T:
     """The field of a settings class that a key gives the value of."""
     one = Declared(key, default, parse, meaning)
-    return cast(T, field(default_factory=lambda: parse(default), metadata={_META: one}))
+    return field(default_factory=lambda: parse(default), metadata={_META: one})
 
 
 def declarations(settings: type) -> dict[str, tuple[str, Declared]]:

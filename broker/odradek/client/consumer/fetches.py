@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -17,6 +18,7 @@ FETCH_VERSIONS = (
     4,
     12,
 )  # from 13 on topics go by id, which only matters if a topic is recreated meanwhile
+FETCH_BY_ID_VERSIONS = (4, 13)
 NO_SESSION_ID = 0
 FINAL_SESSION_EPOCH = -1
 
@@ -74,8 +76,13 @@ async def fetch_on(
     is_read_committed: bool,
     timeout_ms: int,
     sizes: Mapping[TopicPartition, int] | None = None,
+    topic_ids: Mapping[str, uuid.UUID] | None = None,
 ) -> dict[TopicPartition, CompletedFetch]:
-    """As `fetch`, at the broker of a connection. `sizes` are the partitions' own limits in bytes."""
+    """As `fetch`, at the broker of a connection. `sizes` are the partitions' own limits in bytes. With `topic_ids` a
+    topic that was deleted and created again is another one, where the broker knows ids.
+    """
+    ids = topic_ids or {}
+    names = {topic_id: name for name, topic_id in ids.items()}
     topics: dict[str, list[dict[str, int]]] = {}
     for (topic, partition), offset in offsets.items():
         topics.setdefault(topic, []).append(
@@ -92,7 +99,7 @@ async def fetch_on(
         )
     response = await connection.request(
         ApiKey.FETCH,
-        versions=FETCH_VERSIONS,
+        versions=FETCH_BY_ID_VERSIONS if ids else FETCH_VERSIONS,
         timeout_ms=timeout_ms,
         replica_id=-1,
         max_wait=bounds.wait_ms_max,
@@ -101,18 +108,19 @@ async def fetch_on(
         isolation_level=int(is_read_committed),
         session_id=NO_SESSION_ID,
         session_epoch=FINAL_SESSION_EPOCH,
-        topics=[{"topic": name, "partitions": rows} for name, rows in topics.items()],
+        topics=[
+            {"topic": name, "topic_id": ids.get(name), "partitions": rows} for name, rows in topics.items()
+        ],
         forgotten_topics_data=[],
         rack_id="",
     )
     raise_for(int(getattr(response, "error_code", 0)), about="a fetch")
-    return {
-        TopicPartition(str(topic.topic), int(partition.partition_index)): _fetched(
-            str(topic.topic), partition
-        )
-        for topic in response.responses
-        for partition in topic.partitions
-    }
+    found: dict[TopicPartition, CompletedFetch] = {}
+    for topic in response.responses:
+        name = str(topic.topic) if hasattr(topic, "topic") else names[topic.topic_id]
+        for partition in topic.partitions:
+            found[TopicPartition(name, int(partition.partition_index))] = _fetched(name, partition)
+    return found
 
 
 def _fetched(topic: str, partition: Any) -> CompletedFetch:

@@ -81,6 +81,8 @@ class Membership:
         self._rebalance_timeout_ms = rebalance_timeout_ms
         self.member_id = ""
         self.generation = -1
+        self.given_data: bytes | None = None
+        """What the leader gave this member besides its partitions."""
 
     async def join(self, topics: Sequence[str]) -> Joined:
         """Ask to be a member of the next generation. The broker answers when all members have asked."""
@@ -123,9 +125,15 @@ class Membership:
         return Joined(is_leader=is_leader, protocol=str(response.protocol_name or RANGE), members=members)
 
     async def synchronize(
-        self, joined: Joined, assignments: Mapping[str, Sequence[TopicPartition]]
+        self,
+        joined: Joined,
+        assignments: Mapping[str, Sequence[TopicPartition]],
+        *,
+        user_data: Mapping[str, bytes] | None = None,
     ) -> tuple[TopicPartition, ...]:
-        """Send the assignments as the leader (none as another member). Returns this member's own."""
+        """Send the assignments as the leader (none as another member). Returns this member's own. `user_data` is what
+        else each member is given; see `given_data`.
+        """
 
         async def ask(connection: BrokerConnection) -> Any:
             response = await connection.request(
@@ -139,14 +147,19 @@ class Membership:
                 protocol_type=PROTOCOL_TYPE,
                 protocol_name=joined.protocol,
                 assignments=[
-                    {"member_id": member_id, "assignment": _assignment_bytes(partitions)}
+                    {
+                        "member_id": member_id,
+                        "assignment": _assignment_bytes(partitions, (user_data or {}).get(member_id)),
+                    }
                     for member_id, partitions in assignments.items()
                 ],
             )
             self._check(response)
             return response
 
-        return flat(parse_assignment((await self._on_coordinator(ask)).assignment).partitions)
+        assignment = parse_assignment((await self._on_coordinator(ask)).assignment)
+        self.given_data = assignment.user_data
+        return flat(assignment.partitions)
 
     async def heartbeat(self) -> None:
         """Send a heartbeat. RebalanceInProgress means: join again."""
@@ -238,5 +251,5 @@ class Membership:
         return await self._client.with_retries(attempt, group_id=self._group_id)
 
 
-def _assignment_bytes(partitions: Sequence[TopicPartition]) -> bytes:
-    return build_assignment(by_topic(partitions).items(), version=ASSIGNMENT_VERSION)
+def _assignment_bytes(partitions: Sequence[TopicPartition], user_data: bytes | None) -> bytes:
+    return build_assignment(by_topic(partitions).items(), version=ASSIGNMENT_VERSION, user_data=user_data)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from odradek.client.client import Client
 from odradek.client.errors import error_for, raise_for
-from odradek.client.producer.batches import PendingBatch, ProducerIdAndEpoch
+from odradek.client.producer.batches import ProducerIdAndEpoch
 from odradek.foundation.errors import OdradekError
 from odradek.foundation.ids import TopicPartition
 from odradek.protocol.api import ApiKey
@@ -27,6 +27,16 @@ TRANSACTIONAL_PRODUCE_VERSIONS = {False: (3, 11), True: (12, 12)}
 ZSTD_PRODUCE_VERSION = 7
 INIT_PRODUCER_ID_VERSIONS = (0, 5)
 TRANSACTION_TIMEOUT_MS_NONE = 2**31 - 1
+
+
+class SendableBatch(Protocol):
+    """A finished batch and its partition."""
+
+    @property
+    def topic_partition(self) -> TopicPartition: ...
+
+    @property
+    def data(self) -> bytearray | None: ...
 
 
 class BatchOutcome(NamedTuple):
@@ -59,7 +69,7 @@ async def initialize_producer_id(client: Client) -> ProducerIdAndEpoch:
 async def produce(
     client: Client,
     leader: int,
-    batches: Sequence[PendingBatch],
+    batches: Sequence[SendableBatch],
     *,
     acks: int,
     transactional_id: str | None = None,

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Any, Final, TypeVar
 
+from odradek.client.admin.results import CommittedOffset
 from odradek.client.client import Client
 from odradek.client.errors import RETRIABLE_OR_LATE, raise_for
 from odradek.client.group_metadata import GroupMetadata
@@ -108,20 +109,21 @@ class TransactionRequests:
     async def commit_offsets(
         self,
         identity: ProducerIdAndEpoch,
-        offsets: Mapping[TopicPartition, int],
+        offsets: Mapping[TopicPartition, int | CommittedOffset],
         group: GroupMetadata,
         *,
         is_implicit: bool,
     ) -> None:
         """Hand offsets to the group's coordinator; they count from the transaction's commit on."""
         topics: dict[str, list[dict[str, Any]]] = {}
-        for (topic, partition), offset in offsets.items():
+        for (topic, partition), given in offsets.items():
+            committed = given if isinstance(given, CommittedOffset) else CommittedOffset(given)
             topics.setdefault(topic, []).append(
                 {
                     "partition_index": partition,
-                    "committed_offset": offset,
-                    "committed_leader_epoch": -1,
-                    "committed_metadata": "",
+                    "committed_offset": committed.offset,
+                    "committed_leader_epoch": committed.leader_epoch,
+                    "committed_metadata": committed.metadata,
                 }
             )
 

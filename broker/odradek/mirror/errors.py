@@ -1,0 +1,27 @@
+"""Why a mirror, or one partition of it, stops: each says what happened, to what, and what to do."""
+
+from __future__ import annotations
+
+from odradek.foundation.errors import OdradekError
+
+
+class MirrorRefused(OdradekError):
+    """The mirror must not run as it is configured, because records would go round in a loop."""
+
+
+class PartitionStopped(OdradekError):
+    """One partition is no longer mirrored: to go on could lose or double records. Others continue."""
+
+    def __init__(self, message: str, *, kind: str) -> None:
+        super().__init__(message)
+        self.kind = kind
+
+
+def stopped(what: str, *, group_id: str, target_topic: str, partition: int, kind: str) -> PartitionStopped:
+    """The error for a partition that must not go on by itself, with what its operator can do."""
+    return PartitionStopped(
+        f"{what}. The mirror stopped this partition, because it could lose or double records; others continue. To "
+        "begin it again at consumer.auto.offset.reset: stop all workers, run `odradek groups delete-offsets "
+        f"{group_id} --topic {target_topic}:{partition} --execute` at the target, and start them",
+        kind=kind,
+    )

@@ -1,0 +1,217 @@
+"""One flow: the topics of one source, mirrored into the target. Joins the parts, and does what is done now and then."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Protocol
+
+from odradek.client.client import Client
+from odradek.foundation.errors import OdradekError
+from odradek.foundation.ids import TopicPartition
+from odradek.foundation.tasks import TaskOwner
+from odradek.mirror.acl_sync import AclSync
+from odradek.mirror.bandwidth import Bandwidth
+from odradek.mirror.clients import client_of
+from odradek.mirror.copying import FlowParts, PartitionStart
+from odradek.mirror.counters import FlowCounters
+from odradek.mirror.errors import MirrorRefused, PartitionStopped
+from odradek.mirror.loops import refuse_identity_loop, refuse_same_cluster
+from odradek.mirror.naming import DefaultReplicationPolicy, IdentityReplicationPolicy, ReplicationPolicy
+from odradek.mirror.passed import PassedListener
+from odradek.mirror.settings import IDENTITY_POLICY, FlowSettings
+from odradek.mirror.source_reader import SourceReader
+from odradek.mirror.topic_sync import MirroredTopic, TopicSync
+from odradek.mirror.worker import Worker, WorkerState
+
+logger = logging.getLogger(__name__)
+
+
+class Offsets(PassedListener, Protocol):
+    """The positions of groups, as the flow uses them."""
+
+    async def start(self) -> None: ...
+
+    async def begin(self, starts: Mapping[TopicPartition, PartitionStart]) -> None: ...
+
+    async def close(self) -> None: ...
+
+
+def policy_of(settings: FlowSettings) -> ReplicationPolicy:
+    """How topics of this flow are named at the target."""
+    separator = settings.replication_policy_separator
+    is_internal = settings.replication_policy_internal_separator_enabled
+    if settings.replication_policy_class == IDENTITY_POLICY:
+        return IdentityReplicationPolicy(separator, is_internal, known_source_alias=settings.source.alias)
+    return DefaultReplicationPolicy(separator, is_internal)
+
+
+class Flow:
+    """`run` mirrors until `stop`. It raises MirrorRefused alone: every other error is tried again."""
+
+    def __init__(
+        self,
+        settings: FlowSettings,
+        *,
+        group_id: str,
+        target: Client,
+        bandwidth: Bandwidth,
+        on_state: Callable[[], None],
+    ) -> None:
+        self.settings = settings
+        self.policy = policy_of(settings)
+        self.counters = FlowCounters(settings.source.alias, wall_ms=lambda: time.time_ns() // 1_000_000)
+        self._on_state = on_state
+        self._state = WorkerState.STARTING
+        self._target = target
+        self._source = client_of(settings.source)
+        self.topics = TopicSync(
+            settings, policy=self.policy, source=self._source, target=target, on_failure=self._topic_failed
+        )
+        reader = SourceReader(
+            self._source, bandwidth=bandwidth, stop=self._stop_partition, on_failure=self._read_failed
+        )
+        self._reader = reader
+        self._acls = AclSync(source=self._source, target=target)
+        self._offsets: Offsets | None = None
+        self._is_checked = False
+        self._tasks = TaskOwner(f"flow {settings.label}")
+        self._worker = Worker(
+            FlowParts(
+                settings=settings,
+                group_id=group_id,
+                source=self._source,
+                target=target,
+                topics=self.topics,
+                reader=reader,
+                counters=self.counters,
+                listeners=[self.counters],
+                begin=self._begin,
+            ),
+            prepare_topics=self._prepare,
+            on_state=self._changed,
+        )
+
+    @property
+    def label(self) -> str:
+        """`source->target`."""
+        return self.settings.label
+
+    @property
+    def state(self) -> str:
+        """What the flow does now: starting, running, waiting (for its next try), failed or stopped."""
+        return self._state.value
+
+    def not_ready(self) -> str | None:
+        """Why the flow does not mirror at the moment; None if it does."""
+        if self._state is WorkerState.RUNNING:
+            return None
+        last = self.counters.last_error
+        return f"{self.label} is {self.state}" + (f": {last.text}" if last is not None else "")
+
+    def stop(self) -> None:
+        """End after the open transaction."""
+        self._worker.stop()
+
+    async def plan(self) -> list[MirroredTopic]:
+        """The topics that would be mirrored. Raises MirrorRefused for a loop, and what the clusters answer."""
+        try:
+            await self._check()
+            return await self._chosen()
+        finally:
+            await self._reader.close()
+            await self._source.close()
+
+    async def run(self) -> None:
+        """Mirror until `stop`."""
+        settings = self.settings
+        self._reader.start()
+        if settings.refresh_topics_enabled:
+            self._each(settings.refresh_topics_interval_seconds, self._refresh_topics, "topics")
+        if settings.sync_topic_configs_enabled:
+            self._each(settings.sync_topic_configs_interval_seconds, self._sync_configs, "settings of topics")
+        if settings.sync_topic_acls_enabled:
+            self._each(settings.sync_topic_acls_interval_seconds, self._sync_acls, "ACLs of topics")
+        try:
+            await self._worker.run()
+            self._changed(WorkerState.STOPPED)
+        except MirrorRefused as failure:
+            self.counters.failed(type(failure).__name__, str(failure))
+            self._changed(WorkerState.FAILED)
+            raise
+        finally:
+            await self._tasks.close()
+            if self._offsets is not None:
+                await self._offsets.close()
+            await self._reader.close()
+            await self._source.close()
+
+    # --- what the worker asks -------------------------------------------------------------------------------------
+
+    async def _prepare(self) -> None:
+        await self._check()
+        chosen = {topic.source for topic in await self.topics.chosen()}
+        await refuse_identity_loop(self.settings, self._source, self._target, chosen)
+        await self.topics.prepare()
+
+    async def _check(self) -> None:
+        if not self._is_checked:
+            await refuse_same_cluster(self.settings, self._source, self._target)
+            self._is_checked = True
+
+    async def _chosen(self) -> list[MirroredTopic]:
+        chosen = await self.topics.chosen()
+        await refuse_identity_loop(
+            self.settings, self._source, self._target, {topic.source for topic in chosen}
+        )
+        return chosen
+
+    async def _begin(self, starts: Mapping[TopicPartition, PartitionStart]) -> None:
+        if self._offsets is not None:
+            await self._offsets.begin(starts)
+
+    def _stop_partition(self, source: TopicPartition, kind: str, what: str) -> PartitionStopped:
+        return self._worker.stop_partition(source, kind, what)
+
+    def _read_failed(self, source: TopicPartition | None, failure: OdradekError) -> None:
+        self.counters.failed(type(failure).__name__, f"reading {source}: {failure}", partition=source)
+
+    def _topic_failed(self, target: str, failure: OdradekError, what: str) -> None:
+        text = f"topic {target} of {self.settings.target.alias}: {what}: {failure}"
+        self.counters.failed(type(failure).__name__, text)
+        logger.warning("%s", text)
+
+    def _changed(self, state: WorkerState) -> None:
+        self._state = state
+        self._on_state()
+
+    # --- what is done now and then --------------------------------------------------------------------------------
+
+    def _each(self, seconds: int, work: Callable[[], Awaitable[None]], name: str) -> None:
+        self._tasks.start(self._repeat(seconds, work, name), name=name)
+
+    async def _repeat(self, seconds: int, work: Callable[[], Awaitable[None]], name: str) -> None:
+        while True:
+            await asyncio.sleep(seconds)
+            try:
+                await work()
+            except OdradekError as failure:
+                self.counters.failed(type(failure).__name__, f"{name}: {failure}")
+                logger.warning("%s: %s: %s", self.label, name, failure)
+
+    async def _refresh_topics(self) -> None:
+        await self._worker.renew_rules()
+        if self._worker.is_leader and self._state is WorkerState.RUNNING:
+            known = {(topic.source, topic.partitions, topic.id) for topic in self.topics.topics.values()}
+            if {(topic.source, topic.partitions, topic.id) for topic in await self._chosen()} != known:
+                self._worker.look_again()
+
+    async def _sync_configs(self) -> None:
+        if self._worker.is_leader:
+            await self.topics.sync_configs()
+
+    async def _sync_acls(self) -> None:
+        if self._worker.is_leader:
+            await self._acls.sync(self.topics.topics.values())
