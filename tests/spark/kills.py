@@ -1,8 +1,8 @@
 """Many kills of loads, replays and streams, at points drawn from a seed: KILLS=100 SEED=1 python -m tests.spark.kills
 
-It prints a line of JSON for each kill, and ends with 1 when a table is not what the log says. Formats take turns. The
-kills of one format are on one table, so that a run also meets what several kills before it left. KINDS=stream,zombie
-leaves the other kinds out.
+It prints a line of JSON for each kill, and ends with 1 when a table is not what the log says. The kills of one format
+are on one table, so that a run also meets what several kills before it left. KINDS=stream,zombie leaves the other kinds
+out.
 """
 
 from __future__ import annotations
@@ -64,7 +64,8 @@ def main(kills: int, seed: int, kinds: Sequence[str], folder: Path) -> int:
                 tables[-1].send()
                 tables[-1].finish()
             while min(counts[kind] for kind in kinds) < kills:
-                table = tables[counts.total() % len(tables)]
+                # In turns a kind would keep to one format where both are as many.
+                table = random.choice(tables)
                 kind = min(kinds, key=lambda one: counts[one])
                 counts[kind] += _kill(table, kind, random)
             for table in tables:
