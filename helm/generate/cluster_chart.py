@@ -172,7 +172,17 @@ _MONITORING = Section(
     "Metrics, alerts and a dashboard.",
     (
         scrape(
-            doc="Scraping of brokers and controllers by the Prometheus operator.", kind="the Cluster's pods"
+            doc="Scraping of brokers and controllers by the Prometheus operator.",
+            kind="the Cluster's pods",
+            more=(
+                Value(
+                    "user",
+                    "",
+                    NAME,
+                    "A User with `authentication.type: tls`, whose certificate Prometheus shows to a Cluster with "
+                    "`internalListener`. It sees names of topics and groups that this User may describe.",
+                ),
+            ),
         ),
         rules(doc="Alerts on the cluster.", thresholds=(_THRESHOLDS,)),
         Section(

@@ -168,8 +168,8 @@ POD_HOOKS = (
 )
 
 
-def scrape(*, doc: str, kind: str) -> Section:
-    """A PodMonitor of the Prometheus operator."""
+def scrape(*, doc: str, kind: str, more: tuple[Value, ...] = ()) -> Section:
+    """A PodMonitor of the Prometheus operator, with `more` values."""
     return Section(
         "podMonitor",
         doc,
@@ -205,6 +205,7 @@ def scrape(*, doc: str, kind: str) -> Section:
                 OBJECTS,
                 "Relabelling of what was scraped, for example to drop labels.",
             ),
+            *more,
         ),
     )
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Mapping
 from typing import Any
 
 from odradek.client.properties import PLAINTEXT, SECURITY_PROTOCOL
 from odradek.foundation.settings import USED
 from odradek.secure_network.network import SecureNetwork
-from odradek.secure_network.options import connection_security
+from odradek.secure_network.options import ConnectionSecurity, connection_security
+from odradek.security.tls_contexts import client_context
 from odradek.transport.network import Network, SystemNetwork
 
 
@@ -20,11 +22,23 @@ def secured_network(properties: Mapping[str, str], *, client_id: str = "odradek"
     protocol = properties.get(SECURITY_PROTOCOL, PLAINTEXT).strip().upper()
     if protocol == PLAINTEXT:
         return None
+    return SecureNetwork(SystemNetwork(), _security(protocol, properties), client_id=client_id)
 
+
+def https_context(properties: Mapping[str, str]) -> ssl.SSLContext | None:
+    """The context for HTTPS with the authorities and the certificate of these properties; None without TLS.
+
+    Raises as `secured_network`.
+    """
+    protocol = properties.get(SECURITY_PROTOCOL, PLAINTEXT).strip().upper()
+    tls = None if protocol == PLAINTEXT else _security(protocol, properties).tls
+    return None if tls is None else client_context(tls)
+
+
+def _security(protocol: str, properties: Mapping[str, str]) -> ConnectionSecurity:
     def value(key: str) -> Any:
         if key == "sasl.mechanism":
             return properties.get(key)
         return USED[key].parse(properties[key]) if key in properties else USED[key].default
 
-    security = connection_security(protocol, value, name="the client")
-    return SecureNetwork(SystemNetwork(), security, client_id=client_id)
+    return connection_security(protocol, value, name="the client")

@@ -19,6 +19,8 @@ ZOOKEEPER_PEER_PORTS: Final = (2888, 3888)
 INTERNAL_LISTENER: Final = "INTERNAL"
 REPLICATION_LISTENER: Final = "REPLICATION"
 CONTROLLER_LISTENER: Final = "CONTROLLER"
+# The HTTP port of brokers and controllers, where it has TLS. No listener of a Cluster can have this name.
+HTTP_LISTENER: Final = "HTTP"
 BROKER: Final = "broker"
 CONTROLLER: Final = "controller"
 ZOOKEEPER: Final = "zookeeper"

@@ -35,6 +35,13 @@ while not answers(ready_path) and time.monotonic() < ends_at:
 """Ends when the server at a port is alive, and ready; or alive and not ready for some time. Its arguments are the port,
 the path that answers readiness, and how many seconds to wait for that."""
 
+# The port is on this machine, and what it says is no secret: its certificate need not be checked.
+UNTIL_READY_BY_HTTPS: Final = UNTIL_READY.replace("import http.client,", "import http.client, ssl,").replace(
+    'HTTPConnection("localhost", port, timeout=5)',
+    'HTTPSConnection("localhost", port, timeout=5, context=ssl._create_unverified_context())',
+)
+"""The same for a port with TLS."""
+
 # zkServer.sh needs bash, so it is there; a program that speaks TCP may not be.
 _UNTIL_OPEN: Final = "until (exec 3<>/dev/tcp/localhost/$0) 2>/dev/null; do sleep 0.2; done"
 
@@ -47,13 +54,17 @@ _OR_LATE: Final = f"[ $SECONDS -ge {READY_WAIT_SECONDS_MAX} ]"
 _UNTIL_SERVES: Final = f"{_UNTIL_OPEN}; until ({_SERVES}) 2>/dev/null || {_OR_LATE}; do sleep 0.2; done"
 
 
-def http_probes(port: int, *, ready_path: str, start_seconds_max: int) -> dict[str, Json]:
+def http_probes(
+    port: int, *, ready_path: str, start_seconds_max: int, has_tls: bool = False
+) -> dict[str, Json]:
     """Of a server that answers by HTTP whether it is alive (/healthz) and ready."""
-    waits = ["python3", "-c", UNTIL_READY, str(port), ready_path, str(READY_WAIT_SECONDS_MAX)]
+    program = UNTIL_READY_BY_HTTPS if has_tls else UNTIL_READY
+    waits = ["python3", "-c", program, str(port), ready_path, str(READY_WAIT_SECONDS_MAX)]
+    where: Json = {"port": port, **({"scheme": "HTTPS"} if has_tls else {})}
     return _probes(
         waits,
-        {"httpGet": {"path": "/healthz", "port": port}},
-        {"httpGet": {"path": ready_path, "port": port}},
+        {"httpGet": {"path": "/healthz", **where}},
+        {"httpGet": {"path": ready_path, **where}},
         start_seconds_max=start_seconds_max,
     )
 

@@ -2,10 +2,12 @@
 
     NAME-cluster-ca    the authority of brokers and the operator      tls.crt, tls.key
     NAME-clients-ca    the authority of clients                       tls.crt, tls.key
-    NAME-broker-tls    the certificate of brokers and controllers     tls.crt, tls.key, cluster-ca.crt, clients-ca.crt
+    NAME-broker-tls    the certificate of brokers and controllers     tls.crt, tls.key, cluster-ca.crt, clients-ca.crt,
+                                                                      http-ca.crt with both authorities
 
 Only the last is mounted. Brokers and controllers trust each other by the first authority, and clients by the second. So
-no client can pass for a broker, whatever its name is.
+no client can pass for a broker, whatever its name is. The HTTP port takes certificates of both, and needs none: probes
+and scrapes have none. What a caller sees there is decided by its name.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from typing import Final, Protocol
 from odradek_operator.desired.names import (
     BROKER,
     CONTROLLER_LISTENER,
+    HTTP_LISTENER,
     INTERNAL_LISTENER,
     REPLICATION_LISTENER,
     Context,
@@ -39,6 +42,7 @@ CERTIFICATE_KEY: Final = "tls.crt"
 PRIVATE_KEY_KEY: Final = "tls.key"
 _CLUSTER_AUTHORITY: Final = "cluster-ca.crt"
 _CLIENTS_AUTHORITY: Final = "clients-ca.crt"
+_BOTH_AUTHORITIES: Final = "http-ca.crt"
 _AUTHORIZER: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 _MECHANISMS: Final = "SCRAM-SHA-512,SCRAM-SHA-256"
 _READABLE_BY_GROUP: Final = 0o440
@@ -91,7 +95,7 @@ def listener_settings(spec: ClusterSpec) -> dict[str, str]:
     for name, listener in secured_listeners(spec).items():
         settings |= _settings_of(name, listener)
     if is_secured(spec):
-        settings |= _mutual(REPLICATION_LISTENER) | _mutual(CONTROLLER_LISTENER)
+        settings |= _mutual(REPLICATION_LISTENER) | _mutual(CONTROLLER_LISTENER) | _http_settings()
         settings["controller.listener.names"] = CONTROLLER_LISTENER
         # Controllers are found by the addresses of their pods, which no certificate names. Their authority has signed
         # for this Cluster's servers and for the operator, and for nothing else.
@@ -101,7 +105,17 @@ def listener_settings(spec: ClusterSpec) -> dict[str, str]:
 
 def controller_listener_settings(spec: ClusterSpec) -> dict[str, str]:
     """Controllers' settings for their listener, where it is secured."""
-    return _mutual(CONTROLLER_LISTENER) if is_secured(spec) else {}
+    return _mutual(CONTROLLER_LISTENER) | _http_settings() if is_secured(spec) else {}
+
+
+def _http_settings() -> dict[str, str]:
+    """The HTTP port. A certificate names the caller, and the kubelet shows none."""
+    prefix = _prefix(HTTP_LISTENER)
+    return {
+        "admin.listener.name": HTTP_LISTENER,
+        **_stores(prefix, BROKER_FOLDER, trusted=_BOTH_AUTHORITIES),
+        f"{prefix}ssl.client.auth": "requested",
+    }
 
 
 def _mutual(listener: str) -> dict[str, str]:
@@ -240,6 +254,7 @@ def broker_secret(context: Context, pair: KeyPair, *, cluster_authority: str, cl
         PRIVATE_KEY_KEY: pair.key,
         _CLUSTER_AUTHORITY: cluster_authority,
         _CLIENTS_AUTHORITY: clients_authority,
+        _BOTH_AUTHORITIES: cluster_authority + clients_authority,
     }
     return _secret(context, "broker-tls", files)
 

@@ -8,6 +8,7 @@ from odradek_operator.desired.names import HTTP_PORT, Context, Json
 from odradek_operator.desired.pods import SCRATCH, SETTINGS, container
 from odradek_operator.desired.probes import http_probes
 from odradek_operator.desired.scripts import SETTINGS_FOLDER
+from odradek_operator.desired.security import is_secured
 from odradek_operator.resources.pods import Pod, Resources
 
 
@@ -36,7 +37,12 @@ def server(
         env=env,
         mounts={**mounts, SETTINGS: SETTINGS_FOLDER, SCRATCH: "/tmp"},
         fixed_mounts=fixed_mounts,
-        **http_probes(HTTP_PORT, ready_path=ready_path, start_seconds_max=start_seconds_max),
+        **http_probes(
+            HTTP_PORT,
+            ready_path=ready_path,
+            start_seconds_max=start_seconds_max,
+            has_tls=is_secured(context.spec),
+        ),
     )
 
 
@@ -46,6 +52,7 @@ def scrape_annotations(context: Context) -> dict[str, str]:
         return {}
     return {
         "prometheus.io/scrape": "true",
+        **({"prometheus.io/scheme": "https"} if is_secured(context.spec) else {}),
         "prometheus.io/port": str(HTTP_PORT),
         "prometheus.io/path": "/metrics",
     }

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from odradek_operator.desired.names import (
     CONTROLLER_LISTENER,
     CONTROLLER_PORT,
+    HTTP_LISTENER,
     INTERNAL_LISTENER,
     INTERNAL_PORT,
     REPLICATION_LISTENER,
@@ -61,14 +62,14 @@ def broker_settings(context: Context) -> dict[str, str]:
     if is_secured(spec):
         names[REPLICATION_LISTENER] = REPLICATION_PORT
         protocols[REPLICATION_LISTENER] = "SSL"
-        protocols[CONTROLLER_LISTENER] = "SSL"
+        protocols[CONTROLLER_LISTENER] = protocols[HTTP_LISTENER] = "SSL"
     return {
         **shared_settings(spec, context.brokers),
         **listener_settings(spec),
         **authorization_settings(context),
         "zookeeper.connect": context.zookeeper_connect,
         "listeners": ",".join(f"{name}://:{port}" for name, port in names.items()),
-        "listener.security.protocol.map": ",".join(f"{name}:{one}" for name, one in protocols.items()),
+        "listener.security.protocol.map": _protocol_map(protocols),
         "inter.broker.listener.name": REPLICATION_LISTENER if is_secured(spec) else INTERNAL_LISTENER,
         "log.dirs": LOG_FOLDER,
     }
@@ -76,15 +77,21 @@ def broker_settings(context: Context) -> dict[str, str]:
 
 def controller_settings(context: Context) -> dict[str, str]:
     """The file of all controllers."""
-    protocol = "SSL" if is_secured(context.spec) else "PLAINTEXT"
+    protocols = {CONTROLLER_LISTENER: "PLAINTEXT"}
+    if is_secured(context.spec):
+        protocols = dict.fromkeys((CONTROLLER_LISTENER, HTTP_LISTENER), "SSL")
     return {
         **shared_settings(context.spec, context.brokers),
         **authorization_settings(context),
         **controller_listener_settings(context.spec),
         "zookeeper.connect": context.zookeeper_connect,
         "listeners": f"{CONTROLLER_LISTENER}://:{CONTROLLER_PORT}",
-        "listener.security.protocol.map": f"{CONTROLLER_LISTENER}:{protocol}",
+        "listener.security.protocol.map": _protocol_map(protocols),
     }
+
+
+def _protocol_map(protocols: Mapping[str, str]) -> str:
+    return ",".join(f"{name}:{protocol}" for name, protocol in protocols.items())
 
 
 def listener_name(name: str) -> str:

@@ -7,6 +7,7 @@ are asked elsewhere: `/can-restart` and /metrics in `cluster_admin`, `/record-ti
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -15,7 +16,7 @@ from typing import Final
 from odradek.client.admin.admin import Admin
 from odradek.client.client import Client
 from odradek.client.errors import ConnectionFailed
-from odradek.client.secured import secured_network
+from odradek.client.secured import https_context, secured_network
 
 CLIENTS_MAX: Final = 64
 REQUEST_TIMEOUT_MS: Final = 15_000
@@ -29,6 +30,7 @@ class BrokerClients:
         self._clients: OrderedDict[str, Client] = OrderedDict()
         self._in_use: dict[str, int] = {}
         self._properties: dict[str, Mapping[str, str]] = {}
+        self._https: dict[str, ssl.SSLContext | None] = {}
         self._lock = asyncio.Lock()
 
     async def secure(self, bootstrap: str, properties: Mapping[str, str]) -> None:
@@ -37,9 +39,14 @@ class BrokerClients:
             if self._properties.get(bootstrap) == properties:
                 return
             self._properties[bootstrap] = dict(properties)
+            self._https[bootstrap] = pods_context(properties)
             former = self._clients.pop(bootstrap, None)
         if former is not None:
             await former.close()
+
+    def https(self, bootstrap: str) -> ssl.SSLContext | None:
+        """How the HTTP ports of this cluster are asked; None for those without TLS."""
+        return self._https.get(bootstrap)
 
     @asynccontextmanager
     async def client(self, bootstrap: str, *, is_secured: bool = False) -> AsyncIterator[Client]:
@@ -90,3 +97,15 @@ class BrokerClients:
                 return
             if bootstrap not in self._in_use:
                 await self._clients.pop(bootstrap).close()
+
+
+def pods_context(properties: Mapping[str, str]) -> ssl.SSLContext | None:
+    """How the HTTP ports of a Cluster's pods are asked, by the properties for its brokers.
+
+    Pods are asked by their addresses, which no certificate has. The authority has signed for the servers of this
+    Cluster and for the operator, and for nothing else.
+    """
+    context = https_context(properties)
+    if context is not None:
+        context.check_hostname = False
+    return context

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+import ssl
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
@@ -18,8 +19,9 @@ from odradek.client.admin.disks import directories
 from odradek.client.admin.plans import plan_drain
 from odradek.client.admin.results import AlterOperation, ConfigChange, ConfigSource, ResourceType
 from odradek.foundation.errors import OdradekError
+from odradek_operator.foundation.keys import Key
 from odradek_operator.gateways import zookeeper, zookeeper_members
-from odradek_operator.gateways.brokers import BrokerClients
+from odradek_operator.gateways.brokers import BrokerClients, pods_context
 from odradek_operator.gateways.zookeeper_members import Configuration
 
 HTTP_SECONDS_MAX: Final = 5.0
@@ -74,10 +76,10 @@ class InForce:
 class ClusterAdmin(Protocol):
     """The calls. Those with a bootstrap address raise OdradekError when no broker answers."""
 
-    async def restart_answer(self, host: str, port: int) -> RestartAnswer:
+    async def restart_answer(self, host: str, port: int, cluster: Key) -> RestartAnswer:
         """What the broker at this address says of its own restart."""
 
-    async def health(self, host: str, port: int) -> Health | None:
+    async def health(self, host: str, port: int, cluster: Key) -> Health | None:
         """What the broker or controller at this address measures; None when it does not answer."""
 
     async def zookeeper_mode(self, host: str, port: int) -> str | None:
@@ -91,8 +93,11 @@ class ClusterAdmin(Protocol):
     ) -> Configuration:
         """Change the voters: servers as its configuration names them, and ids. Raises EnsembleError."""
 
-    async def secure(self, bootstrap: str, properties: Mapping[str, str]) -> None:
-        """Connect to this address by Kafka's client properties from now on."""
+    async def secure(self, bootstrap: str, properties: Mapping[str, str], cluster: Key) -> None:
+        """Connect to this Cluster by Kafka's client properties from now on: to brokers, and to HTTP ports."""
+
+    def forget(self, cluster: Key) -> None:
+        """A Cluster is gone."""
 
     async def settings(self, bootstrap: str, broker: int) -> Mapping[str, InForce]:
         """A broker's settings in force, by key."""
@@ -134,14 +139,15 @@ class HttpClusterAdmin:
     def __init__(self, clients: BrokerClients) -> None:
         self._clients = clients
         self._session: aiohttp.ClientSession | None = None
+        self._https: dict[Key, tuple[Mapping[str, str], ssl.SSLContext | None]] = {}
 
     async def close(self) -> None:
         """Close the connections; the clients are their owner's."""
         if self._session is not None:
             await self._session.close()
 
-    async def restart_answer(self, host: str, port: int) -> RestartAnswer:
-        answer = await self._get(host, port, "/can-restart")
+    async def restart_answer(self, host: str, port: int, cluster: Key) -> RestartAnswer:
+        answer = await self._get(host, port, "/can-restart", cluster)
         try:
             found = json.loads(answer) if answer is not None else {}
         except ValueError:
@@ -161,8 +167,8 @@ class HttpClusterAdmin:
             refused_writes=str(found.get("refused_writes", "")),
         )
 
-    async def health(self, host: str, port: int) -> Health | None:
-        answer = await self._get(host, port, "/metrics")
+    async def health(self, host: str, port: int, cluster: Key) -> Health | None:
+        answer = await self._get(host, port, "/metrics", cluster)
         if answer is None:
             return None
         measured = {name: float(value) for name, value in _MEASURE.findall(answer)}
@@ -185,8 +191,14 @@ class HttpClusterAdmin:
     ) -> Configuration:
         return await zookeeper_members.reconfigure(addresses, joining=joining, leaving=leaving)
 
-    async def secure(self, bootstrap: str, properties: Mapping[str, str]) -> None:
+    async def secure(self, bootstrap: str, properties: Mapping[str, str], cluster: Key) -> None:
         await self._clients.secure(bootstrap, properties)
+        known = self._https.get(cluster)
+        if known is None or known[0] != properties:
+            self._https[cluster] = (dict(properties), pods_context(properties))
+
+    def forget(self, cluster: Key) -> None:
+        self._https.pop(cluster, None)
 
     async def settings(self, bootstrap: str, broker: int) -> Mapping[str, InForce]:
         async with self._clients.admin(bootstrap) as admin:
@@ -267,12 +279,14 @@ class HttpClusterAdmin:
             cluster = await client.refresh(None)
             await BrokerAdmin(client).reassignments.unthrottle(topics=cluster.topics, brokers=cluster.brokers)
 
-    async def _get(self, host: str, port: int, path: str) -> str | None:
+    async def _get(self, host: str, port: int, path: str, cluster: Key) -> str | None:
         if self._session is None:
             self._session = aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=HTTP_SECONDS_MAX))
         address = f"[{host}]" if ":" in host else host
+        _, context = self._https.get(cluster, ({}, None))
+        scheme = "http" if context is None else "https"
         try:
-            async with self._session.get(f"http://{address}:{port}{path}") as answer:
+            async with self._session.get(f"{scheme}://{address}:{port}{path}", ssl=context or True) as answer:
                 return await answer.text()
         except (aiohttp.ClientError, OSError):
             return None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import ssl
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
@@ -55,10 +56,14 @@ class _Kept(NamedTuple):
 class BrokerGroups:
     """Groups of one cluster."""
 
-    def __init__(self, client: Client, record_times: RecordTimes) -> None:
+    def __init__(
+        self, client: Client, record_times: RecordTimes, https: ssl.SSLContext | None = None
+    ) -> None:
+        """`https` is how the cluster's HTTP ports are asked, where they have TLS."""
         self._client = client
         self._admin = Admin(client)
         self._record_times = record_times
+        self._https = https
 
     # --- looking ------------------------------------------------------------------------------------------------------
 
@@ -176,7 +181,7 @@ class BrokerGroups:
                 for leader, offsets in by_leader.items()
                 if leader in cluster.brokers
             }
-            for where, timestamp_ms in (await self._record_times.at(asked)).items():
+            for where, timestamp_ms in (await self._record_times.at(asked, self._https)).items():
                 for group_id in places[where, batch[where]]:
                     times[group_id, where] = timestamp_ms
             for where, offset in batch.items():

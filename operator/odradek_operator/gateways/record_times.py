@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import ssl
 from collections.abc import Callable, Mapping
 from typing import Final
 
@@ -22,20 +23,20 @@ REQUEST_SECONDS_MAX: Final = 5.0
 PARTITIONS_PER_REQUEST: Final = 1_000
 ADMIN_PORT: Final = 9644
 
-AdminUrl = Callable[[Address], str]
-"""The admin port of the broker that serves clients at an address."""
+AdminPort = Callable[[Address], str]
+"""HOST:PORT of the admin port of the broker that serves clients at an address."""
 
 
-def admin_url(address: Address) -> str:
+def admin_port(address: Address) -> str:
     """In Kubernetes a broker's pod has the same name for all its ports."""
-    return f"http://{address.host}:{ADMIN_PORT}"
+    return f"{address.host}:{ADMIN_PORT}"
 
 
 class RecordTimes:
     """Asks brokers; close it in the end."""
 
-    def __init__(self, url: AdminUrl = admin_url) -> None:
-        self._url = url
+    def __init__(self, port: AdminPort = admin_port) -> None:
+        self._port = port
         self._session: aiohttp.ClientSession | None = None
 
     async def close(self) -> None:
@@ -43,23 +44,32 @@ class RecordTimes:
         if self._session is not None:
             await self._session.close()
 
-    async def at(self, offsets: Mapping[Address, Mapping[TopicPartition, int]]) -> dict[TopicPartition, int]:
-        """Milliseconds of the records at these offsets, by the leader's address; what is not known is absent."""
-        asked = [self._ask(address, some) for address, wanted in offsets.items() for some in _pieces(wanted)]
+    async def at(
+        self,
+        offsets: Mapping[Address, Mapping[TopicPartition, int]],
+        https: ssl.SSLContext | None = None,
+    ) -> dict[TopicPartition, int]:
+        """Milliseconds of the records at these offsets, by the leader's address; what is not known is absent.
+
+        With `https` the ports have TLS, and the operator shows its certificate.
+        """
+        asked = [
+            self._ask(address, some, https) for address, wanted in offsets.items() for some in _pieces(wanted)
+        ]
         found: dict[TopicPartition, int] = {}
         for answer in await asyncio.gather(*asked):
             found |= answer
         return found
 
     async def _ask(
-        self, address: Address, offsets: Mapping[TopicPartition, int]
+        self, address: Address, offsets: Mapping[TopicPartition, int], https: ssl.SSLContext | None
     ) -> dict[TopicPartition, int]:
         body: dict[str, dict[str, int]] = {}
         for (topic, partition), offset in offsets.items():
             body.setdefault(topic, {})[str(partition)] = offset
-        url = f"{self._url(address)}/record-times"
+        url = f"{'http' if https is None else 'https'}://{self._port(address)}/record-times"
         try:
-            async with self._opened().post(url, json=body) as response:
+            async with self._opened().post(url, json=body, ssl=https or True) as response:
                 text = await response.text()
                 if response.status != 200:
                     logger.info("%s answers %d: %s", url, response.status, text[:200])

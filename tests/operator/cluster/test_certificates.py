@@ -78,6 +78,7 @@ def test_brokers_have_one_certificate_for_all_of_their_names(secured: World) -> 
     assert is_issued_by(brokers["tls.crt"], cluster["tls.crt"])
     assert not is_issued_by(brokers["tls.crt"], clients["tls.crt"])
     assert brokers["cluster-ca.crt"] == cluster["tls.crt"] and brokers["clients-ca.crt"] == clients["tls.crt"]
+    assert brokers["http-ca.crt"] == cluster["tls.crt"] + clients["tls.crt"]
     assert "PRIVATE KEY" in cluster["tls.key"] and cluster["tls.key"] not in "".join(brokers.values())
     names = facts_of(brokers["tls.crt"]).names
     assert {
@@ -100,7 +101,7 @@ def test_a_node_that_brokers_come_to_is_a_name_too(secured: World) -> None:
 def test_brokers_settings_are_accepted_and_name_each_listener(secured: World) -> None:
     file = _properties(secured, "broker")
     assert file["listener.security.protocol.map"] == (
-        "INTERNAL:SASL_SSL,MUTUAL:SSL,WORLD:SASL_SSL,REPLICATION:SSL,CONTROLLER:SSL"
+        "INTERNAL:SASL_SSL,MUTUAL:SSL,WORLD:SASL_SSL,REPLICATION:SSL,CONTROLLER:SSL,HTTP:SSL"
     )
     assert file["inter.broker.listener.name"] == "REPLICATION"
     assert file["listener.name.replication.ssl.client.auth"] == "required"
@@ -114,7 +115,11 @@ def test_brokers_settings_are_accepted_and_name_each_listener(secured: World) ->
     assert file["super.users"] == f"{own};User:CN=root"
     controllers = _properties(secured, "controller")
     assert controllers["super.users"] == file["super.users"]
-    assert controllers["listener.security.protocol.map"] == "CONTROLLER:SSL"
+    assert controllers["listener.security.protocol.map"] == "CONTROLLER:SSL,HTTP:SSL"
+    for one in (file, controllers):
+        assert one["admin.listener.name"] == "HTTP"
+        assert one["listener.name.http.ssl.client.auth"] == "requested", "the kubelet shows no certificate"
+        assert one["listener.name.http.ssl.truststore.location"] == "/etc/odradek-tls/broker/http-ca.crt"
     assert controllers["listener.name.controller.ssl.client.auth"] == "required"
     settings = Settings(file | {"node.id": "0"})
     assert [one.security_protocol for one in settings.listener_endpoints] == [

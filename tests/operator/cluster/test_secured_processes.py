@@ -7,21 +7,31 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
+from odradek.client.addresses import Address
 from odradek.client.admin.admin import Admin
 from odradek.client.client import Client
 from odradek.client.errors import ConnectionFailed
+from odradek.client.producer.producer import Producer
 from odradek.client.secured import secured_network
+from odradek.foundation.ids import TopicPartition
 from odradek.foundation.properties import parse_properties
 from odradek_operator.desired.client_properties import client_properties
+from odradek_operator.desired.probes import http_probes
 from odradek_operator.foundation.certificates import KeyPair, issue
+from odradek_operator.foundation.keys import Key
+from odradek_operator.gateways.brokers import BrokerClients, pods_context
+from odradek_operator.gateways.cluster_admin import HttpClusterAdmin
 from odradek_operator.gateways.kubernetes import CONFIG_MAPS, SECRETS, Json
+from odradek_operator.gateways.record_times import RecordTimes
 from tests.operator.support.world import World
 from tests.support.broker_process import free_port
 from tests.support.cluster_processes import Cluster, Member
@@ -46,6 +56,7 @@ class _Member(Member):
         super().__init__(folder, verb, number, connect=connect, settings={})
         names = [one.partition(":")[0] for one in file["listeners"].split(",")]
         self.ports = {name: self.port if at == 0 else free_port() for at, name in enumerate(names)}
+        self.admin_port = free_port()
         listeners = ",".join(f"{name}://127.0.0.1:{port}" for name, port in self.ports.items())
         self.file = file | {"listeners": listeners, "zookeeper.session.timeout.ms": "4000"}
 
@@ -55,6 +66,7 @@ class _Member(Member):
         config.write_text("".join(f"{key}={text}\n" for key, text in self.file.items()))
         command = [sys.executable, "-m", "odradek", self.verb, "--id", str(self.number)]
         command += ["--zookeeper", self.connect, "--config", str(config)]
+        command += ["--admin", f"127.0.0.1:{self.admin_port}"]
         return command + (["--data", str(self.data)] if self.verb == "broker" else [])
 
 
@@ -165,3 +177,54 @@ def test_no_client_passes_for_a_broker_or_the_operator(world: World, processes: 
     with pytest.raises(ConnectionFailed):
         asyncio.run(asked("MUTUAL", None))
     assert asyncio.run(asked("MUTUAL", nobody)) == set(), "it may see nothing"
+
+
+def _admin_port(processes: _Processes, verb: str = "broker") -> int:
+    member = processes.brokers[0] if verb == "broker" else processes.controllers[101]
+    assert isinstance(member, _Member)
+    return member.admin_port
+
+
+def test_the_operator_asks_the_http_ports_over_tls(world: World, processes: _Processes) -> None:
+    """Lag in seconds, restarts and measures: the operator is a super user, and others learn no name."""
+    key = Key("Cluster", "default", "events")
+    properties = _operators(world, processes)
+    members = [one for one in processes.brokers.values() if isinstance(one, _Member)]
+    ports = {Address("127.0.0.1", one.ports["REPLICATION"]): one.admin_port for one in members}
+    # Only the leader of the partition answers.
+    asked = {address: {TopicPartition("aged", 0): 0} for address in ports}
+
+    async def story() -> None:
+        async with Client(properties["bootstrap.servers"], network=secured_network(properties)) as client:
+            await Admin(client).topics.create("aged", partitions=1, replication_factor=2)
+            async with Producer(client) as producer:
+                await producer.send("aged", b"v")
+        admin = HttpClusterAdmin(BrokerClients())
+        times = RecordTimes(lambda address: f"127.0.0.1:{ports[address]}")
+        try:
+            unknown = await admin.restart_answer("127.0.0.1", _admin_port(processes), key)
+            assert not unknown.known, "an operator without its certificate is not answered"
+            await admin.secure(properties["bootstrap.servers"], properties, key)
+            answer = await admin.restart_answer("127.0.0.1", _admin_port(processes), key)
+            assert answer.known
+            health = await admin.health("127.0.0.1", _admin_port(processes, "controller"), key)
+            assert health is not None and health.is_active_controller
+            found = await times.at(asked, pods_context(properties))
+            assert abs(found[TopicPartition("aged", 0)] / 1000 - time.time()) < 600
+            stranger = client_properties("", "SSL", authority=_pair(world, "events-cluster-ca").certificate)
+            assert await times.at(asked, pods_context(stranger)) == {}
+        finally:
+            await times.close()
+            await admin.close()
+
+    asyncio.run(story())
+
+
+def test_probes_of_a_secured_cluster_reach_its_http_port(processes: _Processes) -> None:
+    for verb in ("broker", "controller"):
+        probes = http_probes(
+            _admin_port(processes, verb), ready_path="/readyz", start_seconds_max=9, has_tls=True
+        )
+        waits = probes["startupProbe"]["exec"]["command"]
+        assert subprocess.run([sys.executable, *waits[1:]], timeout=60, check=False).returncode == 0
+        assert probes["readinessProbe"]["httpGet"]["scheme"] == "HTTPS"

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from odradek_operator.desired.names import ROLL_ANNOTATION
+from odradek_operator.foundation.keys import Key
 from odradek_operator.gateways import zookeeper
 from odradek_operator.gateways.cluster_admin import Health, HttpClusterAdmin
 from odradek_operator.reconcilers.cluster.ensemble_rolling import next_server
@@ -15,6 +16,7 @@ from odradek_operator.reconcilers.cluster.facts import ServerPod
 from odradek_operator.reconcilers.cluster.steadiness import Observed, waits_for
 from tests.operator.support.world import World
 
+KEY = Key("Cluster", "default", "events")
 STEADY = Observed(
     servers={"zk-0": "follower", "zk-1": "leader", "zk-2": "follower"},
     servers_wanted=3,
@@ -165,7 +167,7 @@ def test_an_older_process_without_the_metric_counts_as_connected(
     monkeypatch.setattr(admin, "_get", get)
 
     async def ask_all() -> list[Health | None]:
-        return [await admin.health(host, 9644) for host in ("active", "older", "nobody")]
+        return [await admin.health(host, 9644, KEY) for host in ("active", "older", "nobody")]
 
     assert asyncio.run(ask_all()) == [
         Health(is_active_controller=True, followers=3, has_session=False),

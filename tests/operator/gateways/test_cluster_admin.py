@@ -13,6 +13,7 @@ from odradek.client.admin.brokers import DrainProgress
 from odradek.client.admin.disks import Directories
 from odradek.client.admin.results import LogDirectoryDescription
 from odradek.client.errors import ConnectionFailed
+from odradek_operator.foundation.keys import Key
 from odradek_operator.gateways import cluster_admin
 from odradek_operator.gateways.cluster_admin import HttpClusterAdmin, RestartAnswer
 from tests.support.loop import run
@@ -76,7 +77,7 @@ def test_what_a_broker_with_a_full_disk_says_of_its_restart(monkeypatch: pytest.
 
     admin = HttpClusterAdmin(cast(Any, None))
     monkeypatch.setattr(admin, "_get", get)
-    answer = run(admin.restart_answer("b", 9644))
+    answer = run(admin.restart_answer("b", 9644, Key("Cluster", "default", "b")))
     assert answer == RestartAnswer(known=True, refused_writes="the log directory /data is full")
 
 

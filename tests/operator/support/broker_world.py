@@ -51,7 +51,7 @@ class World:
         self.now = datetime(2026, 1, 2, 0, 1, tzinfo=UTC)  # a minute after what is deleted was
         self.woken: list[Key] = []
         self.bootstrap = broker.bootstrap
-        self.record_times = RecordTimes(lambda _: f"http://127.0.0.1:{broker.admin_port}")
+        self.record_times = RecordTimes(lambda _: f"127.0.0.1:{broker.admin_port}")
         self.restart_operator()
 
     def restart_operator(self) -> None:

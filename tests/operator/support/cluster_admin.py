@@ -12,6 +12,7 @@ from odradek.client.errors import ConnectionFailed
 from odradek.foundation.errors import InvalidReplicationFactor, OdradekError
 from odradek.foundation.properties import parse_properties
 from odradek.foundation.settings import USED
+from odradek_operator.foundation.keys import Key
 from odradek_operator.gateways.cluster_admin import Health, InForce, RestartAnswer
 from odradek_operator.gateways.kubernetes import CONFIG_MAPS, PODS, Json, metadata
 from odradek_operator.gateways.zookeeper_members import Configuration, EnsembleError
@@ -54,13 +55,13 @@ class Brokers:
     """How the operator connects, by bootstrap address."""
     _files: dict[str, Mapping[str, str]] = field(default_factory=dict)
 
-    async def restart_answer(self, host: str, port: int) -> RestartAnswer:
+    async def restart_answer(self, host: str, port: int, cluster: Key) -> RestartAnswer:
         assert port == 9644
         broker = int(metadata(self._pod_at(host))["name"].rpartition("-")[2])
         self.asked.append(broker)
         return self.answers.get(broker, RestartAnswer(known=True))
 
-    async def health(self, host: str, port: int) -> Health | None:
+    async def health(self, host: str, port: int, cluster: Key) -> Health | None:
         assert port == 9644
         for component in ("controller", "broker"):
             for pod in self._pods(component):
@@ -75,8 +76,11 @@ class Brokers:
         followers = len([pod for pod in self._pods("broker") if self._is_ready(pod)])
         return Health(is_active_controller=is_active, followers=followers if is_active else 0)
 
-    async def secure(self, bootstrap: str, properties: Mapping[str, str]) -> None:
+    async def secure(self, bootstrap: str, properties: Mapping[str, str], cluster: Key) -> None:
         self.secured[bootstrap] = properties
+
+    def forget(self, cluster: Key) -> None:
+        self.secured.clear()
 
     async def zookeeper_mode(self, host: str, port: int) -> str | None:
         assert port == 2181

@@ -31,7 +31,7 @@ from odradek_operator.reconcilers.topic.reconciler import TopicReconciler
 
 async def run(options: Mapping[str, Any]) -> None:
     brokers = BrokerClients()
-    record_times = RecordTimes(lambda _: f"http://127.0.0.1:{options['admin_port']}")
+    record_times = RecordTimes(lambda _: f"127.0.0.1:{options['admin_port']}")
 
     def reconcilers(environment: Environment) -> Mapping[str, Reconciler]:
         return {

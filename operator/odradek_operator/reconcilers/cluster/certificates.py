@@ -93,7 +93,7 @@ async def settle_authorities(run: ReconcileRun) -> Authorities | None:
     if security.is_secured(context.spec):
         bootstrap = context.own_bootstrap
         properties = run.certificates.properties(run.key, bootstrap, cluster, now=run.environment.now())
-        await run.admin.secure(bootstrap, properties)
+        await run.admin.secure(bootstrap, properties, run.key)
     return Authorities(cluster, clients)
 
 

@@ -63,7 +63,7 @@ async def guard_evictions(run: ReconcileRun, pods: Sequence[facts.BrokerPod]) ->
 
     Pods that are in sync count in an open budget from now on.
     """
-    found = await _ask(run.admin, pods, wanted=run.brokers().wanted)
+    found = await _ask(run.admin, pods, run.key, wanted=run.brokers().wanted)
     if not found.may_go:
         await hold(run)
         return found.problem
@@ -87,10 +87,12 @@ async def hold(run: ReconcileRun) -> None:
         await run.apply(manifest)
 
 
-async def restart_answers(admin: ClusterAdmin, pods: Iterable[facts.BrokerPod]) -> dict[int, RestartAnswer]:
+async def restart_answers(
+    admin: ClusterAdmin, pods: Iterable[facts.BrokerPod], cluster: Key
+) -> dict[int, RestartAnswer]:
     """What brokers answer, by id, when asked whether they may restart. Pods without an address are left out."""
     asked = [(pod.broker, pod.address) for pod in pods if pod.address is not None]
-    answers = await asyncio.gather(*(admin.restart_answer(host, HTTP_PORT) for _, host in asked))
+    answers = await asyncio.gather(*(admin.restart_answer(host, HTTP_PORT, cluster) for _, host in asked))
     return {broker: answer for (broker, _), answer in zip(asked, answers, strict=True)}
 
 
@@ -117,7 +119,7 @@ async def outdated_budgets(
     async def is_outdated(key: Key, budget: Json) -> bool:
         async with turns:
             found = facts.broker_pods(pods.get(key, ()), None)
-            may_go = (await _ask(admin, found, wanted=len(found))).may_go
+            may_go = (await _ask(admin, found, key, wanted=len(found))).may_go
         return may_go != bool(budget["spec"].get("maxUnavailable"))
 
     keys = list(budgets)
@@ -125,12 +127,12 @@ async def outdated_budgets(
     return {key for key, is_old in zip(keys, outdated, strict=True) if is_old}
 
 
-async def _ask(admin: ClusterAdmin, pods: Sequence[facts.BrokerPod], *, wanted: int) -> Verdict:
+async def _ask(admin: ClusterAdmin, pods: Sequence[facts.BrokerPod], cluster: Key, *, wanted: int) -> Verdict:
     """The verdict. Brokers are asked only if all are ready."""
     without_asking = verdict(pods, {}, wanted=wanted)
     if without_asking.problem is None:
         return without_asking
-    return verdict(pods, await restart_answers(admin, pods), wanted=wanted)
+    return verdict(pods, await restart_answers(admin, pods, cluster), wanted=wanted)
 
 
 def _key_of(body: Json) -> Key | None:

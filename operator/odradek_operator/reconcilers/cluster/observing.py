@@ -29,8 +29,8 @@ async def observe(run: ReconcileRun, pods: Sequence[facts.BrokerPod]) -> steadin
     }
     modes, of_brokers, of_controllers = await asyncio.gather(
         _ask(servers, lambda host: run.admin.zookeeper_mode(host, ZOOKEEPER_PORT)),
-        _ask(brokers, lambda host: run.admin.health(host, HTTP_PORT)),
-        _ask(controllers, lambda host: run.admin.health(host, HTTP_PORT)),
+        _ask(brokers, lambda host: run.admin.health(host, HTTP_PORT, run.key)),
+        _ask(controllers, lambda host: run.admin.health(host, HTTP_PORT, run.key)),
     )
     state = run.zookeeper()
     return steadiness.Observed(

@@ -52,7 +52,7 @@ async def roll_brokers(
     if not state.there or not state.settled or state.deleting:
         return Roll()
     reasons = rolling.reasons_to_roll(pods, restart)
-    answers = await evictions.restart_answers(run.admin, rolling.needs_answers(pods, reasons))
+    answers = await evictions.restart_answers(run.admin, rolling.needs_answers(pods, reasons), run.key)
     roll = rolling.next_pod(pods, reasons, answers, wanted=state.wanted)
     if roll.replace is not None and roll.replace.ready:
         waiting = "ZooKeeper's servers are being replaced" if servers_change else await unsteady(run, pods)

@@ -80,6 +80,7 @@ class ClusterReconciler:
             # Kubernetes deletes what belongs to it, and nothing of it waits for the operator.
             self._applier.forget(key)
             self._certificates.forget(key)
+            self._admin.forget(key)
             environment.conditions.forget(key)
             return None
         before = status_of(body, ClusterStatus)

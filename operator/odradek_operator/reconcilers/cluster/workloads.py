@@ -48,7 +48,7 @@ async def apply_controllers(run: ReconcileRun, *, is_held: bool) -> None:
 async def _protect_active_controller(run: ReconcileRun) -> None:
     for name, pod in run.controller_pods().items():
         address = (pod.get("status") or {}).get("podIP")
-        health = None if address is None else await run.admin.health(address, HTTP_PORT)
+        health = None if address is None else await run.admin.health(address, HTTP_PORT, run.key)
         active = health is not None and health.is_active_controller
         cost = "100" if active else None
         if (metadata(pod).get("annotations") or {}).get(DELETION_COST) == cost:

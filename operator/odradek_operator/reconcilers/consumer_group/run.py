@@ -64,6 +64,7 @@ class GroupRun(BatchRun[GroupWork]):
     ) -> None:
         super().__init__(environment, namespace, bodies, brokers=brokers, bootstrap=bootstrap)
         self._record_times = record_times
+        self._brokers, self._bootstrap = brokers, bootstrap
 
     def read(self, body: Json) -> GroupWork:
         now = self.environment.now()
@@ -77,7 +78,8 @@ class GroupRun(BatchRun[GroupWork]):
         work.decision = decide(work.desired, work.actual)
 
     async def run_rounds(self, works: Sequence[GroupWork], client: Client, cluster: Json) -> None:
-        groups, scalable = BrokerGroups(client, self._record_times), scalable_workloads(cluster)
+        https = self._brokers.https(self._bootstrap(cluster))
+        groups, scalable = BrokerGroups(client, self._record_times, https), scalable_workloads(cluster)
         for work in works:
             work.groups, work.scalable = groups, scalable
         await self._observe(works, groups)
