@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import subprocess
 
-_OWN_KINDS = "clusters.odradek.io,topics.odradek.io,consumergroups.odradek.io,users.odradek.io"
+_OWN_KINDS = (
+    "clusters.odradek.io,topics.odradek.io,consumergroups.odradek.io,users.odradek.io,mirrors.odradek.io"
+)
 _KINDS = f"{_OWN_KINDS},statefulsets,deployments,pods,services,pvc"
 
 

@@ -15,7 +15,7 @@ RELEASE, NAMESPACE = "demo", "demo"
 BOOTSTRAP = "demo-bootstrap:9092"
 # Where manifests/operator/one-namespace.yaml installs.
 WITHOUT_HELM = "odradek"
-_KINDS = "clusters.odradek.io,topics.odradek.io,consumergroups.odradek.io,users.odradek.io"
+_KINDS = "clusters.odradek.io,topics.odradek.io,consumergroups.odradek.io,users.odradek.io,mirrors.odradek.io"
 _OPERATOR_CHART, _CLUSTER_CHART = "helm/odradek-operator", "helm/odradek"
 
 
@@ -58,7 +58,9 @@ def clear(kube: Kube) -> None:
     kube.delete("namespace", NAMESPACE, OPERATOR_NAMESPACE, WITHOUT_HELM)
     kube.delete("clusterrole", "--selector=app.kubernetes.io/name=odradek-operator")
     kube.delete("clusterrolebinding", "--selector=app.kubernetes.io/name=odradek-operator")
-    kube.delete("crd", *(f"{one}.odradek.io" for one in ("clusters", "topics", "consumergroups", "users")))
+    kube.delete(
+        "crd", *(f"{one}.odradek.io" for one in ("clusters", "topics", "consumergroups", "users", "mirrors"))
+    )
 
 
 def helm_test() -> str:

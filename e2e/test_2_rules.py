@@ -25,6 +25,8 @@ TOPIC = {"cluster": "none", "partitions": 4, "replicas": 2}
 GROUP = {"cluster": "none", "topics": ["one"], "reset": {"id": "one", "to": {"at": "Earliest"}}}
 PORT = 9094
 USER = {"cluster": "none", "name": "u", "secretName": "s", "authentication": {"type": "scram-sha-512"}}
+ALIAS = {"alias": "a", "bootstrap": "a:9092"}
+MIRROR: dict[str, Any] = {"target": {"cluster": "none"}, "sources": [ALIAS]}
 LISTENERS = [{"name": "a", "type": "NodePort", "port": PORT}, {"name": "b", "type": "NodePort", "port": PORT}]
 
 # (kind, what is there or None, the change, a part of the rule's words)
@@ -171,6 +173,33 @@ CASES: list[tuple[str, dict[str, Any] | None, dict[str, Any], str]] = [
         {**USER, "acls": [{"resource": {"type": "cluster", "name": "c"}, "operations": ["Describe"]}]},
         "give a name, unless type is cluster",
     ),
+    ("Mirror", None, {**MIRROR, "target": {"cluster": "c", "bootstrap": "c:1"}}, "give either cluster"),
+    ("Mirror", None, {**MIRROR, "sources": [{**ALIAS, "user": "u"}]}, "user goes with cluster"),
+    (
+        "Mirror",
+        None,
+        {**MIRROR, "target": {"cluster": "c", "clientSecret": "s"}},
+        "clientSecret goes with bootstrap",
+    ),
+    ("Mirror", None, {**MIRROR, "target": {"bootstrap": "c:1"}}, "give the target an alias"),
+    ("Mirror", None, {**MIRROR, "sources": [ALIAS, ALIAS]}, "two sources have the same alias"),
+    ("Mirror", None, {**MIRROR, "sources": [{**ALIAS, "alias": "none"}]}, "has the alias of the target"),
+    (
+        "Mirror",
+        None,
+        {**MIRROR, "sources": [{**ALIAS, "alias": "a-b"}], "naming": {"separator": "-"}},
+        "an alias holds naming.separator",
+    ),
+    ("Mirror", None, {**MIRROR, "sources": [{"alias": "a", "cluster": "none"}]}, "is the target itself"),
+    (
+        "Mirror",
+        None,
+        {**MIRROR, "target": {"alias": "t", "bootstrap": "a:9092"}},
+        "a source has the addresses of the target",
+    ),
+    ("Mirror", None, {**MIRROR, "config": {"topics": "x"}}, "a key that the Mirror has a field for"),
+    ("Mirror", MIRROR, {"name": "other"}, "name cannot be changed, since workers would begin again"),
+    ("Mirror", MIRROR, {"naming": {"policy": "Identity"}}, "naming cannot be changed"),
 ]
 NAMES = [
     ("Cluster", "1st", CLUSTER, "a Cluster's name begins with a letter"),
@@ -181,6 +210,7 @@ NAMES = [
         "more than 52 characters together",
     ),
     ("Topic", "t" * 250, TOPIC, "249"),
+    ("Mirror", "m" * 41, MIRROR, "a Mirror's name begins with a letter"),
 ]
 
 
@@ -216,7 +246,7 @@ def refusal(kube: Kube, kind: str, there: dict[str, Any] | None, change: dict[st
     return str(refused.value)
 
 
-CASES_THERE: list[dict[str, Any]] = [CLUSTER, ELSEWHERE, TOPIC, GROUP, USER]
+CASES_THERE: list[dict[str, Any]] = [CLUSTER, ELSEWHERE, TOPIC, GROUP, USER, MIRROR]
 
 
 def test_each_rule_refuses_with_its_own_words(definitions: Kube) -> None:
@@ -238,7 +268,7 @@ def test_each_rule_refuses_with_its_own_words(definitions: Kube) -> None:
         heard += refusal(definitions, "Cluster", None, {**CLUSTER, "brokers": brokers})
     unheard = [words for words in rules(definitions) if words not in heard]
     assert not unheard, f"rules without a case here: {unheard}"
-    definitions.delete("clusters,topics,consumergroups,users", "--all")
+    definitions.delete("clusters,topics,consumergroups,users,mirrors", "--all")
 
 
 def schema(kube: Kube, kind: str) -> dict[str, Any]:
@@ -282,6 +312,6 @@ def rules(kube: Kube) -> set[str]:
             for part in node.values():
                 walk(part)
 
-    for kind in ("clusters", "topics", "consumergroups", "users"):
+    for kind in ("clusters", "topics", "consumergroups", "users", "mirrors"):
         walk(schema(kube, kind))
     return found

@@ -1,4 +1,4 @@
-"""What may be set in the chart `odradek`: a Cluster, its Topics, groups and Users, monitoring, and rights for Spark.
+"""What may be set in the chart `odradek`: a Cluster and its Topics, groups, Users, Mirrors; monitoring; Spark's rights.
 
 What a Cluster, a Topic or a ConsumerGroup may hold is not declared here. It is the schema of their definitions, which
 are written from the operator's own declarations.
@@ -132,11 +132,19 @@ _TOPICS = (
         example="billing: {acls: [{resource: {type: topic, name: orders}, operations: [Read]}]}",
     ),
     Value(
+        "mirrors",
+        {},
+        _by_name("Mirror"),
+        "Mirrors, each by its resource's name, with its spec likewise. The target is this Cluster, where none is "
+        "named.",
+        example='shop: {sources: [{alias: shop, bootstrap: "shop.example:9092", topics: [orders]}]}',
+    ),
+    Value(
         "keepTopics",
         False,
         BOOLEAN,
-        "Leave the Topic, ConsumerGroup and User resources when they leave these values or the release is uninstalled. "
-        "Each one's `deletionPolicy` says what becomes of the data.",
+        "Leave the Topic, ConsumerGroup, User and Mirror resources when they leave these values or the release is "
+        "uninstalled. Each one's `deletionPolicy` says what becomes of the data.",
     ),
 )
 
@@ -312,5 +320,6 @@ def chart() -> ChartValues:
             "Topic": spec_schema(_definition("topics"), without=("cluster",)),
             "ConsumerGroup": spec_schema(_definition("consumergroups"), without=("cluster",)),
             "User": spec_schema(_definition("users"), without=("cluster",)),
+            "Mirror": spec_schema(_definition("mirrors"), may_lack=("target",)),
         },
     )

@@ -33,7 +33,7 @@ from helm.generate.shared import (
 
 _CRDS = Section(
     "crds",
-    "The definitions of Cluster, Topic, ConsumerGroup and User.",
+    "The definitions of Cluster, Topic, ConsumerGroup, User and Mirror.",
     (
         Value(
             "install",
@@ -271,7 +271,7 @@ CHART = ChartValues(
         image(
             "brokerImage",
             "odradek/broker",
-            "The image of brokers and controllers whose Cluster names none.",
+            "The image of brokers and controllers whose Cluster names none, and of a Mirror's workers.",
             with_policy=False,
         ),
         image(

@@ -89,7 +89,7 @@ def test_a_cluster_for_production_is_not_warned_of(notes: Notes) -> None:
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ((), "looks after Clusters, Topics, ConsumerGroups and Users in: data"),
+        ((), "looks after Clusters, Topics, ConsumerGroups, Users and Mirrors in: data"),
         (("watch.namespaces={a,b}",), "in: a, b"),
         (("watch.allNamespaces=true",), "in all namespaces"),
         (("crds.keep=false",), "WARNING: crds.keep is off"),

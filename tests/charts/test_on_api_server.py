@@ -18,9 +18,13 @@ from typing import Any
 import pytest
 import yaml
 
+from odradek_operator.foundation.keys import Key
+from odradek_operator.foundation.metrics import ConditionBook
 from odradek_operator.foundation.settings import OperatorSettings
+from odradek_operator.gateways.mirrors import HttpMirrorWorkers
 from odradek_operator.main.strip_finalizers import strip
-from odradek_operator.reconcilers.reconciler import CLEANUP_FINALIZER
+from odradek_operator.reconcilers.mirror.reconciler import MirrorReconciler
+from odradek_operator.reconcilers.reconciler import CLEANUP_FINALIZER, Environment
 from tests.charts.cases import CHART_NAMES, accepted, golden
 from tests.charts.test_kubernetes_schemas import WITHOUT_SCHEMAS
 from tests.operator.support.gateway import gateway_to
@@ -262,4 +266,47 @@ def test_the_operators_account_has_rights_only_where_it_works(
     ):
         assert not _may(server, account, *what, *here), what
     assert not _may(server, account, "patch", "customresourcedefinitions.apiextensions.k8s.io")
+    installed("uninstall", "odradek-operator", "--no-hooks")
+
+
+def test_the_operators_rights_suffice_for_a_mirror(
+    server: ApiServer, namespace: str, installed: Callable[..., str]
+) -> None:
+    """The API server takes all that a Mirror is made of, and a second look writes nothing."""
+    installed("install", "odradek-operator", str(CHARTS / "odradek-operator"), "--set", "crds.install=false")
+    sources = [{"alias": "a", "bootstrap": "a:9092", "clientSecret": "theirs"}]
+    mirror = {
+        "apiVersion": "odradek.io/v1",
+        "kind": "Mirror",
+        "metadata": {"name": "copy", "namespace": namespace},
+        "spec": {"target": {"alias": "b", "bootstrap": "b:9092"}, "sources": sources},
+    }
+    server.kubectl("create", "--filename", "-", given=yaml.safe_dump(mirror))
+
+    async def looked(times: int) -> str:
+        account = ACCOUNT.format(namespace=namespace)
+        async with gateway_to(server.url, token=TOKEN, account=account) as kubernetes:
+            environment = Environment(
+                kubernetes=kubernetes, conditions=ConditionBook(), wake=lambda *_, **__: None
+            )
+            workers, settings = HttpMirrorWorkers(), OperatorSettings(broker_image="odradek:0.1.0")
+            reconciler = MirrorReconciler(environment, workers=workers, settings=settings)
+            for _ in range(times):
+                await reconciler.reconcile(Key("Mirror", namespace, "copy"))
+            await workers.close()
+        kinds = "mirrors.odradek.io,deployments,configmaps,services,networkpolicies,poddisruptionbudgets"
+        return server.kubectl("get", kinds, "--namespace", namespace, "--output", "json")
+
+    def versions(found: str) -> dict[str, str]:
+        items = json.loads(found)["items"]
+        return {
+            f"{one['kind']} {one['metadata']['name']}": one["metadata"]["resourceVersion"] for one in items
+        }
+
+    once = versions(asyncio.run(looked(2)))
+    assert {"Deployment copy-mirror", "Service copy-mirrors", "Mirror copy"} <= once.keys()
+    assert versions(asyncio.run(looked(2))) == once
+    status = json.loads(server.kubectl("get", "mirror", "copy", "--namespace", namespace, "--output", "json"))
+    assert status["status"]["conditions"][0]["reason"] == "WorkersNotReady"
+    server.kubectl("scale", "mirror", "copy", "--namespace", namespace, "--replicas=3")
     installed("uninstall", "odradek-operator", "--no-hooks")

@@ -40,6 +40,8 @@ NEEDED = {
     "consumergroups": {"get", "list", "watch", "patch"},
     "users": {"get", "list", "watch", "patch"},
     "users/status": {"patch"},
+    "mirrors": {"get", "list", "watch"},
+    "mirrors/status": {"patch"},
     "secrets": {"create", "patch"},
     "clusters/status": {"patch"},
     "topics/status": {"patch"},

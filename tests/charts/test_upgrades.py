@@ -90,6 +90,7 @@ def test_definitions_are_kept_and_are_those_of_manifests() -> None:
             "topics.yaml",
             "consumergroups.yaml",
             "users.yaml",
+            "mirrors.yaml",
         }
     )
     for name, found in rendered.items():

@@ -99,6 +99,21 @@ to all images in every pod that names none of its own.
 {{- toYaml $spec -}}
 {{- end -}}
 
+{{/* A Mirror's spec: as it is given, into this release's Cluster unless a target is named. Call with (dict "root" $ "own" DICT). */}}
+{{- define "odradek.mirrorSpec" -}}
+{{- $spec := deepCopy (.own | default dict) -}}
+{{- $target := $spec.target | default dict -}}
+{{- if not (or $target.cluster $target.bootstrap) -}}
+{{- $_ := set $target "cluster" (include "odradek.cluster" .root) -}}
+{{- end -}}
+{{- $_ := set $spec "target" $target -}}
+{{- $secrets := fromYamlArray (include "odradek.pullSecrets" .root) -}}
+{{- if $secrets -}}
+{{- include "odradek.withPullSecrets" (dict "part" $spec "secrets" $secrets) -}}
+{{- end -}}
+{{- toYaml $spec -}}
+{{- end -}}
+
 {{/* Sets the pull secrets of a part's pod, in place; writes nothing. */}}
 {{- define "odradek.withPullSecrets" -}}
 {{- $pod := get .part "pod" | default dict -}}

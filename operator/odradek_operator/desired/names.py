@@ -25,6 +25,9 @@ BROKER: Final = "broker"
 CONTROLLER: Final = "controller"
 ZOOKEEPER: Final = "zookeeper"
 CLUSTER_LABEL: Final = "odradek.io/cluster"
+MIRROR: Final = "mirror"
+# A worker of a Mirror belongs to no Cluster, so it has a label of its own.
+MIRROR_LABEL: Final = "odradek.io/mirror"
 MANAGED_BY_LABEL: Final = "app.kubernetes.io/managed-by"
 MANAGED_BY: Final = "odradek-operator"
 LISTENER_LABEL: Final = "odradek.io/listener"
@@ -124,6 +127,16 @@ class Context:
             "app.kubernetes.io/component": component,
             CLUSTER_LABEL: self.name,
         }
+
+    @property
+    def pull_policy(self) -> str:
+        """When images are fetched."""
+        return str(self.spec.image_pull_policy)
+
+    def spread_over(self, component: str) -> tuple[tuple[str, bool], ...]:
+        """The labels of nodes that pods of a kind are spread by, and whether strictly."""
+        hardness = self.spread.get(component, Hardness())
+        return (NODE_LABEL, hardness.nodes), (zone_label(self.spec), hardness.zones)
 
     @property
     def given_labels(self) -> dict[str, str]:

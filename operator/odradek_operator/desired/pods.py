@@ -4,17 +4,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Final, Protocol
 
-from odradek_operator.desired.names import (
-    CAUGHT_UP_LABEL,
-    NODE_LABEL,
-    RESTART_ANNOTATION,
-    Context,
-    Hardness,
-    Json,
-    zone_label,
-)
+from odradek_operator.desired.names import CAUGHT_UP_LABEL, RESTART_ANNOTATION, Json
 from odradek_operator.resources.pods import Pod, Resources
 from odradek_operator.resources.structure import render
 
@@ -39,8 +31,25 @@ _POD_SECURITY: Final[Json] = {
 }
 
 
+class PodOwner(Protocol):
+    """What pods are made for: a Cluster or a Mirror, as a context of its manifests."""
+
+    @property
+    def restart(self) -> str: ...
+    @property
+    def pull_policy(self) -> str: ...
+    @property
+    def given_labels(self) -> dict[str, str]: ...
+    @property
+    def given_annotations(self) -> dict[str, str]: ...
+    def called(self, suffix: str) -> str: ...
+    def selector(self, component: str) -> dict[str, str]: ...
+    def labels(self, component: str) -> dict[str, str]: ...
+    def spread_over(self, component: str) -> tuple[tuple[str, bool], ...]: ...
+
+
 def container(
-    context: Context,
+    context: PodOwner,
     name: str,
     *,
     image: str,
@@ -60,7 +69,7 @@ def container(
     made: Json = {
         "name": name,
         "image": image,
-        "imagePullPolicy": str(context.spec.image_pull_policy),
+        "imagePullPolicy": context.pull_policy,
         "securityContext": _CONTAINER_SECURITY,
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "ports": [{"name": port, "containerPort": number} for port, number in ports.items()],
@@ -90,7 +99,7 @@ def container(
 
 
 def pod_template(
-    context: Context,
+    context: PodOwner,
     component: str,
     *,
     pod: Pod,
@@ -157,9 +166,8 @@ def digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def _spread(context: Context, component: str) -> list[Json]:
+def _spread(context: PodOwner, component: str) -> list[Json]:
     """Evenly over nodes and zones. Nodes that take no pods now do not count: the others may have one more each then."""
-    hardness = context.spread.get(component, Hardness())
     return [
         {
             "maxSkew": 1,
@@ -168,5 +176,5 @@ def _spread(context: Context, component: str) -> list[Json]:
             "nodeTaintsPolicy": "Honor",
             "labelSelector": {"matchLabels": context.selector(component)},
         }
-        for key, is_hard in ((NODE_LABEL, hardness.nodes), (zone_label(context.spec), hardness.zones))
+        for key, is_hard in context.spread_over(component)
     ]

@@ -47,12 +47,14 @@ CLUSTERS: Final = Api("odradek.io/v1", "clusters", "Cluster")
 TOPICS: Final = Api("odradek.io/v1", "topics", "Topic")
 CONSUMER_GROUPS: Final = Api("odradek.io/v1", "consumergroups", "ConsumerGroup")
 USERS: Final = Api("odradek.io/v1", "users", "User")
+MIRRORS: Final = Api("odradek.io/v1", "mirrors", "Mirror")
 
 APIS: Final[Mapping[str, Api]] = {
     api.kind: api
     for api in (
         STATEFUL_SETS, DEPLOYMENTS, PODS, SERVICES, CONFIG_MAPS, SECRETS, SERVICE_ACCOUNTS, VOLUME_CLAIMS, NODES,
-        EVENTS, DISRUPTION_BUDGETS, NETWORK_POLICIES, LEASES, CLUSTERS, TOPICS, CONSUMER_GROUPS, USERS, ) }  # fmt: skip
+        EVENTS, DISRUPTION_BUDGETS, NETWORK_POLICIES, LEASES, CLUSTERS, TOPICS, CONSUMER_GROUPS, USERS, MIRRORS,
+    ) }  # fmt: skip
 
 
 class KubernetesError(Exception):

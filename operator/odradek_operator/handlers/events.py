@@ -11,12 +11,16 @@ from typing import Any, Final
 
 import kopf
 
-from odradek_operator.desired.names import CLUSTER_LABEL
+from odradek_operator.desired.names import CLUSTER_LABEL, MIRROR_LABEL
 from odradek_operator.foundation.keys import Key
-from odradek_operator.gateways.kubernetes import CLUSTERS, DEPLOYMENTS, STATEFUL_SETS, Api
+from odradek_operator.gateways.kubernetes import CLUSTERS, DEPLOYMENTS, MIRRORS, STATEFUL_SETS, Api
 
 # Pods themselves are not watched: all pods of all namespaces would arrive. Events of their sets stand for them.
-CHILDREN: Final = (STATEFUL_SETS, DEPLOYMENTS)
+CHILDREN: Final = (
+    (STATEFUL_SETS, CLUSTERS, CLUSTER_LABEL),
+    (DEPLOYMENTS, CLUSTERS, CLUSTER_LABEL),
+    (DEPLOYMENTS, MIRRORS, MIRROR_LABEL),
+)
 
 Wake = Callable[[Key], None]
 Brought = Callable[[str, str], None]
@@ -26,7 +30,7 @@ Brought = Callable[[str, str], None]
 def registry_of(
     kinds: Iterable[Api], *, wake: Wake, brought: Brought, login: Callable[[], kopf.ConnectionInfo]
 ) -> kopf.OperatorRegistry:
-    """The registry with a handler for each kind of ours and for what Clusters are made of."""
+    """The registry with a handler for each kind of ours and for the sets that Clusters and Mirrors are made of."""
     registry = kopf.OperatorRegistry()
 
     def log_in(**_: Any) -> kopf.ConnectionInfo:
@@ -35,8 +39,8 @@ def registry_of(
     kopf.on.login(registry=registry)(log_in)
     for api in kinds:
         _watch_resource(registry, api, wake=wake, brought=brought)
-    for api in CHILDREN:
-        _watch_children(registry, api, wake=wake)
+    for api, owner, label in CHILDREN:
+        _watch_children(registry, api, owner, label, wake=wake)
     return registry
 
 
@@ -49,9 +53,9 @@ def _watch_resource(registry: kopf.OperatorRegistry, api: Api, *, wake: Wake, br
     kopf.on.event(group, version, api.plural, registry=registry, id=f"{api.plural}-changed")(_async(changed))
 
 
-def _watch_children(registry: kopf.OperatorRegistry, api: Api, *, wake: Wake) -> None:
+def _watch_children(registry: kopf.OperatorRegistry, api: Api, owner: Api, label: str, *, wake: Wake) -> None:
     def changed(labels: Any, namespace: str | None, **_: Any) -> None:
-        wake(Key(CLUSTERS.kind, namespace or "", labels[CLUSTER_LABEL]))
+        wake(Key(owner.kind, namespace or "", labels[label]))
 
     group, _, version = api.group_version.partition("/")
     kopf.on.event(
@@ -59,8 +63,8 @@ def _watch_children(registry: kopf.OperatorRegistry, api: Api, *, wake: Wake) ->
         version,
         api.plural,
         registry=registry,
-        id=f"{api.plural}-changed",
-        labels={CLUSTER_LABEL: kopf.PRESENT},
+        id=f"{api.plural}-of-{owner.plural}-changed",
+        labels={label: kopf.PRESENT},
     )(_async(changed))
 
 

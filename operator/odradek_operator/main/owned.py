@@ -1,4 +1,4 @@
-"""Watches of what Clusters are made of: an object that is deleted or edited wakes its Cluster at once.
+"""Watches of what Clusters and Mirrors are made of: an object that is deleted or edited wakes its resource at once.
 
 kopf watches resources and their sets. It filters by label on this side, and would bring every ConfigMap and Service of
 every namespace; here the API server filters.
@@ -11,12 +11,13 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from odradek_operator.desired.names import CLUSTER_LABEL, MANAGED_BY, MANAGED_BY_LABEL
+from odradek_operator.desired.names import CLUSTER_LABEL, MANAGED_BY, MANAGED_BY_LABEL, MIRROR_LABEL
 from odradek_operator.foundation.keys import Key
 from odradek_operator.gateways.kubernetes import (
     CLUSTERS,
     CONFIG_MAPS,
     DISRUPTION_BUDGETS,
+    MIRRORS,
     NETWORK_POLICIES,
     SERVICE_ACCOUNTS,
     SERVICES,
@@ -64,6 +65,7 @@ class OwnedWatches:
     async def _watch(self, api: Api, namespace: str | None) -> None:
         async for body in self._kubernetes.watch(api, namespace, labels={MANAGED_BY_LABEL: MANAGED_BY}):
             about = metadata(body)
-            cluster = (about.get("labels") or {}).get(CLUSTER_LABEL)
-            if cluster:
-                self._wake(Key(CLUSTERS.kind, str(about["namespace"]), str(cluster)))
+            labels = about.get("labels") or {}
+            for api, label in ((CLUSTERS, CLUSTER_LABEL), (MIRRORS, MIRROR_LABEL)):
+                if label in labels:
+                    self._wake(Key(api.kind, str(about["namespace"]), str(labels[label])))

@@ -18,12 +18,14 @@ from odradek_operator.gateways.cluster_admin import ClusterAdmin, HttpClusterAdm
 from odradek_operator.gateways.kubernetes import (
     CLUSTERS,
     CONSUMER_GROUPS,
+    MIRRORS,
     TOPICS,
     USERS,
     Json,
     Kubernetes,
     NoAccess,
 )
+from odradek_operator.gateways.mirrors import HttpMirrorWorkers, MirrorWorkers
 from odradek_operator.gateways.record_times import RecordTimes
 from odradek_operator.main.access import configure, load, log_in
 from odradek_operator.main.lease import LeaseLost
@@ -33,6 +35,7 @@ from odradek_operator.reconcilers.addresses import bootstrap_of
 from odradek_operator.reconcilers.cluster.evictions import outdated_budgets
 from odradek_operator.reconcilers.cluster.reconciler import ClusterReconciler
 from odradek_operator.reconcilers.consumer_group.reconciler import ConsumerGroupReconciler
+from odradek_operator.reconcilers.mirror.reconciler import MirrorReconciler
 from odradek_operator.reconcilers.reconciler import Environment, Reconciler
 from odradek_operator.reconcilers.topic.reconciler import TopicReconciler
 from odradek_operator.reconcilers.user.reconciler import UserReconciler
@@ -48,6 +51,7 @@ def reconcilers_of(
     brokers: BrokerClients,
     admin: ClusterAdmin,
     record_times: RecordTimes,
+    workers: MirrorWorkers,
 ) -> Mapping[str, Reconciler]:
     """The reconcilers of all kinds, by kind."""
 
@@ -61,6 +65,7 @@ def reconcilers_of(
             environment, brokers=brokers, record_times=record_times, bootstrap=bootstrap
         ),
         USERS.kind: UserReconciler(environment, brokers=brokers, bootstrap=bootstrap),
+        MIRRORS.kind: MirrorReconciler(environment, workers=workers, settings=settings),
     }
 
 
@@ -86,12 +91,18 @@ async def _run(settings: OperatorSettings) -> None:
     brokers = BrokerClients()
     admin = HttpClusterAdmin(brokers)
     record_times = RecordTimes()
+    workers = HttpMirrorWorkers()
     async with ApiServerGateway(configure) as kubernetes:
         operator = Operator(
             settings,
             kubernetes,
             reconcilers=lambda environment: reconcilers_of(
-                environment, settings=settings, brokers=brokers, admin=admin, record_times=record_times
+                environment,
+                settings=settings,
+                brokers=brokers,
+                admin=admin,
+                record_times=record_times,
+                workers=workers,
             ),
             login=log_in,
             sources=[kubernetes.samples],
@@ -103,6 +114,7 @@ async def _run(settings: OperatorSettings) -> None:
         try:
             await operator.run(stop)
         finally:
+            await workers.close()
             await record_times.close()
             await admin.close()
             await brokers.close()

@@ -63,7 +63,10 @@ class Nodes:
         for pod in self._pods_of(body):
             if metadata(pod)["labels"]["controller-revision-hash"] != revision:
                 self._objects.delete(PODS, namespace, metadata(pod)["name"], uid=None, orphan=False)
-        for _ in range(int(body["spec"]["replicas"]) - len(self._pods_of(body))):
+        wanted = int(body["spec"]["replicas"])
+        for pod in self._pods_of(body)[wanted:]:
+            self._objects.delete(PODS, namespace, metadata(pod)["name"], uid=None, orphan=False)
+        for _ in range(wanted - len(self._pods_of(body))):
             self._pods += 1
             self._pod(body, f"{metadata(body)['name']}-x{self._pods}", revision, {})
         self._tell(body, DEPLOYMENTS, revision)

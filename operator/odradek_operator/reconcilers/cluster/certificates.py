@@ -26,13 +26,13 @@ from odradek_operator.foundation.keys import Key
 from odradek_operator.gateways.kubernetes import Json, metadata
 from odradek_operator.gateways.secrets import Secrets, SecretTaken
 from odradek_operator.reconcilers.cluster.addresses import NODE_IP, ExternalAddresses, bootstrap_address
-from odradek_operator.reconcilers.cluster.ownership import (
+from odradek_operator.reconcilers.cluster.run import ReconcileRun
+from odradek_operator.reconcilers.ownership import (
     Belonging,
     ForeignObject,
     ObjectsOfOthers,
     foreign_object,
 )
-from odradek_operator.reconcilers.cluster.run import ReconcileRun
 from odradek_operator.resources.listeners import ListenerType
 
 _OWN_DAYS: Final = 7
@@ -183,7 +183,7 @@ async def _read(run: ReconcileRun, suffix: str) -> Json | None:
         taken = ForeignObject(kind="Secret", name=name, belonging=Belonging.OTHER)
         raise ObjectsOfOthers([taken]) from None
     if found is not None:
-        foreign = foreign_object(found, cluster=run.key.name, uid=str(metadata(run.body)["uid"]))
+        foreign = foreign_object(found, name=run.key.name, uid=str(metadata(run.body)["uid"]))
         if foreign is not None:
             raise ObjectsOfOthers([foreign])
     return found

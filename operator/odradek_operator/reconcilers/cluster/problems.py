@@ -50,7 +50,7 @@ async def read_problems(
             continue
         pods = [one for (sort, pod), one in objects.items() if sort == "Pod" and pod.startswith(f"{name}-")]
         if len(pods) < state.wanted:
-            refused = _replica_failure(body) if kind == "Deployment" else await events.newest(kind, name)
+            refused = replica_failure(body) if kind == "Deployment" else await events.newest(kind, name)
             if refused is not None:
                 not_made[component] = f"Kubernetes does not make the pods: {refused}"
         for pod in pods:
@@ -75,7 +75,8 @@ async def _claim_problem(events: _Events, claim: Json | None) -> str | None:
     return f"the claim {name} (storage class {class_ or 'by default'}) has no volume: {warning}"
 
 
-def _replica_failure(deployment: Json) -> str | None:
+def replica_failure(deployment: Json) -> str | None:
+    """Why Kubernetes does not make the pods of a Deployment; None where it does."""
     for one in (deployment.get("status") or {}).get("conditions") or ():
         if one["type"] == "ReplicaFailure" and one["status"] == "True":
             return str(one.get("message") or one.get("reason"))

@@ -21,6 +21,7 @@ from odradek_operator.gateways.kubernetes import (
     metadata,
     owner_reference,
 )
+from odradek_operator.reconcilers.applying import Applier
 from odradek_operator.reconcilers.cluster import (
     ensemble,
     evictions,
@@ -32,7 +33,6 @@ from odradek_operator.reconcilers.cluster import (
     supporting_objects,
     workloads,
 )
-from odradek_operator.reconcilers.cluster.applying import Applier
 from odradek_operator.reconcilers.cluster.certificates import (
     OperatorCertificates,
     settle_authorities,
@@ -43,11 +43,11 @@ from odradek_operator.reconcilers.cluster.contents import mark_contents_stale
 from odradek_operator.reconcilers.cluster.ensemble_resizing import resize_ensemble
 from odradek_operator.reconcilers.cluster.findings import Findings
 from odradek_operator.reconcilers.cluster.images import ImageRefused, choose_image, image_of
-from odradek_operator.reconcilers.cluster.ownership import ObjectsOfOthers
 from odradek_operator.reconcilers.cluster.partition_moves import MoveFound, move_partitions
 from odradek_operator.reconcilers.cluster.reporting import report, report_refusal, report_unready
 from odradek_operator.reconcilers.cluster.run import ReconcileRun
 from odradek_operator.reconcilers.cluster.status import BLOCKED_SECONDS, BUSY_SECONDS
+from odradek_operator.reconcilers.ownership import ObjectsOfOthers
 from odradek_operator.reconcilers.reconciler import (
     Environment,
     is_deleted,

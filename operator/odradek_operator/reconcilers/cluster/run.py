@@ -18,8 +18,8 @@ from odradek_operator.foundation.certificates import KeyPair
 from odradek_operator.foundation.keys import Key
 from odradek_operator.gateways.cluster_admin import ClusterAdmin
 from odradek_operator.gateways.kubernetes import VOLUME_CLAIMS, Api, Json
+from odradek_operator.reconcilers.applying import Applier
 from odradek_operator.reconcilers.cluster import facts, scaling, storage
-from odradek_operator.reconcilers.cluster.applying import Applier
 from odradek_operator.reconcilers.reconciler import Environment
 from odradek_operator.resources.cluster_status import ClusterStatus
 

@@ -1,4 +1,4 @@
-"""Server-side apply of all that a Cluster is made of: only what differs from what was applied last, and what is no
+"""Server-side apply of all that a resource is made of: only what differs from what was applied last, and what is no
 longer wanted goes.
 """
 
@@ -10,7 +10,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from odradek_operator.desired.names import CLUSTER_LABEL, MANAGED_BY, MANAGED_BY_LABEL
+from odradek_operator.desired.names import MANAGED_BY, MANAGED_BY_LABEL
 from odradek_operator.foundation.keys import Key
 from odradek_operator.gateways.kubernetes import (
     CONFIG_MAPS,
@@ -28,10 +28,12 @@ from odradek_operator.gateways.kubernetes import (
     api_of,
     metadata,
 )
-from odradek_operator.reconcilers.cluster.ownership import (
+from odradek_operator.reconcilers.ownership import (
+    CLUSTER_OWNER,
     Belonging,
     ForeignObject,
     ObjectsOfOthers,
+    OwnerKind,
     belonging,
     foreign_object,
 )
@@ -49,26 +51,36 @@ _WANTED_METADATA: Final = ("annotations", "labels", "ownerReferences")
 
 
 class Applier:
-    """Applies manifests, and remembers by which version of an object its last form was taken up."""
+    """Applies manifests, and remembers by which version of an object its last form was taken up.
 
-    def __init__(self, kubernetes: Kubernetes) -> None:
+    `owner` is the kind of the resources that objects are made for, `owned` are the kinds of these objects.
+    """
+
+    def __init__(
+        self, kubernetes: Kubernetes, owner: OwnerKind = CLUSTER_OWNER, owned: Sequence[Api] = OWNED
+    ) -> None:
         self._kubernetes = kubernetes
+        self._owner = owner
+        self._owned = owned
         self._applied: dict[Key, dict[tuple[str, str], tuple[str, str]]] = {}
 
     def forget(self, key: Key) -> None:
-        """A Cluster is gone."""
+        """A resource is gone."""
         self._applied.pop(key, None)
 
     async def read(self, key: Key, uid: str) -> dict[tuple[str, str], Json]:
-        """All objects of the Cluster with this uid by kind and name, pods and volume claims among them."""
-        labels = {CLUSTER_LABEL: key.name, MANAGED_BY_LABEL: MANAGED_BY}
+        """All objects of the resource with this uid by kind and name, pods and volume claims among them."""
+        labels = {self._owner.label: key.name, MANAGED_BY_LABEL: MANAGED_BY}
         found: dict[tuple[str, str], Json] = {}
-        for api in OWNED:
+        for api in self._owned:
             for body in await self._kubernetes.list(api, key.namespace, labels=labels):
-                if belonging(body, cluster=key.name, uid=uid) is Belonging.OWN:
+                if belonging(body, name=key.name, uid=uid, owner=self._owner) is Belonging.OWN:
                     found[api.kind, metadata(body)["name"]] = body
         # Their sets own pods. Claims have no owner. One that was made by hand for a restored volume has fewer labels.
-        for api, wanted in ((PODS, labels), (VOLUME_CLAIMS, {CLUSTER_LABEL: key.name})):
+        more = [(PODS, labels)]
+        if STATEFUL_SETS in self._owned:
+            more.append((VOLUME_CLAIMS, {self._owner.label: key.name}))
+        for api, wanted in more:
             for body in await self._kubernetes.list(api, key.namespace, labels=wanted):
                 found[api.kind, metadata(body)["name"]] = body
         return found
@@ -76,7 +88,7 @@ class Applier:
     async def apply_all(
         self, key: Key, manifests: Sequence[Json], objects: dict[tuple[str, str], Json]
     ) -> None:
-        """Apply all of them; those that are not the Cluster's are left out, and named together at the end."""
+        """Apply all of them; those that are not the resource's are left out, and named together at the end."""
         foreign: list[ForeignObject] = []
         for manifest in manifests:
             try:
@@ -84,12 +96,12 @@ class Applier:
             except ObjectsOfOthers as found:
                 foreign += found.foreign
         if foreign:
-            raise ObjectsOfOthers(foreign)
+            raise ObjectsOfOthers(foreign, kind=self._owner.api.kind)
 
     async def apply(self, key: Key, manifest: Json, objects: dict[tuple[str, str], Json]) -> bool:
         """Apply one, if it is not there in this form already; `objects` then has it. Returns whether it was applied.
 
-        Raises ObjectsOfOthers when an object of this name is there and is not the Cluster's.
+        Raises ObjectsOfOthers when an object of this name is there and is not the resource's.
         """
         place = (str(manifest["kind"]), str(metadata(manifest)["name"]))
         digest = hashlib.sha256(json.dumps(manifest, sort_keys=True).encode()).hexdigest()
@@ -117,17 +129,18 @@ class Applier:
         there = await self._kubernetes.get(api_of(manifest), key.namespace, name)
         if there is None:
             return
-        (owner,) = metadata(manifest)["ownerReferences"]
+        (reference,) = metadata(manifest)["ownerReferences"]
         named = {"apiVersion": manifest["apiVersion"], "kind": manifest["kind"]} | there
-        if (found := foreign_object(named, cluster=key.name, uid=owner["uid"])) is not None:
-            raise ObjectsOfOthers([found])
+        found = foreign_object(named, name=key.name, uid=reference["uid"], owner=self._owner)
+        if found is not None:
+            raise ObjectsOfOthers([found], kind=self._owner.api.kind)
 
     async def prune(
         self, key: Key, wanted: Sequence[Json], objects: Mapping[tuple[str, str], Json], *, owner: str
     ) -> list[Json]:
-        """Delete what the Cluster owns and no longer wants; answers what was deleted."""
+        """Delete what the resource owns and no longer wants; answers what was deleted."""
         kept = {(str(one["kind"]), str(metadata(one)["name"])) for one in wanted}
-        kinds = {api.kind for api in OWNED}
+        kinds = {api.kind for api in self._owned}
         gone: list[Json] = []
         for place, body in objects.items():
             if place in kept or place[0] not in kinds or metadata(body).get("deletionTimestamp"):

@@ -1,0 +1,114 @@
+"""Names and labels of what a Mirror is made of, and what its manifests follow from."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from odradek_operator.desired.names import (
+    MANAGED_BY,
+    MANAGED_BY_LABEL,
+    MIRROR,
+    MIRROR_LABEL,
+    NODE_LABEL,
+    ZONE_LABEL,
+    Json,
+)
+from odradek_operator.resources.mirror import MirrorSpec
+
+MIRROR_NAME_LENGTH_MAX: Final = 100
+_DIGEST_LENGTH: Final = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectionFiles:
+    """The Secret or ConfigMap with a cluster's client.properties. Workers restart when `version` changes."""
+
+    alias: str
+    secret: str | None = None
+    config_map: str | None = None
+    version: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MirrorContext:
+    """A Mirror, and what else its manifests follow from.
+
+    `files` are where workers find client.properties, `bootstraps` addresses that are known without them, by alias.
+    `restart` is the value of the restart annotation.
+    """
+
+    name: str
+    namespace: str
+    spec: MirrorSpec
+    owner: Json
+    image: str
+    files: tuple[ConnectionFiles, ...] = ()
+    bootstraps: Mapping[str, str] = field(default_factory=dict)
+    restart: str = ""
+
+    @property
+    def mirror_name(self) -> str:
+        """The name under which the target keeps positions. Mirrors of two namespaces must not share it."""
+        wanted = self.spec.name or f"{self.namespace}.{self.name}"
+        if len(wanted) <= MIRROR_NAME_LENGTH_MAX:
+            return wanted
+        digest = hashlib.sha256(wanted.encode()).hexdigest()[:_DIGEST_LENGTH]
+        return f"{wanted[: MIRROR_NAME_LENGTH_MAX - _DIGEST_LENGTH - 1]}-{digest}"
+
+    @property
+    def workers(self) -> int:
+        """How many pods there shall be."""
+        return 0 if self.spec.paused else self.spec.replicas
+
+    @property
+    def pull_policy(self) -> str:
+        """When images are fetched."""
+        return str(self.spec.image_pull_policy)
+
+    @property
+    def given_labels(self) -> dict[str, str]:
+        """What the Mirror asks for on every object."""
+        return dict(self.spec.object_metadata.labels or {})
+
+    @property
+    def given_annotations(self) -> dict[str, str]:
+        """What the Mirror asks for on every object."""
+        return dict(self.spec.object_metadata.annotations or {})
+
+    def called(self, suffix: str) -> str:
+        """NAME-suffix."""
+        return f"{self.name}-{suffix}"
+
+    def selector(self, component: str = MIRROR) -> dict[str, str]:
+        """The labels by which pods are found. They cannot change after a release: a Deployment's selector is fixed."""
+        return {
+            "app.kubernetes.io/name": "odradek",
+            "app.kubernetes.io/instance": self.name,
+            "app.kubernetes.io/component": component,
+            MIRROR_LABEL: self.name,
+        }
+
+    def labels(self, component: str = MIRROR) -> dict[str, str]:
+        """The labels that everything carries."""
+        return {**self.selector(component), MANAGED_BY_LABEL: MANAGED_BY}
+
+    def spread_over(self, component: str) -> tuple[tuple[str, bool], ...]:
+        """Workers are spread over nodes and zones where that can be: they keep nothing, and a full node is no reason
+        to have fewer.
+        """
+        return (NODE_LABEL, False), (ZONE_LABEL, False)
+
+    def manifest(self, api_version: str, kind: str, name: str, **content: Any) -> Json:
+        """An object of this Mirror: it goes when the Mirror goes."""
+        metadata: Json = {
+            "name": name,
+            "namespace": self.namespace,
+            "labels": {**self.given_labels, **self.labels()},
+            "ownerReferences": [self.owner],
+        }
+        if self.given_annotations:
+            metadata["annotations"] = self.given_annotations
+        return {"apiVersion": api_version, "kind": kind, "metadata": metadata, **content}

@@ -1,0 +1,125 @@
+"""What the workers of a Mirror report of themselves: `GET /mirror` of each pod's HTTP port.
+
+A worker that does not answer, or answers in a form that is not known, costs its numbers and nothing else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+import aiohttp
+
+logger = logging.getLogger(__name__)
+
+REQUEST_SECONDS_MAX: Final = 5.0
+PAGE_BYTES_MAX: Final = 16 << 20
+"""A page has a row for each partition of a worker; 100,000 of them are 16 MB."""
+FAILING: Final = "failing"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionSeen:
+    """A partition that a worker mirrors. `error` is why it does not; None for what is not known."""
+
+    topic: str
+    lag: int | None = None
+    age_seconds: float | None = None
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlowSeen:
+    """What one worker does for one source. `error` is what went wrong last."""
+
+    source: str
+    state: str = ""
+    error: str | None = None
+    partitions: tuple[PartitionSeen, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerPage:
+    """One worker's page."""
+
+    flows: tuple[FlowSeen, ...] = ()
+
+
+class MirrorWorkers(Protocol):
+    """Asks workers."""
+
+    async def pages(self, hosts: Sequence[str], port: int) -> Sequence[WorkerPage | None]:
+        """The page of the worker at each of these addresses; None of one that does not answer."""
+
+
+class HttpMirrorWorkers:
+    """Asks real workers; close it in the end."""
+
+    def __init__(self) -> None:
+        self._session: aiohttp.ClientSession | None = None
+
+    async def close(self) -> None:
+        """Close the connections."""
+        if self._session is not None:
+            await self._session.close()
+
+    async def pages(self, hosts: Sequence[str], port: int) -> Sequence[WorkerPage | None]:
+        return await asyncio.gather(*(self._page(host, port) for host in hosts))
+
+    async def _page(self, host: str, port: int) -> WorkerPage | None:
+        url = f"http://{f'[{host}]' if ':' in host else host}:{port}/mirror"
+        try:
+            async with self._opened().get(url) as response:
+                text = (await response.content.read(PAGE_BYTES_MAX)).decode()
+                if response.status != 200:
+                    logger.info("%s answers %d: %s", url, response.status, text[:200])
+                    return None
+            return page_of(json.loads(text))
+        except (aiohttp.ClientError, OSError, ValueError) as failure:
+            logger.info("what a worker does is not known: %s: %s", url, failure or type(failure).__name__)
+            return None
+
+    def _opened(self) -> aiohttp.ClientSession:
+        # Made when first used: a session belongs to the loop it is made on.
+        if self._session is None:
+            self._session = aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=REQUEST_SECONDS_MAX))
+        return self._session
+
+
+def page_of(found: Any) -> WorkerPage:
+    """A page as a value. Raises ValueError for what is none."""
+    if not isinstance(found, dict) or not isinstance(found.get("flows"), list):
+        raise ValueError("it is no page of a mirror")
+    return WorkerPage(flows=tuple(_flow(one) for one in found["flows"] if isinstance(one, dict)))
+
+
+def _flow(found: dict[str, Any]) -> FlowSeen:
+    return FlowSeen(
+        source=str(found.get("source", "")),
+        state=str(found.get("state", "")),
+        error=_text(found.get("error")),
+        partitions=tuple(
+            PartitionSeen(
+                topic=str(one.get("topic", "")),
+                lag=_number(one.get("lag")),
+                age_seconds=_number(one.get("age_seconds")),
+                error=_text(one.get("error")),
+            )
+            for one in found.get("partitions") or ()
+            if isinstance(one, dict)
+        ),
+    )
+
+
+def _text(value: object) -> str | None:
+    return str(value) if value else None
+
+
+def _number(value: Any) -> Any:
+    """A number that is not below zero; None for anything else."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return max(0, value) if is_number else None

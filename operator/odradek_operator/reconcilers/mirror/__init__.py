@@ -1,0 +1,1 @@
+"""Mirrors: the workers that copy topics between clusters, and what they report."""

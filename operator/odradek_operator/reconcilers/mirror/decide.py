@@ -1,0 +1,185 @@
+"""What the status of a Mirror says: a pure function of what is wanted, what Kubernetes has, and workers' pages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Final
+
+from odradek_operator.desired.mirror_names import MirrorContext
+from odradek_operator.gateways.mirrors import FAILING, FlowSeen, PartitionSeen, WorkerPage
+from odradek_operator.reconcilers.cluster.facts import SetState
+from odradek_operator.reconcilers.mirror.connecting import Problem
+from odradek_operator.resources.conditions import Condition, ConditionStatus, condition, ready, timestamp
+from odradek_operator.resources.mirror_status import (
+    ERROR_LENGTH_MAX,
+    TOPICS_SHOWN_MAX,
+    MirroredTopic,
+    MirrorSourceStatus,
+    MirrorStatus,
+)
+
+MIRRORING: Final = "Mirroring"
+WATCHED_SECONDS: Final = 15.0
+"""How often workers are asked what they do."""
+STARTING_SECONDS: Final = 5.0
+WAITING_SECONDS: Final = 10.0
+_ERRORS_SHOWN_MAX: Final = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """What there is. `pages` are those of the ready workers, None where there was no answer. `pod_problem` is why a
+    worker's pod does not come up.
+    """
+
+    workers: SetState = field(default_factory=SetState)
+    pod_problem: str | None = None
+    problems: tuple[Problem, ...] = ()
+    pages: tuple[WorkerPage | None, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """The status to write, and when to look again without an event."""
+
+    status: MirrorStatus
+    conditions: tuple[Condition, ...]
+    again_seconds: float | None
+
+
+def blocking(problems: Iterable[Problem], *, is_running: bool) -> Problem | None:
+    """The problem because of which nothing is made or changed now; workers that run outlive one that may pass."""
+    return next((one for one in problems if not (one.may_pass and is_running)), None)
+
+
+def judge(context: MirrorContext, before: MirrorStatus, seen: Seen, now: datetime) -> Verdict:
+    """What the status says."""
+    status = replace(
+        before,
+        target=context.spec.target_alias,
+        from_=", ".join(one.alias for one in context.spec.sources),
+        image=context.image,
+        replicas=seen.workers.wanted if seen.workers.there else 0,
+        ready=seen.workers.ready,
+        selector=",".join(f"{key}={value}" for key, value in context.selector().items()),
+    )
+    pages = [page for page in seen.pages if page is not None]
+    if pages:
+        status = _measured(context, status, pages, now)
+    stopped = blocking(seen.problems, is_running=seen.workers.there)
+    if stopped is not None:
+        refused = ready(False, stopped.reason, stopped.message)
+        return Verdict(status=status, conditions=(refused,), again_seconds=WAITING_SECONDS)
+    if context.spec.paused:
+        message = "all workers are stopped, and go on where they stopped; set paused to false"
+        paused = ready(False, "Paused", message)
+        return Verdict(status=status, conditions=(paused,), again_seconds=None)
+    if not seen.workers.settled or seen.workers.ready < seen.workers.wanted or not seen.workers.wanted:
+        waits = _workers_not_ready(context, seen)
+        mirroring = (_mirroring(pages),) if pages else ()
+        return Verdict(status=status, conditions=(waits, *mirroring), again_seconds=STARTING_SECONDS)
+    if not pages:
+        message = (
+            "no worker answers the operator at its HTTP port; do NetworkPolicies or a firewall allow that?"
+        )
+        unknown = ready(None, "NoAnswer", message)
+        return Verdict(status=status, conditions=(unknown,), again_seconds=WAITING_SECONDS)
+    mirroring_now = _mirroring(pages)
+    if mirroring_now.status is ConditionStatus.TRUE:
+        stated = ready(True, "Ready", f"workers mirror {status.from_} into {status.target}")
+    else:
+        stated = ready(False, mirroring_now.reason, mirroring_now.message)
+    return Verdict(status=status, conditions=(stated, mirroring_now), again_seconds=WATCHED_SECONDS)
+
+
+def _workers_not_ready(context: MirrorContext, seen: Seen) -> Condition:
+    wanted = context.workers
+    message = f"{seen.workers.ready} of {wanted} workers serve"
+    why = [seen.pod_problem, *(problem.message for problem in seen.problems)]
+    message = "; ".join([message, *filter(None, why)])
+    return ready(False, "WorkersNotReady", message)
+
+
+def _mirroring(pages: Sequence[WorkerPage]) -> Condition:
+    """Whether all that is wanted is mirrored, as workers say."""
+    errors = list(dict.fromkeys(_errors(pages)))
+    if not errors:
+        return condition(MIRRORING, True, "Running", "all partitions of all sources are mirrored")
+    more = len(errors) - _ERRORS_SHOWN_MAX
+    message = "; ".join(errors[:_ERRORS_SHOWN_MAX]) + (f"; and {more} more" if more > 0 else "")
+    return condition(MIRRORING, False, "Failing", message)
+
+
+def _errors(pages: Iterable[WorkerPage]) -> Iterable[str]:
+    for page in pages:
+        for flow in page.flows:
+            if flow.state == FAILING:
+                yield f"{flow.source}: {flow.error or 'its worker reports no reason; look at its log'}"
+            for partition in flow.partitions:
+                if partition.error:
+                    yield f"{flow.source}: {partition.topic}: {partition.error}"
+
+
+# --- measures -----------------------------------------------------------------------------------------------------
+
+
+def _measured(
+    context: MirrorContext, status: MirrorStatus, pages: Sequence[WorkerPage], now: datetime
+) -> MirrorStatus:
+    flows = [flow for page in pages for flow in page.flows]
+    sources = tuple(
+        _source(one.alias, [flow for flow in flows if flow.source == one.alias])
+        for one in context.spec.sources
+    )
+    topics = _topics(flows)
+    topics.sort(key=lambda one: (-(one.lag or 0), one.source, one.topic))
+    measured = replace(
+        status,
+        topics=len(topics),
+        lag=_sum(one.lag for one in topics),
+        sources=sources,
+        furthest=tuple(topics[:TOPICS_SHOWN_MAX]),
+    )
+    return measured if measured == status else replace(measured, measured_at=timestamp(now))
+
+
+def _source(alias: str, flows: Sequence[FlowSeen]) -> MirrorSourceStatus:
+    partitions = [one for flow in flows for one in flow.partitions]
+    states = [flow.state for flow in flows]
+    error = next((flow.error for flow in flows if flow.error), None)
+    return MirrorSourceStatus(
+        alias=alias,
+        # One worker that fails is more important than others that run.
+        state=(FAILING if FAILING in states else states[0][:64]) if states else None,
+        topics=len({one.topic for one in partitions}),
+        partitions=len(partitions),
+        lag=_sum(one.lag for one in partitions),
+        last_error=None if error is None else error[:ERROR_LENGTH_MAX],
+    )
+
+
+def _topics(flows: Iterable[FlowSeen]) -> list[MirroredTopic]:
+    by_name: dict[tuple[str, str], list[PartitionSeen]] = {}
+    for flow in flows:
+        for partition in flow.partitions:
+            by_name.setdefault((flow.source, partition.topic), []).append(partition)
+    return [
+        MirroredTopic(
+            source=source,
+            topic=topic,
+            partitions=len(partitions),
+            lag=_sum(one.lag for one in partitions),
+            age_seconds=max(
+                (one.age_seconds for one in partitions if one.age_seconds is not None), default=None
+            ),
+        )
+        for (source, topic), partitions in by_name.items()
+    ]
+
+
+def _sum(lags: Iterable[int | None]) -> int | None:
+    """The sum of what is known; None where nothing is."""
+    known = [lag for lag in lags if lag is not None]
+    return sum(known) if known else None
