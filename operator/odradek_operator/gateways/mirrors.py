@@ -19,16 +19,18 @@ logger = logging.getLogger(__name__)
 REQUEST_SECONDS_MAX: Final = 5.0
 PAGE_BYTES_MAX: Final = 16 << 20
 """A page has a row for each partition of a worker; 100,000 of them are 16 MB."""
-FAILING: Final = "failing"
+STATES_BY_URGENCY: Final = ("failed", "waiting", "stopped", "starting", "running")
+"""What a worker does for a source, the worst first. It waits after an error, before its next try."""
+_FAILING: Final = frozenset({"failed", "waiting"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionSeen:
-    """A partition that a worker mirrors. `error` is why it does not; None for what is not known."""
+    """A partition that a worker has. `error` is why it is not mirrored any more; None for what is not known."""
 
     topic: str
     lag: int | None = None
-    age_seconds: float | None = None
+    lag_seconds: float | None = None
     error: str | None = None
 
 
@@ -40,6 +42,11 @@ class FlowSeen:
     state: str = ""
     error: str | None = None
     partitions: tuple[PartitionSeen, ...] = ()
+
+    @property
+    def is_failing(self) -> bool:
+        """Whether nothing is mirrored because of an error."""
+        return self.state in _FAILING
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,13 +108,13 @@ def _flow(found: dict[str, Any]) -> FlowSeen:
     return FlowSeen(
         source=str(found.get("source", "")),
         state=str(found.get("state", "")),
-        error=_text(found.get("error")),
+        error=_error(found.get("last_error")),
         partitions=tuple(
             PartitionSeen(
                 topic=str(one.get("topic", "")),
                 lag=_number(one.get("lag")),
-                age_seconds=_number(one.get("age_seconds")),
-                error=_text(one.get("error")),
+                lag_seconds=_number(one.get("lag_seconds")),
+                error=_error(one.get("stopped")),
             )
             for one in found.get("partitions") or ()
             if isinstance(one, dict)
@@ -115,8 +122,9 @@ def _flow(found: dict[str, Any]) -> FlowSeen:
     )
 
 
-def _text(value: object) -> str | None:
-    return str(value) if value else None
+def _error(value: object) -> str | None:
+    text = value.get("text") if isinstance(value, dict) else None
+    return str(text) if text else None
 
 
 def _number(value: Any) -> Any:

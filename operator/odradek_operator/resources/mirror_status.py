@@ -31,7 +31,13 @@ class MirrorSourceStatus:
     """One source."""
 
     alias: Annotated[str, _ALIAS, Doc("The source.")]
-    state: Annotated[str | None, Text(max_length=64), Doc("What its workers do.")] = None
+    state: Annotated[
+        str | None,
+        Text(max_length=64),
+        Doc(
+            "What its workers do: starting, running, waiting (for the next try after an error), failed, stopped."
+        ),
+    ] = None
     topics: Annotated[int, _COUNT, Doc("How many topics are mirrored.")] = 0
     partitions: Annotated[int, _COUNT, Doc("How many partitions.")] = 0
     lag: Annotated[int | None, _RECORDS, _LAG_DOC] = None
@@ -48,8 +54,8 @@ class MirroredTopic:
     topic: Annotated[str, Text(max_length=249), Doc("Its name there.")]
     partitions: Annotated[int, _COUNT, Doc("How many partitions.")] = 0
     lag: Annotated[int | None, _RECORDS, _LAG_DOC] = None
-    age_seconds: Annotated[
-        float | None, _SECONDS, Doc("How old the last mirrored record was when it was written.")
+    lag_seconds: Annotated[
+        float | None, _SECONDS, Doc("For how long the oldest record that is not mirrored yet waits.")
     ] = None
 
 

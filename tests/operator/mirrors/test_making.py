@@ -215,7 +215,7 @@ def test_workers_that_fail_say_why() -> None:
     error = "orders was made anew at shop: delete shop.orders at the target, or leave the topic out"
     stopped = PartitionSeen(topic="orders", error=error)
     world.workers.page = WorkerPage(
-        flows=(FlowSeen(source="shop", state="failing", error=error, partitions=(stopped,)),)
+        flows=(FlowSeen(source="shop", state="failed", error=error, partitions=(stopped,)),)
     )
     world.restart_operator()
     world.look()
@@ -252,6 +252,20 @@ def test_a_pod_that_does_not_come_up_says_why() -> None:
     world.look()
     message = world.condition()[2]
     assert "0 of 1 workers serve" in message and "shop.example:9092 does not answer" in message
+
+
+def test_a_worker_that_cannot_reach_a_cluster_says_so_before_it_is_ready() -> None:
+    world = MirrorWorld()
+    world.look()
+    (pod,) = world.objects.list(PODS, NAMESPACE, {"odradek.io/mirror": "copy"})
+    world.nodes.broken.add(metadata(pod)["name"])
+    flow = FlowSeen(source="shop", state="waiting", error="shop.example:9092 does not answer")
+    world.workers.page = WorkerPage(flows=(flow,))
+    world.look()
+    status, reason, message = world.condition()
+    assert (status, reason) == ("False", "WorkersNotReady")
+    assert message == "0 of 1 workers serve; shop: shop.example:9092 does not answer"
+    assert world.status["sources"][0]["state"] == "waiting"
 
 
 def test_workers_are_not_asked_again_for_the_operators_own_write() -> None:

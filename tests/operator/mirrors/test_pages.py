@@ -12,17 +12,27 @@ from aiohttp import web
 from odradek_operator.gateways.mirrors import HttpMirrorWorkers, WorkerPage, page_of
 
 PAGE: dict[str, Any] = {
+    "name": "shop.copy",
+    "target": "main",
+    "worker": "copy-mirror-1",
     "flows": [
         {
+            "flow": "shop->main",
             "source": "shop",
-            "state": "running",
-            "error": None,
+            "state": "waiting",
             "partitions": [
-                {"topic": "orders", "partition": 0, "lag": 12, "age_seconds": 0.25, "error": None},
-                {"topic": "orders", "partition": 1, "lag": None, "age_seconds": None, "error": "it is gone"},
+                {"topic": "orders", "partition": 0, "lag": 12, "lag_seconds": 0.25, "stopped": None},
+                {
+                    "topic": "orders",
+                    "partition": 1,
+                    "lag": 0,
+                    "lag_seconds": 0,
+                    "stopped": {"at_ms": 1, "kind": "Truncated", "text": "it is gone"},
+                },
             ],
+            "last_error": {"at_ms": 1, "kind": "ConnectionFailed", "text": "shop does not answer"},
         }
-    ]
+    ],
 }
 
 
@@ -49,10 +59,11 @@ def test_a_page_is_read() -> None:
     (page,) = asyncio.run(asked(json.dumps(PAGE)))
     assert page is not None
     (flow,) = page.flows
-    assert (flow.source, flow.state, flow.error) == ("shop", "running", None)
-    assert [(one.topic, one.lag, one.age_seconds, one.error) for one in flow.partitions] == [
+    assert (flow.source, flow.state, flow.error) == ("shop", "waiting", "shop does not answer")
+    assert flow.is_failing
+    assert [(one.topic, one.lag, one.lag_seconds, one.error) for one in flow.partitions] == [
         ("orders", 12, 0.25, None),
-        ("orders", None, None, "it is gone"),
+        ("orders", 0, 0, "it is gone"),
     ]
 
 

@@ -52,7 +52,7 @@ class Workers:
 def running(source: str = "shop", /, **lags: int) -> WorkerPage:
     """The page of a worker that mirrors one partition of each of these topics."""
     partitions = tuple(
-        PartitionSeen(topic=topic, lag=lag, age_seconds=0.5) for topic, lag in sorted(lags.items())
+        PartitionSeen(topic=topic, lag=lag, lag_seconds=0.5) for topic, lag in sorted(lags.items())
     )
     return WorkerPage(flows=(FlowSeen(source=source, state="running", partitions=partitions),))
 

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Final
 
 from odradek_operator.desired.mirror_names import MirrorContext
-from odradek_operator.gateways.mirrors import FAILING, FlowSeen, PartitionSeen, WorkerPage
+from odradek_operator.gateways.mirrors import STATES_BY_URGENCY, FlowSeen, PartitionSeen, WorkerPage
 from odradek_operator.reconcilers.cluster.facts import SetState
 from odradek_operator.reconcilers.mirror.connecting import Problem
 from odradek_operator.resources.conditions import Condition, ConditionStatus, condition, ready, timestamp
@@ -30,8 +30,8 @@ _ERRORS_SHOWN_MAX: Final = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """What there is. `pages` are those of the ready workers, None where there was no answer. `pod_problem` is why a
-    worker's pod does not come up.
+    """What there is. `pages` are those of all workers, None where there was no answer. `pod_problem` is why a worker's
+    pod does not come up.
     """
 
     workers: SetState = field(default_factory=SetState)
@@ -77,7 +77,7 @@ def judge(context: MirrorContext, before: MirrorStatus, seen: Seen, now: datetim
         paused = ready(False, "Paused", message)
         return Verdict(status=status, conditions=(paused,), again_seconds=None)
     if not seen.workers.settled or seen.workers.ready < seen.workers.wanted or not seen.workers.wanted:
-        waits = _workers_not_ready(context, seen)
+        waits = _workers_not_ready(context, seen, pages)
         mirroring = (_mirroring(pages),) if pages else ()
         return Verdict(status=status, conditions=(waits, *mirroring), again_seconds=STARTING_SECONDS)
     if not pages:
@@ -94,28 +94,33 @@ def judge(context: MirrorContext, before: MirrorStatus, seen: Seen, now: datetim
     return Verdict(status=status, conditions=(stated, mirroring_now), again_seconds=WATCHED_SECONDS)
 
 
-def _workers_not_ready(context: MirrorContext, seen: Seen) -> Condition:
+def _workers_not_ready(context: MirrorContext, seen: Seen, pages: Sequence[WorkerPage]) -> Condition:
     wanted = context.workers
     message = f"{seen.workers.ready} of {wanted} workers serve"
-    why = [seen.pod_problem, *(problem.message for problem in seen.problems)]
+    why = [seen.pod_problem, *(problem.message for problem in seen.problems), _shown(_errors(pages))]
     message = "; ".join([message, *filter(None, why)])
     return ready(False, "WorkersNotReady", message)
 
 
 def _mirroring(pages: Sequence[WorkerPage]) -> Condition:
     """Whether all that is wanted is mirrored, as workers say."""
-    errors = list(dict.fromkeys(_errors(pages)))
+    errors = _shown(_errors(pages))
     if not errors:
         return condition(MIRRORING, True, "Running", "all partitions of all sources are mirrored")
-    more = len(errors) - _ERRORS_SHOWN_MAX
-    message = "; ".join(errors[:_ERRORS_SHOWN_MAX]) + (f"; and {more} more" if more > 0 else "")
-    return condition(MIRRORING, False, "Failing", message)
+    return condition(MIRRORING, False, "Failing", errors)
+
+
+def _shown(errors: Iterable[str]) -> str:
+    """Each error once, the first ones in words."""
+    each = list(dict.fromkeys(errors))
+    more = len(each) - _ERRORS_SHOWN_MAX
+    return "; ".join(each[:_ERRORS_SHOWN_MAX]) + (f"; and {more} more" if more > 0 else "")
 
 
 def _errors(pages: Iterable[WorkerPage]) -> Iterable[str]:
     for page in pages:
         for flow in page.flows:
-            if flow.state == FAILING:
+            if flow.is_failing:
                 yield f"{flow.source}: {flow.error or 'its worker reports no reason; look at its log'}"
             for partition in flow.partitions:
                 if partition.error:
@@ -152,7 +157,7 @@ def _source(alias: str, flows: Sequence[FlowSeen]) -> MirrorSourceStatus:
     return MirrorSourceStatus(
         alias=alias,
         # One worker that fails is more important than others that run.
-        state=(FAILING if FAILING in states else states[0][:64]) if states else None,
+        state=next((one for one in STATES_BY_URGENCY if one in states), None),
         topics=len({one.topic for one in partitions}),
         partitions=len(partitions),
         lag=_sum(one.lag for one in partitions),
@@ -171,8 +176,8 @@ def _topics(flows: Iterable[FlowSeen]) -> list[MirroredTopic]:
             topic=topic,
             partitions=len(partitions),
             lag=_sum(one.lag for one in partitions),
-            age_seconds=max(
-                (one.age_seconds for one in partitions if one.age_seconds is not None), default=None
+            lag_seconds=max(
+                (one.lag_seconds for one in partitions if one.lag_seconds is not None), default=None
             ),
         )
         for (source, topic), partitions in by_name.items()

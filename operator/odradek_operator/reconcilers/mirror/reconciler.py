@@ -154,7 +154,8 @@ class MirrorReconciler:
             workers=set_state(deployment),
             pod_problem=replica_failure(deployment or {}) or next(iter(problems), None),
             problems=found.problems,
-            pages=await self._pages(key, [pod for pod in pods if pod_is_ready(pod)]),
+            # Also of those that are not ready: their pages say why.
+            pages=await self._pages(key, pods),
         )
         return judge(context, status_of(body, MirrorStatus), seen, self._environment.now())
 
