@@ -133,7 +133,7 @@ def test_a_paused_mirror_goes_on_where_it_stopped(shop: Kube) -> None:
 
 
 @pytest.mark.timeout(300)
-def test_a_mirror_without_its_source_is_refused_and_a_deleted_one_leaves_nothing(shop: Kube) -> None:
+def test_without_its_source_it_is_refused_and_deleted_it_is_gone(shop: Kube) -> None:
     lost = of("Mirror", "lost", **{**MIRROR["spec"], "sources": [{"alias": "gone", "cluster": "gone"}]})
     shop.apply(lost)
     found = until(
