@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: setup run test check bench demo fuzz sim chaos copies streams connect rights quotas pipeline-kills sink-kills images e2e reference manifests diagrams recording release clean
+.PHONY: setup run test check bench many-consumers demo fuzz sim chaos copies streams connect rights quotas pipeline-kills sink-kills images e2e reference manifests diagrams recording release clean
 
 # Running a broker needs only the product's own dependencies; tests bring their clients, Java and Spark.
 $(VENV)/.product: pyproject.toml
@@ -76,6 +76,11 @@ quotas: $(VENV)/.test
 	for of in client-id "client-id two" user user-and-client-id; do \
 	  $(BIN)/python -m bench.client_quotas hold $$of && $(BIN)/python -m bench.client_quotas override $$of || exit 1; done
 	$(BIN)/python -m bench.client_quotas others
+
+# 500 consumers in 10 processes share 2,000 partitions through a real ZooKeeper; half of them leave. MANY='50 2 200' for less.
+MANY ?= 500 10 2000
+many-consumers: $(VENV)/.test
+	$(BIN)/python -m tests.clients.many_consumers $(MANY)
 
 # Drivers of loads, replays and streams, killed at every step and compared with the log: KILLS=100 of each kind, SEED=n.
 pipeline-kills: $(VENV)/.test

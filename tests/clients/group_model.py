@@ -302,7 +302,7 @@ class Model:
             topics = rng.sample(sorted(self.topics), rng.randint(1, len(self.topics)))
             own = Registration(STATIC, dict.fromkeys(topics, count))
         # Most names differ in their random part alone, as real ones do.
-        member = Member(self, f"h-{rng.randrange(16**4):04x}{self._names}", own)
+        member = Member(self, f"h-{10**12 + rng.randrange(16**4)}-{self._names:x}", own)
         self.members.append(member)
         await member.start()
 

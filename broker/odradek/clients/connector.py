@@ -14,9 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import socket
 import time
-import uuid
 from collections.abc import Awaitable, Callable, Mapping
 from random import Random
 from typing import Final
@@ -27,6 +25,7 @@ from odradek.clients.brokers import open_session, registered_brokers
 from odradek.clients.errors import InvalidConfigException, MessageStreamsExistException, OutOfRangeException
 from odradek.clients.group_nodes import GroupNodes
 from odradek.clients.group_offsets import GroupOffsets, StartOffsets
+from odradek.clients.known_registrations import KnownRegistrations, shared_registrations, unique_name
 from odradek.clients.lease import Lease, lease_clock
 from odradek.clients.partition_reader import PartitionReader
 from odradek.clients.properties import Properties
@@ -75,7 +74,7 @@ class Connector:
         self._given_store = store
         self._random = Random()
         self.group: str = properties["group.id"]
-        self.id = f"{self.group}_{properties['consumer.id'] or _unique_name()}"
+        self.id = f"{self.group}_{properties['consumer.id'] or unique_name()}"
         self.lease = Lease(properties["zookeeper.session.timeout.ms"] / 1000)
         self._own: Registration | None = None
         self._buffers: dict[tuple[str | None, int], StreamBuffer] = {}
@@ -107,8 +106,18 @@ class Connector:
             self.group,
             self.id,
             is_excluding_internal=self._properties["exclude.internal.topics"],
+            known=self._known_registrations(),
         )
         self._offsets = GroupOffsets(self._properties, self._nodes, self._client, self._start_offsets)
+
+    def _known_registrations(self) -> KnownRegistrations:
+        if self._given_store is not None:
+            return KnownRegistrations()
+        return shared_registrations(
+            self._properties["zookeeper.connect"],
+            self.group,
+            is_excluding_internal=self._properties["exclude.internal.topics"],
+        )
 
     async def _connect(self) -> None:
         self._client = Client(
@@ -287,6 +296,8 @@ class Connector:
             await self._wake.wait()
             await self._wait_for_quiet()
             self._wake.clear()
+            if self._closed:  # `close` releases what it owns
+                return
             is_settled = False
             try:
                 async with self._rebalancing:
@@ -299,9 +310,26 @@ class Connector:
             if is_settled:
                 pause_seconds = CONSUMER_REBALANCE_PAUSE_SECONDS_MIN
             else:
-                await asyncio.sleep(pause_seconds * self._random.uniform(0.5, 1))
+                await self._wait_for_release(pause_seconds * self._random.uniform(0.5, 1))
                 pause_seconds = min(pause_seconds * 2, self._properties["rebalance.backoff.ms"] / 1000)
                 self._wake.set()
+
+    async def _wait_for_release(self, seconds: float) -> None:
+        """Pause after a try that failed, until the partition that prevented it is released at most."""
+        path, released = self._nodes.blocked_by, asyncio.Event()
+        unwatch = self._store.watch(path, lambda _: released.set()) if path else None
+        try:
+            async with asyncio.timeout(seconds):
+                if path is None or await self._store.exists(path):
+                    await released.wait()
+        except TimeoutError:
+            return
+        except StoreError as failure:
+            logger.debug("group %s: ZooKeeper does not answer: %s", self.group, failure)
+            await asyncio.sleep(seconds)
+        finally:
+            if unwatch:
+                unwatch()
 
     async def _wait_for_quiet(self) -> None:
         """Wait until changes stop for a moment, so that a group's start is few passes and not hundreds."""
@@ -319,9 +347,9 @@ class Connector:
             await self._register()
         await self._release()
         members = await self._nodes.members()
-        if self.id not in members:
-            return False
-        names = await self._nodes.topics() if self._own.pattern != STATIC else self._own.subscription
+        if self.id not in members or self._closed:
+            return self._closed
+        names = self._own.subscription if self._own.pattern == STATIC else await self._nodes.topics()
         topics = await self._nodes.partitions(subscribed(self._own, names))
         for topic in topics:
             self._watch(paths.topic(topic))
@@ -420,9 +448,3 @@ async def _logged(work: Awaitable[None], what: str) -> None:
         await work
     except OdradekError as failure:
         logger.warning("%s: %s", what, failure)
-
-
-def _unique_name() -> str:
-    """HOST-MILLISECONDS-RANDOM as in Kafka's ids."""
-    number = uuid.uuid4().int >> 64
-    return f"{socket.gethostname()}-{time.time_ns() // 1_000_000}-{f'{number:x}'[:8]}"

@@ -15,6 +15,7 @@ from typing import Any
 
 from odradek.clients import consumer_paths as paths
 from odradek.clients.errors import ConsumerRebalanceFailedException, InvalidConfigException
+from odradek.clients.known_registrations import KnownRegistrations
 from odradek.clients.registrations import Registration, parse_registration
 from odradek.foundation.errors import NodeExists, NoNode, VersionConflict
 from odradek.foundation.ids import TopicPartition
@@ -26,13 +27,25 @@ logger = logging.getLogger(__name__)
 class GroupNodes:
     """The nodes of one consumer of one group. Calls raise StoreError when ZooKeeper does not answer."""
 
-    def __init__(self, store: Store, group: str, consumer_id: str, *, is_excluding_internal: bool) -> None:
+    def __init__(
+        self,
+        store: Store,
+        group: str,
+        consumer_id: str,
+        *,
+        is_excluding_internal: bool,
+        known: KnownRegistrations | None = None,
+    ) -> None:
+        """`known` has what other consumers of the process have read."""
         self._store = store
         self._group = group
         self._id = consumer_id
         self._is_excluding_internal = is_excluding_internal
         self._id_path = paths.consumer_id(group, consumer_id)
-        self._members: dict[str, tuple[int, Registration | None]] = {}  # by name: when made, and what it says
+        self._known = known or KnownRegistrations()
+        self._warned: set[str] = set()
+        self.blocked_by: str | None = None
+        """The owner node of another consumer, which has prevented the last claim."""
         self._versions: dict[TopicPartition, int] = {}
         self._written: dict[TopicPartition, int] = {}
 
@@ -66,20 +79,26 @@ class GroupNodes:
         Registrations never change, so only new ones are read.
         """
         names = await children_or_none(self._store, paths.ids(self._group))
-        new = [name for name in names if name not in self._members]
-        nodes = await self._store.get_many([paths.consumer_id(self._group, name) for name in new])
-        known = {name: self._members[name] for name in names if name in self._members}
-        for name, node in zip(new, nodes, strict=True):
-            if node is not None:
-                known[name] = (node.created, self._parsed(name, node.data))
-        self._members = known
-        return {name: member for name, (_, member) in known.items() if member is not None}
+        read: dict[str, Registration | None] = {}
+        async with self._known.reading():
+            new = self._known.missing(names)
+            nodes = await self._store.get_many([paths.consumer_id(self._group, name) for name in new])
+            for name, node in zip(new, nodes, strict=True):
+                if node is not None:
+                    read[name] = self._parsed(name, node.data)
+                    self._known.add(name, read[name])
+        found = {name: read[name] if name in read else self._known.get(name) for name in names}
+        self._known.keep(names)
+        self._warned.intersection_update(names)
+        return {name: member for name, member in found.items() if member is not None}
 
     def _parsed(self, name: str, data: bytes) -> Registration | None:
         try:
             return parse_registration(data, is_excluding_internal=self._is_excluding_internal)
         except InvalidConfigException as failure:
-            logger.warning(
+            log = logger.debug if name in self._warned else logger.warning
+            self._warned.add(name)
+            log(
                 "group %s: consumer %s is left out, since its id node cannot be read: %s",
                 self._group,
                 name,
@@ -110,7 +129,8 @@ class GroupNodes:
     # --- owners -------------------------------------------------------------------------------------------------------
 
     async def claim(self, threads: Mapping[TopicPartition, str]) -> bool:
-        """Own all of these partitions, or none. False when another consumer still owns one."""
+        """Own all of these partitions, or none. False when another consumer still owns one: `blocked_by`."""
+        self.blocked_by = None
         if not threads:
             return True
         for topic in sorted({key.topic for key in threads}):
@@ -123,8 +143,10 @@ class GroupNodes:
             await self._store.multi([Check(self._id_path, 0), *creates])
         except NodeExists as failure:
             number = failure.operation
-            path = creates[number - 1].path if number else paths.owners(self._group, "")
-            logger.info("group %s: %s is still owned by another consumer", self._group, path)
+            self.blocked_by = creates[number - 1].path if number else None
+            logger.info(
+                "group %s: %s is still owned by another consumer", self._group, self.blocked_by or "one"
+            )
             return False
         except NoNode:
             return False  # registered again by then

@@ -26,7 +26,7 @@ _UNLIKE: Final = re.compile(r"\\[pPGQEZzhHvVRXkK]|[*+?}]\+|\[[^\]]*(?:&&|\[)|\(\
 class Registration:
     """One consumer's subscription: the number of its streams for each topic."""
 
-    __slots__ = ("_expression", "is_excluding_internal", "pattern", "subscription")
+    __slots__ = ("_expression", "is_excluding_internal", "kind", "pattern", "subscription")
 
     def __init__(
         self, pattern: str, subscription: Mapping[str, int], *, is_excluding_internal: bool = True
@@ -46,6 +46,8 @@ class Registration:
         self.pattern = pattern
         self.subscription = dict(subscription)
         self.is_excluding_internal = is_excluding_internal
+        self.kind = (pattern, is_excluding_internal, *sorted(self.subscription.items()))
+        """Equal for members that read the same topics with as many streams."""
         self._expression = None if pattern == STATIC else topic_expression(next(iter(subscription)))
 
     def stream_count(self, topic: str) -> int:

@@ -27,7 +27,8 @@ def shares(partitions: Collection[int], threads: Collection[str]) -> dict[int, s
     numbers = sorted(partitions)
     owners: dict[int, str] = {}
     start = 0
-    for position, thread in enumerate(ordered):
+    # Of many threads most may get nothing.
+    for position, thread in enumerate(ordered if each else ordered[:remainder]):
         end = start + each + (position < remainder)
         owners |= dict.fromkeys(numbers[start:end], thread)
         start = end
@@ -48,10 +49,16 @@ def own_shares(
 ) -> dict[TopicPartition, int]:
     """The partitions of one member, each with the number of its stream. `topics` has the partitions of every topic."""
     own = members[consumer_id]
+    # Hundreds of members and topics have few kinds of subscriptions, and so few lists of threads.
+    kinds = {member.kind: member for member in members.values()}
+    lists: dict[tuple[int, ...], list[str]] = {}
     mine: dict[TopicPartition, int] = {}
     for topic in subscribed(own, topics):
+        counts = tuple(member.stream_count(topic) for member in kinds.values())
+        if counts not in lists:
+            lists[counts] = sorted(threads_of(topic, members))
         numbers = {thread_id(consumer_id, number): number for number in range(own.stream_count(topic))}
-        for partition, thread in shares(topics[topic], threads_of(topic, members)).items():
+        for partition, thread in shares(topics[topic], lists[counts]).items():
             if thread in numbers:
                 mine[TopicPartition(topic, partition)] = numbers[thread]
     return mine

@@ -155,6 +155,9 @@ CONSUMER_QUIET_SECONDS: Final = 0.075
 CONSUMER_CHANGES_SECONDS_MAX: Final = 0.5
 # Its first pause after a try to own partitions that others still own; they double up to rebalance.backoff.ms.
 CONSUMER_REBALANCE_PAUSE_SECONDS_MIN: Final = 0.1
+# How long a consumer waits while another one of its process reads the members of the group. With 500 members that is
+# some milliseconds; one that ZooKeeper does not answer may take the session's timeout.
+CONSUMER_READS_TOGETHER_SECONDS_MAX: Final = 1.0
 # How long a rebalance waits for a program to finish the record that it works on. Kafka's own consumers try for 8 s to
 # take over, so ours must have released within that time.
 CONSUMER_RECORD_IN_HAND_SECONDS_MAX: Final = 2.0
