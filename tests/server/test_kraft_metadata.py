@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
+import struct
+
+import pytest
+
+from odradek.controller.client_configs import ClientConfigChange
+from odradek.controller.controller import Controller
+from odradek.foundation.client_entities import ClientEntity
 from odradek.protocol.varint import unsigned_varint
 from odradek.records.builder import build_batch
+from odradek.security.scram import ScramCredential
+from odradek.server.broker.access_takeover import AccessTakeover
+from odradek.server.broker.kraft_access import AccessControl, ClientQuota, KraftAccess, ScramUser
 from odradek.server.broker.kraft_metadata import DIRECTORY, read_kraft_metadata
 from tests.support.disk import SimulatedDisk
+from tests.support.loop import run
+from tests.support.whole_broker import WholeBroker
 
 
 def text(value: str | None) -> bytes:
@@ -94,48 +106,107 @@ def test_where_no_kafka_was_there_is_nothing() -> None:
     assert settings_of(SimulatedDisk()) == {}
 
 
-def acl(number: int) -> bytes:
-    fields = b"\2" + text("orders") + b"\3" + text("User:a") + text("*") + b"\2\3\0"
+def acl(number: int, *, operation: int = 3, resource: str = "orders") -> bytes:
+    fields = b"\2" + text(resource) + b"\3" + text("User:a") + text("*") + bytes([operation, 3]) + b"\0"
     return b"\1\x12\0" + bytes([number] * 16) + fields
 
 
-def user(name: str, *, is_gone: bool = False) -> bytes:
-    return (
-        (b"\1\x16\0" if is_gone else b"\1\x0b\0")
-        + text(name)
-        + b"\1"
-        + (b"\0" if is_gone else b"\1\1\1\0\0\0\1\0")
-    )
+def user(name: str, *, is_gone: bool = False, mechanism: int = 1, iterations: int = 4096) -> bytes:
+    if is_gone:
+        return b"\1\x16\0" + text(name) + bytes([mechanism, 0])
+    keys = b"".join(text(key) for key in ("salt", "stored", "server"))
+    return b"\1\x0b\0" + text(name) + bytes([mechanism]) + keys + iterations.to_bytes(4, "big") + b"\0"
 
 
-def quota(name: str | None, *, is_removed: bool = False) -> bytes:
+def quota(name: str | None, value: float = 1000.0, *, is_removed: bool = False) -> bytes:
     entities = unsigned_varint(3) + text("user") + text(name) + b"\0" + text("client-id") + text("c") + b"\0"
-    return b"\1\x0e\0" + entities + text("producer_byte_rate") + bytes(8) + bytes([is_removed]) + b"\0"
+    fields = text("producer_byte_rate") + struct.pack(">d", value) + bytes([is_removed])
+    return b"\1\x0e\0" + entities + fields + b"\0"
+
+
+def access_of(**files: bytes) -> KraftAccess:
+    return read_kraft_metadata(written(**files), ["d"]).access
+
+
+def test_users_quotas_and_acls_are_read_and_taken_away() -> None:
+    log = batch(0, acl(1), acl(2, operation=4), user("a"), user("a", mechanism=2), quota("u"), quota(None))
+    log += batch(6, user("a", iterations=8192), quota("u", 5.5))
+    access = access_of(log_0=log)
+    assert list(access.acls) == [
+        AccessControl(2, "orders", 3, "User:a", "*", 3, 3),
+        AccessControl(2, "orders", 3, "User:a", "*", 4, 3),
+    ]
+    assert sorted(access.users) == [
+        ScramUser("a", 1, b"salt", b"stored", b"server", 8192),
+        ScramUser("a", 2, b"salt", b"stored", b"server", 4096),
+    ]
+    parts = (("user", "u"), ("client-id", "c"))
+    assert set(access.quotas) == {
+        ClientQuota(parts, "producer_byte_rate", 5.5),
+        ClientQuota((("user", None), ("client-id", "c")), "producer_byte_rate", 1000.0),
+    }
+    gone_acl = b"\1\x13\0" + bytes([1] * 16) + b"\0"
+    log += batch(8, gone_acl, user("a", is_gone=True), quota("u", is_removed=True))
+    access = access_of(log_0=log)
+    assert len(list(access.acls)) == len(list(access.users)) == len(list(access.quotas)) == 1
+
+
+def test_a_truncated_record_ends_what_is_read() -> None:
+    whole = acl(1)
+    for size in range(len(whole) - 8, len(whole) - 1):
+        assert list(access_of(log_0=batch(0, user("a"), whole[:size], user("b"))).users) == [
+            ScramUser("a", 1, b"salt", b"stored", b"server", 4096)
+        ]
+    for record in (user("a")[:-3], quota("a")[:-4]):
+        assert list(access_of(log_0=batch(0, record)).users) == []
 
 
 def protection_of(disk: SimulatedDisk) -> list[str]:
     return list(read_kraft_metadata(disk, ["d"]).protection)
 
 
-def test_what_protected_the_cluster_is_counted() -> None:
-    log = batch(0, acl(1), acl(2), user("a"), quota("u"), quota(None), topic("t", 1))
-    log += batch(
-        6, setting("1", "ssl.client.auth", "required", kind=4), setting("", "num.io.threads", "9", kind=4)
+def test_settings_that_protected_brokers_are_named() -> None:
+    log = batch(
+        0, setting("1", "ssl.client.auth", "required", kind=4), setting("", "num.io.threads", "9", kind=4)
     )
-    assert protection_of(written(log_0=log)) == [
-        "2 access control entries",
-        "1 SCRAM user",
-        "2 quotas of clients",
-        "the setting ssl.client.auth",
-    ]
-
-
-def test_what_was_taken_away_protects_nothing() -> None:
-    log = batch(0, acl(1), user("a"), quota(None), setting("1", "ssl.client.auth", "required", kind=4))
-    gone_acl = b"\1\x13\0" + bytes([1] * 16) + b"\0"
-    log += batch(
-        4, gone_acl, user("a", is_gone=True), quota(None, is_removed=True),
-        setting("1", "ssl.client.auth", None, kind=4),
-    )  # fmt: skip
+    assert protection_of(written(log_0=log)) == ["the setting ssl.client.auth"]
+    log += batch(2, setting("1", "ssl.client.auth", None, kind=4))
     assert protection_of(written(log_0=log)) == []
     assert protection_of(SimulatedDisk()) == []
+
+
+def test_what_can_be_used_is_taken_over_once_and_overwrites_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    log = batch(
+        0, acl(1), acl(2, operation=99), acl(3, resource=""), user("a"), user("kept"),
+        user("few", iterations=1), user("odd", mechanism=9), quota("u"), quota("bad", -1.0),
+    )  # fmt: skip
+
+    async def story() -> None:
+        whole = await WholeBroker.start()
+        controller, images = whole.broker.controller, whole.broker.images
+        assert isinstance(controller, Controller)
+        kept = ClientConfigChange(ClientEntity(user="kept"), {"SCRAM-SHA-256": "mine"})
+        await controller.change_client_configs([kept])
+        takeover = AccessTakeover(controller, images, has_authorizer=False)
+        await takeover.take_over(access_of(log_0=log))
+        found = images.current.client_configs
+        assert found == {
+            ClientEntity(user="kept"): {"SCRAM-SHA-256": "mine"},
+            ClientEntity(user="a"): {
+                "SCRAM-SHA-256": ScramCredential(b"salt", b"stored", b"server", 4096).text
+            },
+            ClientEntity(user="u", client_id="c"): {"producer_byte_rate": "1000"},
+        }
+        assert images.current.acls is not None
+        assert len(list(images.current.acls)) == 1
+        await whole.broker.stop()
+
+    run(story())
+    said = caplog.text
+    assert (
+        "taken over from Kafka's metadata: 1 access control entry, 1 SCRAM user, 1 quota of a client" in said
+    )
+    assert "decide nothing here" in said
+    for lost in ("the SCRAM user few of Kafka is lost", "the SCRAM user odd", "'bad'"):
+        assert lost in said
+    assert said.count("an access control entry of Kafka is lost") == 2

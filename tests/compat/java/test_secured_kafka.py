@@ -1,12 +1,14 @@
-"""A directory and a configuration file of a Kafka that was secured: this broker says what it would not keep."""
+"""A directory of a Kafka that was secured: its users, quotas and access control lists are in force here."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka.admin import (
     AclBinding,
+    AclBindingFilter,
     AclOperation,
     AclPermissionType,
     AdminClient,
@@ -14,6 +16,7 @@ from confluent_kafka.admin import (
     ResourceType,
     ScramCredentialInfo,
     ScramMechanism,
+    UserScramCredentialDeletion,
     UserScramCredentialUpsertion,
 )
 
@@ -30,19 +33,66 @@ SECURED = {
 }
 
 
-def _secure(bootstrap: str) -> None:
-    """One access control entry, one user, one quota."""
-    admin = AdminClient({"bootstrap.servers": bootstrap})
-    acl = AclBinding(
-        ResourceType.TOPIC,
-        "orders",
-        ResourcePatternType.LITERAL,
-        "User:a",
-        "*",
-        AclOperation.READ,
-        AclPermissionType.ALLOW,
+# This broker lets only users with a login in.
+LOGINS = {
+    "listener.security.protocol.map": "PLAINTEXT:SASL_PLAINTEXT",
+    "sasl.enabled.mechanisms": "SCRAM-SHA-256",
+    "sasl.mechanism.inter.broker.protocol": "SCRAM-SHA-256",
+    "listener.name.plaintext.scram-sha-256.sasl.jaas.config": (
+        'org.apache.kafka.common.security.scram.ScramLoginModule required username="a" password="secret";'
+    ),
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "super.users": "User:a",
+}
+LOGIN_OF_A = {
+    "security.protocol": "SASL_PLAINTEXT",
+    "sasl.mechanism": "SCRAM-SHA-256",
+    "sasl.username": "a",
+    "sasl.password": "secret",
+}
+ACLS = [
+    AclBinding(
+        kind, name, pattern, principal, host, operation, permission
     )
-    admin.create_acls([acl])[acl].result(30)
+    for kind, name, pattern, principal, host, operation, permission in (
+        (
+            ResourceType.TOPIC, "orders", ResourcePatternType.LITERAL, "User:b", "*", AclOperation.READ,
+            AclPermissionType.ALLOW,
+        ),
+        (
+            ResourceType.GROUP, "audit-", ResourcePatternType.PREFIXED, "User:c", "10.0.0.1", AclOperation.DELETE,
+            AclPermissionType.DENY,
+        ),
+    )
+]  # fmt: skip
+# The client takes None, and its types say otherwise.
+ANY: Any = None
+EVERY_ACL = AclBindingFilter(
+    ResourceType.ANY, ANY, ResourcePatternType.ANY, ANY, ANY, AclOperation.ANY, AclPermissionType.ANY
+)
+
+
+def _secure(bootstrap: str) -> None:
+    """Two access control entries, one user, one quota; and one of each that is taken away again."""
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    for acl in ACLS:
+        admin.create_acls([acl])[acl].result(30)
+    gone = AclBinding(
+        ResourceType.TOPIC, "gone", ResourcePatternType.LITERAL, "User:b", "*", AclOperation.READ,
+        AclPermissionType.ALLOW,
+    )  # fmt: skip
+    admin.create_acls([gone])[gone].result(30)
+    only_gone = AclBindingFilter(
+        ResourceType.TOPIC, "gone", ResourcePatternType.LITERAL, ANY, ANY, AclOperation.ANY,
+        AclPermissionType.ANY,
+    )  # fmt: skip
+    admin.delete_acls([only_gone])[only_gone].result(30)
+    former = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096)
+    admin.alter_user_scram_credentials([UserScramCredentialUpsertion("a", former, b"x", b"salt")])[
+        "a"
+    ].result(30)
+    deletion = UserScramCredentialDeletion("a", ScramMechanism.SCRAM_SHA_512)
+    admin.alter_user_scram_credentials([deletion])["a"].result(30)
     credential = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_256, 4096)
     upsertion = UserScramCredentialUpsertion("a", credential, b"secret", b"salt")
     admin.alter_user_scram_credentials([upsertion])["a"].result(30)
@@ -53,7 +103,7 @@ def _secure(bootstrap: str) -> None:
     )  # fmt: skip
 
 
-def test_what_protected_kafka_is_named_when_its_directory_is_taken_over(tmp_path: Path) -> None:
+def test_users_quotas_and_acls_of_kafka_are_taken_over_with_its_directory(tmp_path: Path) -> None:
     try:
         kafka = KafkaPeer(tmp_path, settings=QUICK | SECURED, heap="512m")
         kafka.start()
@@ -65,18 +115,39 @@ def test_what_protected_kafka_is_named_when_its_directory_is_taken_over(tmp_path
         kafka.stop()
     finally:
         kafka.close()
-    broker = Broker(tmp_path, settings=QUICK)
+    broker = Broker(tmp_path, settings=QUICK | LOGINS)
     broker.start()
     try:
-        (line,) = [line for line in broker.log().splitlines() if "was protected by" in line]
-        assert " WARNING " in line
-        assert (
-            "1 access control entry, 1 SCRAM user, 1 quota of a client, which this broker does not have"
-            in line
-        )
-        assert "every client that reaches it may do everything" in line
+        (line,) = [line for line in broker.log().splitlines() if "taken over from Kafka's metadata" in line]
+        assert line.endswith("2 access control entries, 1 SCRAM user, 1 quota of a client")
+        admin = AdminClient({"bootstrap.servers": broker.bootstrap, **LOGIN_OF_A})
+        assert set(admin.describe_acls(EVERY_ACL).result(30)) == set(ACLS)
+        asked: Any = admin.describe_user_scram_credentials(["a"])
+        described = asked["a"].result(30)
+        assert [one.iterations for one in described.scram_credential_infos] == [4096]
+        assert "producer_byte_rate=1000.0" in _quotas(broker, tmp_path)
+        # What is deleted here does not come back from Kafka's old log.
+        admin.delete_acls([EVERY_ACL])[EVERY_ACL].result(30)
+        broker.restart()
+        admin = AdminClient({"bootstrap.servers": broker.bootstrap, **LOGIN_OF_A})
+        assert admin.describe_acls(EVERY_ACL).result(30) == []
+        assert "decide nothing here" not in broker.log()
     finally:
         broker.close()
+
+
+def _quotas(broker: Broker, folder: Path) -> str:
+    config = folder / "a.properties"
+    config.write_text(
+        "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=SCRAM-SHA-256\nsasl.jaas.config="
+        'org.apache.kafka.common.security.scram.ScramLoginModule required username="a" password="secret";\n'
+    )
+    done = run_kafka_tool(
+        "kafka.admin.ConfigCommand",
+        "--bootstrap-server", broker.bootstrap, "--command-config", str(config),
+        "--describe", "--entity-type", "users", "--entity-name", "a",
+    )  # fmt: skip
+    return done.stdout
 
 
 def test_kafkas_tools_are_told_what_is_not_there(bootstrap: str) -> None:

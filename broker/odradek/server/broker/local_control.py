@@ -65,7 +65,11 @@ class LocalControl:
         """Adopt logs that the registry does not know (`log_adoption`)."""
         environment = self._environment
         await log_adoption.adopt_logs(
-            self._log_manager, self.controller, environment.images, disk=environment.disk
+            self._log_manager,
+            self.controller,
+            environment.images,
+            disk=environment.disk,
+            has_authorizer=bool(environment.settings.authorizer_class_name),
         )
 
     def start_replication(

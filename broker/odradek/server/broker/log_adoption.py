@@ -5,7 +5,8 @@ Each difference has its own treatment:
     topic whose deletion was interrupted    its logs are removed, then the rest of its nodes
     topic that the registry does not know   adopted, as when Apache Kafka wrote the directory. Producer ids that were
                                             used are not allocated again (`used_producer_ids`). Its settings come from
-                                            the metadata log (`kraft_metadata`).
+                                            the metadata log (`kraft_metadata`). With the first topics come users,
+                                            quotas and access control lists (`access_takeover`).
     log after an unclean stop               a new leader epoch, so that readers of lost records notice
 """
 
@@ -30,9 +31,17 @@ logger = logging.getLogger(__name__)
 
 
 async def adopt_logs(
-    log_manager: LogManager, controller: Controller, images: ImageHolder, *, disk: Disk
+    log_manager: LogManager,
+    controller: Controller,
+    images: ImageHolder,
+    *,
+    disk: Disk,
+    has_authorizer: bool = False,
 ) -> None:
-    """Bring the logs on disk and the registry together. Raises StoreError, KafkaStorageError, OSError."""
+    """Bring the logs on disk and the registry together. `has_authorizer` is whether access control lists decide.
+
+    Raises StoreError, KafkaStorageError, OSError.
+    """
     await _finish_deletions(log_manager, controller)
     unknown: dict[str, list[Log]] = {}
     doubtful = []
@@ -42,7 +51,13 @@ async def adopt_logs(
         elif log_manager.may_have_lost(log):
             doubtful.append(log.topic_partition)
     if unknown:
-        await _adopt(unknown, controller, images, log_manager.directories.paths, disk)
+        is_first = not images.current.topics
+        metadata = await _adopt(unknown, controller, images, log_manager.directories.paths, disk)
+        if is_first:
+            from odradek.server.broker.access_takeover import AccessTakeover
+
+            takeover = AccessTakeover(controller, images, has_authorizer=has_authorizer)
+            await takeover.take_over(metadata.access)
     if doubtful:
         await controller.bump_leader_epochs(doubtful)
 
@@ -53,8 +68,11 @@ async def _adopt(
     images: ImageHolder,
     paths: Iterable[str],
     disk: Disk,
-) -> None:
-    """Take topics into the registry, with what was used and set in the directory that they come from."""
+) -> KraftMetadata:
+    """Take topics into the registry, with what was used and set in the directory that they come from.
+
+    Returns the metadata of that directory.
+    """
     # Imported here: only the directory of another broker needs them.
     from odradek.server.broker.kraft_metadata import read_kraft_metadata
     from odradek.server.broker.used_producer_ids import highest_coordinator_epoch, highest_producer_id
@@ -68,6 +86,7 @@ async def _adopt(
         # A new producer's batches would look like those of the old one.
         await controller.allocate_producer_ids(above=used)
     await _take_over_settings(unknown, controller, images, metadata)
+    return metadata
 
 
 async def _take_over_settings(
