@@ -242,9 +242,9 @@ def broker_names(context: Context, hosts: Iterable[str]) -> frozenset[str]:
     return frozenset(names)
 
 
-def authority_secret(context: Context, suffix: str, authority: KeyPair) -> Json:
+def authority_secret(context: Context, suffix: str, files: Mapping[str, str]) -> Json:
     """The Secret of an authority."""
-    return _secret(context, suffix, {CERTIFICATE_KEY: authority.certificate, PRIVATE_KEY_KEY: authority.key})
+    return _secret(context, suffix, files)
 
 
 def broker_secret(context: Context, pair: KeyPair, *, cluster_authority: str, clients_authority: str) -> Json:

@@ -153,3 +153,11 @@ class Certificates:
             "How many days an authority is good for. It is renewed with the same key, so nothing loses its trust."
         ),
     ] = 1825
+    authority_overlap_days: Annotated[
+        int,
+        Whole(minimum=0, maximum=CERTIFICATE_DAYS_MAX),
+        Doc(
+            "How many days a new key of an authority is trusted before it signs, and the former one afterwards. 0 is "
+            "a quarter of an hour. A value of the annotation `odradek.io/rotate-authority` that is new brings new keys."
+        ),
+    ] = 7

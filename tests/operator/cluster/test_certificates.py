@@ -12,6 +12,7 @@ from odradek.foundation.properties import parse_properties
 from odradek.foundation.settings import Settings
 from odradek_operator.foundation.certificates import facts_of, is_issued_by
 from odradek_operator.gateways.kubernetes import (
+    CLUSTERS,
     CONFIG_MAPS,
     NETWORK_POLICIES,
     PODS,
@@ -201,6 +202,76 @@ def test_certificates_are_renewed_in_time_and_no_pod_restarts() -> None:
     assert is_issued_by(third["tls.crt"], first["cluster-ca.crt"])
     assert is_issued_by(first["tls.crt"], third["cluster-ca.crt"])
     assert world.pods() == pods, "brokers take files while they run"
+
+
+def _rotate(world: World, value: str) -> None:
+    change: Json = {"metadata": {"annotations": {"odradek.io/rotate-authority": value}}}
+    world.objects.merge(CLUSTERS, "default", "events", change)
+    world.settle()
+
+
+def test_authorities_get_new_keys_step_by_step() -> None:
+    world = _settled(certificates={"authorityOverlapDays": 3})
+    pods = world.pods()
+    names = ("events-cluster-ca", "events-clients-ca")
+    old = {name: _files(world, name)["tls.crt"] for name in names}
+    leaf = _files(world, "events-broker-tls")["tls.crt"]
+    _rotate(world, "monday")
+    # Announced: all trust both, and the old one signs.
+    new = {name: _files(world, name)["following.crt"] for name in names}
+    brokers = _files(world, "events-broker-tls")
+    assert brokers["tls.crt"] == leaf
+    for name, file in zip(names, ("cluster-ca.crt", "clients-ca.crt"), strict=True):
+        assert not is_issued_by(new[name], old[name]), "it is another key"
+        assert brokers[file] == old[name] + new[name]
+    binding = world.get(CONFIG_MAPS, "events-binding")
+    assert binding is not None and binding["data"]["ca.crt"] == old[names[0]] + new[names[0]]
+    assert world.brokers.secured[OWN]["ssl.truststore.certificates"] == old[names[0]] + new[names[0]]
+    world.now += timedelta(days=2.9)
+    world.restart_operator()
+    world.settle()
+    assert _files(world, "events-broker-tls")["tls.crt"] == leaf
+    # Used: the new one signs, and the old one is trusted too.
+    world.now += timedelta(days=0.2)
+    world.settle()
+    brokers = _files(world, "events-broker-tls")
+    assert is_issued_by(brokers["tls.crt"], new[names[0]]) and not is_issued_by(
+        brokers["tls.crt"], old[names[0]]
+    )
+    assert brokers["clients-ca.crt"] == new[names[1]] + old[names[1]]
+    own = world.brokers.secured[OWN]
+    assert is_issued_by(own["ssl.keystore.certificate.chain"], new[names[0]])
+    assert "PRIVATE KEY" not in _files(world, names[0])["former.crt"], "the former key is gone"
+    # A second value waits for the end of the first change.
+    _rotate(world, "tuesday")
+    assert _files(world, names[0])["tls.crt"] == new[names[0]]
+    world.now += timedelta(days=3)
+    world.settle()
+    assert _files(world, "events-broker-tls")["cluster-ca.crt"].startswith(new[names[0]])
+    assert old[names[0]] not in _files(world, "events-broker-tls")["cluster-ca.crt"]
+    world.settle()
+    assert _files(world, names[0])["rotation"] == "tuesday", "and begins after it"
+    assert world.pods() == pods, "brokers take files while they run"
+
+
+def test_an_annotation_that_is_there_from_the_start_changes_nothing() -> None:
+    world = World(SECURED)
+    change: Json = {"metadata": {"annotations": {"odradek.io/rotate-authority": "old"}}}
+    world.objects.merge(CLUSTERS, "default", "events", change)
+    world.settle()
+    assert set(_files(world, "events-cluster-ca")) == {"tls.crt", "tls.key", "rotation"}
+
+
+def test_an_authority_that_changes_its_key_is_renewed_meanwhile() -> None:
+    days = {"validityDays": 20, "renewalDays": 10, "authorityValidityDays": 30, "authorityOverlapDays": 25}
+    world = _settled(certificates=days)
+    old = _files(world, "events-cluster-ca")["tls.crt"]
+    _rotate(world, "now")
+    world.now += timedelta(days=21)
+    world.settle()
+    found = _files(world, "events-cluster-ca")
+    assert found["tls.crt"] != old and "following.crt" in found
+    assert is_issued_by(_files(world, "events-broker-tls")["tls.crt"], old), "with the same key"
 
 
 def test_a_new_name_of_a_listener_brings_a_new_certificate() -> None:

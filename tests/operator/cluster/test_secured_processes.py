@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -30,7 +30,7 @@ from odradek_operator.foundation.certificates import KeyPair, issue
 from odradek_operator.foundation.keys import Key
 from odradek_operator.gateways.brokers import BrokerClients, pods_context
 from odradek_operator.gateways.cluster_admin import HttpClusterAdmin
-from odradek_operator.gateways.kubernetes import CONFIG_MAPS, SECRETS, Json
+from odradek_operator.gateways.kubernetes import CLUSTERS, CONFIG_MAPS, SECRETS, Json
 from odradek_operator.gateways.record_times import RecordTimes
 from tests.operator.support.world import World
 from tests.support.broker_process import free_port
@@ -43,6 +43,7 @@ SPEC: Json = {
     "brokers": {"replicas": 2},
     "internalListener": {"authentication": {"type": "scram-sha-512"}},
     "authorization": {},
+    "certificates": {"authorityOverlapDays": 0},
     "listeners": [
         {"name": "mutual", "type": "Internal", "port": 9094, "tls": True, "authentication": {"type": "tls"}}
     ],
@@ -75,12 +76,9 @@ class _Processes(Cluster):
 
     def __init__(self, folder: Path, zookeeper: str, world: World) -> None:
         super().__init__(folder, zookeeper, brokers=0, controllers=0)
-        secret = world.get(SECRETS, "events-broker-tls")
-        assert secret is not None
-        mounted = folder / "broker-tls"
+        self.mounted = mounted = folder / "broker-tls"
         mounted.mkdir(parents=True)
-        for name, text in secret["data"].items():
-            (mounted / name).write_bytes(base64.b64decode(text))
+        self.mount(world)
         for verb, group, numbers in (
             ("controller", self.controllers, (101,)),
             ("broker", self.brokers, (0, 1)),
@@ -93,6 +91,15 @@ class _Processes(Cluster):
             file = {key: text.replace("/etc/odradek-tls/broker", str(mounted)) for key, text in file.items()}
             for number in numbers:
                 group[number] = _Member(folder, verb, number, connect=self.connect, file=file)
+
+    def mount(self, world: World) -> None:
+        """Bring the present Secret to the brokers. The kubelet does so for all files at once."""
+        secret = world.get(SECRETS, "events-broker-tls")
+        assert secret is not None
+        for name, text in secret["data"].items():
+            staged = self.mounted / f".{name}"
+            staged.write_bytes(base64.b64decode(text))
+            staged.rename(self.mounted / name)
 
     def address(self, listener: str) -> str:
         member = self.brokers[0]
@@ -228,3 +235,44 @@ def test_probes_of_a_secured_cluster_reach_its_http_port(processes: _Processes) 
         waits = probes["startupProbe"]["exec"]["command"]
         assert subprocess.run([sys.executable, *waits[1:]], timeout=60, check=False).returncode == 0
         assert probes["readinessProbe"]["httpGet"]["scheme"] == "HTTPS"
+
+
+def test_new_keys_of_the_authorities_fail_no_request(world: World, processes: _Processes) -> None:
+    """Last of the file. At each step the Secret changes while records are produced to both brokers."""
+    old = _operators(world, processes)
+    change: Json = {"metadata": {"annotations": {"odradek.io/rotate-authority": "now"}}}
+    world.objects.merge(CLUSTERS, "default", "events", change)
+
+    async def step() -> int:
+        """Produce while brokers take what the operator writes now; how many records were acknowledged."""
+        properties = _operators(world, processes)
+        acknowledged = 0
+        async with (
+            Client(properties["bootstrap.servers"], network=secured_network(properties)) as client,
+            Producer(client) as producer,
+        ):
+            await producer.send("rotated", b"before")
+            await asyncio.to_thread(world.settle)
+            processes.mount(world)
+            ends_at = time.monotonic() + 3  # twice a second brokers look at their files
+            while time.monotonic() < ends_at:
+                await producer.send("rotated", b"during", partition=acknowledged % 2)
+                acknowledged += 1
+        assert await _topics(_operators(world, processes)) >= {"rotated"}
+        return acknowledged
+
+    async def story() -> None:
+        await _topics(old, "rotated")
+        for _ in ("announced", "used", "retired"):
+            assert await step() > 10
+            world.now += timedelta(minutes=16)
+        with pytest.raises(ConnectionFailed):
+            await _topics({**_operators(world, processes), **_keys_of(old)})
+        with pytest.raises(ConnectionFailed):
+            await _topics(old)
+
+    asyncio.run(story())
+
+
+def _keys_of(properties: dict[str, str]) -> dict[str, str]:
+    return {key: text for key, text in properties.items() if key.startswith("ssl.keystore")}

@@ -1,4 +1,4 @@
-"""A Cluster's authorities and certificates: made where they are missing, and renewed in time.
+"""A Cluster's authorities and certificates: made where they are missing, renewed in time, with a new key on request.
 
 Brokers take a new certificate from their mounted Secret while they run. The operator's own certificate is in memory
 only: each process makes one.
@@ -13,6 +13,8 @@ from typing import Final, NamedTuple
 
 from odradek_operator.desired import security
 from odradek_operator.desired.client_properties import client_properties
+from odradek_operator.desired.names import ROTATE_AUTHORITY_ANNOTATION
+from odradek_operator.foundation.authority_keys import AuthorityKeys, KeyPolicy, keys_of, stepped
 from odradek_operator.foundation.certificates import (
     ORGANIZATION,
     KeyPair,
@@ -20,7 +22,6 @@ from odradek_operator.foundation.certificates import (
     is_issued_by,
     issue,
     new_authority,
-    renewed_authority,
 )
 from odradek_operator.foundation.keys import Key
 from odradek_operator.gateways.kubernetes import Json, metadata
@@ -42,8 +43,8 @@ _OWN_RENEWAL: Final = timedelta(days=2)
 class Authorities(NamedTuple):
     """The authority of brokers and the operator, and that of clients."""
 
-    cluster: KeyPair
-    clients: KeyPair
+    cluster: AuthorityKeys
+    clients: AuthorityKeys
 
 
 class _Own(NamedTuple):
@@ -58,20 +59,22 @@ class OperatorCertificates:
 
     _known: dict[Key, _Own] = field(default_factory=dict)
 
-    def properties(self, key: Key, bootstrap: str, authority: KeyPair, *, now: datetime) -> Mapping[str, str]:
+    def properties(
+        self, key: Key, bootstrap: str, authority: AuthorityKeys, *, now: datetime
+    ) -> Mapping[str, str]:
         """Kafka's client properties by which the operator connects to a Cluster's brokers."""
         known = self._known.get(key)
         if (
             known is None
-            or known.authority != authority.certificate
+            or known.authority != authority.trusted
             or known.until - now < _OWN_RENEWAL
             or known.properties["bootstrap.servers"] != bootstrap
         ):
             pair = issue(
-                authority, security.OPERATOR_NAME, organization=ORGANIZATION, days=_OWN_DAYS, now=now
+                authority.issuing, security.OPERATOR_NAME, organization=ORGANIZATION, days=_OWN_DAYS, now=now
             )
-            properties = client_properties(bootstrap, "SSL", authority=authority.certificate, credential=pair)
-            known = _Own(authority.certificate, properties, now + timedelta(days=_OWN_DAYS))
+            properties = client_properties(bootstrap, "SSL", authority=authority.trusted, credential=pair)
+            known = _Own(authority.trusted, properties, now + timedelta(days=_OWN_DAYS))
             self._known[key] = known
         return known.properties
 
@@ -105,9 +108,9 @@ async def settle_broker_certificate(
     wanted = security.broker_names(context, _hosts(run, addresses))
     secret = await _read(run, "broker-tls")
     pair = _pair(secret)
-    if pair is None or not _serves(run, pair, authorities.cluster, wanted, now):
+    if pair is None or not _serves(run, pair, authorities.cluster.issuing, wanted, now):
         pair = issue(
-            authorities.cluster,
+            authorities.cluster.issuing,
             security.broker_common_name(context.name)[:64],
             names=wanted,
             organization=ORGANIZATION,
@@ -118,8 +121,8 @@ async def settle_broker_certificate(
     manifest = security.broker_secret(
         context,
         pair,
-        cluster_authority=authorities.cluster.certificate,
-        clients_authority=authorities.clients.certificate,
+        cluster_authority=authorities.cluster.trusted,
+        clients_authority=authorities.clients.trusted,
     )
     await _write(run, manifest, secret)
 
@@ -148,18 +151,24 @@ def _hosts(run: ReconcileRun, addresses: ExternalAddresses) -> Iterable[str]:
             yield from nodes if host == NODE_IP else [host]
 
 
-async def _authority(run: ReconcileRun, suffix: str, common_name: str) -> KeyPair:
+async def _authority(run: ReconcileRun, suffix: str, common_name: str) -> AuthorityKeys:
     wanted, now = run.context.spec.certificates, run.environment.now()
+    rotation = (metadata(run.body).get("annotations") or {}).get(ROTATE_AUTHORITY_ANNOTATION, "")
     secret = await _read(run, suffix)
-    known = _pair(secret)
+    known = None if secret is None else keys_of(security.decoded(secret))
     if known is None:
-        authority = new_authority(common_name, days=wanted.authority_validity_days, now=now)
-    elif facts_of(known.certificate).not_after - now <= timedelta(days=wanted.renewal_days):
-        authority = renewed_authority(known, days=wanted.authority_validity_days, now=now)
-        await run.report_event("AuthorityRenewed", f"the authority {suffix} is renewed, with the same key")
+        issuing = new_authority(common_name, days=wanted.authority_validity_days, now=now)
+        authority = AuthorityKeys(issuing, rotation=rotation)
     else:
-        authority = known
-    await _write(run, security.authority_secret(run.context, suffix, authority), secret)
+        policy = KeyPolicy(
+            wanted.authority_validity_days,
+            timedelta(days=wanted.renewal_days),
+            timedelta(days=wanted.authority_overlap_days),
+        )
+        authority, event = stepped(known, policy, common_name=common_name, rotation=rotation, now=now)
+        if event is not None:
+            await run.report_event(event.reason, f"the authority {suffix} {event.message}")
+    await _write(run, security.authority_secret(run.context, suffix, authority.files()), secret)
     return authority
 
 

@@ -158,7 +158,7 @@ class ClusterReconciler:
         volume_problem = await workloads.apply_zookeeper(run)
         zones = await supporting_objects.read_zones(run)
         authorities = await settle_authorities(run)
-        authority = None if authorities is None else authorities.cluster.certificate
+        authority = None if authorities is None else authorities.cluster.trusted
         run = run.with_context(zones=zones.by_node, authority=authority)
         addresses = await supporting_objects.apply_supporting_objects(run)
         run = run.with_context(addresses=addresses.by_listener)

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from odradek_operator.desired.names import BROKER, CONTROLLER, ZOOKEEPER, Context
 from odradek_operator.foundation import versions
-from odradek_operator.foundation.certificates import KeyPair
+from odradek_operator.foundation.authority_keys import AuthorityKeys
 from odradek_operator.foundation.keys import Key
 from odradek_operator.gateways.cluster_admin import ClusterAdmin
 from odradek_operator.gateways.kubernetes import VOLUME_CLAIMS, Api, Json
@@ -27,7 +27,9 @@ from odradek_operator.resources.cluster_status import ClusterStatus
 class OperatorCertificates(Protocol):
     """The operator's own certificates."""
 
-    def properties(self, key: Key, bootstrap: str, authority: KeyPair, *, now: datetime) -> Mapping[str, str]:
+    def properties(
+        self, key: Key, bootstrap: str, authority: AuthorityKeys, *, now: datetime
+    ) -> Mapping[str, str]:
         """Kafka's client properties by which the operator connects to a Cluster's brokers."""
 
 

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from odradek_operator.desired.security import (
-    CERTIFICATE_KEY,
-    PRIVATE_KEY_KEY,
     Secured,
     decoded,
     protocol_of,
 )
 from odradek_operator.desired.user_secret import UserConnection
-from odradek_operator.foundation.certificates import KeyPair
+from odradek_operator.foundation.authority_keys import AuthorityKeys, keys_of
 from odradek_operator.gateways.kubernetes import Json, metadata
 from odradek_operator.gateways.secrets import Secrets, SecretTaken
 from odradek_operator.reconcilers.reconciler import status_of
@@ -36,7 +34,7 @@ class ClusterFacts:
         self._body = cluster
         self._secrets = secrets
         self._status = status_of(cluster, ClusterStatus)
-        self._authorities: dict[str, KeyPair] = {}
+        self._authorities: dict[str, AuthorityKeys] = {}
 
     async def connection(self, user: UserSpec) -> UserConnection:
         """Raises CannotConnect, KubernetesError."""
@@ -46,7 +44,7 @@ class ClusterFacts:
         authority: str | None = None
         if listener.tls:
             own = listener.certificate
-            authority = own.authority if own is not None else (await self.authority("cluster-ca")).certificate
+            authority = own.authority if own is not None else (await self.authority("cluster-ca")).trusted
         return UserConnection(bootstrap=bootstrap, protocol=protocol_of(listener), authority=authority)
 
     def _listener(self, user: UserSpec) -> tuple[str, Secured, str | None]:
@@ -73,13 +71,13 @@ class ClusterFacts:
         for listener in spec.listeners:
             yield listener.name, listener, known.get(listener.name)
 
-    async def authority(self, suffix: str) -> KeyPair:
-        """An authority of the Cluster, with its key. Raises CannotConnect, KubernetesError."""
+    async def authority(self, suffix: str) -> AuthorityKeys:
+        """An authority of the Cluster, with its keys. Raises CannotConnect, KubernetesError."""
         if suffix not in self._authorities:
             self._authorities[suffix] = await self._read(f"{self._name}-{suffix}")
         return self._authorities[suffix]
 
-    async def _read(self, name: str) -> KeyPair:
+    async def _read(self, name: str) -> AuthorityKeys:
         missing = CannotConnect(f"the Secret {name} with the Cluster's authority is not there yet")
         try:
             found = await self._secrets.read(str(metadata(self._body)["namespace"]), name)
@@ -88,11 +86,10 @@ class ClusterFacts:
         owners = metadata(found or {}).get("ownerReferences") or ()
         if found is None or not any(one.get("uid") == metadata(self._body)["uid"] for one in owners):
             raise missing
-        files = decoded(found)
-        try:
-            return KeyPair(files[CERTIFICATE_KEY].decode(), files[PRIVATE_KEY_KEY].decode())
-        except (KeyError, UnicodeDecodeError):
-            raise missing from None
+        keys = keys_of(decoded(found))
+        if keys is None:
+            raise missing
+        return keys
 
     @property
     def _name(self) -> str:

@@ -174,7 +174,7 @@ class UserRun(BatchRun[UserWork]):
 
     async def _is_good(self, work: UserWork, certificate: str) -> bool:
         assert work.cluster is not None
-        authority = await work.cluster.authority("clients-ca")
+        authority = (await work.cluster.authority("clients-ca")).issuing
         if not is_issued_by(certificate, authority.certificate):
             return False
         facts, (_, renewal_days) = facts_of(certificate), work.cluster.days
@@ -191,7 +191,7 @@ class UserRun(BatchRun[UserWork]):
                 user=user, mechanism=next_mechanism(work.actual), password=password
             )
             return Login(credential=credential)
-        authority = await work.cluster.authority("clients-ca")
+        authority = (await work.cluster.authority("clients-ca")).issuing
         pair = issue(authority, user, days=work.cluster.days[0], now=self.environment.now())
         password = secrets.token_hex(_PASSWORD_BYTES)
         store = pkcs12_of(pair, authority.certificate, name=user, password=password)
