@@ -18,7 +18,8 @@ from odradek.foundation.client_entities import ClientEntity
 from odradek.foundation.errors import TopicAuthorizationFailed
 from odradek.foundation.properties import parse_properties
 from odradek_operator.desired.user_secret import ROTATION_ANNOTATION
-from odradek_operator.foundation.certificates import KeyPair, facts_of, new_authority
+from odradek_operator.foundation.authority_keys import AuthorityKeys
+from odradek_operator.foundation.certificates import KeyPair, facts_of, is_issued_by, issue, new_authority
 from odradek_operator.gateways.kubernetes import CLUSTERS, SECRETS, USERS, Json
 from tests.operator.support.broker_world import NAMESPACE, World
 from tests.support.certificates import Authority
@@ -118,6 +119,15 @@ class _World(World):
         self.kubernetes.objects.create(
             {"apiVersion": "v1", "kind": "Secret", "metadata": about, "data": data}
         )
+
+    def give_keys(self, keys: AuthorityKeys) -> None:
+        """Have the operator find these keys of both authorities."""
+        data = {key: base64.b64encode(text.encode()).decode() for key, text in keys.files().items()}
+        for name in ("main-cluster-ca", "main-clients-ca"):
+            gone = {key: None for key in self.body(SECRETS, name)["data"] if key not in data}
+            self.kubernetes.objects.merge(SECRETS, NAMESPACE, name, {"data": {**gone, **data}})
+        # The resync, minutes later, finds it.
+        self.restart_operator()
 
     def secret(self, name: str) -> dict[str, str]:
         found = self.body(SECRETS, name)["data"]
@@ -290,6 +300,36 @@ def test_a_user_with_a_certificate_is_named_by_it(broker: _Brokers) -> None:
     _story(broker, story)
 
 
+def test_a_user_follows_new_keys_of_the_authorities(broker: _Brokers) -> None:
+    async def story(world: _World) -> None:
+        world.now = datetime.now(UTC)
+        world.make(USERS, "gina", authentication={"type": "tls"}, acls=[])
+        await world.user("gina")
+        files = world.secret("gina")
+        old = broker.signing.pair
+        new = new_authority("new", days=100, now=world.now)
+        # Announced: clients trust both, and keep their certificates.
+        world.give_keys(AuthorityKeys(old, following=new))
+        await world.user("gina")
+        announced = world.secret("gina")
+        assert announced["ca.crt"] == old.certificate + new.certificate
+        assert announced["tls.crt"] == files["tls.crt"]
+        await _connected(_properties(announced))
+        # Used: there is a new certificate at once, and the former one is good for as long as it is trusted.
+        world.give_keys(AuthorityKeys(new, former=old.certificate))
+        await world.user("gina")
+        used = world.secret("gina")
+        assert used["ca.crt"] == new.certificate + old.certificate
+        assert is_issued_by(used["tls.crt"], new.certificate)
+        await _connected(_properties(announced))
+        world.give_keys(AuthorityKeys(new))
+        await world.user("gina")
+        assert world.secret("gina")["ca.crt"] == new.certificate
+        assert world.secret("gina")["tls.crt"] == used["tls.crt"]
+
+    _story(broker, story)
+
+
 def test_a_secret_of_another_is_neither_used_nor_changed(broker: _Brokers) -> None:
     async def story(world: _World) -> None:
         about = {"name": "frank", "namespace": NAMESPACE}
@@ -326,8 +366,6 @@ def test_whatever_happens_between_two_writes_the_next_operator_goes_on(broker: _
 
 
 def test_an_authority_of_another_name_signs_nothing_for_it() -> None:
-    from odradek_operator.foundation.certificates import is_issued_by, issue
-
     now = datetime(2026, 1, 1, tzinfo=UTC)
     one, other = (new_authority("a", days=10, now=now) for _ in range(2))
     leaf = issue(one, "x", days=100, now=now)
