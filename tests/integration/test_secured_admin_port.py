@@ -214,6 +214,26 @@ def test_a_user_of_scram_logs_in_until_it_is_deleted(port: Port, mechanism: Scra
     assert port.ask("/metrics", basic=("carol", "ca,r=ol"))[0] == 401
 
 
+def test_logins_of_one_connection_are_each_their_own(port: Port) -> None:
+    context = ssl.create_default_context(cafile=str(port.broker.ca_file))
+    host, _, number = port.address.partition(":")
+    kept = http.client.HTTPSConnection(host, int(number), context=context, timeout=ANSWER_SECONDS_MAX)
+
+    def asked(path: str, login: str | None) -> tuple[int, set[str]]:
+        headers = (
+            {} if login is None else {"Authorization": "Basic " + base64.b64encode(login.encode()).decode()}
+        )
+        kept.request("GET", path, headers=headers)
+        with kept.getresponse() as answer:
+            return answer.status, _topics(answer.read().decode())
+
+    assert asked("/metrics", "admin:admin-secret") == (200, {"payments", "salaries"})
+    assert asked("/metrics", "alice:al:ice") == (200, {"payments"})
+    assert asked("/healthz", None) == (200, set())
+    assert asked("/metrics", None) == (401, set())
+    kept.close()
+
+
 def test_record_times_are_of_topics_that_the_caller_may_describe(port: Port) -> None:
     body = {"payments": {"0": 0}, "salaries": {"0": 0}}
     assert port.ask("/record-times", basic=("alice", "al:ice"), body=body) == (200, "{}")

@@ -22,6 +22,7 @@ from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
 from odradek.foundation.exposition import Exposition
+from odradek.foundation.ids import ANONYMOUS
 from odradek.foundation.metrics import MetricsRegistry
 from odradek.server.broker.broker_process import AnyBroker
 from odradek.server.broker.testing_faults import Faults
@@ -188,18 +189,20 @@ class AdminServer(HttpServer):
         return web.json_response(await record_times(self._broker, visible))
 
     def names(self, request: web.Request) -> Names:
-        return names_for(self._broker, request.remote or _NO_HOST, self._caller(request))
+        return names_for(self._broker, request.remote or _NO_HOST, self._caller())
 
     def may_alter(self, request: web.Request) -> bool:
         """Whether the caller may do what changes the broker."""
-        return may_alter(self._broker, request.remote or _NO_HOST, self._caller(request))
+        return may_alter(self._broker, request.remote or _NO_HOST, self._caller())
 
-    def _caller(self, request: web.Request) -> str | None:
+    def _caller(self) -> str | None:
+        """None on a port without protection."""
         if self._guard is None:
             return None
-        from odradek.server.http.port_guard import caller_of
+        from odradek.server.http.port_guard import present_caller
 
-        return caller_of(request)
+        # Routes that change or name something are not open: without a caller nothing must be shown.
+        return present_caller() or ANONYMOUS
 
 
 def guard_of(settings: Settings, client_configs: Callable[[], ClientConfigs]) -> PortGuard | None:

@@ -21,6 +21,7 @@ import binascii
 import logging
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import AsyncExitStack
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from aiohttp import web
@@ -51,7 +52,8 @@ LISTENER_LABEL: Final = "admin"
 _OAUTH: Final = "OAUTHBEARER"
 # Whose failures are counted: a wrong password is no mechanism's.
 _MECHANISMS: Final = {"bearer": _OAUTH}
-_CALLER: Final = web.RequestKey("caller", str)
+# The principal of the request that this task handles. aiohttp before 3.14 has no typed place for it.
+_caller: Final[ContextVar[str | None]] = ContextVar("caller", default=None)
 _Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
@@ -104,8 +106,8 @@ class PortGuard:
     @web.middleware
     async def middleware(self, request: web.Request, handler: _Handler) -> web.StreamResponse:
         """Names the caller before a request is handled."""
-        if request.path not in OPEN_PATHS:
-            request[_CALLER] = await self._identify(request)
+        # One task handles all requests of a connection, so the former caller is replaced in any case.
+        _caller.set(None if request.path in OPEN_PATHS else await self._identify(request))
         return await handler(request)
 
     async def _identify(self, request: web.Request) -> str:
@@ -167,9 +169,9 @@ def port_guard(settings: Settings, client_configs: Callable[[], ClientConfigs]) 
     return None if endpoint is None else PortGuard(settings, endpoint, client_configs)
 
 
-def caller_of(request: web.Request) -> str | None:
-    """The principal of a caller; None on a port without protection."""
-    return request.get(_CALLER)
+def present_caller() -> str | None:
+    """The principal of the request that is handled; None for what is open, and on a port without protection."""
+    return _caller.get()
 
 
 class _Passwords:
