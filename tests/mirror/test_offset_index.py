@@ -2,77 +2,12 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from odradek.foundation.ids import TopicPartition
 from odradek.mirror.offset_index import OffsetIndex, PartitionIndex, Run, beginning, point
-
-
-class Batch(NamedTuple):
-    """One batch of a source, as it was passed."""
-
-    offset_gap: int
-    """Offsets before it without readable records: aborted batches, markers."""
-    deltas: tuple[int, ...]
-    """Which of its offsets have a record; others were removed by compaction."""
-    empty_tail: int
-    marker_after: bool
-    """Whether its transaction at the target ends with it."""
-
-
-BATCHES = st.lists(
-    st.builds(
-        Batch,
-        offset_gap=st.integers(0, 3),
-        deltas=st.sets(st.integers(0, 9), min_size=1, max_size=8).map(lambda found: tuple(sorted(found))),
-        empty_tail=st.integers(0, 2),
-        marker_after=st.booleans(),
-    ),
-    min_size=1,
-    max_size=60,
-)
-DENSE = st.lists(
-    st.builds(
-        Batch,
-        offset_gap=st.just(0),
-        deltas=st.integers(1, 8).map(lambda count: tuple(range(count))),
-        empty_tail=st.just(0),
-        marker_after=st.booleans(),
-    ),
-    min_size=1,
-    max_size=60,
-)
-
-
-class Passed(NamedTuple):
-    runs: list[Run]
-    target_of: dict[int, int]
-    """The target's offset of each record by the source's."""
-    source_end: int
-    target_end: int
-
-
-def passed(batches: list[Batch], *, source: int = 0, target: int = 0) -> Passed:
-    runs: list[Run] = []
-    target_of: dict[int, int] = {}
-    for batch in batches:
-        first = source + batch.offset_gap
-        target_first = target
-        for delta in batch.deltas:
-            target_of[first + delta] = target
-            target += 1
-        source = first + batch.deltas[-1] + 1 + batch.empty_tail
-        runs.append(Run(first, source, target_first, target, len(batch.deltas)))
-        target += batch.marker_after
-    return Passed(runs, target_of, source, target)
-
-
-def exact(of: Passed, offset: int) -> int:
-    """The target's offset of the first record from `offset` on; the end without one."""
-    return min((target for source, target in of.target_of.items() if source >= offset), default=of.target_end)
+from tests.mirror.passing import BATCHES, DENSE, Batch, passed
 
 
 def filled(runs: list[Run], *, runs_max: int = 4_096, first: Run | None = None) -> PartitionIndex:
@@ -94,7 +29,7 @@ def test_no_translation_is_ahead_of_the_group_and_none_goes_back(
     for offset in range(what.source_end + 5):
         translated = index.translated(offset)
         assert translated is not None
-        assert translated <= exact(what, offset)
+        assert translated <= what.exact(offset)
         assert translated >= before
         before = translated
     assert len(index) <= runs_max
@@ -108,7 +43,7 @@ def test_a_full_index_is_behind_by_one_batch_at_most(batches: list[Batch]) -> No
         for offset in range(run.source_first_offset, run.source_end_offset):
             translated = index.translated(offset)
             assert translated is not None and run.target_first_offset <= translated
-            assert exact(what, offset) - translated <= run.gaps + 1  # the next record may follow a marker
+            assert what.exact(offset) - translated <= run.gaps + 1  # the next record may follow a marker
 
 
 @given(DENSE)
@@ -140,7 +75,7 @@ def test_a_mirror_that_was_sent_back_knows_the_second_copy(
         assert index.translated(9) is None
         for offset in range(again.runs[0].source_first_offset, again.source_end + 2):
             translated = index.translated(offset)
-            assert translated is not None and translated <= exact(again, offset)
+            assert translated is not None and translated <= again.exact(offset)
 
 
 def test_a_topic_made_again_at_the_target_voids_what_was_known() -> None:
@@ -189,3 +124,22 @@ def test_the_bound_is_shared_by_partitions() -> None:
     assert last is not None and last.target_end_offset == 1_000
     index.add(partitions[0], Run(0, 1, 0, 1, 1))
     assert partitions[0] not in index
+
+
+@given(BATCHES, BATCHES, st.integers(2, 64), st.integers(0, 9))
+def test_stored_runs_go_in_front_of_what_is_passed_now(
+    before: list[Batch], now: list[Batch], runs_max: int, markers: int
+) -> None:
+    stored = passed(before)
+    current = passed(now, source=stored.source_end, target=stored.target_end + markers)
+    index = PartitionIndex(runs_max)
+    index.add(point(stored.source_end, stored.target_end + markers))
+    for run in current.runs:
+        index.add(run)
+    # A run of another copy, beyond where this one begins, is left out.
+    index.prepend([*stored.runs, Run(stored.source_end, stored.source_end + 9, 0, 9, 9)])
+    assert index.translated(-1) is None
+    whole = stored._replace(target_of=stored.target_of | current.target_of, target_end=current.target_end)
+    for offset in range(stored.runs[0].source_first_offset, current.source_end + 3):
+        translated = index.translated(offset)
+        assert translated is not None and translated <= whole.exact(offset)

@@ -169,6 +169,19 @@ def connect_classpath() -> str:
     return f"{folder}/*"
 
 
+def mirror_client_classpath() -> str:
+    """Class path of MirrorMaker 2's client tools; fetches them when absent."""
+    version = KAFKA_VERSION
+    folder = _fetched(
+        CACHE / "kafka-mirror-client" / version,
+        [
+            f"org.apache.kafka:connect-mirror-client:{version}",
+            f"org.apache.logging.log4j:log4j-slf4j-impl:{_LOG4J_VERSION}",
+        ],
+    )
+    return f"{folder}/*"
+
+
 def connector_jars() -> list[Path]:
     """Jars of Spark's Kafka connector which PySpark does not carry itself, kafka-clients 3.9 among them."""
     folder = _fetched(

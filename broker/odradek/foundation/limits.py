@@ -422,3 +422,7 @@ MIRROR_OFFSET_RUNS_PER_PARTITION_MAX: Final = 4_096
 
 # Such rows of all partitions of a source together: 40 MB.
 MIRROR_OFFSET_RUNS_MAX: Final = 1_000_000
+
+# Offset syncs, and checkpoints, that a mirror reads when it starts: the newest ones, some ten seconds of reading in the
+# background. Groups that are further behind are translated by the first one that is known.
+MIRROR_STORED_OFFSETS_READ_MAX: Final = 1_000_000

@@ -127,6 +127,25 @@ class PartitionIndex:
         if len(self) > self.runs_max:
             self.thin()
 
+    def prepend(self, runs: Iterable[Run]) -> None:
+        """Put what was passed before the first run in front of it. Runs that reach beyond that one are left out."""
+        first = self._run(0) if len(self) else None
+        known: list[Run] = []
+        for run in runs:
+            assert run.is_possible, run
+            is_behind = first is None or (
+                run.source_end_offset <= first.source_first_offset
+                and run.target_end_offset <= first.target_first_offset
+            )
+            follows = not known or (
+                run.source_first_offset >= known[-1].source_end_offset
+                and run.target_first_offset >= known[-1].target_end_offset
+            )
+            if is_behind and follows:
+                known.append(run)
+        self._columns = _columns([*known, *self])
+        self.thin()
+
     def thin(self) -> None:
         """Join neighbours in the older half, and again until the bound holds."""
         while len(self) > self.runs_max:
@@ -166,6 +185,12 @@ class OffsetIndex:
         self._share()
         for run in runs:
             index.add(run)
+
+    def prepend(self, partition: TopicPartition, runs: Iterable[Run]) -> None:
+        """Add what was passed before the partition began, oldest first."""
+        index = self._partitions.get(partition)
+        if index is not None:
+            index.prepend(runs)
 
     def end(self, partition: TopicPartition) -> None:
         """Forget a partition that another worker mirrors now."""

@@ -1,0 +1,337 @@
+"""All that a flow does about positions: translated offsets of groups, checkpoints, offset syncs, heartbeats.
+
+The flow calls `start`, then for each assignment `assigned` and `begin`, and `passed` for batches that are committed at
+the target. Nothing here delays records: a failure is counted, logged, and tried again at the next time.
+
+`begin` notes where both sides are, in one request to each leader. From then on groups at or beyond the mirror's
+position are translated. What is stored about earlier offsets is read in the background and put in front.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Final
+
+from odradek.client.admin.logs import LATEST, LogAdmin
+from odradek.client.client import Client
+from odradek.client.errors import ClientTimeout, ConnectionFailed
+from odradek.client.metadata import NO_TOPIC_ID
+from odradek.client.producer.producer import Producer
+from odradek.foundation.errors import OdradekError
+from odradek.foundation.ids import TopicPartition
+from odradek.foundation.limits import MIRROR_STORED_OFFSETS_READ_MAX
+from odradek.foundation.named_tuple import NamedTuple
+from odradek.foundation.tasks import TaskOwner
+from odradek.mirror.checkpoints import CheckpointWriter, GroupTranslator, Translated
+from odradek.mirror.counters import FlowCounters
+from odradek.mirror.formats import TopicIds
+from odradek.mirror.group_sync import GroupSync
+from odradek.mirror.heartbeats import Heartbeats
+from odradek.mirror.internal_topics import ensure_topic
+from odradek.mirror.naming import ReplicationPolicy
+from odradek.mirror.offset_index import OffsetIndex, Run, beginning, point
+from odradek.mirror.offset_syncs import OFFSET_SYNC_SECONDS, OffsetSyncWriter
+from odradek.mirror.passed import PassedBatch
+from odradek.mirror.rebuilding import History, Mirrored
+from odradek.mirror.settings import FlowSettings, SyncsLocation
+from odradek.mirror.topic_tail import tail
+
+logger = logging.getLogger(__name__)
+
+_NO_TARGET_OFFSET: Final = -1
+_RETRY_SECONDS: Final = 10.0
+_CLOSE_SECONDS_MAX: Final = 5.0
+
+
+class PartitionStart(NamedTuple):
+    """Where one partition of the source begins in an assignment."""
+
+    target: TopicPartition
+    position: int
+    is_from_beginning: bool
+    """Whether no record before `position` exists that was not mirrored: the mirror has no position yet, and begins at
+    the source's first record."""
+
+
+class OffsetTranslation:
+    """The positions of one flow, on this worker."""
+
+    def __init__(
+        self,
+        source: Client,
+        target: Client,
+        *,
+        settings: FlowSettings,
+        policy: ReplicationPolicy,
+        counters: FlowCounters,
+        is_leader: Callable[[], bool] = lambda: True,
+    ) -> None:
+        """`is_leader` returns whether this worker does what one worker of a flow does: heartbeats."""
+        self._source = source
+        self._target = target
+        self._settings = settings
+        self._counters = counters
+        self._partitions: dict[TopicPartition, Mirrored] = {}
+        self._targets: dict[TopicPartition, TopicPartition] = {}
+        self._sources: dict[TopicPartition, TopicPartition] = {}
+        self.index = OffsetIndex()
+        self._checkpoints_topic = policy.checkpoints_topic(settings.source.alias)
+        is_at_source = settings.offset_syncs_topic_location is SyncsLocation.SOURCE
+        other = settings.target.alias if is_at_source else settings.source.alias
+        self._syncs_topic = policy.offset_syncs_topic(other)
+        self._syncs_client = source if is_at_source else target
+        self._syncs_cluster = settings.source.alias if is_at_source else settings.target.alias
+        self._syncs = OffsetSyncWriter(self._syncs_client, self._syncs_topic, ids=self._ids)
+        self._producer = Producer(target)
+        self._checkpoints = CheckpointWriter(
+            self._producer, self._checkpoints_topic, ids=lambda key: self._ids(self._sources.get(key))
+        )
+        self._groups = GroupTranslator(
+            source,
+            is_selected=self._is_selected,
+            translate=self.index.translated,
+            targets=self._targets,
+        )
+        self._group_sync = GroupSync(target)
+        self._heartbeats = Heartbeats(
+            target, settings=settings, policy=policy, counters=counters, is_leader=is_leader
+        )
+        self._tasks = TaskOwner(f"offsets of {settings.label}")
+        self._rebuilt = asyncio.Event()
+        self._is_started = False
+
+    # --- start and end -----------------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Make the internal topics and begin. Raises what keeps them from being made."""
+        settings = self._settings
+        if settings.emit_offset_syncs_enabled:
+            await self._ensure_syncs_topic()
+            await self._syncs.start()
+            self._tasks.start(self._each(OFFSET_SYNC_SECONDS, self._write_syncs), name="offset syncs")
+        if settings.emit_checkpoints_enabled:
+            await ensure_topic(
+                self._target,
+                self._checkpoints_topic,
+                cluster=settings.target.alias,
+                replication_factor=settings.checkpoints_topic_replication_factor,
+                factor_key="checkpoints.topic.replication.factor",
+                otherwise="or set emit.checkpoints.enabled=false",
+            )
+            await self._producer.start()
+            self._tasks.start(
+                self._each(settings.emit_checkpoints_interval_seconds, self._write_checkpoints),
+                name="checkpoints",
+            )
+        if settings.sync_group_offsets_enabled:
+            self._tasks.start(
+                self._each(settings.sync_group_offsets_interval_seconds, self._sync_groups),
+                name="group offsets",
+            )
+        if settings.emit_checkpoints_enabled or settings.sync_group_offsets_enabled:
+            self._tasks.start(self._look_for_groups(), name="groups")
+        if settings.emit_heartbeats_enabled:
+            await self._heartbeats.start()
+        self._is_started = True
+
+    async def _ensure_syncs_topic(self) -> None:
+        await ensure_topic(
+            self._syncs_client,
+            self._syncs_topic,
+            cluster=self._syncs_cluster,
+            replication_factor=self._settings.offset_syncs_topic_replication_factor,
+            factor_key="offset-syncs.topic.replication.factor",
+            otherwise="or set offset-syncs.topic.location=target, or emit.offset-syncs.enabled=false",
+        )
+
+    async def close(self) -> None:
+        """Write what is pending, look at all groups once more, and stop: within a few seconds, or without that."""
+        await self._tasks.close()
+        try:
+            if self._is_started:
+                async with asyncio.timeout(_CLOSE_SECONDS_MAX):
+                    await self._last_round()
+        except (TimeoutError, OdradekError) as failure:
+            logger.warning(
+                "%s ended without its last offsets: %s", self._settings.label, failure or "no answer"
+            )
+        finally:
+            await self._heartbeats.close()
+            await self._syncs.close()
+            await self._producer.close(is_flushing=False)
+
+    async def _last_round(self) -> None:
+        if self._settings.emit_offset_syncs_enabled:
+            await self._syncs.write()
+        if self._settings.emit_checkpoints_enabled:
+            await self._write_checkpoints()
+        if self._settings.sync_group_offsets_enabled:
+            await self._sync_groups()
+
+    # --- from the data path ------------------------------------------------------------------------------------------
+
+    def assigned(self, partitions: Sequence[TopicPartition]) -> None:
+        """These partitions of the source are this worker's; `begin` says where they begin."""
+        kept = set(partitions)
+        for partition in [key for key in self._partitions if key not in kept]:
+            self._forget(partition)
+        self._syncs.pending.keep(kept)
+        self._checkpoints.keep(mirrored.target for mirrored in self._partitions.values())
+
+    async def begin(self, starts: Mapping[TopicPartition, PartitionStart]) -> None:
+        """Note where partitions begin, before their first batch is read. Raises what the target answers."""
+        for partition in starts:
+            self._forget(partition)
+        self._syncs.pending.keep(self._partitions)
+        self._checkpoints.keep(mirrored.target for mirrored in self._partitions.values())
+        ends = await LogAdmin(self._target).offsets_at([start.target for start in starts.values()], LATEST)
+        source = await self._source.topics(sorted({key.topic for key in starts}))
+        target = await self._target.topics(sorted({start.target.topic for start in starts.values()}))
+        begun: dict[TopicPartition, Mirrored] = {}
+        for partition, start in starts.items():
+            ids = TopicIds(source.topic(partition.topic).id, target.topic(start.target.topic).id)
+            end = ends[start.target]
+            begun[partition] = Mirrored(
+                start.target, None if NO_TOPIC_ID in ids else ids, start.position, end
+            )
+            first = (beginning if start.is_from_beginning else point)(start.position, end)
+            self.index.begin(partition, [first])
+            self._targets[partition] = start.target
+            self._sources[start.target] = partition
+        self._partitions |= begun
+        if begun:
+            self._rebuilt.clear()
+            self._tasks.start(self._rebuild(begun), name="stored offsets")
+
+    def passed(self, batches: Sequence[PassedBatch]) -> None:
+        """These batches are committed at the target."""
+        for batch in batches:
+            partition = batch.topic_partition_source
+            if batch.target_first_offset == _NO_TARGET_OFFSET or partition not in self._partitions:
+                continue
+            run = Run(
+                batch.source_first_offset,
+                batch.source_end_offset,
+                batch.target_first_offset,
+                batch.target_first_offset + batch.record_count,
+                batch.record_count,
+            )
+            self.index.add(partition, run)
+            if self._settings.emit_offset_syncs_enabled:
+                self._syncs.pending.add(partition, run)
+
+    def _forget(self, partition: TopicPartition) -> None:
+        self._partitions.pop(partition, None)
+        target = self._targets.pop(partition, None)
+        if target is not None:
+            self._sources.pop(target, None)
+        self.index.end(partition)
+
+    def _ids(self, partition: TopicPartition | None) -> TopicIds | None:
+        mirrored = None if partition is None else self._partitions.get(partition)
+        return None if mirrored is None else mirrored.ids
+
+    # --- after a restart ---------------------------------------------------------------------------------------------
+
+    async def _rebuild(self, begun: Mapping[TopicPartition, Mirrored]) -> None:
+        while True:
+            try:
+                history = await self._stored(begun)
+                break
+            except OdradekError as failure:
+                self._failed("stored-offsets", "stored offsets were not read", failure)
+            await asyncio.sleep(_RETRY_SECONDS)
+            if not any(self._partitions.get(key) is mirrored for key, mirrored in begun.items()):
+                return  # another assignment reads its own
+        for partition, mirrored in begun.items():
+            if self._partitions.get(partition) is mirrored:
+                self.index.prepend(partition, history.runs(partition))
+        current = {mirrored.target for mirrored in self._partitions.values()}
+        self._checkpoints.restore(
+            {key: last for key, last in history.checkpoints.items() if key[1] in current}
+        )
+        self._rebuilt.set()
+
+    async def _stored(self, begun: Mapping[TopicPartition, Mirrored]) -> History:
+        history = History(begun)
+        settings = self._settings
+        if settings.emit_offset_syncs_enabled:
+            async for records in tail(
+                self._syncs_client, self._syncs_topic, offsets_max=MIRROR_STORED_OFFSETS_READ_MAX
+            ):
+                history.add_syncs(records)
+        if settings.emit_checkpoints_enabled:
+            async for records in tail(
+                self._target, self._checkpoints_topic, offsets_max=MIRROR_STORED_OFFSETS_READ_MAX
+            ):
+                history.add_checkpoints(records)
+        return history
+
+    # --- groups ------------------------------------------------------------------------------------------------------
+
+    def _is_selected(self, group_id: str) -> bool:
+        settings = self._settings
+        return settings.groups.matches(group_id) and not settings.groups_exclude.matches(group_id)
+
+    async def _look_for_groups(self) -> None:
+        is_repeated = self._settings.refresh_groups_enabled
+        while True:
+            try:
+                await self._groups.refresh()
+                self._counters.groups = len(self._groups.group_ids)
+                pause = float(self._settings.refresh_groups_interval_seconds)
+                if not is_repeated:
+                    return
+            except OdradekError as failure:
+                self._failed("groups", "groups of the source were not listed", failure)
+                pause = _RETRY_SECONDS
+            await asyncio.sleep(pause)
+
+    async def _write_checkpoints(self) -> None:
+        await self._for_each_group("checkpoints", self._checkpoints.write)
+        self._counters.checkpoints = self._checkpoints.written
+        self._counters.checkpointed_at_ms = self._counters.wall_ms()
+
+    async def _sync_groups(self) -> None:
+        async def sync(translated: Translated) -> None:
+            for group_id in {checkpoint.group_id for checkpoint in translated.values()}:
+                await self._group_sync.sync(group_id, translated)
+
+        await self._for_each_group("group-offsets", sync)
+        self._counters.group_offsets = self._group_sync.written
+
+    async def _for_each_group(self, kind: str, act: Callable[[Translated], Awaitable[object]]) -> None:
+        for group_id in self._groups.group_ids:
+            try:
+                await act(await self._groups.translated(group_id))
+            except (ConnectionFailed, ClientTimeout):
+                raise  # the others would wait as long
+            except OdradekError as failure:
+                self._failed(kind, f"offsets of group {group_id!r} were not mirrored", failure)
+
+    # --- syncs and the rest ------------------------------------------------------------------------------------------
+
+    async def _write_syncs(self) -> None:
+        await self._syncs.write()
+        self._counters.offset_syncs = self._syncs.written
+
+    async def _each(self, seconds: float, act: Callable[[], Awaitable[None]]) -> None:
+        """Act after the start, and again and again. A failure is counted, and the next time comes as ever."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self._rebuilt.wait()
+        except TimeoutError:
+            pass
+        while True:
+            try:
+                await act()
+            except OdradekError as failure:
+                self._failed("offsets", f"{act.__name__.strip('_').replace('_', ' ')} failed", failure)
+            await asyncio.sleep(seconds)
+
+    def _failed(self, kind: str, what: str, failure: OdradekError) -> None:
+        text = f"{self._settings.label}: {what}, and will be tried again: {failure}"
+        self._counters.failed(kind, text)
+        logger.warning("%s", text)

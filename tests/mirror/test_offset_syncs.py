@@ -1,0 +1,81 @@
+"""Offset syncs as others read them: the newest pair not after the offset, plus one if it is not equal."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from odradek.foundation.ids import TopicPartition
+from odradek.mirror.offset_index import Run
+from odradek.mirror.offset_syncs import PendingSyncs, sync_of
+from tests.mirror.passing import BATCHES, Batch, passed
+
+PARTITION = TopicPartition("orders", 0)
+
+
+def as_mirror_maker_translates(pairs: list[tuple[int, int]], offset: int) -> int | None:
+    known = [pair for pair in pairs if pair[0] <= offset]
+    if not known:
+        return None
+    source, target = known[-1]
+    return target if source == offset else target + 1
+
+
+def written(runs: list[Run], *, every: int) -> list[Run]:
+    """What is written if a sync falls due after each `every` batches."""
+    pending = PendingSyncs()
+    found: list[Run] = []
+    for at, run in enumerate(runs, 1):
+        pending.add(PARTITION, run)
+        if at % every == 0:
+            found += pending.take().values()
+    return found + list(pending.take().values())
+
+
+@given(BATCHES, st.integers(1, 9))
+def test_other_readers_are_never_ahead(batches: list[Batch], every: int) -> None:
+    what = passed(batches)
+    syncs = [sync_of(PARTITION, run) for run in written(what.runs, every=every)]
+    pairs = [(sync.source_offset, sync.target_offset) for sync in syncs]
+    for offset in range(what.source_end + 3):
+        translated = as_mirror_maker_translates(pairs, offset)
+        assert translated is None or translated <= what.exact(offset)
+
+
+def test_a_group_at_the_end_of_a_quiet_topic_is_translated_exactly() -> None:
+    """Not stale for ever (KAFKA-15906): the pair is that of the last record."""
+    (run,) = written([Run(0, 100, 0, 100, 100), Run(100, 250, 101, 251, 150)], every=10)
+    sync = sync_of(PARTITION, run)
+    assert as_mirror_maker_translates([(sync.source_offset, sync.target_offset)], 250) == 251
+
+
+def test_gaps_do_not_make_more_syncs() -> None:
+    """Compacted and transactional topics have gaps everywhere; a sync falls due by time."""
+    runs = [Run(at * 10, at * 10 + 1, at * 2, at * 2 + 1, 1) for at in range(1_000)]
+    assert len(written(runs, every=500)) == 2
+
+
+def test_what_could_not_be_written_is_written_later() -> None:
+    pending = PendingSyncs()
+    pending.add(PARTITION, Run(0, 10, 0, 10, 10))
+    failed = pending.take()
+    pending.add(PARTITION, Run(10, 20, 11, 21, 10))
+    pending.restore(failed)
+    assert pending.take() == {PARTITION: Run(0, 20, 0, 21, 20)}
+    assert pending.take() == {}
+
+
+def test_a_mirror_that_was_sent_back_forgets_what_was_pending() -> None:
+    pending = PendingSyncs()
+    pending.add(PARTITION, Run(0, 10, 0, 10, 10))
+    pending.add(PARTITION, Run(5, 8, 11, 14, 3))
+    assert pending.take() == {PARTITION: Run(5, 8, 11, 14, 3)}
+
+
+def test_partitions_of_other_workers_are_forgotten() -> None:
+    pending = PendingSyncs()
+    other = TopicPartition("orders", 1)
+    pending.add(PARTITION, Run(0, 10, 0, 10, 10))
+    pending.add(other, Run(0, 5, 0, 5, 5))
+    pending.keep([other])
+    assert list(pending.take()) == [other]

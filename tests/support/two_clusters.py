@@ -1,0 +1,34 @@
+"""A source and a target of mirroring: one broker each, as processes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import pytest
+
+from tests.support.broker_process import Broker
+from tests.support.peers import QUICK
+
+
+class TwoClusters(NamedTuple):
+    """Both brokers run."""
+
+    source: Broker
+    target: Broker
+
+
+@pytest.fixture(scope="session")
+def clusters(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TwoClusters]:
+    """Two brokers for all tests of the session; tests may restart them, and leave them running."""
+    brokers = TwoClusters(
+        *(Broker(tmp_path_factory.mktemp(name), settings=QUICK) for name in TwoClusters._fields)
+    )
+    try:
+        for broker in brokers:
+            broker.start()
+        yield brokers
+    finally:
+        for broker in brokers:
+            if broker.is_running:
+                broker.stop()
