@@ -172,6 +172,12 @@ _THRESHOLDS = Section(
         Value(
             "replicaLagRecords", 100000, integer(1), "How many records a follower may lack of one partition."
         ),
+        Value(
+            "mirrorLagSeconds",
+            300,
+            integer(1),
+            "For how long records of another cluster may wait to be mirrored into this one, in seconds.",
+        ),
     ),
 )
 

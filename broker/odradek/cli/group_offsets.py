@@ -62,6 +62,11 @@ save_option = click.option(
     metavar="FILE",
     help="The offsets in a file of --save, or in a CSV of kafka-consumer-groups.sh.",
 )
+@click.option(
+    "--from-mirror",
+    metavar="SOURCE",
+    help="The offsets that a mirror translated for groups of the cluster SOURCE, by its alias.",
+)
 @save_option
 @execute_options
 @session_options
@@ -73,6 +78,7 @@ def reset_offsets(
     topics: tuple[str, ...],
     all_topics: bool,
     from_file: str | None,
+    from_mirror: str | None,
     save: str | None,
     execute: bool,
     **targets: Any,
@@ -87,6 +93,10 @@ def reset_offsets(
     "leader_epoch", "metadata"}, …]}; an offset of null stands for no committed offset. A *.csv file is the CSV of
     kafka-consumer-groups.sh: lines of topic,partition,offset, or of group,topic,partition,offset for several groups.
 
+    --from-mirror reads the newest checkpoints of `odradek mirror` or MirrorMaker 2 at this cluster. They say where
+    groups of another cluster can go on here. Without a topic it moves all that is mirrored, and --all-groups means all
+    groups in the checkpoints.
+
     \b
     Examples:
       odradek groups reset-offsets billing --topic orders --to-earliest
@@ -94,19 +104,22 @@ def reset_offsets(
       odradek groups reset-offsets billing --from-file before.json --execute
       odradek groups reset-offsets billing --topic orders:0,1 --shift-by -100 --execute
       odradek groups reset-offsets billing --all-topics --by-duration 1h --execute
+      odradek groups reset-offsets billing --from-mirror east --execute
     """
     from odradek.cli.group_resets import parse_reset, print_resets
 
+    if from_file is not None and from_mirror is not None:
+        raise click.UsageError("--from-file and --from-mirror contradict each other")
     if from_file is None:
-        if bool(topics) == all_topics:
+        if from_mirror is None and bool(topics) == all_topics:
             raise click.UsageError("give --topic (may be repeated), or --all-topics")
         if bool(group_ids) == all_groups:
             raise click.UsageError("give a GROUP (several are allowed), or --all-groups")
     elif all_groups and group_ids:
         raise click.UsageError("--all-groups and the name of a group contradict each other")
-    elif all_topics and topics:
+    if all_topics and topics:
         raise click.UsageError("--all-topics and --topic contradict each other")
-    reset = parse_reset(**targets, is_from_file=from_file is not None)
+    reset = parse_reset(**targets, is_given=from_file is not None or from_mirror is not None)
     saved: dict[str, Any] = {}
     if from_file is not None:
         from odradek.cli.group_resets import read_saved
@@ -118,6 +131,10 @@ def reset_offsets(
         from odradek.client.admin.groups import ZOOKEEPER, GroupAdmin
 
         plans: list[ResetPlan] = []
+        if from_mirror is not None:
+            from odradek.cli.mirrored_offsets import mirrored_offsets
+
+            saved.update(await mirrored_offsets(client, from_mirror, group_ids))
         for group_id, offsets in saved.items():
             plans += await plan_from_saved(client, group_id, topics, offsets)
         if reset is not None:

@@ -62,9 +62,9 @@ def parse_reset(
     to_datetime: str | None,
     by_duration: str | None,
     shift_by: int | None,
-    is_from_file: bool,
+    is_given: bool,
 ) -> Reset | None:
-    """The one of the options that was given, None for a file.
+    """The one of the options that was given; None where offsets are `is_given` by a file or a mirror.
 
     Raises click.UsageError for none, for several, and for a time that cannot be read.
     """
@@ -82,10 +82,10 @@ def parse_reset(
     except ValueError as failure:
         raise click.UsageError(str(failure)) from failure
     resets = [reset for reset in given if reset is not None]
-    if len(resets) != (0 if is_from_file else 1):
+    if len(resets) != (0 if is_given else 1):
         raise click.UsageError(
             "give the new position with one of --to-earliest, --to-latest, --to-current, --to-offset, --to-datetime, "
-            "--by-duration, --shift-by, --from-file"
+            "--by-duration, --shift-by, --from-file, --from-mirror"
         )
     return resets[0] if resets else None
 
@@ -115,7 +115,7 @@ async def plan_from_saved(
         missing = [str(key) for key in named if key not in wanted]
         if missing:
             raise UnknownTopicOrPartition(
-                f"the file has no offset of group {group_id!r} for {', '.join(missing)}"
+                f"there is no such offset of group {group_id!r} for {', '.join(missing)}"
             )
         wanted = {key: wanted[key] for key in named}
     logs = LogAdmin(client)
