@@ -14,9 +14,9 @@ from odradek.foundation.errors import TopicAlreadyExists
 from odradek.foundation.ids import TopicPartition
 from odradek.mirror.counters import FlowCounters
 from odradek.mirror.naming import DefaultReplicationPolicy, IdentityReplicationPolicy, ReplicationPolicy
-from odradek.mirror.passed import PassedBatch
+from odradek.mirror.passed import PartitionStart, PassedBatch
 from odradek.mirror.settings import ClusterSettings, FlowSettings
-from odradek.mirror.translation import OffsetTranslation, PartitionStart
+from odradek.mirror.translation import OffsetTranslation
 from tests.support.two_clusters import TwoClusters
 
 
@@ -68,7 +68,7 @@ class FlowByHand:
 
     async def start(self, topics: list[str]) -> None:
         """Begin with these topics, of one partition each, at the positions of the flow before this one."""
-        await self.translation.start()
+        self.translation.start()
         await self._producer.start()
         starts: dict[TopicPartition, PartitionStart] = {}
         for topic in topics:

@@ -19,7 +19,7 @@ from odradek.foundation.mirror_limits import MIRROR_IDLE_MS, MIRROR_POSITIONS_RE
 from odradek.mirror.batch_passing import TargetRules
 from odradek.mirror.counters import COMMITTED, FlowCounters
 from odradek.mirror.errors import PartitionStopped, stopped
-from odradek.mirror.passed import PassedListener
+from odradek.mirror.passed import PartitionStart, PassedListener
 from odradek.mirror.positions import Mismatch, SourceIdentity, committed_position, read_position
 from odradek.mirror.produce_queue import OutgoingBatch
 from odradek.mirror.settings import FlowSettings, OffsetReset
@@ -30,15 +30,6 @@ from odradek.mirror.topic_sync import TopicSync
 
 # How often the loop looks whether it has to end, while nothing arrives.
 _LOOK_SECONDS: Final = 0.2
-
-
-class PartitionStart(NamedTuple):
-    """Where one partition of the source begins in an assignment."""
-
-    target: TopicPartition
-    position: int
-    is_from_beginning: bool
-    """Whether the mirror has no position yet, and begins at the source's first record."""
 
 
 class FlowParts(NamedTuple):

@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Protocol
+from collections.abc import Awaitable, Callable
 
 from odradek.client.client import Client
 from odradek.foundation.errors import OdradekError
@@ -15,28 +14,19 @@ from odradek.foundation.tasks import TaskOwner
 from odradek.mirror.acl_sync import AclSync
 from odradek.mirror.bandwidth import Bandwidth
 from odradek.mirror.clients import client_of
-from odradek.mirror.copying import FlowParts, PartitionStart
+from odradek.mirror.copying import FlowParts
 from odradek.mirror.counters import FlowCounters
 from odradek.mirror.errors import MirrorRefused, PartitionStopped
+from odradek.mirror.heartbeats import Heartbeats
 from odradek.mirror.loops import refuse_identity_loop, refuse_same_cluster
 from odradek.mirror.naming import DefaultReplicationPolicy, IdentityReplicationPolicy, ReplicationPolicy
-from odradek.mirror.passed import PassedListener
 from odradek.mirror.settings import IDENTITY_POLICY, FlowSettings
 from odradek.mirror.source_reader import SourceReader
 from odradek.mirror.topic_sync import MirroredTopic, TopicSync
+from odradek.mirror.translation import OffsetTranslation
 from odradek.mirror.worker import Worker, WorkerState
 
 logger = logging.getLogger(__name__)
-
-
-class Offsets(PassedListener, Protocol):
-    """The positions of groups, as the flow uses them."""
-
-    async def start(self) -> None: ...
-
-    async def begin(self, starts: Mapping[TopicPartition, PartitionStart]) -> None: ...
-
-    async def close(self) -> None: ...
 
 
 def policy_of(settings: FlowSettings) -> ReplicationPolicy:
@@ -58,6 +48,7 @@ class Flow:
         group_id: str,
         target: Client,
         bandwidth: Bandwidth,
+        reverse: FlowSettings | None = None,
         on_state: Callable[[], None],
     ) -> None:
         self.settings = settings
@@ -75,7 +66,24 @@ class Flow:
         )
         self._reader = reader
         self._acls = AclSync(source=self._source, target=target)
-        self._offsets: Offsets | None = None
+        self._offsets = OffsetTranslation(
+            self._source,
+            target,
+            settings=settings,
+            policy=self.policy,
+            counters=self.counters,
+            is_leader=lambda: self.is_leader,
+        )
+        self._has_offsets = False
+        self._reverse_heartbeats: Heartbeats | None = None
+        if reverse is not None:
+            self._reverse_heartbeats = Heartbeats(
+                self._source,
+                settings=reverse,
+                policy=self.policy,
+                counters=self.counters,
+                is_leader=lambda: self.is_leader,
+            )
         self._is_checked = False
         self._tasks = TaskOwner(f"flow {settings.label}")
         self._worker = Worker(
@@ -87,8 +95,8 @@ class Flow:
                 topics=self.topics,
                 reader=reader,
                 counters=self.counters,
-                listeners=[self.counters],
-                begin=self._begin,
+                listeners=[self.counters, self._offsets],
+                begin=self._offsets.begin,
             ),
             prepare_topics=self._prepare,
             on_state=self._changed,
@@ -103,6 +111,11 @@ class Flow:
     def state(self) -> str:
         """What the flow does now: starting, running, waiting (for its next try), failed or stopped."""
         return self._state.value
+
+    @property
+    def is_leader(self) -> bool:
+        """Whether this worker does what one worker of a flow does."""
+        return self._state is WorkerState.RUNNING and self._worker.is_leader
 
     def not_ready(self) -> str | None:
         """Why the flow does not mirror at the moment; None if it does."""
@@ -143,8 +156,9 @@ class Flow:
             raise
         finally:
             await self._tasks.close()
-            if self._offsets is not None:
-                await self._offsets.close()
+            await self._offsets.close()
+            if self._reverse_heartbeats is not None:
+                await self._reverse_heartbeats.close()
             await self._reader.close()
             await self._source.close()
 
@@ -152,8 +166,15 @@ class Flow:
 
     async def _prepare(self) -> None:
         await self._check()
+        if self._reverse_heartbeats is not None and not self._has_offsets:
+            await self._reverse_heartbeats.make_topic()
         chosen = {topic.source for topic in await self.topics.chosen()}
         await refuse_identity_loop(self.settings, self._source, self._target, chosen)
+        if not self._has_offsets:
+            self._offsets.start()
+            if self._reverse_heartbeats is not None:
+                self._reverse_heartbeats.start()
+            self._has_offsets = True
         await self.topics.prepare()
 
     async def _check(self) -> None:
@@ -167,10 +188,6 @@ class Flow:
             self.settings, self._source, self._target, {topic.source for topic in chosen}
         )
         return chosen
-
-    async def _begin(self, starts: Mapping[TopicPartition, PartitionStart]) -> None:
-        if self._offsets is not None:
-            await self._offsets.begin(starts)
 
     def _stop_partition(self, source: TopicPartition, kind: str, what: str) -> PartitionStopped:
         return self._worker.stop_partition(source, kind, what)

@@ -2,14 +2,15 @@
 
 That topic is mirrored in turn. So `a.heartbeats` at `b` shows that the flow from `a` works, and how old its data is.
 The client tools of MirrorMaker 2 count hops by the names of these topics. A flow that is not enabled has heartbeats
-too, as MirrorMaker 2 has it.
+too, as MirrorMaker 2 has it. So `a` has those of the flow back from `b`, which are what is mirrored one way.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from typing import Final
 
 from odradek.client.client import Client
 from odradek.client.producer.producer import Producer
@@ -22,6 +23,8 @@ from odradek.mirror.naming import ReplicationPolicy
 from odradek.mirror.settings import FlowSettings
 
 logger = logging.getLogger(__name__)
+
+_RETRY_SECONDS: Final = 10.0
 
 
 class Heartbeats:
@@ -45,36 +48,52 @@ class Heartbeats:
         self._producer = Producer(target)
         self._tasks = TaskOwner(f"heartbeats of {settings.label}")
 
-    async def start(self) -> None:
-        """Make the topic and begin. Raises what keeps it from being made."""
-        await ensure_topic(
-            self._target,
-            self._topic,
-            cluster=self._settings.target.alias,
-            replication_factor=self._settings.heartbeats_topic_replication_factor,
-            factor_key="heartbeats.topic.replication.factor",
-            otherwise="or set emit.heartbeats.enabled=false",
-        )
-        await self._producer.start()
-        self._tasks.start(self._write_for_ever(), name="heartbeats")
+    def start(self) -> None:
+        """Begin. A topic that cannot be made is tried again."""
+        self._tasks.start(self._run(), name="heartbeats")
 
     async def close(self) -> None:
         """Stop."""
         await self._tasks.close()
         await self._producer.close(is_flushing=False)
 
-    async def _write_for_ever(self) -> None:
+    async def make_topic(self) -> None:
+        """Make the topic now, so that a flow that lists topics sees it. A failure is counted; `start` tries again."""
+        await self._succeeds(self._ensure_topic)
+
+    async def _run(self) -> None:
+        is_prepared = False
         while True:
-            if self._is_leader():
-                try:
-                    await self._write()
-                except OdradekError as failure:
-                    text = (
-                        f"{self._settings.label}: no heartbeat was written, the next one is tried: {failure}"
-                    )
-                    self._counters.failed("heartbeats", text)
-                    logger.warning("%s", text)
-            await asyncio.sleep(self._settings.emit_heartbeats_interval_seconds)
+            is_prepared = is_prepared or await self._succeeds(self._prepare)
+            if is_prepared and self._is_leader():
+                await self._succeeds(self._write)
+            await asyncio.sleep(
+                self._settings.emit_heartbeats_interval_seconds if is_prepared else _RETRY_SECONDS
+            )
+
+    async def _succeeds(self, act: Callable[[], Awaitable[None]]) -> bool:
+        try:
+            await act()
+        except OdradekError as failure:
+            text = f"{self._settings.label}: no heartbeat was written, the next one is tried: {failure}"
+            self._counters.failed("heartbeats", text)
+            logger.warning("%s", text)
+            return False
+        return True
+
+    async def _prepare(self) -> None:
+        await self._ensure_topic()
+        await self._producer.start()
+
+    async def _ensure_topic(self) -> None:
+        await ensure_topic(
+            self._target,
+            self._topic,
+            cluster=self._settings.target.alias,
+            replication_factor=self._settings.heartbeats_topic_replication_factor,
+            factor_key="heartbeats.topic.replication.factor",
+            otherwise=f"or set {self._settings.label}.emit.heartbeats.enabled=false",
+        )
 
     async def _write(self) -> None:
         aliases = self._settings.source.alias, self._settings.target.alias

@@ -30,6 +30,15 @@ class PassedBatch(NamedTuple):
     """Why the batch was opened and written again; None for one that passed unopened."""
 
 
+class PartitionStart(NamedTuple):
+    """Where one partition of the source begins in an assignment."""
+
+    target: TopicPartition
+    position: int
+    is_from_beginning: bool
+    """Whether the mirror has no position yet, and begins at the source's first record."""
+
+
 class PassedListener(Protocol):
     """Receives batches in the order of their offsets, per partition. Must not block; must not raise."""
 

@@ -281,6 +281,8 @@ class MirrorSettings:
     """The enabled ones, which mirror topics."""
     heartbeat_flows: tuple[FlowSettings, ...] = ()
     """Flows to this target that are not enabled, and still emit heartbeats, as MirrorMaker's do."""
+    reverse_heartbeat_flows: tuple[FlowSettings, ...] = ()
+    """Flows back to the sources that are not enabled, and still emit heartbeats, which the enabled ones mirror."""
     warnings: tuple[str, ...] = ()
     name: str = declared(
         "name",

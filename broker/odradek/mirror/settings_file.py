@@ -79,6 +79,7 @@ class _Reader:
             heartbeat_flows=tuple(
                 flow for flow in flows if not flow.enabled and flow.emit_heartbeats_enabled
             ),
+            reverse_heartbeat_flows=tuple(self._back(flow) for flow in flows if self._has_reverse(flow)),
             warnings=tuple(dict.fromkeys(self._warnings)),
             **values,
         )
@@ -177,6 +178,15 @@ class _Reader:
 
     def _is_enabled(self, pair: tuple[str, str]) -> bool:
         return bool(self._values(_FLOW_KEYS, self._given(pair), where=_prefix(pair))["enabled"])
+
+    def _has_reverse(self, flow: FlowSettings) -> bool:
+        """Whether a flow is mirrored, and only emits heartbeats in the other direction."""
+        if not flow.enabled or self._is_enabled((flow.target.alias, flow.source.alias)):
+            return False
+        return self._back(flow).emit_heartbeats_enabled
+
+    def _back(self, flow: FlowSettings) -> FlowSettings:
+        return self._flow((flow.target.alias, flow.source.alias))
 
     def _given(self, pair: tuple[str, str]) -> dict[str, str]:
         return {**self._common, **self._by_flow.get(pair, {})}

@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Final
 
 from odradek.client.admin.logs import LATEST, LogAdmin
@@ -19,10 +20,9 @@ from odradek.client.client import Client
 from odradek.client.errors import ClientTimeout, ConnectionFailed
 from odradek.client.metadata import NO_TOPIC_ID
 from odradek.client.producer.producer import Producer
-from odradek.foundation.errors import OdradekError
+from odradek.foundation.errors import OdradekError, UnknownTopicOrPartition
 from odradek.foundation.ids import TopicPartition
 from odradek.foundation.limits import MIRROR_STORED_OFFSETS_READ_MAX
-from odradek.foundation.named_tuple import NamedTuple
 from odradek.foundation.tasks import TaskOwner
 from odradek.mirror.checkpoints import CheckpointWriter, GroupTranslator, Translated
 from odradek.mirror.counters import FlowCounters
@@ -33,7 +33,7 @@ from odradek.mirror.internal_topics import ensure_topic
 from odradek.mirror.naming import ReplicationPolicy
 from odradek.mirror.offset_index import OffsetIndex, Run, beginning, point
 from odradek.mirror.offset_syncs import OFFSET_SYNC_SECONDS, OffsetSyncWriter
-from odradek.mirror.passed import PassedBatch
+from odradek.mirror.passed import PartitionStart, PassedBatch
 from odradek.mirror.rebuilding import History, Mirrored
 from odradek.mirror.settings import FlowSettings, SyncsLocation
 from odradek.mirror.topic_tail import tail
@@ -43,16 +43,6 @@ logger = logging.getLogger(__name__)
 _NO_TARGET_OFFSET: Final = -1
 _RETRY_SECONDS: Final = 10.0
 _CLOSE_SECONDS_MAX: Final = 5.0
-
-
-class PartitionStart(NamedTuple):
-    """Where one partition of the source begins in an assignment."""
-
-    target: TopicPartition
-    position: int
-    is_from_beginning: bool
-    """Whether no record before `position` exists that was not mirrored: the mirror has no position yet, and begins at
-    the source's first record."""
 
 
 class OffsetTranslation:
@@ -100,43 +90,36 @@ class OffsetTranslation:
         )
         self._tasks = TaskOwner(f"offsets of {settings.label}")
         self._rebuilt = asyncio.Event()
-        self._is_started = False
+        self._running: set[Callable[[], Awaitable[None]]] = set()
 
     # --- start and end -----------------------------------------------------------------------------------------------
 
-    async def start(self) -> None:
-        """Make the internal topics and begin. Raises what keeps them from being made."""
+    def start(self) -> None:
+        """Begin. What cannot begin yet, such as a topic that cannot be made, is tried again and counted as an error."""
         settings = self._settings
-        if settings.emit_offset_syncs_enabled:
-            await self._ensure_syncs_topic()
-            await self._syncs.start()
-            self._tasks.start(self._each(OFFSET_SYNC_SECONDS, self._write_syncs), name="offset syncs")
-        if settings.emit_checkpoints_enabled:
-            await ensure_topic(
-                self._target,
-                self._checkpoints_topic,
-                cluster=settings.target.alias,
-                replication_factor=settings.checkpoints_topic_replication_factor,
-                factor_key="checkpoints.topic.replication.factor",
-                otherwise="or set emit.checkpoints.enabled=false",
-            )
-            await self._producer.start()
-            self._tasks.start(
-                self._each(settings.emit_checkpoints_interval_seconds, self._write_checkpoints),
-                name="checkpoints",
-            )
-        if settings.sync_group_offsets_enabled:
-            self._tasks.start(
-                self._each(settings.sync_group_offsets_interval_seconds, self._sync_groups),
-                name="group offsets",
-            )
+        parts: list[tuple[str, bool, Callable[[], Awaitable[None]]]] = [
+            ("offset syncs", settings.emit_offset_syncs_enabled, self._start_syncs),
+            ("checkpoints", settings.emit_checkpoints_enabled, self._start_checkpoints),
+            ("group offsets", settings.sync_group_offsets_enabled, self._start_group_sync),
+        ]
+        for name, is_enabled, start in parts:
+            if is_enabled:
+                self._tasks.start(self._start_part(name, start), name=f"start of {name}")
         if settings.emit_checkpoints_enabled or settings.sync_group_offsets_enabled:
             self._tasks.start(self._look_for_groups(), name="groups")
         if settings.emit_heartbeats_enabled:
-            await self._heartbeats.start()
-        self._is_started = True
+            self._heartbeats.start()
 
-    async def _ensure_syncs_topic(self) -> None:
+    async def _start_part(self, name: str, start: Callable[[], Awaitable[None]]) -> None:
+        while True:
+            try:
+                await start()
+                return
+            except OdradekError as failure:
+                self._failed(name.replace(" ", "-"), f"{name} are not written yet", failure)
+            await asyncio.sleep(_RETRY_SECONDS)
+
+    async def _start_syncs(self) -> None:
         await ensure_topic(
             self._syncs_client,
             self._syncs_topic,
@@ -145,14 +128,37 @@ class OffsetTranslation:
             factor_key="offset-syncs.topic.replication.factor",
             otherwise="or set offset-syncs.topic.location=target, or emit.offset-syncs.enabled=false",
         )
+        await self._syncs.start()
+        self._tasks.start(self._each(OFFSET_SYNC_SECONDS, self._write_syncs), name="offset syncs")
+        self._running.add(self._write_syncs)
+
+    async def _start_checkpoints(self) -> None:
+        await ensure_topic(
+            self._target,
+            self._checkpoints_topic,
+            cluster=self._settings.target.alias,
+            replication_factor=self._settings.checkpoints_topic_replication_factor,
+            factor_key="checkpoints.topic.replication.factor",
+            otherwise="or set emit.checkpoints.enabled=false",
+        )
+        await self._producer.start()
+        seconds = self._settings.emit_checkpoints_interval_seconds
+        self._tasks.start(self._each(seconds, self._write_checkpoints), name="checkpoints")
+        self._running.add(self._write_checkpoints)
+
+    async def _start_group_sync(self) -> None:
+        seconds = self._settings.sync_group_offsets_interval_seconds
+        self._tasks.start(self._each(seconds, self._sync_groups), name="group offsets")
+        self._running.add(self._sync_groups)
 
     async def close(self) -> None:
         """Write what is pending, look at all groups once more, and stop: within a few seconds, or without that."""
         await self._tasks.close()
         try:
-            if self._is_started:
-                async with asyncio.timeout(_CLOSE_SECONDS_MAX):
-                    await self._last_round()
+            async with asyncio.timeout(_CLOSE_SECONDS_MAX):
+                for act in (self._write_syncs, self._write_checkpoints, self._sync_groups):
+                    if act in self._running:
+                        await act()
         except (TimeoutError, OdradekError) as failure:
             logger.warning(
                 "%s ended without its last offsets: %s", self._settings.label, failure or "no answer"
@@ -161,14 +167,6 @@ class OffsetTranslation:
             await self._heartbeats.close()
             await self._syncs.close()
             await self._producer.close(is_flushing=False)
-
-    async def _last_round(self) -> None:
-        if self._settings.emit_offset_syncs_enabled:
-            await self._syncs.write()
-        if self._settings.emit_checkpoints_enabled:
-            await self._write_checkpoints()
-        if self._settings.sync_group_offsets_enabled:
-            await self._sync_groups()
 
     # --- from the data path ------------------------------------------------------------------------------------------
 
@@ -258,15 +256,17 @@ class OffsetTranslation:
         history = History(begun)
         settings = self._settings
         if settings.emit_offset_syncs_enabled:
-            async for records in tail(
-                self._syncs_client, self._syncs_topic, offsets_max=MIRROR_STORED_OFFSETS_READ_MAX
-            ):
-                history.add_syncs(records)
+            with suppress(UnknownTopicOrPartition):  # not made yet
+                async for records in tail(
+                    self._syncs_client, self._syncs_topic, offsets_max=MIRROR_STORED_OFFSETS_READ_MAX
+                ):
+                    history.add_syncs(records)
         if settings.emit_checkpoints_enabled:
-            async for records in tail(
-                self._target, self._checkpoints_topic, offsets_max=MIRROR_STORED_OFFSETS_READ_MAX
-            ):
-                history.add_checkpoints(records)
+            with suppress(UnknownTopicOrPartition):
+                async for records in tail(
+                    self._target, self._checkpoints_topic, offsets_max=MIRROR_STORED_OFFSETS_READ_MAX
+                ):
+                    history.add_checkpoints(records)
         return history
 
     # --- groups ------------------------------------------------------------------------------------------------------
@@ -303,6 +303,8 @@ class OffsetTranslation:
         self._counters.group_offsets = self._group_sync.written
 
     async def _for_each_group(self, kind: str, act: Callable[[Translated], Awaitable[object]]) -> None:
+        if not self._targets:
+            return  # other workers have all partitions
         for group_id in self._groups.group_ids:
             try:
                 await act(await self._groups.translated(group_id))

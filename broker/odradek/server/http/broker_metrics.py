@@ -57,12 +57,13 @@ def _once_serving(
 
 def register_requests(counters: RequestCounters, registry: MetricsRegistry) -> None:
     """Register what brokers and controllers have: the version, the process, the requests."""
-    registry.register(_build)
+    registry.register(build_samples)
     registry.register(metrics.process_samples)
     registry.register(lambda: _requests(counters))
 
 
-def _build() -> Iterator[Sample]:
+def build_samples() -> Iterator[Sample]:
+    """The version of this process."""
     from odradek import __version__
 
     yield metrics.BUILD_INFO.sample(1, __version__, platform.python_version())
