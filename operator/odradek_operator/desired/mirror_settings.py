@@ -45,6 +45,8 @@ def _common(context: MirrorContext) -> dict[str, str]:
         "replication.policy.separator": spec.naming.separator,
         "sync.group.offsets.enabled": _truth(spec.sync_group_offsets),
         "sync.topic.configs.enabled": _truth(spec.sync_topic_configs),
+        # Users say what rights there are, and take others away: a mirror that copied rights would work against them.
+        "sync.topic.acls.enabled": "false",
         "refresh.topics.interval.seconds": str(seconds.topics),
         "refresh.groups.interval.seconds": str(seconds.groups),
         "sync.topic.configs.interval.seconds": str(seconds.topic_configs),

@@ -73,6 +73,9 @@ def test_what_is_left_out_takes_mirrormakers_defaults_and_the_clusters() -> None
     assert found["shop->main.groups"] == ".*"
     assert found["replication.factor"] == "-1"
     assert found["exactly.once.source.support"] == "enabled"
+    assert found["sync.topic.acls.enabled"] == "false", "Users have the rights"
+    kept = file_of({**SPEC, "config": {"sync.topic.acls.enabled": "true"}})
+    assert kept["sync.topic.acls.enabled"] == "true"
     assert "bytes.per.second.max" not in found
 
 
