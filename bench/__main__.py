@@ -15,6 +15,7 @@ The programs, and what each measures:
     python -m bench growth --gigabytes 20  does a longer log slow it down?
     python -m bench command-line           produce and consume beside kcat, on the same broker and files
     python -m bench rights --rounds 15     what ACLs and quotas cost a broker that has them
+    python -m bench rights --instructions  the same in instructions outside the kernel
     python -m bench operator               1,000 new Topics on a real API server, and an operator at rest
     python -m bench spark                  a Spark job writes, copies and reads a million records
     python -m bench spark-source           format("odradek") beside Spark's Kafka connector
@@ -108,6 +109,7 @@ def _parsed() -> argparse.Namespace:
     parser.add_argument(
         "--partitions", type=int, default=10_000, help="of `takeover`, in topics of 100 (default: 10,000)"
     )
+    parser.add_argument("--instructions", action="store_true", help="rights: what valgrind counts, not time")
     parser.add_argument("--output", choices=["table", "json"], default="table")
     arguments = parser.parse_args()
     if arguments.rounds < 1 or arguments.gigabytes < 1 or arguments.records < 1:
@@ -177,6 +179,10 @@ def _command_line(arguments: argparse.Namespace) -> int:
 
 
 def _rights(arguments: argparse.Namespace) -> int:
+    if arguments.instructions:
+        from bench.rights_instructions import count_instructions
+
+        return count_instructions()
     from bench.rights import compare_rights
 
     return compare_rights(rounds=arguments.rounds, disk=arguments.disk)

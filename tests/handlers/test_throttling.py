@@ -144,6 +144,36 @@ def test_a_wait_has_an_upper_bound_and_ends_with_its_quota() -> None:
     run(scenario())
 
 
+def test_what_a_connection_remembers_ends_with_every_change_of_quotas() -> None:
+    """Also where another connection goes on with the same meter, and gets its limit looked at."""
+
+    async def scenario() -> None:
+        broker, first = await started()
+        everyone = ClientEntity(user="ANONYMOUS")
+        await quota(broker, everyone, **{PRODUCE: 1_000_000})
+        assert told_ms(await produced(broker, 1_000)) == 0
+        assert first.produce_allowance.spare > 0
+        other = MutedConnection(2)
+        broker.connection = other
+        assert told_ms(await produced(broker, 1_000)) == 0
+        assert other.produce_allowance is first.produce_allowance
+        # The first client gets a quota of its own, and the second stays with that of the user.
+        own = ClientEntity(user="ANONYMOUS", client_id=first.client_id)
+        await quota(broker, own, **{PRODUCE: 1_000})
+        assert first.produce_allowance.spare < 0
+        other.client_id = "another"
+        throttling: Any = broker.broker.parts.throttling
+        meter = throttling.produce.find("User:ANONYMOUS", "another")
+        assert meter.usage.add(10, meter.limit, throttling.now_ms()) == 0
+        assert meter.usage.allowance.spare > 0
+        assert meter.usage.total >= 2_010
+        broker.connection = first
+        assert told_ms(await produced(broker, 50_000)) > 9_000
+        await broker.broker.stop()
+
+    run(scenario())
+
+
 def test_only_those_with_the_quota_share_it() -> None:
     async def scenario() -> None:
         broker, connection = await started()

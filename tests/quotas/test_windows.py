@@ -85,9 +85,9 @@ def test_values_taken_off_the_spare_are_counted_as_others(steps: list[tuple[int,
         now += pause
         plain.record(value, now)
         wanted = plain.excess_ms(limit, now)
-        if value <= quick.spare and now / 1000 < quick.spare_until:
-            quick.spare -= value
-            quick.spent_at = now / 1000
+        if value <= quick.allowance.spare and now / 1000 < quick.allowance.until:
+            quick.allowance.spare -= value
+            quick.allowance.spent_at = now / 1000
             assert wanted == 0
         else:
             assert quick.add(value, limit, now) == wanted

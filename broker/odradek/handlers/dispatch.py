@@ -122,11 +122,12 @@ class Dispatcher:
             answer = handle(request, context)
             kind = type(answer)
             if kind is bytes or kind is list or answer is None:
-                reply = cast("Frame | None", answer)
+                # `cast` is a call, for every request.
+                reply: Frame | None = answer  # type: ignore[assignment]
             elif kind is Pending:
                 return self._when_ready(cast("Pending[Message | Frame | None]", answer), request, context)
             else:
-                message = cast(Message, answer)
+                message: Message = answer  # type: ignore[assignment]
                 reply = encode_response(api_key, header.api_version, header.correlation_id, message)
         except Exception as error:
             reply = self._failed(error, request, context)

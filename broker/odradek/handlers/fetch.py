@@ -148,9 +148,9 @@ class Fetch:
                     if fetched.partition is not None:
                         fetched.partition.replica.bytes_out -= fetched.size
                 return self._without_records(throttle_ms)
-            frame = cast(
-                Frame, with_throttle_time(FETCH, self._context.header.api_version, frame, throttle_ms)
-            )
+            if throttle_ms:
+                version = self._context.header.api_version
+                frame = cast(Frame, with_throttle_time(FETCH, version, frame, throttle_ms))
         if session is not None:
             self._remember(session, results)
         return frame

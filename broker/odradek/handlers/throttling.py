@@ -66,7 +66,7 @@ class ClientThrottling:
         def new_rate() -> SampledRate:
             return SampledRate(windows=windows, window_ms=self._window_ms)
 
-        self.produce: Meters[SampledRate] = Meters(new_rate)
+        self.produce: Meters[SampledRate] = Meters(new_rate, forget=SampledRate.renew_allowance)
         self.fetch: Meters[SampledRate] = Meters(new_rate)
         self.request: Meters[SampledRate] = Meters(new_rate)
         self._is_exempt = False
@@ -101,47 +101,42 @@ class ClientThrottling:
         return handle
 
     def _produce(self, handle: Handle) -> Handle:
-        """Produce while there are quotas of bytes alone. Each look-up here is a percent of a small request's cost.
+        """Produce while there are quotas of bytes alone. Each look-up here is a part of a percent of a request's cost.
 
-        So a connection remembers its client's meter, which is looked at closely when its limit is near.
+        So a connection remembers what its client may use, until the limit is near or a quota changes. The context's
+        fields are read by index, which takes a third of the time of a named tuple's attribute.
         """
-        meters = self.produce
+        count = self._count_produced
         monotonic_seconds = self._clock.monotonic_seconds
         # The dispatcher has read the same clock when the request arrived.
         is_read = type(self._clock) is SystemClock
 
         def produce(request: memoryview, context: RequestContext) -> Answer:
             answer = handle(request, context)
-            known = context.connection.produce_meter
-            if known is None or known[0] != meters.generation or known[1] != context.header.client_id:
-                known = self._remember(context)
-            usage = known[2]
-            if usage is None:
-                return answer
-            at = context.received_at if is_read else monotonic_seconds()
-            spare = usage.spare - len(request)
-            if spare >= 0 and at < usage.spare_until:
-                usage.spare = spare
-                usage.spent_at = at
-                return answer
-            meter = known[3]
-            throttle_ms = usage.add(len(request), meter.limit, int(at * 1000))
-            return answer if not throttle_ms else self._late(answer, context, meter, throttle_ms)
+            connection = context[1]
+            at = context[3] if is_read else monotonic_seconds()
+            allowance = connection.produce_allowance
+            if allowance is not None and connection.produce_client_id == connection.client_id:
+                spare = allowance.spare - len(request)
+                if spare >= 0 and at < allowance.until:
+                    allowance.spare = spare
+                    allowance.spent_at = at
+                    return answer
+            return count(answer, len(request), context, int(at * 1000))
 
         return cast(Handle, produce)
 
-    def _remember(
-        self, context: RequestContext
-    ) -> tuple[int, str, SampledRate | None, Meter[SampledRate] | None]:
-        """Let the connection know its client's meter of produced bytes. Its principal stays."""
-        client_id, principal = context.header.client_id, context.principal
-        meter = self.produce.find(principal, client_id)
-        if meter is not None:
-            # What it has to spare was found for the limit of before.
-            meter.usage.settle()
-        known = self.produce.generation, client_id, None if meter is None else meter.usage, meter
-        context.connection.produce_meter = known
-        return known
+    def _count_produced(self, answer: Answer, size: int, context: RequestContext, now_ms: int) -> Answer:
+        """Count a Produce in its client's meter, and let the connection know what the client may use from now on."""
+        connection, client_id = context.connection, context.header.client_id
+        meter = self.produce.find(context.principal, client_id)
+        connection.produce_client_id = client_id
+        if meter is None:
+            connection.produce_allowance = None
+            return answer
+        connection.produce_allowance = meter.usage.allowance
+        throttle_ms = meter.usage.add(size, meter.limit, now_ms)
+        return answer if not throttle_ms else self._late(answer, context, meter, throttle_ms)
 
     def _late(
         self, answer: Answer, context: RequestContext, meter: Meter[SampledRate], throttle_ms: int

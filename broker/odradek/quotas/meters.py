@@ -50,8 +50,16 @@ class Meter(Generic[U]):
 class Meters(Generic[U]):
     """The meters of one kind of quota."""
 
-    def __init__(self, new_usage: Callable[[], U], *, meters_max: int = QUOTA_METERS_MAX) -> None:
+    def __init__(
+        self,
+        new_usage: Callable[[], U],
+        *,
+        forget: Callable[[U], None] | None = None,
+        meters_max: int = QUOTA_METERS_MAX,
+    ) -> None:
+        """`forget` is called for each meter once its clients must be found again."""
         self._new_usage = new_usage
+        self._forget = forget
         self._meters_max = meters_max
         self._table = QuotaTable({})
         self._by_share: dict[Share, Meter[U]] = {}
@@ -110,6 +118,9 @@ class Meters(Generic[U]):
     def _forget_clients(self) -> None:
         self.by_client.clear()
         self.generation += 1
+        if self._forget is not None:
+            for meter in self._by_share.values():
+                self._forget(meter.usage)
 
     @property
     def meters(self) -> list[Meter[U]]:

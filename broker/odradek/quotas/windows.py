@@ -7,12 +7,32 @@ least all windows but one, and the present one so far. So the first values after
 Times are whole milliseconds of any clock that never goes back.
 
 Most values are far from the limit, and each look at a sample costs time of a request. So a caller may take values off
-`spare` as long as it is not below zero, until `spare_until`. Every method takes them into account.
+an `Allowance` as long as it is not below zero, until its end. Every method takes them into account.
 """
 
 from __future__ import annotations
 
 from collections import deque
+from typing import Final
+
+# Integers of one digit: CPython subtracts them without a call.
+_SPARE_MAX: Final = (1 << 30) - 1
+
+
+class Allowance:
+    """What may be used before the limit is near, without a look at the samples.
+
+    Its user checks that `spare` stays at zero or above, and that the time is before `until`. It sets `spent_at`.
+    """
+
+    __slots__ = ("spare", "spent_at", "until")
+
+    def __init__(self) -> None:
+        self.spare = -1
+        self.until = 0.0
+        """The end of the present sample, in seconds."""
+        self.spent_at = 0.0
+        """When something was last taken off, in seconds."""
 
 
 class SampledRate:
@@ -26,9 +46,7 @@ class SampledRate:
         "_total",
         "_window_ms",
         "_windows",
-        "spare",
-        "spare_until",
-        "spent_at",
+        "allowance",
     )
 
     def __init__(self, *, windows: int, window_ms: int) -> None:
@@ -40,22 +58,24 @@ class SampledRate:
         self._samples: deque[list[float]] = deque()
         self._total = 0.0
         self._spare_at_first = -1
-        self.spare = -1
-        """What may be taken off before the limit is near."""
-        self.spare_until = 0.0
-        """The end of the present sample, in seconds."""
-        self.spent_at = 0.0
-        """When something was last taken off, in seconds."""
+        self.allowance = Allowance()
+        """What may be taken off now; only `add` gives it anything."""
 
     def settle(self) -> None:
         """Record what was taken off. No more may be, until `add` allows it: another limit may hold."""
-        spent = self._spare_at_first - self.spare
-        self._spare_at_first = self.spare = -1
+        allowance = self.allowance
+        spent = self._spare_at_first - allowance.spare
+        self._spare_at_first = allowance.spare = -1
         if spent:
             last = self._samples[-1]
-            last[1] = int(self.spent_at * 1000)
+            last[1] = int(allowance.spent_at * 1000)
             last[2] += spent
             self._total += spent
+
+    def renew_allowance(self) -> None:
+        """End the allowance for good, wherever it is remembered: clients must find their meter again."""
+        self.settle()
+        self.allowance = Allowance()
 
     def record(self, value: float, now_ms: int) -> None:
         """Add a value, which may be negative to take one back."""
@@ -70,7 +90,7 @@ class SampledRate:
         self._total += value
 
     def add(self, value: float, limit: float, now_ms: int) -> int:
-        """`record`, then `excess_ms`. Where the limit is not near, `spare` says how much more may come."""
+        """`record`, then `excess_ms`. Where the limit is not near, `allowance` says how much more may come."""
         self.settle()
         samples = self._samples
         if samples and now_ms - (last := samples[-1])[0] < self._window_ms:
@@ -82,8 +102,8 @@ class SampledRate:
         # The time of a rate is never shorter than this. The total may still have samples that have ended.
         allowed = limit * self._shortest_seconds
         if total <= allowed:
-            self._spare_at_first = self.spare = int(allowed - total)
-            self.spare_until = (samples[-1][0] + self._window_ms) / 1000
+            self._spare_at_first = self.allowance.spare = min(int(allowed - total), _SPARE_MAX)
+            self.allowance.until = (samples[-1][0] + self._window_ms) / 1000
             return 0
         return self.excess_ms(limit, now_ms)
 

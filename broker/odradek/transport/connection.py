@@ -30,7 +30,8 @@ class Connection:
         "local",
         "peer",
         "principal",
-        "produce_meter",
+        "produce_allowance",
+        "produce_client_id",
         "produce_right",
         "requests",
         "state",
@@ -57,8 +58,10 @@ class Connection:
         """(name, version) from ApiVersions, or None."""
         self.state: dict[str, Any] = {}
         """State that handlers keep for the life of the connection, by a name that each chooses."""
-        self.produce_meter: Any = None
-        """State of `handlers.throttling`, which it looks at for each Produce."""
+        self.produce_allowance: Any = None
+        """State of `handlers.throttling`, which it looks at for each Produce: what its client may use."""
+        self.produce_client_id = ""
+        """The client id with which that was found."""
         self.produce_right: Any = None
         """State of `handlers.authorization`, likewise."""
         self.requests = 0

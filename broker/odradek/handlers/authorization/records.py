@@ -41,13 +41,14 @@ def produce_behind_check(handle: Handle, authorizer: Authorizer) -> Handle:
     append_one = produce_handler.append_one if handle is produce_handler.handle else None
 
     def checked(frame: memoryview, context: RequestContext) -> Answer:
-        known = context.connection.produce_right
         header = context.header
         version = header.api_version
+        # By index: a named tuple's attribute takes three times as long.
+        known = context[1].produce_right
         if known is not None and known[0] == authorizer.version and known[1] == version and append_one:
             one = parse_one_partition(version, frame, header.body_position)
             if one is not None and one[1] == known[2] and -1 <= one[0] <= 1:
-                return cast(Answer, append_one(one, context))
+                return append_one(one, context)  # type: ignore[return-value]
         return produce(handle, frame, context, Rights(authorizer, context))
 
     return cast(Handle, checked)

@@ -92,15 +92,10 @@ def parse_produce_request(version: int, frame: memoryview, position: int) -> Pro
         raise InvalidRequest(f"PRODUCE version {version}: a name is not UTF-8: {failure}") from failure
 
 
-class OnePartition(NamedTuple):
-    """A request with records for one partition only: the topic's bytes there, its name or the 16 bytes of its id."""
-
-    acks: int
-    raw: bytes
-    key: str | bytes
-    partition: int
-    records: memoryview
-    timeout_ms: int
+# A request with records for one partition only. Its parts are acks, the topic's bytes there, its name or the 16 bytes
+# of its id, the partition, the records, and the timeout in milliseconds. A plain tuple is taken apart in less than half
+# of a named one's time.
+OnePartition = tuple[int, bytes, str | bytes, int, memoryview, int]
 
 
 def parse_one_partition(version: int, frame: memoryview, position: int) -> OnePartition | None:
@@ -137,7 +132,7 @@ def parse_one_partition(version: int, frame: memoryview, position: int) -> OnePa
             return None
     except (struct.error, IndexError, UnicodeDecodeError, InvalidRequest):
         return None
-    return _new(OnePartition, (acks, raw, key, index, frame[position:end], timeout_ms))
+    return acks, raw, key, index, frame[position:end], timeout_ms
 
 
 def _varint(frame: memoryview, position: int) -> tuple[int, int]:
