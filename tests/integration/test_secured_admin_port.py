@@ -5,12 +5,13 @@ from __future__ import annotations
 import base64
 import http.client
 import json
+import socket
 import ssl
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pytest
@@ -28,6 +29,7 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
+from odradek.foundation.limits import HANDSHAKES_OPEN_MAX
 from tests.support.broker_process import free_port
 from tests.support.certificates import Authority
 from tests.support.secured_broker import SecuredBroker
@@ -153,6 +155,14 @@ def test_probes_need_no_login(port: Port) -> None:
 def test_plain_http_is_not_answered(port: Port) -> None:
     with pytest.raises(OSError):
         urllib.request.urlopen(f"http://{port.address}/healthz", timeout=ANSWER_SECONDS_MAX)
+
+
+def test_half_handshakes_leave_room_for_others(port: Port) -> None:
+    host, _, number = port.address.partition(":")
+    with ExitStack() as held:
+        for _ in range(HANDSHAKES_OPEN_MAX + 20):
+            held.enter_context(socket.create_connection((host, int(number)), timeout=ANSWER_SECONDS_MAX))
+        assert port.ask("/healthz") == (200, "ok\n")
 
 
 def test_a_stranger_is_refused_on_this_machine_too(port: Port) -> None:
