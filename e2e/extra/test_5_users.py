@@ -152,6 +152,24 @@ def shared(kube: Kube) -> Iterator[Kube]:
         namespace.delete("namespace", NAMESPACE, wait=False)
 
 
+# What a program sees of a broker's measures, with the certificate of its User or without one.
+_MEASURES = """\
+import ssl, sys, urllib.request
+context = ssl.create_default_context(cafile="/etc/user/ca.crt")
+if sys.argv[1] == "named":
+    context.load_cert_chain("/etc/user/tls.crt", "/etc/user/tls.key")
+host = "shared-broker-0.shared-brokers.shared.svc"
+print(urllib.request.urlopen(f"https://{host}:9644/metrics", context=context).read().decode())
+"""
+
+
+def test_measures_have_names_for_users_that_may_describe_them(shared: Kube) -> None:
+    named = shared.inside("reports", "python", "-c", _MEASURES, "named")
+    assert 'odradek_log_end_offset{topic="orders"' in named
+    unnamed = shared.inside("reports", "python", "-c", _MEASURES, "unnamed")
+    assert "odradek_topics " in unnamed and "orders" not in unnamed
+
+
 @pytest.mark.timeout(600)
 def test_teams_do_what_their_users_may_and_a_job_loads_it(shared: Kube) -> None:
     """By a password, by a certificate, and by Spark; a rotation leaves the running program its password."""
