@@ -16,6 +16,7 @@ from odradek.handlers.table import HANDLERS
 from odradek.protocol import codec, messages
 from odradek.protocol.api import ApiKey
 from odradek.protocol.framing import parse_request_header
+from odradek.protocol.schema import REQUEST, fields_of, message_class
 from tests.support.group_world import World, image, topic_id
 
 
@@ -27,7 +28,7 @@ def versions(api: ApiKey) -> range:
 
 def supported(api: ApiKey, version: int, **fields: Any) -> dict[str, Any]:
     """Those of `fields` that this version of the request has."""
-    names = type(messages.request(api, version)).__dataclass_fields__
+    names = {field.name for field in fields_of(message_class(api, version, REQUEST))}
     return {name: value for name, value in fields.items() if name in names}
 
 

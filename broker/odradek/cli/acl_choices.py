@@ -147,12 +147,14 @@ def option_word(name: str) -> str:
     return name.lower().replace("_", "-")
 
 
-def resource_options(pattern_types: tuple[str, ...]) -> Callable[..., Any]:
+def resource_options(
+    pattern_types: tuple[str, ...],
+) -> Callable[[Callable[..., object]], Callable[..., object]]:
     """The options that name resources; the verb gets `choice`. The first of `pattern_types` is the default."""
 
-    def add(function: Callable[..., Any]) -> Callable[..., Any]:
+    def add(function: Callable[..., object]) -> Callable[..., object]:
         @functools.wraps(function)
-        def with_choice(*arguments: Any, **options: Any) -> Any:
+        def with_choice(*arguments: object, **options: Any) -> object:
             names = {option: options.pop(option) for option in RESOURCE_OPTIONS}
             own = {
                 field: options.pop(field)
@@ -178,7 +180,7 @@ def resource_options(pattern_types: tuple[str, ...]) -> Callable[..., Any]:
                 help="How the names are meant: as they are, or as prefixes.",
             ),
         ]
-        wrapped: Callable[..., Any] = with_choice
+        wrapped: Callable[..., object] = with_choice
         for decorate in reversed(decorators):
             wrapped = decorate(wrapped)
         return wrapped
@@ -204,7 +206,7 @@ OPERATIONS: Final = (
 )
 
 
-def entry_options(function: Callable[..., Any]) -> Callable[..., Any]:
+def entry_options(function: Callable[..., object]) -> Callable[..., object]:
     """The options for principals, addresses and operations; below `resource_options`."""
     decorators = [
         click.option(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import click
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from odradek.authorization.acls import AclBinding
     from odradek.authorization.filters import AclFilter
     from odradek.client.client import Client
+    from odradek.foundation.errors import OdradekError
 
 
 @click.group()
@@ -70,7 +72,7 @@ def add(session: CommandSession, *, choice: AclChoice) -> int:
     """
     bindings = choice.bindings()
 
-    async def work(client: Client) -> list[Any]:
+    async def work(client: Client) -> list[OdradekError | None]:
         from odradek.client.admin.acls import AclAdmin
 
         return await AclAdmin(client).create(bindings)
@@ -95,7 +97,7 @@ def remove(session: CommandSession, *, choice: AclChoice, dry_run: bool) -> int:
     """
     filters = choice.filters()
 
-    async def work(client: Client) -> list[Any]:
+    async def work(client: Client) -> Sequence[list[AclBinding] | OdradekError]:
         return await _matching(client, filters) if dry_run else await _removed(client, filters)
 
     found = session.run(work)
@@ -104,20 +106,20 @@ def remove(session: CommandSession, *, choice: AclChoice, dry_run: bool) -> int:
     return _reported([one for one in found if isinstance(one, Exception)])
 
 
-async def _removed(client: Client, filters: list[AclFilter]) -> list[Any]:
+async def _removed(client: Client, filters: list[AclFilter]) -> list[list[AclBinding] | OdradekError]:
     from odradek.client.admin.acls import AclAdmin
 
     return list(await AclAdmin(client).delete(filters))
 
 
-async def _matching(client: Client, filters: list[AclFilter]) -> list[Any]:
+async def _matching(client: Client, filters: list[AclFilter]) -> list[list[AclBinding]]:
     from odradek.client.admin.acls import AclAdmin
 
     admin = AclAdmin(client)
     return [await admin.list(one) for one in filters]
 
 
-def _reported(failures: list[Any]) -> int:
+def _reported(failures: Sequence[Exception | None]) -> int:
     """The exit code, after each failure was printed."""
     code = int(ExitCode.OK)
     for failure in failures:

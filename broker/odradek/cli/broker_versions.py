@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from odradek.cli.exit_codes import ExitCode
 from odradek.cli.options import CommandSession
@@ -45,7 +44,7 @@ def _features(versions: BrokerVersions) -> Iterator[tuple[str, int | None, int |
         yield name, lowest, highest, versions.finalized_features.get(name)
 
 
-def _document(broker_id: int, versions: BrokerVersions) -> dict[str, Any]:
+def _document(broker_id: int, versions: BrokerVersions) -> dict[str, object]:
     return {
         "broker": broker_id,
         "apis": [

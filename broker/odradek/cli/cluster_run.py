@@ -19,18 +19,21 @@ CONNECT_KEY = "zookeeper.connect"
 _WITH_LIST = ("config", "set", "data", "listen", "advertise", "admin", "id", "log-level", "log-format")
 
 
+Decorator = Callable[[Callable[..., object]], Callable[..., object]]
+
+
 class Run(Protocol):
     """`server.cluster_start.run_broker` or `run_controller`."""
 
     def __call__(self, settings: Settings, *, registry: str, admin: tuple[str, int] | None = None) -> int: ...
 
 
-def cluster_options(*, without: tuple[str, ...] = (), **helps: str) -> Callable[..., Any]:
+def cluster_options(*, without: tuple[str, ...] = (), **helps: str) -> Decorator:
     """The options of `odradek start` that a process of a cluster has too, and --zookeeper. `helps` replaces some help
     texts.
     """
 
-    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+    def decorate(function: Callable[..., object]) -> Callable[..., object]:
         for option in reversed(START_OPTIONS):
             if option.name not in _WITH_LIST or option.name in without:
                 continue

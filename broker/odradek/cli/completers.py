@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 from click.shell_completion import CompletionItem
@@ -55,7 +55,7 @@ def ask(ctx: click.Context, names: Names) -> list[str]:
     from odradek.cli.connection_settings import GivenOptions, resolve
     from odradek.foundation.limits import COMPLETION_SECONDS_MAX
 
-    def given(params: dict[str, Any]) -> GivenOptions:
+    def given(params: dict[str, str | None]) -> GivenOptions:
         return GivenOptions(
             bootstrap=params.get("bootstrap"),
             command_config=params.get("command_config"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -11,7 +11,7 @@ from odradek.cli.options import CommandSession, parse_assignments, session_optio
 from odradek.cli.output import plain, say, show, warn
 
 if TYPE_CHECKING:
-    from odradek.client.admin.results import ConfigEntry
+    from odradek.client.admin.results import ConfigChange, ConfigEntry
     from odradek.client.client import Client
 
 KINDS = ("topic", "broker", "group")
@@ -71,8 +71,8 @@ def describe(
     show(session.output, headers=headers, rows=rows, document=[_document(entry) for entry in entries])
 
 
-def _document(entry: ConfigEntry) -> dict[str, Any]:
-    fields: dict[str, Any] = plain(entry)
+def _document(entry: ConfigEntry) -> dict[str, object]:
+    fields: dict[str, object] = plain(entry)
     fields["synonyms"] = [
         {"name": name, "value": value, "source": source.name.lower()}
         for name, value, source in entry.synonyms
@@ -128,7 +128,9 @@ def unset(
     _say_done(session, kind, name, "valid" if validate_only else "unset", list(keys))
 
 
-def _alter(session: CommandSession, kind: str, name: str, changes: list[Any], validate_only: bool) -> None:
+def _alter(
+    session: CommandSession, kind: str, name: str, changes: list[ConfigChange], validate_only: bool
+) -> None:
     async def work(client: Client) -> str | None:
         from odradek.client.admin.configs import ConfigAdmin
         from odradek.client.admin.results import ResourceType

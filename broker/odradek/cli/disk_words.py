@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 from odradek.cli.output import Styled, bad, format_bytes, warning
 from odradek.client.admin.health import DirectoryStatus, directory_status
@@ -45,7 +44,7 @@ def volumes(directories: Iterable[LogDirectoryDescription]) -> tuple[int, int] |
     return sum(total for total, _ in found), sum(usable for _, usable in found)
 
 
-def directory_document(directory: LogDirectoryDescription) -> dict[str, Any]:
+def directory_document(directory: LogDirectoryDescription) -> dict[str, object]:
     """A directory for programs, without its replicas. Bytes are None when the broker does not report them."""
     return {
         "path": directory.path,

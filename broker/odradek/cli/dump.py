@@ -17,7 +17,6 @@ import struct
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from odradek.foundation.errors import CorruptRecord, OdradekError
 from odradek.log.index import OFFSET_ENTRY, TIME_ENTRY
@@ -234,7 +233,7 @@ def check_snapshot(path: str) -> tuple[list[dict[str, int]], list[Damage]]:
         return [], [Damage(path, 0, str(failure))]
 
 
-def _entries(path: str, entry: struct.Struct, damage: list[Damage]) -> Iterator[tuple[int, tuple[Any, ...]]]:
+def _entries(path: str, entry: struct.Struct, damage: list[Damage]) -> Iterator[tuple[int, tuple[int, ...]]]:
     with open(path, "rb") as file:
         data = file.read()
     whole = len(data) // entry.size * entry.size

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -195,8 +196,8 @@ class _Printer:
         return ExitCode.DAMAGED if self._damage else ExitCode.OK
 
 
-def _batch_fields(position: int, header: BatchHeader) -> dict[str, Any]:
-    fields: dict[str, Any] = {
+def _batch_fields(position: int, header: BatchHeader) -> dict[str, object]:
+    fields: dict[str, object] = {
         "position": position,
         "offsets": f"{header.base_offset}-{header.last_offset}",
         "records": header.record_count,
@@ -220,5 +221,5 @@ def _batch_fields(position: int, header: BatchHeader) -> dict[str, Any]:
     return fields
 
 
-def _text(fields: dict[str, Any]) -> str:
+def _text(fields: Mapping[str, object]) -> str:
     return " ".join(f"{key}={value}" for key, value in fields.items() if value is not None)

@@ -22,7 +22,7 @@ from odradek.foundation.ids import TopicPartition
 
 async def describe_groups(
     client: Client, group_ids: Sequence[str], *, with_offsets: bool = True
-) -> list[dict[str, Any]]:
+) -> list[dict[str, object]]:
     """One object for each group (all without names), with its partitions and lag if asked. Raises GroupIdNotFound for
     an unknown name.
     """
@@ -30,7 +30,7 @@ async def describe_groups(
     ids = list(group_ids) or [listing.group_id for listing in await admin.list()]
     found = [await admin.describe(group_id) for group_id in ids]
     full = await refused_commits(client, found)
-    described: list[dict[str, Any]] = []
+    described: list[dict[str, object]] = []
     for group in found:
         words = refusal_words(full[group.group_id]) if group.group_id in full else None
         offsets = await _offsets(client, group) if with_offsets else {}
@@ -38,7 +38,7 @@ async def describe_groups(
     return described
 
 
-def _state(group: GroupDescription) -> dict[str, Any]:
+def _state(group: GroupDescription) -> dict[str, object]:
     return {
         "group": group.group_id,
         "state": group.state,
@@ -51,7 +51,7 @@ def _state(group: GroupDescription) -> dict[str, Any]:
     }
 
 
-async def _offsets(client: Client, group: GroupDescription) -> dict[str, Any]:
+async def _offsets(client: Client, group: GroupDescription) -> dict[str, object]:
     committed = await GroupAdmin(client).offsets(group.group_id)
     owners = {key: member for member in group.members for key in member.assignment}
     keys = sorted({*committed, *owners})
@@ -115,7 +115,7 @@ def _partition(
     }
 
 
-def _member(member: GroupMember) -> dict[str, Any]:
+def _member(member: GroupMember) -> dict[str, object]:
     return {
         "member_id": member.member_id,
         "instance_id": member.instance_id,

@@ -16,6 +16,7 @@ from odradek.cli.times import TIME_HELP
 
 if TYPE_CHECKING:
     from odradek.cli.group_resets import ResetPlan
+    from odradek.cli.saved_offsets import SavedOffset
     from odradek.client.client import Client
 
 topic_option = click.option(
@@ -120,7 +121,7 @@ def reset_offsets(
     if all_topics and topics:
         raise click.UsageError("--all-topics and --topic contradict each other")
     reset = parse_reset(**targets, is_given=from_file is not None or from_mirror is not None)
-    saved: dict[str, Any] = {}
+    saved: dict[str, list[SavedOffset]] = {}
     if from_file is not None:
         from odradek.cli.group_resets import read_saved
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import click
 
@@ -47,7 +47,7 @@ class ResetPlan:
     after: CommittedOffset | None
 
     @property
-    def row(self) -> tuple[Any, ...]:
+    def row(self) -> tuple[object, ...]:
         """Group, topic, partition and both offsets."""
         current = None if self.before is None else self.before.offset
         return (self.group, *self.key, current, None if self.after is None else self.after.offset)

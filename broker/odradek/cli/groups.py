@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -140,12 +140,12 @@ def describe(
     if all_groups and group_ids:
         raise click.UsageError("--all-groups and the name of a group contradict each other")
 
-    async def work(client: Client) -> list[dict[str, Any]]:
+    async def work(client: Client) -> list[dict[str, object]]:
         from odradek.cli.group_details import describe_groups
 
         return await describe_groups(client, group_ids, with_offsets=not state)
 
-    def present(session: CommandSession, described: list[dict[str, Any]]) -> None:
+    def present(session: CommandSession, described: list[dict[str, object]]) -> None:
         if session.is_json:
             show_document(session.output, described)
         elif state:
@@ -194,7 +194,7 @@ def delete(session: CommandSession, *, group_ids: tuple[str, ...], all_groups: b
         return outcome
 
     exit_code: int = ExitCode.OK
-    documents: list[dict[str, Any]] = []
+    documents: list[dict[str, object]] = []
     for group_id, failure in session.run(work).items():
         if failure is None:
             documents.append({"group": group_id, "result": "deleted"})

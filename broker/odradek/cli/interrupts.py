@@ -10,7 +10,7 @@ import asyncio
 import os
 import signal
 from collections.abc import Coroutine
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from odradek.cli.exit_codes import ExitCode
 
@@ -19,7 +19,7 @@ T = TypeVar("T")
 SAME_PRESS_SECONDS = 0.3
 
 
-def run(main: Coroutine[Any, Any, T]) -> T:
+def run(main: Coroutine[object, None, T]) -> T:
     """As `asyncio.run`. Raises KeyboardInterrupt once `main` has ended after a Ctrl-C."""
     with asyncio.Runner() as runner:
         loop = runner.get_loop()
@@ -41,7 +41,7 @@ def run(main: Coroutine[Any, Any, T]) -> T:
                 task.cancel()
             return await main
 
-        tasks: list[asyncio.Task[Any]] = []
+        tasks: list[asyncio.Task[object]] = []
         loop.add_signal_handler(signal.SIGINT, interrupted)
         try:
             return runner.run(work())

@@ -12,7 +12,7 @@ from __future__ import annotations
 import base64
 import json
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from odradek.cli.times import format_moment
 
@@ -45,9 +45,9 @@ def json_printer(*, is_nested: bool = False) -> Printer:
     return lines
 
 
-def json_record(record: ConsumerRecord) -> dict[str, Any]:
+def json_record(record: ConsumerRecord) -> dict[str, object]:
     """A record as the fields of a JSON line."""
-    fields: dict[str, Any] = {
+    fields: dict[str, object] = {
         "topic": record.topic,
         "partition": record.partition,
         "offset": record.offset,
@@ -60,7 +60,7 @@ def json_record(record: ConsumerRecord) -> dict[str, Any]:
     return fields
 
 
-def _put(fields: dict[str, Any], name: str, value: bytes | None) -> None:
+def _put(fields: dict[str, object], name: str, value: bytes | None) -> None:
     if value is None:
         fields[name] = None
         return
@@ -70,8 +70,8 @@ def _put(fields: dict[str, Any], name: str, value: bytes | None) -> None:
         fields[f"{name}_base64"] = base64.b64encode(value).decode()
 
 
-def _json_header(name: str, value: bytes | None) -> Any:
-    fields: dict[str, Any] = {"name": name}
+def _json_header(name: str, value: bytes | None) -> list[object] | dict[str, object]:
+    fields: dict[str, object] = {"name": name}
     _put(fields, "value", value)
     return [name, fields["value"]] if "value" in fields else fields
 
@@ -117,7 +117,7 @@ def _nested(octets: bytes | None) -> tuple[str | None, bytes]:
     return text.translate(_WITHOUT_LINES), read_back  # line ends stand between tokens only
 
 
-def _unambiguous(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _unambiguous(pairs: list[tuple[str, object]]) -> dict[str, object]:
     found = dict(pairs)
     if len(found) < len(pairs):
         raise ValueError("a name occurs twice")

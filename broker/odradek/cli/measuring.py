@@ -7,7 +7,6 @@ import contextlib
 import time
 from dataclasses import dataclass
 from random import Random
-from typing import Any
 
 from odradek.cli.progress import ProgressBar
 from odradek.client.admin.logs import EARLIEST, LATEST, LogAdmin
@@ -35,7 +34,7 @@ class Measurement:
     seconds: float
     latencies_ms: tuple[float, ...]
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> dict[str, object]:
         """As one JSON object; rates per second, latencies in ms."""
         seconds = max(self.seconds, 1e-9)
         return {
@@ -44,8 +43,12 @@ class Measurement:
             "seconds": round(self.seconds, 4),
             "records_per_second": round(self.records / seconds, 1),
             "bytes_per_second": round(self.size_bytes / seconds, 1),
-            "latency_ms": percentiles(self.latencies_ms),
+            "latency_ms": self.percentiles(),
         }
+
+    def percentiles(self) -> dict[str, float]:
+        """Of the latencies, in ms."""
+        return percentiles(self.latencies_ms)
 
 
 def percentiles(samples: tuple[float, ...]) -> dict[str, float]:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Collection, Mapping
+from typing import TYPE_CHECKING
 
 import click
 
@@ -25,7 +25,7 @@ _LOOK_SECONDS = 1.0
 _VERSION = 1
 
 
-def throttle_option(function: Any) -> Any:
+def throttle_option(function: Callable[..., object]) -> Callable[..., object]:
     """`--throttle`."""
     return click.option(
         "--throttle",
@@ -35,7 +35,7 @@ def throttle_option(function: Any) -> Any:
     )(function)
 
 
-def wait_option(function: Any) -> Any:
+def wait_option(function: Callable[..., object]) -> Callable[..., object]:
     """`--wait`."""
     return click.option(
         "--wait",
@@ -62,7 +62,7 @@ def read_plan(path: str) -> Plan:
     return plan
 
 
-def _rows_of(document: Any) -> list[tuple[TopicPartition, tuple[int, ...]]]:
+def _rows_of(document: object) -> list[tuple[TopicPartition, tuple[int, ...]]]:
     """Each partition with its replicas, as the document names them. Raises ValueError."""
     from odradek.foundation.ids import TopicPartition
 
@@ -82,7 +82,7 @@ def _rows_of(document: Any) -> list[tuple[TopicPartition, tuple[int, ...]]]:
     return rows
 
 
-def plan_document(plan: Mapping[TopicPartition, Collection[int]]) -> dict[str, Any]:
+def plan_document(plan: Mapping[TopicPartition, Collection[int]]) -> dict[str, object]:
     """A plan as JSON has it."""
     return {
         "version": _VERSION,
@@ -112,12 +112,12 @@ def show_plan(session: CommandSession, plan: Plan, before: Mapping[TopicPartitio
 MOVES_HEADERS = ("TOPIC", "PARTITION", "REPLICAS", "ADDING", "REMOVING")
 
 
-def move_rows(moving: Mapping[TopicPartition, OngoingPartitionReassignment]) -> list[tuple[Any, ...]]:
+def move_rows(moving: Mapping[TopicPartition, OngoingPartitionReassignment]) -> list[tuple[object, ...]]:
     """The moves under way as rows under `MOVES_HEADERS`."""
     return [(*where, one.replicas, one.adding, one.removing) for where, one in sorted(moving.items())]
 
 
-def move_documents(moving: Mapping[TopicPartition, OngoingPartitionReassignment]) -> list[dict[str, Any]]:
+def move_documents(moving: Mapping[TopicPartition, OngoingPartitionReassignment]) -> list[dict[str, object]]:
     """The moves under way, for programs."""
     return [
         {"topic": where.topic, "partition": where.partition, "move": one}

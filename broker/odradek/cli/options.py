@@ -11,7 +11,7 @@ import contextlib
 import functools
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
@@ -108,7 +108,7 @@ class CommandSession:
             await client.close()
 
 
-def connection_options(function: Callable[..., Any]) -> Callable[..., Any]:
+def connection_options(function: Callable[..., object]) -> Callable[..., object]:
     """The shared options; None for an option that is not given."""
     options = (
         click.option(
@@ -147,7 +147,7 @@ def connection_options(function: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
-def session_options(function: Callable[..., Any]) -> Callable[..., Any]:
+def session_options(function: Callable[..., object]) -> Callable[..., object]:
     """Add the shared options to a verb and pass them to it as `session`."""
 
     @click.pass_context
@@ -155,7 +155,7 @@ def session_options(function: Callable[..., Any]) -> Callable[..., Any]:
     def with_session(
         ctx: click.Context,
         /,
-        *arguments: Any,
+        *arguments: object,
         bootstrap: str | None,
         profile: str | None,
         command_config: str | None,
@@ -163,8 +163,8 @@ def session_options(function: Callable[..., Any]) -> Callable[..., Any]:
         timeout: float | None,
         verbose: bool,
         color: str | None,
-        **rest: Any,
-    ) -> Any:
+        **rest: object,
+    ) -> object:
         above = ctx.find_root().obj
         if not isinstance(above, GlobalOptions):
             above = GlobalOptions()
@@ -180,11 +180,11 @@ def session_options(function: Callable[..., Any]) -> Callable[..., Any]:
     return connection_options(with_session)
 
 
-def execute_options(function: Callable[..., Any]) -> Callable[..., Any]:
+def execute_options(function: Callable[..., object]) -> Callable[..., object]:
     """`--dry-run`, which is the default, and `--execute`. The verb gets `execute`."""
 
     @functools.wraps(function)
-    def checked(*arguments: Any, dry_run: bool, execute: bool, **rest: Any) -> Any:
+    def checked(*arguments: object, dry_run: bool, execute: bool, **rest: object) -> object:
         if dry_run and execute:
             raise click.UsageError("--dry-run and --execute contradict each other")
         return function(*arguments, execute=execute, **rest)

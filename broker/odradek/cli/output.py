@@ -36,21 +36,21 @@ COLORS = (AUTO, "always", "never")
 class Styled:
     """A value with the colour that it has on a terminal, by click's names."""
 
-    value: Any
+    value: object
     color: str
 
 
-def bad(value: Any) -> Styled:
+def bad(value: object) -> Styled:
     """A failure: red."""
     return Styled(value, "red")
 
 
-def warning(value: Any) -> Styled:
+def warning(value: object) -> Styled:
     """A problem that stops nothing: yellow."""
     return Styled(value, "yellow")
 
 
-def good(value: Any) -> Styled:
+def good(value: object) -> Styled:
     """A good state that is worth a mark: green."""
     return Styled(value, "green")
 
@@ -75,14 +75,14 @@ def has_color() -> bool:
     return context is not None and bool(context.color)
 
 
-def in_color(value: Any) -> str:
+def in_color(value: object) -> str:
     """A value as text for a sentence, coloured when it is `Styled` and colour is on."""
     if not isinstance(value, Styled):
         return str(value)
     return click.style(str(value.value), fg=value.color) if has_color() else str(value.value)
 
 
-def plain(value: Any) -> Any:
+def plain(value: object) -> Any:
     """`value` as JSON can hold it: dataclasses as objects, ids and enums by name, bytes as text (see `text`)."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
@@ -106,17 +106,17 @@ def text(value: bytes) -> str:
     return value.decode("utf-8", errors="backslashreplace")
 
 
-def print_json(value: Any) -> None:
+def print_json(value: object) -> None:
     """One JSON document, indented."""
     sys.stdout.write(json.dumps(plain(value), indent=2, ensure_ascii=False) + "\n")
 
 
-def print_json_line(value: Any) -> None:
+def print_json_line(value: object) -> None:
     """One JSON document on one line."""
     sys.stdout.write(json.dumps(plain(value), ensure_ascii=False) + "\n")
 
 
-def render_table(headers: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+def render_table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     """The table's lines, headers first. A cell of None prints as `-`, a `Styled` one in its colour."""
     given = [list(row) for row in rows]
     cells = [[_cell(value) for value in row] for row in given]
@@ -151,7 +151,7 @@ def _line(
     return "  ".join(padded).rstrip()
 
 
-def _cell(value: Any) -> str:
+def _cell(value: object) -> str:
     if isinstance(value, Styled):
         value = value.value
     if value is None or value == "":
@@ -167,7 +167,7 @@ def _is_number(cell: str) -> bool:
     return cell == "-" or cell.removeprefix("-").replace(".", "", 1).isdigit()
 
 
-def show_document(output: str, document: Any) -> bool:
+def show_document(output: str, document: object) -> bool:
     """Print `document` if JSON is asked for. Returns whether it is."""
     if output == JSON:
         print_json(document)
@@ -176,13 +176,13 @@ def show_document(output: str, document: Any) -> bool:
     return output in (JSON, JSON_LINES)
 
 
-def show(output: str, *, headers: Sequence[str], rows: Iterable[Sequence[Any]], document: Any) -> None:
+def show(output: str, *, headers: Sequence[str], rows: Iterable[Sequence[object]], document: object) -> None:
     """Print `document` as JSON or the rows as a table, as asked."""
     if not show_document(output, document):
         print(render_table(headers, rows))
 
 
-def say(output: str, sentence: str, document: Any) -> None:
+def say(output: str, sentence: str, document: object) -> None:
     """Print one sentence for people, or `document` as JSON."""
     if not show_document(output, document):
         print(sentence)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 import click
 
@@ -15,7 +15,7 @@ PASSWORD_BYTES_MAX: Final = 4096
 _STANDARD_INPUT: Final = "-"
 
 
-def password_options(command: Callable[..., Any]) -> Callable[..., Any]:
+def password_options(command: Callable[..., object]) -> Callable[..., object]:
     """`--password-file` and `--password-variable`; without either, a prompt."""
     for option in (
         click.option(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -124,7 +124,7 @@ def consume(session: CommandSession, *, topic: str, records: int, fetch_bytes: i
 
 
 def _print(session: CommandSession, measured: Measurement) -> None:
-    document: dict[str, Any] = measured.document()
+    document: dict[str, object] = measured.document()
     document["measured"] = MEASURED
     if show_document(session.output, document):
         return
@@ -134,6 +134,6 @@ def _print(session: CommandSession, measured: Measurement) -> None:
         f"{format_bytes(measured.size_bytes / measured.seconds)}/s"
     )
     click.echo(f"measured: {MEASURED}")
-    percentiles = document["latency_ms"]
+    percentiles = measured.percentiles()
     if percentiles:
         click.echo("latency ms: " + "  ".join(f"{name} {value:.2f}" for name, value in percentiles.items()))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from typing import Any
 
 import click
 
@@ -143,7 +142,7 @@ def list_profiles(session: CommandSession) -> None:
     from odradek.foundation.errors import OdradekError
 
     chosen = _chosen()
-    documents: list[dict[str, Any]] = []
+    documents: list[dict[str, object]] = []
     for name in profiles.names():
         try:
             brokers = profiles.entries(name).get(BOOTSTRAP_SERVERS)

@@ -7,7 +7,10 @@ from __future__ import annotations
 import sys
 import time
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, ProgressColumn, TaskID
 
 _REFRESH_SECONDS = 0.1
 
@@ -25,8 +28,8 @@ class ProgressBar:
         self._count = 0
         self._done = 0
         self._shown_at = 0.0
-        self._bar: Any = None
-        self._row: Any = None
+        self._bar: Progress | None = None
+        self._row: TaskID | None = None
 
     def __enter__(self) -> ProgressBar:
         if self._is_shown and sys.stderr.isatty():
@@ -45,7 +48,7 @@ class ProgressBar:
             self._row = self._bar.add_task(self._title, total=self._total, amount=self._amount())
         return self
 
-    def _counts(self) -> list[Any]:
+    def _counts(self) -> list[ProgressColumn]:
         from rich.progress import DownloadColumn, TaskProgressColumn, TextColumn
 
         if self._unit == "bytes" and self._total is not None:
@@ -62,8 +65,7 @@ class ProgressBar:
     def set_total(self, total: int) -> None:
         """Set the total, once it is known."""
         self._total = total
-        if self._bar is not None:
-            self._show()
+        self._show()
 
     def advance(self, count: int, *, part: int | None = None) -> None:
         """Count `count` more as done. `part` is their share of the total, if the total counts something else."""
@@ -77,7 +79,8 @@ class ProgressBar:
             self._show()
 
     def _show(self) -> None:
-        self._bar.update(self._row, completed=self._done, total=self._total, amount=self._amount())
+        if self._bar is not None and self._row is not None:
+            self._bar.update(self._row, completed=self._done, total=self._total, amount=self._amount())
 
     def _amount(self) -> str:
         share = f"{100 * self._done / self._total:3.0f} %  " if self._total else ""

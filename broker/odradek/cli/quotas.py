@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
 import click
 
@@ -36,7 +36,7 @@ def quotas() -> None:
     """
 
 
-def entity_options(command: Callable[..., Any]) -> Callable[..., Any]:
+def entity_options(command: Callable[..., object]) -> Callable[..., object]:
     """The options that name whose quotas."""
     for option in (
         click.option("--default-ip", is_flag=True, help="All addresses without a quota of their own."),
@@ -52,7 +52,7 @@ def entity_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-def _entity(given: dict[str, Any]) -> ClientEntity:
+def _entity(given: Mapping[str, str | bool | None]) -> ClientEntity:
     from odradek.foundation.client_entities import DEFAULT, ClientEntity
 
     names: list[str | None] = []
@@ -65,11 +65,11 @@ def _entity(given: dict[str, Any]) -> ClientEntity:
             raise click.UsageError(
                 f"--{option} is empty; use --default-{option} for all without an own quota"
             )
-        names.append(DEFAULT if is_default else name)
+        names.append(DEFAULT if is_default else None if name is None else str(name))
     return ClientEntity(*names)
 
 
-def _named(given: dict[str, Any]) -> ClientEntity:
+def _named(given: Mapping[str, str | bool | None]) -> ClientEntity:
     entity = _entity(given)
     if not any(name is not None for name in entity):
         raise click.UsageError(
@@ -82,7 +82,7 @@ def _named(given: dict[str, Any]) -> ClientEntity:
 @entity_options
 @click.option("--exact", is_flag=True, help="Leave out entries with further parts, as a user's client id.")
 @session_options
-def list_quotas(session: CommandSession, *, exact: bool, **given: Any) -> None:
+def list_quotas(session: CommandSession, *, exact: bool, **given: str | bool | None) -> None:
     """List quotas: all, or those of a user, client id or address.
 
     \b
@@ -116,7 +116,7 @@ def _shown(name: str | None) -> str:
     return "-" if name is None else name or f"<{DEFAULT_NAME}>"
 
 
-def _parts(entity: ClientEntity) -> dict[str, Any]:
+def _parts(entity: ClientEntity) -> dict[str, object]:
     """The parts for programs; null is a default."""
     return {
         part: name or None
@@ -131,7 +131,7 @@ def _parts(entity: ClientEntity) -> dict[str, Any]:
 @click.option("--validate-only", is_flag=True, help="Check, but change nothing.")
 @session_options
 def set_quotas(
-    session: CommandSession, *, assignments: tuple[str, ...], validate_only: bool, **given: Any
+    session: CommandSession, *, assignments: tuple[str, ...], validate_only: bool, **given: str | bool | None
 ) -> None:
     """Set quotas of a user, a client id or an address, all or none of them.
 
@@ -158,7 +158,7 @@ def set_quotas(
 @click.option("--validate-only", is_flag=True, help="Check, but change nothing.")
 @session_options
 def remove_quotas(
-    session: CommandSession, *, keys: tuple[str, ...], validate_only: bool, **given: Any
+    session: CommandSession, *, keys: tuple[str, ...], validate_only: bool, **given: str | bool | None
 ) -> None:
     """Remove quotas of a user, a client id or an address: those named, or all.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -137,7 +137,7 @@ def verify(session: CommandSession, *, path: str, keep_throttle: bool) -> int:
     """
     wanted = read_plan(path)
 
-    async def work(client: Client) -> list[dict[str, Any]]:
+    async def work(client: Client) -> list[dict[str, object]]:
         from odradek.client.admin.brokers import BrokerAdmin
 
         admin = BrokerAdmin(client)

@@ -11,7 +11,7 @@ import binascii
 import json
 import re
 import time
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from odradek.cli.times import parse_moment_ms
 from odradek.foundation.errors import OdradekError
@@ -82,7 +82,7 @@ def parse_json_record(line: bytes, *, number: int) -> NewRecord:
         raise InputError(f"line {number}: {failure}") from failure
 
 
-def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _without_repeats(pairs: list[tuple[str, object]]) -> dict[str, object]:
     """The object. JSON allows a name twice, but all values except the last would be lost silently."""
     fields = dict(pairs)
     if len(fields) < len(pairs):
@@ -96,7 +96,7 @@ def _refuse_constant(name: str) -> None:
     raise ValueError(f"{name} is not a number that JSON has")
 
 
-def _unknown_field(fields: dict[str, Any], known: frozenset[str]) -> str:
+def _unknown_field(fields: dict[str, object], known: frozenset[str]) -> str:
     unknown = next(name for name in fields if name not in known)
     names = sorted(known - _ONLY_PRINTED)
     nearest = nearest_name(unknown, names)
@@ -104,16 +104,18 @@ def _unknown_field(fields: dict[str, Any], known: frozenset[str]) -> str:
     return f"there is no field {unknown!r}; {hint}"
 
 
-def _part(fields: dict[str, Any], name: str) -> bytes | None:
+def _part(fields: dict[str, object], name: str) -> bytes | None:
     encoded = fields.get(f"{name}_base64")
     if encoded is not None:
         if fields.get(name) is not None:
             raise ValueError(f'it has both "{name}" and "{name}_base64"; one of them says what the {name} is')
+        if not isinstance(encoded, str):
+            raise ValueError(f"{name}_base64 is {encoded!r}; it must be text")
         return base64.b64decode(encoded, validate=True)
     return _bytes(fields.get(name))
 
 
-def _bytes(value: Any) -> bytes | None:
+def _bytes(value: object) -> bytes | None:
     """Text as UTF-8, null as None, any other JSON value as its own JSON text."""
     if value is None:
         return None
@@ -122,7 +124,7 @@ def _bytes(value: Any) -> bytes | None:
     return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
 
 
-def _timestamp_ms(fields: dict[str, Any]) -> int | None:
+def _timestamp_ms(fields: dict[str, object]) -> int | None:
     """`timestamp_ms`, or else the time in `timestamp`."""
     milliseconds, moment = _whole_number(fields, "timestamp_ms"), fields.get("timestamp")
     if milliseconds is not None or moment is None or moment == "-":
@@ -134,7 +136,7 @@ def _timestamp_ms(fields: dict[str, Any]) -> int | None:
     return parse_moment_ms(moment, now_ms=time.time_ns() // 1_000_000)
 
 
-def _whole_number(fields: dict[str, Any], name: str) -> int | None:
+def _whole_number(fields: dict[str, object], name: str) -> int | None:
     value = fields.get(name)
     if value is None:
         return None
@@ -143,11 +145,13 @@ def _whole_number(fields: dict[str, Any], name: str) -> int | None:
     return value
 
 
-def _headers(given: Any) -> Headers:
+def _headers(given: object) -> Headers:
     if given is None:
         return ()
     if isinstance(given, dict):
         return tuple((str(name), _bytes(value)) for name, value in given.items())
+    if not isinstance(given, list):
+        raise ValueError("headers must be an object, or a list of [name, value]")
     headers: list[tuple[str, bytes | None]] = []
     for item in given:
         if isinstance(item, dict) and "name" in item:

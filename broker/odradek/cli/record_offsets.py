@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import click
 
@@ -32,9 +31,9 @@ class FoundOffset:
     leader_epoch: int | None
     error: OdradekError | None = None
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> dict[str, object]:
         """The JSON object; it has the keys of an error only if there is one."""
-        fields: dict[str, Any] = {
+        fields: dict[str, object] = {
             "topic": self.topic,
             "partition": self.partition,
             "offset": self.offset,

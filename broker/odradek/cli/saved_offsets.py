@@ -167,7 +167,7 @@ def _checked_entry(entry: Any, where: str) -> SavedOffset:
     return SavedOffset(group, topic, int(partition), offset, int(leader_epoch), metadata)
 
 
-def _is_within(value: Any, low: int, high: int) -> bool:
+def _is_within(value: object, low: int, high: int) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and low <= value <= high
 
 

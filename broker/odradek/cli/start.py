@@ -10,7 +10,7 @@ import click
 from odradek.cli.start_options import LOG_FORMATS, LOG_LEVELS, START_OPTIONS, StartArguments
 
 
-def _with_options(function: Callable[..., Any]) -> Callable[..., Any]:
+def _with_options(function: Callable[..., object]) -> Callable[..., object]:
     for option in reversed(START_OPTIONS):
         flag = f"--{option.name}"
         parameter = option.name.replace("-", "_")

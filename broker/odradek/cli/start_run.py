@@ -5,12 +5,16 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING
 
 from odradek.cli.start_options import StartArguments
 from odradek.cli.start_settings import settings_of
 from odradek.foundation.errors import DependencyError, SettingError
 from odradek.foundation.plain_sockets import load_event_loop
+
+if TYPE_CHECKING:
+    from odradek.server.broker.broker_process import BrokerProcess
+    from odradek.server.broker.local_control import LocalControl
 
 # As `exit_codes.ExitCode`, which is not imported here since it imports the client.
 _FAILED = 1
@@ -21,7 +25,7 @@ def run(
     arguments: StartArguments,
     *,
     testing_faults: bool = False,
-    on_ready: Callable[[Any], None] | None = None,
+    on_ready: Callable[[BrokerProcess[LocalControl]], None] | None = None,
 ) -> int:
     """Serve until a signal; the exit code. `testing_faults` and `on_ready` are those of `server.start.run`."""
     configure_logging(arguments.log_level, arguments.log_format)
@@ -52,7 +56,7 @@ def run(
         return _FAILED
 
 
-def _print_hints(broker: Any) -> None:
+def _print_hints(broker: BrokerProcess[LocalControl]) -> None:
     from odradek.cli.hints import command_name, hints
     from odradek.client.addresses import Address
 

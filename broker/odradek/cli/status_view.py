@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from odradek.cli.disk_words import directory_document, disk_cell
 from odradek.cli.moves import MOVES_HEADERS, move_documents, move_rows
@@ -46,7 +45,7 @@ def print_health(health: ClusterHealth, *, partitions_max: int | None) -> None:
         _print_some(_PARTITION_HEADERS, [_partition_row(one) for one in _worst(health)], partitions_max)
 
 
-def _print_some(headers: Sequence[str], rows: Sequence[Sequence[Any]], number_max: int | None) -> None:
+def _print_some(headers: Sequence[str], rows: Sequence[Sequence[object]], number_max: int | None) -> None:
     shown = rows if number_max is None else rows[:number_max]
     print(render_table(headers, shown))
     if len(shown) < len(rows):
@@ -74,7 +73,7 @@ def _brokers(brokers: Sequence[BrokerHealth]) -> str:
 _BROKER_HEADERS = ("BROKER", "ADDRESS", "RACK", "STATE", "REPLICAS", "LEADS", "DISK")
 
 
-def _broker_row(broker: BrokerHealth) -> Sequence[Any]:
+def _broker_row(broker: BrokerHealth) -> Sequence[object]:
     state = broker.status.value if broker.status is BrokerStatus.LIVE else bad(broker.status.value)
     return (
         broker.id,
@@ -95,7 +94,7 @@ def _worst(health: ClusterHealth) -> list[PartitionState]:
     return sorted(health.troubled, key=lambda one: (order[one.problems[0]], one.where))
 
 
-def _partition_row(state: PartitionState) -> Sequence[Any]:
+def _partition_row(state: PartitionState) -> Sequence[object]:
     return (
         state.where.topic,
         state.where.partition,
@@ -110,7 +109,7 @@ def _partition_row(state: PartitionState) -> Sequence[Any]:
 # --- for programs ------------------------------------------------------------------------------------------------
 
 
-def health_document(health: ClusterHealth) -> dict[str, Any]:
+def health_document(health: ClusterHealth) -> dict[str, object]:
     """The whole health as JSON."""
     return {
         "cluster_id": health.cluster_id,
@@ -141,7 +140,7 @@ def health_document(health: ClusterHealth) -> dict[str, Any]:
     }
 
 
-def _broker_document(broker: BrokerHealth) -> dict[str, Any]:
+def _broker_document(broker: BrokerHealth) -> dict[str, object]:
     return {
         "id": broker.id,
         "state": broker.status.value,

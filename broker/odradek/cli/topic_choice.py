@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final, Protocol, cast
 
 from odradek.foundation.errors import UnknownTopicOrPartition
 
@@ -20,12 +20,21 @@ if TYPE_CHECKING:
 _ONLY_IN_PATTERNS: Final = re.compile(r"[*+?|()\[\]{}^$\\]")
 
 
+class Pattern(Protocol):
+    """A compiled pattern of re2."""
+
+    @property
+    def pattern(self) -> str: ...
+
+    def fullmatch(self, text: str, /) -> object: ...
+
+
 @dataclass(frozen=True, slots=True)
 class TopicChoice:
     """The names and compiled patterns that were given."""
 
     names: tuple[str, ...]
-    patterns: tuple[Any, ...] = ()
+    patterns: tuple[Pattern, ...] = ()
 
     def among(self, topics: Iterable[tuple[str, bool]]) -> list[str]:
         """The chosen names: those given, then the matches among `topics`, pairs of name and is internal, in their
@@ -62,13 +71,13 @@ def choose_topics(arguments: Sequence[str], *, is_regex: bool = False) -> TopicC
     )
 
 
-def _compiled(pattern: str) -> Any:
+def _compiled(pattern: str) -> Pattern:
     import re2
 
     options = re2.Options()
     options.log_errors = False
     try:
-        return re2.compile(pattern, options)
+        return cast(Pattern, re2.compile(pattern, options))
     except re2.error as failure:
         reason = failure.args[0].decode() if isinstance(failure.args[0], bytes) else failure
         raise ValueError(

@@ -75,7 +75,7 @@ def _replication_factor(topic: TopicInfo) -> int:
     return max((len(partition.replicas) for partition in topic.partitions), default=0)
 
 
-def _filter(name: str, meaning: str) -> Callable[[Any], Any]:
+def _filter(name: str, meaning: str) -> Callable[[Callable[..., object]], Callable[..., object]]:
     """A switch that shows only partitions of one kind; its name in kafka-topics works too."""
     return click.option(
         f"--{name}", f"--{name}-partitions", f"only_{name.replace('-', '_')}", is_flag=True, help=meaning

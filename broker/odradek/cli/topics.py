@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import click
 
@@ -19,6 +20,8 @@ from odradek.cli.output import failure_fields, print_error, say, show, show_docu
 
 if TYPE_CHECKING:
     from odradek.client.client import Client
+    from odradek.foundation.errors import OdradekError
+    from odradek.foundation.ids import TopicPartition
 
 _NO_SUCH_TOPIC = "there is no topic '{}'; `odradek topics list` lists all topics"
 
@@ -76,7 +79,7 @@ def create(
     """
     settings = parse_assignments(configs, option="--config")
 
-    async def work(client: Client) -> dict[str, Any]:
+    async def work(client: Client) -> Mapping[str, object]:
         from odradek.client.admin.results import TopicSpec
         from odradek.client.admin.topics import TopicAdmin
 
@@ -97,13 +100,13 @@ def create(
 
 
 def _report(
-    session: CommandSession, outcome: dict[str, Any], *, verb: str, exists_is_fine: bool = False
+    session: CommandSession, outcome: Mapping[str, object], *, verb: str, exists_is_fine: bool = False
 ) -> int:
     """Print the result of each topic. Returns the exit code of the first that failed."""
     from odradek.foundation.errors import OdradekError, TopicAlreadyExists, UnknownTopicOrPartition
 
     exit_code: int = ExitCode.OK
-    documents: list[dict[str, Any]] = []
+    documents: list[dict[str, object]] = []
     for name, result in outcome.items():
         if isinstance(result, UnknownTopicOrPartition):
             result = UnknownTopicOrPartition(_NO_SUCH_TOPIC.format(name))
@@ -216,7 +219,7 @@ def delete(session: CommandSession, *, names: tuple[str, ...], if_exists: bool) 
       odradek topics delete old-1 old-2 --if-exists
     """
 
-    async def work(client: Client) -> dict[str, Any]:
+    async def work(client: Client) -> dict[str, object]:
         from odradek.client.admin.topics import TopicAdmin
 
         return dict(await TopicAdmin(client).delete_many(names))
@@ -265,7 +268,7 @@ def elect_leaders(
     if numbers is not None and len(names) != 1:
         raise click.UsageError("--partition needs the name of one topic")
 
-    async def work(client: Client) -> dict[Any, Any]:
+    async def work(client: Client) -> dict[TopicPartition, OdradekError | None]:
         from odradek.client.admin.reassignments import ReassignmentAdmin
 
         admin = ReassignmentAdmin(client)
@@ -278,7 +281,7 @@ def elect_leaders(
     return _report_elections(session, session.run(work))
 
 
-def _report_elections(session: CommandSession, outcome: dict[Any, Any]) -> int:
+def _report_elections(session: CommandSession, outcome: Mapping[TopicPartition, OdradekError | None]) -> int:
     from odradek.foundation.errors import ElectionNotNeeded
 
     exit_code: int = ExitCode.OK

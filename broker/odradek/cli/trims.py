@@ -6,7 +6,7 @@ import json
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import click
 
@@ -48,9 +48,9 @@ class Trim:
         """The number of deleted records."""
         return 0 if self.error is not None else self.new_first - self.first
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> dict[str, object]:
         """The JSON object; it has the keys of an error only if there is one."""
-        fields: dict[str, Any] = {
+        fields: dict[str, object] = {
             "topic": self.topic,
             "partition": self.partition,
             "first_offset": self.first,
@@ -100,8 +100,10 @@ def read_offsets(path: str) -> dict[TopicPartition, int]:
         raise ValueError(f"{path} cannot be read ({failure}); it looks like {_FILE_EXAMPLE}") from failure
 
 
-def _offsets(document: Any) -> dict[TopicPartition, int]:
-    rows = document.get("partitions") if isinstance(document, dict) else None
+def _offsets(document: object) -> dict[TopicPartition, int]:
+    if not isinstance(document, dict):
+        raise ValueError("it has no list of partitions")
+    rows = document.get("partitions")
     if not isinstance(rows, list) or not rows:
         raise ValueError("it has no list of partitions")
     if document.get("version", 1) != 1:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -30,7 +30,7 @@ def users() -> None:
     """
 
 
-def _mechanism_option(help: str) -> Callable[..., Any]:
+def _mechanism_option(help: str) -> Callable[[Callable[..., object]], Callable[..., object]]:
     return click.option(
         "--mechanism",
         "mechanisms",
@@ -41,7 +41,7 @@ def _mechanism_option(help: str) -> Callable[..., Any]:
     )
 
 
-def _password_of_user(command: Callable[..., Any]) -> Callable[..., Any]:
+def _password_of_user(command: Callable[..., object]) -> Callable[..., object]:
     """The user, the mechanisms and the source of the password."""
     for option in (
         password_options,
@@ -109,7 +109,7 @@ def _show(session: CommandSession, names: tuple[str, ...]) -> None:
 @_password_of_user
 @session_options
 def set_password(
-    session: CommandSession, *, name: str, mechanisms: tuple[str, ...], iterations: int, **source: Any
+    session: CommandSession, *, name: str, mechanisms: tuple[str, ...], iterations: int, **source: str | None
 ) -> None:
     """Set the password of a user, new or known.
 
@@ -180,7 +180,7 @@ def bootstrap(
     data: str | None,
     zookeeper: str | None,
     config: str | None,
-    **source: Any,
+    **source: str | None,
 ) -> None:
     """Write the first user into the registry, before any broker runs.
 

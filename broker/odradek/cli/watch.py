@@ -15,7 +15,7 @@ import re
 import sys
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import click
 
@@ -56,7 +56,7 @@ def _with_seconds(arguments: Sequence[str]) -> list[str]:
     return given
 
 
-def watch_option(function: Callable[..., Any]) -> Callable[..., Any]:
+def watch_option(function: Callable[..., object]) -> Callable[..., object]:
     """`--watch [SECONDS]`. The verb gets `watch`: seconds, or None to run once. Needs `WatchCommand`."""
     return click.option(
         _OPTION,

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from odradek import __version__
 from odradek.client.addresses import Address
@@ -24,6 +24,7 @@ from odradek.transport.network import Network
 
 if TYPE_CHECKING:
     from odradek.client.metadata import ClusterInfo
+    from odradek.protocol.responses.cluster import ApiVersionsResponse
 
 API_VERSIONS_VERSION = 3
 API_VERSIONS_VERSION_OLDEST = 0
@@ -106,7 +107,7 @@ class BrokerConnection:
         }
         self.features = BrokerFeatures(int(getattr(response, "finalized_features_epoch", -1)), levels)
 
-    async def _ask_versions(self, version: int, timeout_ms: int) -> Any:
+    async def _ask_versions(self, version: int, timeout_ms: int) -> ApiVersionsResponse:
         fields = {"client_software_name": SOFTWARE_NAME, "client_software_version": __version__}
         try:
             frame = await self._exchange_frame(ApiKey.API_VERSIONS, version, fields, timeout_ms)
@@ -118,12 +119,16 @@ class BrokerConnection:
                 "is it a Kafka broker?"
             ) from failure
         try:
-            return codec.decode_response(ApiKey.API_VERSIONS, version, frame)[1]
+            response: ApiVersionsResponse = codec.decode_response(ApiKey.API_VERSIONS, version, frame)[1]
         except InvalidRequest as failure:
             # A broker that does not know this version answers with version 0.
             if version != API_VERSIONS_VERSION_OLDEST:
-                return codec.decode_response(ApiKey.API_VERSIONS, API_VERSIONS_VERSION_OLDEST, frame)[1]
+                return cast(
+                    "ApiVersionsResponse",
+                    codec.decode_response(ApiKey.API_VERSIONS, API_VERSIONS_VERSION_OLDEST, frame)[1],
+                )
             raise ConnectionFailed(self._what_answered()) from failure
+        return response
 
     def _what_answered(self) -> str:
         beginning = self._exchange.first_bytes
@@ -195,7 +200,7 @@ class BrokerConnection:
         answer = await self._answer(frame, correlation_id, api, self._request_timeout_ms)
         return answer[parse_response_header(answer, api_key=api, api_version=version)[1] :]
 
-    async def send_only(self, api: ApiKey, *, versions: tuple[int, int], **fields: Any) -> None:
+    async def send_only(self, api: ApiKey, *, versions: tuple[int, int], **fields: object) -> None:
         """Send a request without an answer (a produce request with acks 0). Waits only while the socket is full."""
         version = self.version_of(api, versions)
         message = messages.request(api, version, **fields)
@@ -205,7 +210,7 @@ class BrokerConnection:
         await self._exchange.send(frame)
 
     async def _exchange_frame(
-        self, api: ApiKey, version: int, fields: dict[str, Any], timeout_ms: int
+        self, api: ApiKey, version: int, fields: Mapping[str, object], timeout_ms: int
     ) -> memoryview:
         correlation_id = self._exchange.next_correlation_id()
         message = messages.request(api, version, **fields)

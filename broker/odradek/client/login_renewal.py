@@ -55,7 +55,7 @@ class LoginRenewal:
 
 
 def _asking(exchange: Asked) -> Ask:
-    async def ask(api: ApiKey, version: int, **fields: Any) -> Any:
+    async def ask(api: ApiKey, version: int, **fields: object) -> Any:
         number = exchange.next_correlation_id()
         message = messages.request(api, version, **fields)
         frame = codec.encode_request(api, version, number, None, message)

@@ -9,12 +9,15 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING
 
 from odradek.client.addresses import Address
 from odradek.client.errors import NoSuchBroker, error_for
 from odradek.foundation.errors import InvalidTopic, OdradekError, UnknownTopicOrPartition
 from odradek.foundation.ids import TopicPartition
+
+if TYPE_CHECKING:
+    from odradek.protocol.responses.cluster import MetadataResponse, MetadataResponseTopic
 
 NO_LEADER = -1
 # Each arrives at least a second after the one before it.
@@ -184,7 +187,7 @@ class NewestLeaders:
         return self._pictures_without.get(key, 0) >= PICTURES_WITHOUT_EPOCH_MAX
 
 
-def cluster_info(response: Any) -> ClusterInfo:
+def cluster_info(response: MetadataResponse) -> ClusterInfo:
     """A Metadata response as a value."""
     brokers = {
         int(broker.node_id): BrokerInfo(
@@ -201,7 +204,7 @@ def cluster_info(response: Any) -> ClusterInfo:
     )
 
 
-def _topic_info(topic: Any) -> TopicInfo:
+def _topic_info(topic: MetadataResponseTopic) -> TopicInfo:
     topic_id = getattr(topic, "topic_id", None) or NO_TOPIC_ID
     # Brokers without topic ids (Metadata below 10) may report old epochs, or epochs of a deleted topic of this name.
     has_epochs = topic_id != NO_TOPIC_ID

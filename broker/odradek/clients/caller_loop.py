@@ -11,7 +11,7 @@ import contextlib
 import os
 import threading
 from collections.abc import Callable, Coroutine
-from typing import Any, TypeVar
+from typing import TypeVar
 
 T = TypeVar("T")
 
@@ -33,7 +33,7 @@ class CallerLoop:
         self._lock = threading.Lock()
         self._process_id = os.getpid()
 
-    def run(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    def run(self, work: Callable[[], Coroutine[object, None, T]]) -> T:
         """Run `work()` to its end. Raises RuntimeError in a running loop, in a forked process, and when closed."""
         self._check()
         with self._lock:

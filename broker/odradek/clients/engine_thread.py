@@ -7,7 +7,7 @@ import concurrent.futures
 import os
 import threading
 from collections.abc import Callable, Coroutine
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 from odradek.clients.caller_loop import new_loop
 
@@ -30,7 +30,7 @@ class EngineThread:
         asyncio.set_event_loop(self._loop)
         self._loop.run_forever()
 
-    def call(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    def call(self, work: Callable[[], Coroutine[object, None, T]]) -> T:
         """Run `work()` on the loop, and wait for it. Raises RuntimeError after a fork, after `close`, on the loop."""
         if os.getpid() != self._process_id:
             raise RuntimeError("this client was made before a fork; make another in the new process")

@@ -41,7 +41,7 @@ class ProducerData:
 
     __slots__ = ("data", "key", "topic")
 
-    def __init__(self, topic: str, data: Sequence[Any], *, key: Any = None) -> None:
+    def __init__(self, topic: str, data: Sequence[object], *, key: object | None = None) -> None:
         self.topic = topic
         self.key = key
         self.data = data
@@ -54,13 +54,13 @@ class ProducerData:
 class Encoder(Protocol):
     """Turns what a program sends into bytes. What it raises is raised for that message alone."""
 
-    def to_message(self, data: Any) -> bytes | None: ...
+    def to_message(self, data: object) -> bytes | None: ...
 
 
 class DefaultEncoder:
     """Bytes as they are; None is a null, a tombstone in a compacted topic."""
 
-    def to_message(self, data: Any) -> bytes | None:
+    def to_message(self, data: object) -> bytes | None:
         if data is None or isinstance(data, bytes):
             return data
         if isinstance(data, bytearray | memoryview):
@@ -76,14 +76,14 @@ class StringEncoder:
     def __init__(self, encoding: str = "utf-8") -> None:
         self._encoding = encoding
 
-    def to_message(self, data: Any) -> bytes | None:
+    def to_message(self, data: object) -> bytes | None:
         return None if data is None else str(data).encode(self._encoding)
 
 
 class Decoder(Protocol):
     """Turns the bytes of a message into what a stream's program wants."""
 
-    def to_event(self, message: bytes | None) -> Any: ...
+    def to_event(self, message: bytes | None) -> object: ...
 
 
 class DefaultDecoder:
@@ -122,7 +122,7 @@ class RandomPartitioner:
     def __init__(self, random: Random | None = None) -> None:
         self._random = random or Random()
 
-    def partition(self, key: Any, num_partitions: int) -> int:
+    def partition(self, key: object, num_partitions: int) -> int:
         return self._random.randrange(num_partitions)
 
 

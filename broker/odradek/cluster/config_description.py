@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from enum import IntEnum
-from typing import Any, Final
+from typing import Final
 
 from odradek.cluster.configs import TOPIC_SETTINGS, topic_value
 from odradek.cluster.dynamic_settings import merged_overrides
@@ -211,7 +211,7 @@ def describe_group(
 
 
 def _entry(
-    setting: Setting, value: Any, synonyms: tuple[Synonym, ...], *, is_read_only: bool
+    setting: Setting, value: str | None, synonyms: tuple[Synonym, ...], *, is_read_only: bool
 ) -> DescribedConfig:
     return DescribedConfig(
         name=setting.key,

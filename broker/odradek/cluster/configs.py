@@ -17,7 +17,7 @@ from odradek.foundation.settings import USED, Settings
 from odradek.foundation.words import nearest_name
 
 
-def _like(key: str, broker_key: str, doc: str, *, default: Any = None) -> Setting:
+def _like(key: str, broker_key: str, doc: str, *, default: object = None) -> Setting:
     """A topic's setting that means the same as a broker's."""
     same = USED[broker_key]
     setting = Setting(
@@ -32,7 +32,7 @@ def _like(key: str, broker_key: str, doc: str, *, default: Any = None) -> Settin
     return setting
 
 
-def _own(key: str, kind: Kind, default: Any, doc: str, **options: Any) -> Setting:
+def _own(key: str, kind: Kind, default: object, doc: str, **options: Any) -> Setting:
     """A topic's setting without a counterpart among the broker's."""
     return Setting(kind, default, doc, key=key, **options)
 

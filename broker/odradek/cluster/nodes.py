@@ -57,7 +57,7 @@ def _carefully(
     return read_carefully
 
 
-def write_json(value: Mapping[str, Any]) -> bytes:
+def write_json(value: Mapping[str, object]) -> bytes:
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
 
 
@@ -130,7 +130,7 @@ def read_topic(path: str, data: bytes) -> TopicNode:
 
 
 def write_partition_state(partition: PartitionImage, *, controller_epoch: int) -> bytes:
-    fields: dict[str, Any] = {
+    fields: dict[str, object] = {
         "controller_epoch": controller_epoch,
         "leader": partition.leader,
         "version": 1,

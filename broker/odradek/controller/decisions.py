@@ -11,7 +11,7 @@ import asyncio
 import functools
 import logging
 from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Concatenate, ParamSpec, TypeVar
 
 logger = logging.getLogger(__name__)
 
@@ -25,7 +25,7 @@ class Decisions:
 
     def __init__(self) -> None:
         self._lock = asyncio.Lock()
-        self._under_way: set[asyncio.Task[Any]] = set()
+        self._under_way: set[asyncio.Task[object]] = set()
 
     async def make(self, work: Callable[[], Awaitable[T]]) -> T:
         """Do `work` alone and to its end. Raises what it raises."""
@@ -43,15 +43,15 @@ class Decisions:
             return await work()
 
 
-def _report(task: asyncio.Task[Any]) -> None:
+def _report(task: asyncio.Task[object]) -> None:
     """The caller no longer waits for the outcome, so a failure is at least logged."""
     if not task.cancelled() and task.exception() is not None:
         logger.warning("a decision whose caller no longer waits failed: %s", task.exception())
 
 
 def decision(
-    method: Callable[Concatenate[D, P], Coroutine[Any, Any, T]],
-) -> Callable[Concatenate[D, P], Coroutine[Any, Any, T]]:
+    method: Callable[Concatenate[D, P], Coroutine[object, None, T]],
+) -> Callable[Concatenate[D, P], Coroutine[object, None, T]]:
     """Let a method of Decisions run alone and to its end."""
 
     @functools.wraps(method)

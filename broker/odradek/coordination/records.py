@@ -8,12 +8,15 @@ CorruptRecord for anything that does not fit.
 from __future__ import annotations
 
 from struct import Struct, error
-from typing import Any, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from odradek.foundation.errors import CorruptRecord, InvalidRequest
 from odradek.protocol.declared import Declaration
 from odradek.protocol.reading import structure_reader
 from odradek.protocol.writing import structure_writer
+
+if TYPE_CHECKING:
+    from odradek.protocol.declared import DeclaredStructure
 
 T = TypeVar("T")
 
@@ -74,7 +77,7 @@ class RecordValue(Generic[T]):
         self._version_max = version_max
         self._flexible_since = flexible_since
 
-    def _structure(self, version: int) -> Any:
+    def _structure(self, version: int) -> DeclaredStructure:
         return self._declaration.at(version, is_flexible=version >= self._flexible_since)
 
     def encode(self, value: T, *, version: int | None = None) -> bytes:
@@ -92,7 +95,7 @@ class RecordValue(Generic[T]):
         return value
 
 
-def _read(what: str, structure: Any, data: bytes) -> Any:
+def _read(what: str, structure: DeclaredStructure, data: bytes) -> Any:
     """The structure after the first two bytes. Each array element has a byte, so the data's length bounds them all."""
     try:
         value, _ = structure_reader(structure)(memoryview(data), 2, [len(data)])

@@ -6,7 +6,6 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
-from typing import Any
 
 from odradek.foundation.limits import LOG_LINES_PER_MINUTE_MAX
 
@@ -34,11 +33,11 @@ class RateLimitedLog:
         self._lines = 0
         self._level = logging.WARNING
 
-    def info(self, message: str, *arguments: Any) -> None:
+    def info(self, message: str, *arguments: object) -> None:
         """Log at level INFO, or count the line as left out."""
         self._log(logging.INFO, message, arguments)
 
-    def warning(self, message: str, *arguments: Any) -> None:
+    def warning(self, message: str, *arguments: object) -> None:
         """Log at level WARNING, or count the line as left out."""
         self._log(logging.WARNING, message, arguments)
 
@@ -49,7 +48,7 @@ class RateLimitedLog:
         if left_out > 0:
             self._logger.log(self._level, "%d more lines about %s were left out", left_out, self._what)
 
-    def _log(self, level: int, message: str, arguments: tuple[Any, ...]) -> None:
+    def _log(self, level: int, message: str, arguments: tuple[object, ...]) -> None:
         minute = int(self._now() // _SECONDS)
         if minute != self._minute:
             self.report_left_out()

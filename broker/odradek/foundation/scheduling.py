@@ -17,7 +17,10 @@ import platform
 import sys
 from contextlib import suppress
 from struct import Struct
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from ctypes import CDLL
 
 logger = logging.getLogger(__name__)
 
@@ -69,7 +72,7 @@ def ask_for_slices(nanoseconds: int) -> bool:
     return True
 
 
-def _ask(library: Any, call_numbers: tuple[int, int], thread: int, nanoseconds: int) -> None:
+def _ask(library: CDLL, call_numbers: tuple[int, int], thread: int, nanoseconds: int) -> None:
     set_number, get_number = call_numbers
     known = bytearray(_ATTRIBUTES.size)
     _call(library, get_number, thread, known, _ATTRIBUTES.size, 0)
@@ -79,7 +82,7 @@ def _ask(library: Any, call_numbers: tuple[int, int], thread: int, nanoseconds: 
         _call(library, set_number, thread, bytearray(_ATTRIBUTES.pack(*wished)), 0)
 
 
-def _call(library: Any, number: int, thread: int, attributes: bytearray, *more: int) -> None:
+def _call(library: CDLL, number: int, thread: int, attributes: bytearray, *more: int) -> None:
     import ctypes
 
     buffer = (ctypes.c_char * len(attributes)).from_buffer(attributes)

@@ -6,11 +6,14 @@ declaration serves the reading of `server.properties`, DescribeConfigs and Alter
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import Enum, IntEnum
-from typing import Any, Final, Protocol
+from typing import Any, Final, Never, Protocol, TypeVar
 
 from odradek.foundation.errors import SettingError
 from odradek.foundation.words import nearest_name
+
+V = TypeVar("V")
 
 INT32_MAX: Final = 2**31 - 1
 INT64_MAX: Final = 2**63 - 1
@@ -42,7 +45,7 @@ class Scope(Enum):
 class Allowed(Protocol):
     """A rule for values. `check` returns None for an allowed value, else a description of the allowed ones."""
 
-    def check(self, value: Any) -> str | None: ...
+    def check(self, value: Any, /) -> str | None: ...
 
     def __str__(self) -> str: ...
 
@@ -59,7 +62,7 @@ class Range:
         self.maximum = maximum
         self.exception = exception
 
-    def check(self, value: Any) -> str | None:
+    def check(self, value: float) -> str | None:
         if value == self.exception and self.exception is not None:
             return None
         if value < self.minimum or (self.maximum is not None and value > self.maximum):
@@ -83,7 +86,7 @@ class OneOf:
         self.words = words
         self.any_case = any_case
 
-    def check(self, value: Any) -> str | None:
+    def check(self, value: str) -> str | None:
         if value in self.words or (self.any_case and value.lower() in {word.lower() for word in self.words}):
             return None
         nearest = nearest_name(value, self.words)
@@ -101,7 +104,7 @@ class EachOf:
     def __init__(self, *words: str) -> None:
         self.words = words
 
-    def check(self, value: Any) -> str | None:
+    def check(self, value: Sequence[str]) -> str | None:
         return None if all(word in self.words for word in value) else str(self)
 
     def __str__(self) -> str:
@@ -113,7 +116,7 @@ class NotEmpty:
 
     __slots__ = ()
 
-    def check(self, value: Any) -> str | None:
+    def check(self, value: str) -> str | None:
         return None if value else str(self)
 
     def __str__(self) -> str:
@@ -125,7 +128,7 @@ class ThrottledReplicas:
 
     __slots__ = ()
 
-    def check(self, value: Any) -> str | None:
+    def check(self, value: tuple[str, ...]) -> str | None:
         if value in ((), ("*",)):
             return None
         for pair in value:
@@ -143,7 +146,7 @@ class CordonedDirectories:
 
     __slots__ = ()
 
-    def check(self, value: Any) -> str | None:
+    def check(self, value: tuple[str, ...]) -> str | None:
         return None if value in ((), ("*",)) else str(self)
 
     def __str__(self) -> str:
@@ -162,7 +165,7 @@ class Setting:
     def __init__(
         self,
         kind: Kind,
-        default: Any,
+        default: object,
         doc: str,
         *,
         allowed: Allowed | None = None,
@@ -201,7 +204,7 @@ class Setting:
     def is_dynamic(self) -> bool:
         return self.scope is not Scope.READ_ONLY
 
-    def parse(self, text: str) -> Any:
+    def parse(self, text: str) -> object:
         """The value of `text`. Raises SettingError naming key, value and the allowed values."""
         try:
             value = _parse(self.kind, text.strip())
@@ -209,7 +212,7 @@ class Setting:
             raise self.refusal(text, _KIND_TEXT[self.kind]) from None
         return self.check(value, text=text)
 
-    def check(self, value: Any, *, text: str | None = None) -> Any:
+    def check(self, value: V, *, text: str | None = None) -> V:
         """The value itself, when it is allowed. Raises SettingError when it is not."""
         if self.allowed is not None and value is not None:
             wanted = self.allowed.check(value)
@@ -222,7 +225,7 @@ class Setting:
         shown = "[hidden]" if self.is_sensitive else text
         return SettingError(f"Invalid value {shown} for configuration {self.key}: it must be {wanted}")
 
-    def text(self, value: Any) -> str | None:
+    def text(self, value: object) -> str | None:
         """The value as text, as Kafka writes it; None stays None."""
         if value is None:
             return None
@@ -246,7 +249,7 @@ _KIND_TEXT: Final = {
 }
 
 
-def _parse(kind: Kind, text: str) -> Any:
+def _parse(kind: Kind, text: str) -> object:
     bound = _WHOLE_NUMBER_BOUNDS.get(kind)
     if bound is not None:
         # int() also takes "1_000" and digits of other scripts, which Kafka refuses.
@@ -268,7 +271,7 @@ def _parse(kind: Kind, text: str) -> Any:
     return text
 
 
-def _bad(text: str) -> Any:
+def _bad(text: str) -> Never:
     raise ValueError(text)
 
 

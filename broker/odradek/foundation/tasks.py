@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine
-from typing import Any
+from typing import TypeVar
+
+T = TypeVar("T")
 
 logger = logging.getLogger(__name__)
 
@@ -17,10 +19,10 @@ class TaskOwner:
         self._name = name
         self._on_failure = on_failure
         # In the order of their start, in which closing cancels them: a simulated run must not depend on addresses.
-        self._tasks: dict[asyncio.Task[Any], None] = {}
+        self._tasks: dict[asyncio.Task[object], None] = {}
         self._closed = False
 
-    def start(self, coroutine: Coroutine[Any, Any, Any], *, name: str) -> asyncio.Task[Any]:
+    def start(self, coroutine: Coroutine[object, None, T], *, name: str) -> asyncio.Task[T]:
         """Run `coroutine` as a task named `<owner>/<name>`.
 
         Raises RuntimeError when the owner is closed: no one would end a task that starts then.
@@ -33,7 +35,7 @@ class TaskOwner:
         task.add_done_callback(self._ended)
         return task
 
-    def _ended(self, task: asyncio.Task[Any]) -> None:
+    def _ended(self, task: asyncio.Task[object]) -> None:
         self._tasks.pop(task, None)
         if task.cancelled():
             return

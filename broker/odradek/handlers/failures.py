@@ -12,7 +12,7 @@ from typing import Final
 from odradek.protocol import messages
 from odradek.protocol.errors import error_code, error_message
 from odradek.protocol.messages import Message
-from odradek.protocol.schema import RESPONSE, FieldSchema, fields_of, message_class
+from odradek.protocol.schema import RESPONSE, FieldSchema, Structure, fields_of, message_class
 
 # AddPartitionsToTxn alone has a name of its own for it.
 _CODES: Final = frozenset(("error_code", "partition_error_code"))
@@ -72,14 +72,14 @@ def answer_with(
 
 
 @cache
-def _has_error_code(structure: type) -> bool:
+def _has_error_code(structure: Structure) -> bool:
     return any(
         field.name in _CODES or (field.structure is not None and _has_error_code(field.structure))
         for field in fields_of(structure)
     )
 
 
-def _fields(structure: type, request: object, code: int, message: str | None) -> dict[str, object]:
+def _fields(structure: Structure, request: object, code: int, message: str | None) -> dict[str, object]:
     fields: dict[str, object] = {}
     for field in fields_of(structure):
         if field.name in _CODES:

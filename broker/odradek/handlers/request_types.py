@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Final
+from typing import Final, cast
 
 from odradek.handlers.table import CONTROLLER_HANDLERS, HANDLERS
 from odradek.protocol import requests, responses
@@ -24,6 +24,7 @@ from odradek.protocol.schema import (
     RESPONSE,
     STRUCTURE,
     FieldSchema,
+    Structure,
     fields_of,
     message_class,
     versions_of,
@@ -130,19 +131,24 @@ def _module(what: str, apis: Sequence[ApiKey], taken: set[str]) -> str:
     return "\n".join([*lines, "}"]) + "\n"
 
 
-def _classes(api: ApiKey, kind: str) -> list[type]:
+def _classes(api: ApiKey, kind: str) -> list[Structure]:
     """kio's classes of all versions, newest first."""
     return [message_class(api, version, kind) for version in reversed(versions_of(api))]
 
 
 def _write(
-    api: ApiKey, classes: Sequence[type], written: dict[str, list[str]], taken: set[str], *, base: str = ""
+    api: ApiKey,
+    classes: Sequence[Structure],
+    written: dict[str, list[str]],
+    taken: set[str],
+    *,
+    base: str = "",
 ) -> str:
     """Write the class that has the fields of `classes`, after those that it is made of; gives its name.
 
     With a `base` it is the type of a response: it gives mypy the fields, and no process loads it.
     """
-    name = classes[0].__name__
+    name = cast(type, classes[0]).__name__
     if name in taken:
         name = _joined(api.kafka_name, name)
     taken.add(name)

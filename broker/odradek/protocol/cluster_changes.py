@@ -7,7 +7,7 @@ The rows below are the layout; `own_requests` has the header. "I have applied ev
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Final
 
 from odradek.foundation.named_tuple import NamedTuple
 from odradek.protocol.declared import Declaration, FieldRow
@@ -103,7 +103,7 @@ def pack_response(
     nodes: Iterable[Node] = (),
 ) -> bytes:
     """A whole frame, its size included."""
-    named: Any = tuple(_Node(*node) for node in nodes)
+    named = tuple(_Node(*node) for node in nodes)
     return _RESPONSE.pack(
         FollowResponse(
             correlation_id, error_code, controller_epoch, next_number, is_snapshot, is_complete, named

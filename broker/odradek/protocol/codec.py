@@ -65,7 +65,7 @@ def decode_typed_request(api_key: int, api_version: int, frame: memoryview, posi
     return _decode(_typed_reader(api_key, api_version), frame, position, api_key, api_version, REQUEST)
 
 
-def encode_response(api_key: int, api_version: int, correlation_id: int, message: Any) -> bytes:
+def encode_response(api_key: int, api_version: int, correlation_id: int, message: object) -> bytes:
     """The whole frame of an answer, its size included.
 
     Raises TypeError, ValueError or struct.error when `message` cannot be expressed: a fault of the caller.
@@ -78,7 +78,7 @@ def encode_response(api_key: int, api_version: int, correlation_id: int, message
 
 
 def encode_request(
-    api_key: int, api_version: int, correlation_id: int, client_id: str | None, message: Any
+    api_key: int, api_version: int, correlation_id: int, client_id: str | None, message: object
 ) -> bytes:
     """The whole frame of a request, its size included.
 

@@ -123,7 +123,7 @@ def _parse(name: str, content: bytes | memoryview) -> tuple[int, Any]:
         raise InvalidRequest(f"a {name} of {len(view)} bytes was cut off within a field") from failure
 
 
-def _build(name: str, version: int, fields: Mapping[str, Any]) -> bytes:
+def _build(name: str, version: int, fields: Mapping[str, object]) -> bytes:
     version = min(version, VERSION_MAX)
     out = bytearray(version.to_bytes(2, "big"))
     structure_writer(data_class(name, version))(out, data(name, version, **fields))
@@ -134,5 +134,5 @@ def _by_topic(topics: Iterable[Any]) -> PartitionsByTopic:
     return tuple((topic.topic, tuple(topic.partitions)) for topic in topics)
 
 
-def _topics(partitions: Iterable[tuple[str, Iterable[int]]]) -> list[dict[str, Any]]:
+def _topics(partitions: Iterable[tuple[str, Iterable[int]]]) -> list[dict[str, object]]:
     return [{"topic": topic, "partitions": list(numbers)} for topic, numbers in partitions]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import MISSING
 from functools import cache
-from typing import Any, Final
+from typing import Final
 
 from odradek.foundation.named_tuple import NamedTuple
 from odradek.protocol.schema import STRUCTURE, FieldSchema
@@ -27,7 +27,7 @@ class FieldRow(NamedTuple):
     is_array: bool = False
     is_nullable: bool = False
     tag: int | None = None
-    default: Any = MISSING  # of a tagged field
+    default: object = MISSING  # of a tagged field
 
     @property
     def may_be_null_on_the_wire(self) -> bool:
@@ -40,7 +40,7 @@ class DeclaredStructure:
 
     def __init__(
         self,
-        make: Callable[..., Any],
+        make: Callable[..., object],
         fields: tuple[FieldSchema, ...],
         *,
         is_flexible: bool,
@@ -51,7 +51,7 @@ class DeclaredStructure:
         self._make = make
         self._empty = empty
 
-    def __call__(self, **values: Any) -> Any:
+    def __call__(self, **values: object) -> object:
         for name, empty in self._empty:
             if values[name] is None:
                 values[name] = empty
@@ -64,7 +64,7 @@ class Declaration:
     Writing takes the fields from the value's attributes of the same names.
     """
 
-    def __init__(self, make: Callable[..., Any], *rows: FieldRow) -> None:
+    def __init__(self, make: Callable[..., object], *rows: FieldRow) -> None:
         self._make = make
         self._rows = rows
 

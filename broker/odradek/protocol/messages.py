@@ -11,9 +11,9 @@ version of the message has raises TypeError. It is off in a broker because it lo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import is_dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import cache
 from typing import Any, Final, Protocol, cast
 from uuid import UUID
@@ -24,6 +24,7 @@ from odradek.protocol.schema import (
     RESPONSE,
     STRUCTURE,
     FieldSchema,
+    Structure,
     data_class,
     fields_of,
     message_class,
@@ -44,7 +45,7 @@ class Message(Protocol):
 
 # The fields of a structure, by name.
 Fields = Mapping[str, object]
-Builder = Callable[[Mapping[str, Any]], Any]
+Builder = Callable[[Mapping[str, object]], object]
 
 _checking = [False]
 _ZERO_UUID: Final = UUID(int=0)
@@ -65,14 +66,14 @@ def response(api_key: int, api_version: int, /, **fields: object) -> Message:
     return cast(Message, structure_builder(message_class(api_key, api_version, RESPONSE))(fields))
 
 
-def request(api_key: int, api_version: int, /, **fields: Any) -> Any:
+def request(api_key: int, api_version: int, /, **fields: object) -> Message:
     """The request of this version, an instance of kio's class. Raises as `response`."""
     if _checking[0]:
         _check_message(int(api_key), REQUEST, fields)
-    return structure_builder(message_class(api_key, api_version, REQUEST))(fields)
+    return cast(Message, structure_builder(message_class(api_key, api_version, REQUEST))(fields))
 
 
-def data(name: str, version: int, /, **fields: Any) -> Any:
+def data(name: str, version: int, /, **fields: object) -> object:
     """A structure that is no request or response, such as `consumer_protocol_assignment`. Raises as
     `response`.
     """
@@ -82,11 +83,11 @@ def data(name: str, version: int, /, **fields: Any) -> Any:
 
 
 @cache
-def structure_builder(structure: Any) -> Builder:
+def structure_builder(structure: Structure) -> Builder:
     """A function from a mapping to an instance of the kio class `structure`."""
     rows = tuple((field.name, _converter(field), default_of(field)) for field in fields_of(structure))
 
-    def build(fields: Mapping[str, Any]) -> Any:
+    def build(fields: Mapping[str, object]) -> object:
         values = {}
         for name, convert, default in rows:
             if name in fields:
@@ -99,7 +100,7 @@ def structure_builder(structure: Any) -> Builder:
     return build
 
 
-def _converter(field: FieldSchema) -> Callable[[Any], Any] | None:
+def _converter(field: FieldSchema) -> Callable[[Any], object] | None:
     if field.is_array:
         return _array_converter(_converter(field._replace(is_array=False)))
     if field.wire_type == STRUCTURE:
@@ -107,8 +108,8 @@ def _converter(field: FieldSchema) -> Callable[[Any], Any] | None:
     return _CONVERTERS.get(field.wire_type)
 
 
-def _array_converter(convert: Callable[[Any], Any] | None) -> Callable[[Any], Any]:
-    def convert_array(elements: Any) -> Any:
+def _array_converter(convert: Callable[[Any], object] | None) -> Callable[[Iterable[object] | None], object]:
+    def convert_array(elements: Iterable[object] | None) -> tuple[object, ...] | None:
         if elements is None:
             return None
         return tuple(elements) if convert is None else tuple([convert(element) for element in elements])
@@ -116,14 +117,14 @@ def _array_converter(convert: Callable[[Any], Any] | None) -> Callable[[Any], An
     return convert_array
 
 
-def _structure_converter(build: Builder) -> Callable[[Any], Any]:
-    def convert_structure(value: Any) -> Any:
+def _structure_converter(build: Builder) -> Callable[[object], object]:
+    def convert_structure(value: Any) -> object:
         return value if value is None or is_dataclass(value) else build(value)
 
     return convert_structure
 
 
-def _to_error_code(value: int) -> Any:
+def _to_error_code(value: int) -> int:
     from kio.schema.errors import ErrorCode
 
     try:
@@ -141,7 +142,7 @@ def _to_timedelta(value: timedelta | int) -> timedelta | int:
         return value
 
 
-def _to_datetime(value: Any) -> Any:
+def _to_datetime(value: datetime | int | None) -> datetime | int | None:
     if not isinstance(value, int):
         return value
     if value == -1:
@@ -156,7 +157,7 @@ def _to_uuid(value: UUID | None) -> UUID | None:
     return None if value == _ZERO_UUID else value
 
 
-_CONVERTERS: Final[dict[str, Callable[[Any], Any]]] = {
+_CONVERTERS: Final[dict[str, Callable[[Any], object]]] = {
     "error_code": _to_error_code,
     "timedelta_i32": _to_timedelta,
     "timedelta_i64": _to_timedelta,
@@ -186,18 +187,18 @@ def _data_names(name: str) -> Names:
     return names
 
 
-def _merge(names: Names, structure: Any) -> None:
+def _merge(names: Names, structure: object) -> None:
     for field in fields_of(structure):
         inner = names.setdefault(field.name, {})
         if field.structure is not None:
             _merge(inner, field.structure)
 
 
-def _check_message(api_key: int, kind: str, fields: Mapping[str, Any]) -> None:
+def _check_message(api_key: int, kind: str, fields: Mapping[str, object]) -> None:
     _check(_message_names(api_key, kind), fields, kind)
 
 
-def _check(names: Names, fields: Mapping[str, Any], path: str) -> None:
+def _check(names: Names, fields: Mapping[str, object], path: str) -> None:
     for name, value in fields.items():
         if name not in names:
             raise TypeError(f"no version of {path} has a field {name!r}; it has {', '.join(sorted(names))}")

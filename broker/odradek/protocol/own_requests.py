@@ -30,7 +30,7 @@ class OwnStructure:
     """A request or response, to a frame and back. `what` names it in errors."""
 
     def __init__(
-        self, make: Callable[..., Any], *rows: FieldRow, what: str, api_key: int | None = None
+        self, make: Callable[..., object], *rows: FieldRow, what: str, api_key: int | None = None
     ) -> None:
         """With `api_key` it is a request, whose header comes before `rows`."""
         self._what = what

@@ -15,14 +15,15 @@ from dataclasses import MISSING
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from struct import Struct
-from typing import Any, Final
+from typing import Any, Final, cast
 from uuid import UUID
 
 from odradek.foundation.errors import InvalidRequest
 from odradek.protocol.requests import complete, nested_type
-from odradek.protocol.schema import STRUCTURE, FieldSchema, fields_of
+from odradek.protocol.schema import STRUCTURE, FieldSchema, Structure, fields_of
 from odradek.protocol.varint import read_unsigned_varint
 
+Values = dict[str, object]
 Budget = list[int]  # one number: array elements that may still be read
 Reader = Callable[[memoryview, int, Budget], tuple[Any, int]]
 
@@ -68,7 +69,7 @@ def _uuid(value: bytes) -> UUID | None:
     return None if value == NULL_UUID else UUID(bytes=value)
 
 
-def _error_code(value: int) -> Any:
+def _error_code(value: int) -> object:
     from kio.schema.errors import ErrorCode
 
     try:
@@ -77,7 +78,7 @@ def _error_code(value: int) -> Any:
         return value
 
 
-_CONVERTERS: Final[dict[str, Callable[[Any], Any]]] = {
+_CONVERTERS: Final[dict[str, Callable[[Any], object]]] = {
     "uuid": _uuid,
     "error_code": _error_code,
     "timedelta_i32": _timedelta,
@@ -87,18 +88,18 @@ _CONVERTERS: Final[dict[str, Callable[[Any], Any]]] = {
 
 
 @cache
-def structure_reader(structure: Any, request: type | None = None) -> Reader:
+def structure_reader(structure: Structure, request: type | None = None) -> Reader:
     """The reader of a kio class; with a type of `requests`, of the two joined."""
     fields = fields_of(structure)
     is_flexible: bool = structure.__flexible__
     untagged = tuple(field for field in fields if field.tag is None)
     read_untagged = _untagged_reader(untagged, is_flexible, request)
     if request is not None:
-        structure = complete(structure, request)
+        structure = cast(Structure, complete(structure, request))
     if not is_flexible:
 
-        def read_plain(data: memoryview, position: int, budget: Budget) -> tuple[Any, int]:
-            values: dict[str, Any] = {}
+        def read_plain(data: memoryview, position: int, budget: Budget) -> tuple[object, int]:
+            values: Values = {}
             position = read_untagged(data, position, budget, values)
             return structure(**values), position
 
@@ -108,7 +109,7 @@ def structure_reader(structure: Any, request: type | None = None) -> Reader:
     tagged_readers = {tag: (field.name, _value_reader(field, True, request)) for tag, field in tagged.items()}
     tagged_defaults = {field.name: default_of(field) for field in tagged.values()}
 
-    def read_flexible(data: memoryview, position: int, budget: Budget) -> tuple[Any, int]:
+    def read_flexible(data: memoryview, position: int, budget: Budget) -> tuple[object, int]:
         values = tagged_defaults.copy()
         position = read_untagged(data, position, budget, values)
         if position < len(data) and data[position] == 0:
@@ -132,7 +133,7 @@ def structure_reader(structure: Any, request: type | None = None) -> Reader:
     return read_flexible
 
 
-def default_of(field: FieldSchema) -> Any:
+def default_of(field: FieldSchema) -> object:
     """The value of a field that is not given: the schema's default, else zero, empty or (where allowed)
     null.
     """
@@ -160,9 +161,9 @@ def default_of(field: FieldSchema) -> Any:
 
 def _untagged_reader(
     fields: tuple[FieldSchema, ...], is_flexible: bool, request: type | None
-) -> Callable[[memoryview, int, Budget, dict[str, Any]], int]:
+) -> Callable[[memoryview, int, Budget, Values], int]:
     """Reads the fields that are always there into a dict by name."""
-    steps: list[Callable[[memoryview, int, Budget, dict[str, Any]], int]] = []
+    steps: list[Callable[[memoryview, int, Budget, Values], int]] = []
     run: list[FieldSchema] = []
 
     def end_run() -> None:
@@ -181,7 +182,7 @@ def _untagged_reader(
         return steps[0]
     all_steps = tuple(steps)
 
-    def read(data: memoryview, position: int, budget: Budget, values: dict[str, Any]) -> int:
+    def read(data: memoryview, position: int, budget: Budget, values: Values) -> int:
         for step in all_steps:
             position = step(data, position, budget, values)
         return position
@@ -189,8 +190,8 @@ def _untagged_reader(
     return read
 
 
-def _named(name: str, read_value: Reader) -> Callable[[memoryview, int, Budget, dict[str, Any]], int]:
-    def read(data: memoryview, position: int, budget: Budget, values: dict[str, Any]) -> int:
+def _named(name: str, read_value: Reader) -> Callable[[memoryview, int, Budget, Values], int]:
+    def read(data: memoryview, position: int, budget: Budget, values: Values) -> int:
         values[name], position = read_value(data, position, budget)
         return position
 
@@ -199,7 +200,7 @@ def _named(name: str, read_value: Reader) -> Callable[[memoryview, int, Budget, 
 
 def _fixed_run_reader(
     fields: tuple[FieldSchema, ...],
-) -> Callable[[memoryview, int, Budget, dict[str, Any]], int]:
+) -> Callable[[memoryview, int, Budget, Values], int]:
     packed = Struct(">" + "".join(FIXED_FORMATS[field.wire_type] for field in fields))
     unpack = packed.unpack_from
     size = packed.size
@@ -208,7 +209,7 @@ def _fixed_run_reader(
         (field.name, _CONVERTERS[field.wire_type]) for field in fields if field.wire_type in _CONVERTERS
     )
 
-    def read(data: memoryview, position: int, budget: Budget, values: dict[str, Any]) -> int:
+    def read(data: memoryview, position: int, budget: Budget, values: Values) -> int:
         values.update(zip(names, unpack(data, position), strict=True))
         for name, convert in conversions:
             values[name] = convert(values[name])
@@ -243,7 +244,7 @@ def _fixed_reader(wire_type: str) -> Reader:
     size = packed.size
     convert = _CONVERTERS.get(wire_type)
 
-    def read(data: memoryview, position: int, budget: Budget) -> tuple[Any, int]:
+    def read(data: memoryview, position: int, budget: Budget) -> tuple[object, int]:
         (value,) = unpack(data, position)
         return (value if convert is None else convert(value)), position + size
 
@@ -279,7 +280,7 @@ def _refuse_length(name: str, length: int, left: int) -> InvalidRequest:
 def _string_reader(
     name: str, read_length: Callable[[memoryview, int], tuple[int, int]], *, is_nullable: bool
 ) -> Reader:
-    def read(data: memoryview, position: int, budget: Budget) -> tuple[Any, int]:
+    def read(data: memoryview, position: int, budget: Budget) -> tuple[object, int]:
         length, position = read_length(data, position)
         after = position + length
         if length < 0 or after > len(data):
@@ -297,7 +298,7 @@ def _string_reader(
 def _bytes_reader(
     name: str, read_length: Callable[[memoryview, int], tuple[int, int]], *, is_nullable: bool
 ) -> Reader:
-    def read(data: memoryview, position: int, budget: Budget) -> tuple[Any, int]:
+    def read(data: memoryview, position: int, budget: Budget) -> tuple[object, int]:
         length, position = read_length(data, position)
         after = position + length
         if length < 0 or after > len(data):
@@ -312,7 +313,7 @@ def _bytes_reader(
 def _array_reader(read_element: Reader, name: str, is_flexible: bool, *, is_nullable: bool) -> Reader:
     read_length = _compact_length if is_flexible else _length_reader("array")
 
-    def read(data: memoryview, position: int, budget: Budget) -> tuple[Any, int]:
+    def read(data: memoryview, position: int, budget: Budget) -> tuple[object, int]:
         length, position = read_length(data, position)
         # Every element has at least one byte.
         if not 0 <= length <= len(data) - position:
@@ -332,7 +333,7 @@ def _array_reader(read_element: Reader, name: str, is_flexible: bool, *, is_null
 
 
 def _nullable_structure_reader(read_structure: Reader) -> Reader:
-    def read(data: memoryview, position: int, budget: Budget) -> tuple[Any, int]:
+    def read(data: memoryview, position: int, budget: Budget) -> tuple[object, int]:
         if position >= len(data):
             raise InvalidRequest(f"the message ends at byte {position}, within a structure")
         marker = data[position]

@@ -17,13 +17,16 @@ import importlib
 import sys
 from functools import cache
 from types import ModuleType, NoneType, UnionType
-from typing import Any, Final, get_args, get_origin
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast, get_args, get_origin
 
 import kio
 
 from odradek.foundation.errors import DependencyError, UnsupportedVersion
 from odradek.foundation.named_tuple import NamedTuple
 from odradek.protocol.api import ApiKey
+
+if TYPE_CHECKING:
+    from odradek.protocol.declared import DeclaredStructure
 
 REQUEST: Final = "request"
 RESPONSE: Final = "response"
@@ -56,6 +59,17 @@ def check_kio(version: tuple[int | str, ...]) -> None:
 check_kio(kio.__version_tuple__)
 
 
+class Structure(Protocol):
+    """One of kio's classes, or the declaration of a structure of our own. Its call makes a value."""
+
+    @property
+    def __flexible__(self) -> bool: ...
+
+    def __hash__(self) -> int: ...
+
+    def __call__(self, **values: object) -> object: ...
+
+
 class FieldSchema(NamedTuple):
     """One field of a message or nested structure."""
 
@@ -65,14 +79,13 @@ class FieldSchema(NamedTuple):
     is_nullable: bool  # the array if it is one, else the value
     structure: Any  # the class of the nested structure, or None
     tag: int | None  # the number of a tagged field, None for a field that is always sent
-    default: Any  # MISSING when the schema gives none
+    default: object  # MISSING when the schema gives none
 
 
-def fields_of(structure: Any) -> tuple[FieldSchema, ...]:
+def fields_of(structure: object) -> tuple[FieldSchema, ...]:
     """The fields of a kio class, or of a structure that declares them, in the order of the wire."""
     if not dataclasses.is_dataclass(structure):
-        declared: tuple[FieldSchema, ...] = structure.fields
-        return declared
+        return cast("DeclaredStructure", structure).fields
     return tuple(_field_schema(field) for field in dataclasses.fields(structure))
 
 
@@ -93,7 +106,7 @@ def _field_schema(field: dataclasses.Field[Any]) -> FieldSchema:
     )
 
 
-def _without_none(declared: Any) -> tuple[Any, bool]:
+def _without_none(declared: object) -> tuple[object, bool]:
     if get_origin(declared) is not UnionType:
         return declared, False
     (inner,) = (argument for argument in get_args(declared) if argument is not NoneType)
@@ -101,7 +114,7 @@ def _without_none(declared: Any) -> tuple[Any, bool]:
 
 
 @cache
-def message_class(api_key: int, api_version: int, kind: str) -> Any:
+def message_class(api_key: int, api_version: int, kind: str) -> Structure:
     """kio's class of a request or response (`kind`).
 
     Raises UnsupportedVersion when there is no such API or version.
@@ -116,7 +129,7 @@ def message_class(api_key: int, api_version: int, kind: str) -> Any:
 
 
 @cache
-def data_class(name: str, version: int) -> Any:
+def data_class(name: str, version: int) -> Structure:
     """kio's class of a structure that is not a request or response, such as `consumer_protocol_assignment`.
 
     Raises UnsupportedVersion when there is no such version.
@@ -127,18 +140,17 @@ def data_class(name: str, version: int) -> Any:
         raise UnsupportedVersion(f"there is no version {version} of {name}") from None
 
 
-def _load(name: str, version: int, kind: str) -> Any:
+def _load(name: str, version: int, kind: str) -> Structure:
     load_primitives()
     module = importlib.import_module(f"kio.schema.{name}.v{version}.{kind}")
     for value in vars(module).values():
         if isinstance(value, type) and dataclasses.is_dataclass(value) and _kind(value) == kind:
-            return value
+            return cast(Structure, value)
     raise AssertionError(f"{module.__name__} has no {kind}")
 
 
-def _kind(structure: Any) -> str:
-    kind: str = structure.__type__.name
-    return kind
+def _kind(structure: type) -> object:
+    return structure.__dict__["__type__"].name
 
 
 @cache

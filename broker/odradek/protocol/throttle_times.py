@@ -10,7 +10,7 @@ from dataclasses import replace
 from datetime import timedelta
 from functools import cache
 from struct import Struct
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Final, cast
 
 from odradek.protocol.api import ApiKey
 from odradek.protocol.codec import decode_response, encode_response
@@ -21,6 +21,9 @@ from odradek.protocol.hot.produce import FIRST_WITH_TOPIC_IDS as PRODUCE_WITH_TO
 from odradek.protocol.hot.produce import ONE_PARTITION_BYTES
 from odradek.protocol.messages import Message
 from odradek.protocol.schema import RESPONSE, fields_of, message_class
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 _FIELD: Final = "throttle_time"
 _INT: Final = Struct(">i")
@@ -37,7 +40,10 @@ def with_throttle_time(
     if not isinstance(answer, bytes | bytearray | memoryview | list):
         if not hasattr(answer, _FIELD) or milliseconds <= throttle_time_of(api_key, api_version, answer):
             return answer
-        return cast(Message, replace(cast(Any, answer), throttle_time=timedelta(milliseconds=milliseconds)))
+        return cast(
+            Message,
+            replace(cast("DataclassInstance", answer), throttle_time=timedelta(milliseconds=milliseconds)),
+        )
     position = _position(api_key, api_version)
     if position is not None:
         return _patched(answer, position, milliseconds)

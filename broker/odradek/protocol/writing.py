@@ -6,7 +6,7 @@ declares a `timedelta` or a `datetime` a plain int of milliseconds is written as
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from functools import cache
 from operator import attrgetter
@@ -15,7 +15,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from odradek.protocol.reading import EPOCH, FIXED_FORMATS, NULL_UUID, default_of
-from odradek.protocol.schema import STRUCTURE, FieldSchema, fields_of
+from odradek.protocol.schema import STRUCTURE, FieldSchema, Structure, fields_of
 from odradek.protocol.varint import append_unsigned_varint, unsigned_varint
 
 Writer = Callable[[bytearray, Any], None]
@@ -40,7 +40,7 @@ def _uuid_bytes(value: UUID | None) -> bytes:
     return NULL_UUID if value is None else value.bytes
 
 
-_CONVERTERS: Final[dict[str, Callable[[Any], Any]]] = {
+_CONVERTERS: Final[dict[str, Callable[[Any], object]]] = {
     "uuid": _uuid_bytes,
     "timedelta_i32": milliseconds,
     "timedelta_i64": milliseconds,
@@ -49,14 +49,14 @@ _CONVERTERS: Final[dict[str, Callable[[Any], Any]]] = {
 
 
 @cache
-def structure_writer(structure: Any) -> Writer:
+def structure_writer(structure: Structure) -> Writer:
     """The writer of a kio class."""
     fields = fields_of(structure)
     is_flexible: bool = structure.__flexible__
     steps = _untagged_steps(tuple(field for field in fields if field.tag is None), is_flexible)
     if not is_flexible:
 
-        def write_plain(out: bytearray, value: Any) -> None:
+        def write_plain(out: bytearray, value: object) -> None:
             for step in steps:
                 step(out, value)
 
@@ -65,7 +65,7 @@ def structure_writer(structure: Any) -> Writer:
     tagged = sorted((field for field in fields if field.tag is not None), key=lambda field: field.tag or 0)
     if not tagged:
 
-        def write_flexible(out: bytearray, value: Any) -> None:
+        def write_flexible(out: bytearray, value: object) -> None:
             for step in steps:
                 step(out, value)
             out.append(0)
@@ -74,7 +74,7 @@ def structure_writer(structure: Any) -> Writer:
 
     write_tagged = _tagged_writer(tagged)
 
-    def write_with_tagged(out: bytearray, value: Any) -> None:
+    def write_with_tagged(out: bytearray, value: object) -> None:
         for step in steps:
             step(out, value)
         write_tagged(out, value)
@@ -89,7 +89,7 @@ def _tagged_writer(fields: list[FieldSchema]) -> Writer:
         for field in fields
     )
 
-    def write(out: bytearray, value: Any) -> None:
+    def write(out: bytearray, value: object) -> None:
         present = [(row, field) for row in known if (field := row[1](value)) != row[2]]
         append_unsigned_varint(out, len(present))
         for (tag, _, _, write_value), field in present:
@@ -124,7 +124,7 @@ def _untagged_steps(fields: tuple[FieldSchema, ...], is_flexible: bool) -> tuple
 def _named(name: str, write_value: Writer) -> Writer:
     get = attrgetter(name)
 
-    def write(out: bytearray, structure: Any) -> None:
+    def write(out: bytearray, structure: object) -> None:
         write_value(out, get(structure))
 
     return write
@@ -136,25 +136,25 @@ def _fixed_run_writer(fields: tuple[FieldSchema, ...]) -> Writer:
     if not any(field.wire_type in _CONVERTERS for field in fields):
         if len(fields) == 1:
 
-            def write_one(out: bytearray, structure: Any) -> None:
+            def write_one(out: bytearray, structure: object) -> None:
                 out += pack(get(structure))
 
             return write_one
 
-        def write_plain(out: bytearray, structure: Any) -> None:
+        def write_plain(out: bytearray, structure: object) -> None:
             out += pack(*get(structure))
 
         return write_plain
 
     rows = tuple((attrgetter(field.name), _CONVERTERS.get(field.wire_type, _as_it_is)) for field in fields)
 
-    def write_converted(out: bytearray, structure: Any) -> None:
+    def write_converted(out: bytearray, structure: object) -> None:
         out += pack(*[convert(get_one(structure)) for get_one, convert in rows])
 
     return write_converted
 
 
-def _as_it_is(value: Any) -> Any:
+def _as_it_is(value: object) -> object:
     return value
 
 
@@ -179,7 +179,7 @@ def _fixed_writer(wire_type: str) -> Writer:
     pack = Struct(">" + FIXED_FORMATS[wire_type]).pack
     convert = _CONVERTERS.get(wire_type, _as_it_is)
 
-    def write(out: bytearray, value: Any) -> None:
+    def write(out: bytearray, value: object) -> None:
         out += pack(convert(value))
 
     return write
@@ -227,7 +227,7 @@ def _bytes_writer(field: FieldSchema, pack_length: Callable[[int], bytes]) -> Wr
 def _array_writer(write_element: Writer, is_flexible: bool, field: FieldSchema) -> Writer:
     pack_length = _compact_length if is_flexible else _pack_int32
 
-    def write(out: bytearray, value: Any) -> None:
+    def write(out: bytearray, value: Sequence[object] | None) -> None:
         if value is None:
             if not field.is_nullable:
                 raise _refuse_null(field)
@@ -241,7 +241,7 @@ def _array_writer(write_element: Writer, is_flexible: bool, field: FieldSchema) 
 
 
 def _nullable_structure_writer(write_structure: Writer) -> Writer:
-    def write(out: bytearray, value: Any) -> None:
+    def write(out: bytearray, value: object) -> None:
         if value is None:
             out.append(0xFF)
             return

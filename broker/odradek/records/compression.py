@@ -16,10 +16,13 @@ from __future__ import annotations
 import enum
 import struct
 import zlib
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 from odradek.foundation.errors import CorruptRecord, UnsupportedCompressionType
 from odradek.foundation.limits import DECOMPRESSED_BATCH_BYTES_MAX
+
+if TYPE_CHECKING:
+    from types import ModuleType
 
 Buffer = bytes | bytearray | memoryview
 
@@ -118,7 +121,7 @@ def _decompress_gzip(data: Buffer, size_max: int) -> bytes:
             return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
-def _compress_snappy(cramjam: Any, data: memoryview) -> bytes:
+def _compress_snappy(cramjam: ModuleType, data: memoryview) -> bytes:
     framed = bytearray(_XERIAL_HEADER)
     for position in range(0, len(data), _XERIAL_BLOCK_BYTES):
         block = bytes(cramjam.snappy.compress_raw(data[position : position + _XERIAL_BLOCK_BYTES]))

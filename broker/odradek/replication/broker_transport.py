@@ -63,7 +63,7 @@ class MessageRequest(NamedTuple):
 
     api_key: ApiKey
     api_version: int
-    message: Any
+    message: object
 
     def pack(self, correlation_id: int, client_id: str) -> bytes:
         return encode_request(self.api_key, self.api_version, correlation_id, client_id, self.message)

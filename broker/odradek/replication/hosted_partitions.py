@@ -18,7 +18,6 @@ import asyncio
 import logging
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
 
 from odradek.cluster.changes import topic_changes
 from odradek.cluster.configs import log_config_values, topic_value
@@ -334,7 +333,7 @@ class HostedPartitions:
         except (OSError, KafkaStorageError) as failure:
             logger.error("the files of %s could not be renamed away: %s", key, failure)
 
-    def _reconfigure(self, old: Mapping[Any, Any], image: ClusterImage) -> None:
+    def _reconfigure(self, old: Mapping[tuple[ResourceKind, str], object], image: ClusterImage) -> None:
         """Give changed settings to the logs: those of one topic, or of all when a default changed."""
         new = image.configs
         changed = {key for key in old.keys() | new.keys() if old.get(key) is not new.get(key)}

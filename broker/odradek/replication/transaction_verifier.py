@@ -13,7 +13,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 from odradek.cluster.image import ImageHolder
 from odradek.cluster.topic_names import TRANSACTION_STATE
@@ -36,6 +36,10 @@ from odradek.protocol.errors import NONE, error_name, error_of
 from odradek.protocol.group_partitions import partition_of
 from odradek.protocol.messages import request
 from odradek.replication.broker_transport import BrokerTransport, MessageRequest
+
+if TYPE_CHECKING:
+    from odradek.protocol.messages import Message
+    from odradek.protocol.responses.transactions import AddPartitionsToTxnResponse
 
 logger = logging.getLogger(__name__)
 
@@ -197,7 +201,7 @@ class TransactionVerifier:
             _settle(waiting, codes.get(waiting.question.transactional_id, {}))
 
 
-def _codes(response: Any) -> dict[str, dict[TopicPartition, int]]:
+def _codes(response: AddPartitionsToTxnResponse) -> dict[str, dict[TopicPartition, int]]:
     """The errors of an answer, by transactional id and partition."""
     return {
         one.transactional_id: {
@@ -243,7 +247,7 @@ def _are_concurrent(refusals: Refusals) -> bool:
     return any(isinstance(error, ConcurrentTransactions) for error in refusals.values())
 
 
-def _message(batch: list[_WaitingQuestion]) -> Any:
+def _message(batch: list[_WaitingQuestion]) -> Message:
     return request(
         ApiKey.ADD_PARTITIONS_TO_TXN,
         VERSION,

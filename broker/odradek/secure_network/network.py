@@ -169,7 +169,7 @@ class _Conversation(asyncio.BufferedProtocol):
 def _asking(conversation: _Conversation, client_id: str) -> Ask:
     """Requests of a login, by turns."""
 
-    async def ask(api: ApiKey, version: int, **fields: Any) -> Any:
+    async def ask(api: ApiKey, version: int, **fields: object) -> Any:
         frame = codec.encode_request(api, version, 0, client_id, messages.request(api, version, **fields))
         return codec.decode_response(api, version, await conversation.ask(frame))[1]
 

@@ -11,7 +11,7 @@ import asyncio
 import logging
 import sys
 from collections.abc import Awaitable, Callable
-from typing import Any, Protocol
+from typing import Protocol
 
 from odradek.foundation.errors import OdradekError, SettingError
 from odradek.foundation.scheduling import SHORT_NANOSECONDS, ask_for_slices
@@ -162,7 +162,7 @@ async def _serve(
     return EXIT_CLEAN
 
 
-async def _start_unless_stopped(stopping: asyncio.Event, start: Awaitable[Any]) -> bool:
+async def _start_unless_stopped(stopping: asyncio.Event, start: Awaitable[object]) -> bool:
     """Run `start` unless `stopping` is set first. Returns whether it has finished. Raises as `start`."""
     starting = asyncio.ensure_future(start)
     stopped = asyncio.ensure_future(stopping.wait())

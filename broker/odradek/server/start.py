@@ -14,7 +14,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from odradek.foundation.errors import OdradekError, SettingError
 from odradek.foundation.settings import Settings
@@ -49,7 +49,7 @@ def run(
     return run_loop(_serve(settings, admin=admin, on_ready=on_ready, testing_faults=testing_faults))
 
 
-def run_loop(main: Coroutine[Any, Any, int]) -> int:
+def run_loop(main: Coroutine[object, None, int]) -> int:
     """Run the coroutine `main` on the fastest event loop installed."""
     try:
         try:

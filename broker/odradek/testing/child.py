@@ -48,7 +48,7 @@ class Commands:
                 os.write(1, json.dumps(answer).encode() + b"\n")
         os.kill(os.getpid(), signal.SIGKILL)
 
-    def _apply(self, command: dict[str, Any]) -> dict[str, Any]:
+    def _apply(self, command: dict[str, object]) -> dict[str, object]:
         # A test that has read the `ready` line may send a command before `on_ready` is called.
         self._is_ready.wait(READY_SECONDS_MAX)
         if self._loop is None:
@@ -62,7 +62,7 @@ class Commands:
             return {"error": str(failure)}
         return {}
 
-    async def _in_loop(self, command: dict[str, Any]) -> None:
+    async def _in_loop(self, command: dict[str, object]) -> None:
         faults = self._broker.control.faults
         if command.pop("do") == "clear":
             faults.clear()

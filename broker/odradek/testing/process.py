@@ -258,7 +258,7 @@ class TestBroker:
         """End all faults. A restart does so too."""
         self._command({"do": "clear"})
 
-    def _command(self, command: dict[str, Any]) -> None:
+    def _command(self, command: dict[str, object]) -> None:
         """Send a command to the broker's process and wait until it is in force. Raises ValueError, RuntimeError."""
         process = self._running()
         assert process.stdin is not None

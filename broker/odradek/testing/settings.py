@@ -6,7 +6,6 @@ here it is an error.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 
 def setting_texts(given: Mapping[str, object], *, source: str = "settings") -> dict[str, str]:
@@ -21,7 +20,7 @@ def setting_texts(given: Mapping[str, object], *, source: str = "settings") -> d
     return {key: setting_text(value, f"{source}: {key}") for key, value in given.items()}
 
 
-def _problem(key: Any) -> str | None:
+def _problem(key: object) -> str | None:
     """The error for an unknown key, with the nearest one; None for a known key."""
     from odradek.foundation.broker_settings.protection import protection_setting_of
     from odradek.foundation.broker_settings.unused import RETIRED_PREFIXES

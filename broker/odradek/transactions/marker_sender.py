@@ -11,7 +11,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 from odradek.cluster.image import NO_LEADER, ImageHolder
 from odradek.foundation.errors import (
@@ -31,6 +31,10 @@ from odradek.protocol.messages import request
 from odradek.replication.broker_transport import BrokerTransport, MessageRequest
 from odradek.transactions.marker_rounds import FENCED_RETRY_SECONDS, MarkerRound
 from odradek.transactions.metadata import TV2
+
+if TYPE_CHECKING:
+    from odradek.protocol.messages import Message
+    from odradek.protocol.responses.transactions import WriteTxnMarkersResponse
 
 logger = logging.getLogger(__name__)
 
@@ -206,7 +210,7 @@ def _take(queue: deque[_Marker]) -> dict[MarkerRound, list[TopicPartition]]:
     return batch
 
 
-def _codes(response: Any) -> dict[tuple[int, str, int], int]:
+def _codes(response: WriteTxnMarkersResponse) -> dict[tuple[int, str, int], int]:
     """The errors of an answer, by producer id, topic and partition."""
     return {
         (entry.producer_id, topic.name, one.partition_index): int(one.error_code)
@@ -216,7 +220,7 @@ def _codes(response: Any) -> dict[tuple[int, str, int], int]:
     }
 
 
-def _message(batch: dict[MarkerRound, list[TopicPartition]]) -> Any:
+def _message(batch: dict[MarkerRound, list[TopicPartition]]) -> Message:
     return request(
         ApiKey.WRITE_TXN_MARKERS,
         VERSION,

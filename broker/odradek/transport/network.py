@@ -185,7 +185,7 @@ class _SystemListeningSockets:
         self._held: dict[socket.socket, asyncio.TimerHandle] = {}
         self._is_accepting = False
         self._is_closed = False
-        self._connecting: set[asyncio.Task[Any]] = set()
+        self._connecting: set[asyncio.Task[object]] = set()
         self._lines = RateLimitedLog(logger, "connections that were not accepted", now=self._loop.time)
 
     def accept(self) -> None:
@@ -308,7 +308,7 @@ class _SystemListeningSockets:
         )
         self._connecting.add(task)
 
-        def connected(task: asyncio.Task[Any]) -> None:
+        def connected(task: asyncio.Task[object]) -> None:
             self._connecting.discard(task)
             failure = None if task.cancelled() else task.exception()
             if task.cancelled() or failure is not None:

@@ -78,7 +78,7 @@ class OutboundConnection(asyncio.BufferedProtocol):
         return cast(OutboundConnection, connection)
 
     async def send(
-        self, api_key: int, api_version: int, message: Any, *, timeout_ms: int | None = None
+        self, api_key: int, api_version: int, message: object, *, timeout_ms: int | None = None
     ) -> Any:
         """Send a request and wait for its answer, a kio message.
 

@@ -30,11 +30,11 @@ class Pending(Generic[T]):
 
     def __init__(self, work: Awaitable[T] | None = None) -> None:
         """With `work`, a coroutine or a future, the answer is the outcome of that work."""
-        self._value: Any = _UNSETTLED
+        self._value: object = _UNSETTLED
         self._error: Exception | None = None
-        self._steps: list[tuple[Callable[[Any], Any], Callable[[Exception], Any] | None]] = []
+        self._steps: list[tuple[Callable[[Any], object], Callable[[Exception], object] | None]] = []
         self._callbacks: list[Callable[[Pending[T]], None]] = []
-        self._work = work
+        self._work: Awaitable[object] | None = work
         if isinstance(work, asyncio.Future):
             work.add_done_callback(self._future_done)
 
@@ -102,7 +102,7 @@ class Pending(Generic[T]):
             self._work.cancel()
         self._end(_CANCELLED, None)
 
-    def _end(self, value: Any, error: Exception | None) -> None:
+    def _end(self, value: object, error: Exception | None) -> None:
         if self._value is not _UNSETTLED:
             return
         self._value = value
@@ -131,7 +131,7 @@ class Pending(Generic[T]):
         else:
             self._end(*task.result())
 
-    def __await__(self) -> Generator[Any, None, T]:
+    def __await__(self) -> Generator[object, None, T]:
         """Wait for the answer, in callers other than a connection."""
         work = self._work
         if isinstance(work, Coroutine):
@@ -160,11 +160,11 @@ def when_ready(
 
 
 def _stepped(
-    respond: Callable[[Any], Any],
-    failed: Callable[[Exception], Any] | None,
-    value: Any,
+    respond: Callable[[Any], object],
+    failed: Callable[[Exception], object] | None,
+    value: object,
     error: Exception | None,
-) -> tuple[Any, Exception | None]:
+) -> tuple[object, Exception | None]:
     try:
         if error is None:
             return respond(value), None

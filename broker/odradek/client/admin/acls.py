@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from odradek.authorization.acls import (
     AccessControlEntry,
@@ -19,6 +19,17 @@ from odradek.client.client import Client
 from odradek.client.errors import error_for, raise_for
 from odradek.foundation.errors import NotController, OdradekError
 from odradek.protocol.api import ApiKey
+
+if TYPE_CHECKING:
+    from odradek.protocol.responses import Response
+    from odradek.protocol.responses.clients import (
+        AclDescription,
+        CreateAclsResponse,
+        DeleteAclsMatchingAcl,
+        DeleteAclsResponse,
+        DescribeAclsResource,
+        DescribeAclsResponse,
+    )
 
 VERSIONS = (1, 3)
 
@@ -37,11 +48,12 @@ class AclAdmin:
     async def list(self, wanted: AclFilter | None = None) -> Bindings:
         """The ACLs that match, by resource. Raises ClusterAuthorizationFailed."""
 
-        async def attempt() -> Any:
+        async def attempt() -> DescribeAclsResponse:
             connection = await self._client.any_broker()
-            return await connection.request(
+            response: DescribeAclsResponse = await connection.request(
                 ApiKey.DESCRIBE_ACLS, versions=VERSIONS, **_fields(wanted or AclFilter())
             )
+            return response
 
         answer = await self._client.with_retries(attempt)
         raise_for(int(answer.error_code), answer.error_message, about="the ACLs")
@@ -50,7 +62,7 @@ class AclAdmin:
 
     async def create(self, acls: Sequence[AclBinding]) -> Failures:
         """Add ACLs; None or an error for each, in order. One that is there already is no error."""
-        answer = await self._ask(
+        answer: CreateAclsResponse = await self._ask(
             ApiKey.CREATE_ACLS,
             "results",
             creations=[
@@ -70,7 +82,7 @@ class AclAdmin:
 
     async def delete(self, filters: Sequence[AclFilter]) -> RemovedAcls:
         """Remove the ACLs that match; for each filter those that it removed, or its error."""
-        answer = await self._ask(
+        answer: DeleteAclsResponse = await self._ask(
             ApiKey.DELETE_ACLS, "filter_results", filters=[_fields(one) for one in filters]
         )
         removed: RemovedAcls = []
@@ -82,8 +94,10 @@ class AclAdmin:
     async def _ask(self, api: ApiKey, answers: str, **fields: Any) -> Any:
         """Send to the controller, and again when it moved meanwhile: a repetition changes nothing."""
 
-        async def attempt() -> Any:
-            answer = await (await self._client.controller()).request(api, versions=VERSIONS, **fields)
+        async def attempt() -> Response:
+            answer: Response = await (await self._client.controller()).request(
+                api, versions=VERSIONS, **fields
+            )
             for one in getattr(answer, answers):
                 failure = error_for(int(one.error_code))
                 if isinstance(failure, NotController):
@@ -105,7 +119,11 @@ def _fields(wanted: AclFilter) -> dict[str, Any]:
     }
 
 
-def _binding(resource: Any, pattern_type: int, entry: Any) -> AclBinding:
+def _binding(
+    resource: DescribeAclsResource | DeleteAclsMatchingAcl,
+    pattern_type: int,
+    entry: AclDescription | DeleteAclsMatchingAcl,
+) -> AclBinding:
     return AclBinding(
         ResourcePattern(
             ResourceType(resource.resource_type), resource.resource_name, PatternType(pattern_type)

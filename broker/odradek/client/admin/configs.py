@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING
 
 from odradek.client.admin.replaced_configs import replaced_values
 from odradek.client.admin.results import ConfigChange, ConfigEntry, ConfigSource, ResourceType
@@ -14,6 +14,15 @@ from odradek.client.errors import error_for
 from odradek.foundation.errors import OdradekError
 from odradek.foundation.limits import CONFIG_RESOURCES_PER_REQUEST_MAX
 from odradek.protocol.api import ApiKey
+
+if TYPE_CHECKING:
+    from odradek.protocol.responses.cluster import (
+        AlterConfigsResourceResponse,
+        AlterConfigsResponse,
+        DescribeConfigsResourceResult,
+        DescribeConfigsResponse,
+        DescribeConfigsResult,
+    )
 
 DESCRIBE_VERSIONS = (1, 4)
 ALTER_VERSIONS = (0, 1)
@@ -103,12 +112,18 @@ class ConfigAdmin:
         }
 
     async def _described(
-        self, whom: _Whom, resource_type: ResourceType, names: Sequence[str], **options: Any
+        self,
+        whom: _Whom,
+        resource_type: ResourceType,
+        names: Sequence[str],
+        *,
+        keys: Sequence[str] | None,
+        **options: bool,
     ) -> dict[str, list[ConfigEntry] | OdradekError]:
         return {
             str(result.resource_name): _failure(resource_type, result)
             or [_entry(config) for config in result.configs]
-            for result in await self._results(whom, resource_type, names, **options)
+            for result in await self._results(whom, resource_type, names, keys=keys, **options)
         }
 
     async def _results(
@@ -120,9 +135,9 @@ class ConfigAdmin:
         keys: Sequence[str] | None,
         include_synonyms: bool = False,
         include_documentation: bool = False,
-    ) -> Sequence[Any]:
-        async def attempt(some: Sequence[str]) -> Any:
-            return await (await whom()).request(
+    ) -> Sequence[DescribeConfigsResult]:
+        async def attempt(some: Sequence[str]) -> DescribeConfigsResponse:
+            response: DescribeConfigsResponse = await (await whom()).request(
                 ApiKey.DESCRIBE_CONFIGS,
                 versions=DESCRIBE_VERSIONS,
                 resources=[
@@ -136,8 +151,9 @@ class ConfigAdmin:
                 include_synonyms=include_synonyms,
                 include_documentation=include_documentation,
             )
+            return response
 
-        results: list[Any] = []
+        results: list[DescribeConfigsResult] = []
         for start in range(0, len(names), CONFIG_RESOURCES_PER_REQUEST_MAX):
             asked = partial(attempt, names[start : start + CONFIG_RESOURCES_PER_REQUEST_MAX])
             results += (await self._client.with_retries(asked)).results
@@ -150,12 +166,12 @@ class ConfigAdmin:
         changes: Mapping[str, Sequence[ConfigChange]],
         *,
         validate_only: bool,
-    ) -> Sequence[Any]:
-        async def attempt() -> Any:
+    ) -> Sequence[AlterConfigsResourceResponse]:
+        async def attempt() -> AlterConfigsResponse:
             connection = await whom()
             if not connection.offers(ApiKey.INCREMENTAL_ALTER_CONFIGS):
                 return await self._replaced(connection, resource_type, changes, validate_only=validate_only)
-            return await connection.request(
+            response: AlterConfigsResponse = await connection.request(
                 ApiKey.INCREMENTAL_ALTER_CONFIGS,
                 versions=ALTER_VERSIONS,
                 resources=[
@@ -175,9 +191,9 @@ class ConfigAdmin:
                 ],
                 validate_only=validate_only,
             )
+            return response
 
-        responses: Sequence[Any] = (await self._client.with_retries(attempt)).responses
-        return responses
+        return (await self._client.with_retries(attempt)).responses
 
     async def _replaced(
         self,
@@ -186,7 +202,7 @@ class ConfigAdmin:
         changes: Mapping[str, Sequence[ConfigChange]],
         *,
         validate_only: bool,
-    ) -> Any:
+    ) -> AlterConfigsResponse:
         """The answer of a broker before Kafka 2.3; see `replaced_configs`."""
         resources = []
         for name, wanted in changes.items():
@@ -194,9 +210,10 @@ class ConfigAdmin:
             values = replaced_values(resource_type, name, entries, wanted)
             configs = [{"name": key, "value": value} for key, value in values.items()]
             resources.append({"resource_type": int(resource_type), "resource_name": name, "configs": configs})
-        return await connection.request(
+        response: AlterConfigsResponse = await connection.request(
             ApiKey.ALTER_CONFIGS, versions=REPLACE_VERSIONS, resources=resources, validate_only=validate_only
         )
+        return response
 
     async def _of(self, resource_type: ResourceType, name: str) -> BrokerConnection:
         """A broker itself for its own configs, any for all others."""
@@ -211,12 +228,14 @@ class ConfigAdmin:
         return await self._client.broker(broker_id)
 
 
-def _failure(resource_type: ResourceType, result: Any) -> OdradekError | None:
+def _failure(
+    resource_type: ResourceType, result: DescribeConfigsResult | AlterConfigsResourceResponse
+) -> OdradekError | None:
     about = f"{resource_type.name.lower().replace('_', ' ')} {str(result.resource_name)!r}"
     return error_for(int(result.error_code), result.error_message, about=about)
 
 
-def _entry(config: Any) -> ConfigEntry:
+def _entry(config: DescribeConfigsResourceResult) -> ConfigEntry:
     return ConfigEntry(
         name=str(config.name),
         value=config.value,

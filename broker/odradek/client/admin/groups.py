@@ -6,7 +6,7 @@ Kafka's own tools.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from odradek.client.admin.results import CommittedOffset, GroupDescription, GroupListing, GroupMember
 from odradek.client.client import Client
@@ -23,6 +23,13 @@ from odradek.foundation.errors import (
 from odradek.foundation.ids import TopicPartition, by_topic, flat
 from odradek.protocol.api import ApiKey
 from odradek.protocol.consumer import parse_assignment, parse_subscription
+
+if TYPE_CHECKING:
+    from odradek.protocol.responses.groups import (
+        ConsumerGroupDescribeAssignment,
+        OffsetCommitResponseTopic,
+        OffsetDeleteResponseTopic,
+    )
 
 T = TypeVar("T")
 
@@ -274,7 +281,9 @@ class GroupAdmin:
         return await self._client.with_retries(attempt, group_id=group_id)
 
 
-def _raise_partition_errors(topics: Any, group_id: str) -> None:
+def _raise_partition_errors(
+    topics: Iterable[OffsetDeleteResponseTopic | OffsetCommitResponseTopic], group_id: str
+) -> None:
     for topic in topics:
         for partition in topic.partitions:
             about = f"group {group_id!r}, partition {topic.name}-{partition.partition_index}"
@@ -291,7 +300,7 @@ def _raise_partition_errors(topics: Any, group_id: str) -> None:
                 raise failure
 
 
-def _partitions(assignment: Any) -> tuple[TopicPartition, ...]:
+def _partitions(assignment: ConsumerGroupDescribeAssignment) -> tuple[TopicPartition, ...]:
     return tuple(
         TopicPartition(str(topic.topic_name), int(partition))
         for topic in assignment.topic_partitions

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from odradek.client.admin.results import (
     ClusterDescription,
@@ -19,6 +19,10 @@ from odradek.client.metadata import NO_LEADER
 from odradek.foundation.errors import LeaderNotAvailable, OdradekError
 from odradek.foundation.ids import TopicPartition, by_topic
 from odradek.protocol.api import ApiKey
+
+if TYPE_CHECKING:
+    from odradek.protocol.responses.cluster import DescribeClusterBroker, DescribeLogDirsResult
+    from odradek.protocol.responses.records import PartitionResponse
 
 T = TypeVar("T")
 
@@ -104,10 +108,10 @@ class LogAdmin:
 
     async def _leaders_each(
         self, partitions: Iterable[TopicPartition]
-    ) -> tuple[dict[int, list[TopicPartition]], dict[TopicPartition, Any]]:
+    ) -> tuple[dict[int, list[TopicPartition]], dict[TopicPartition, OdradekError]]:
         """The partitions by their leaders, and the error of each that has none."""
         by_leader: dict[int, list[TopicPartition]] = {}
-        failed: dict[TopicPartition, Any] = {}
+        failed: dict[TopicPartition, OdradekError] = {}
         wanted = list(partitions)
         cluster = await self._client.topics(sorted({key.topic for key in wanted}))
         for key in wanted:
@@ -270,14 +274,14 @@ class LogAdmin:
     async def describe_producers(self, partition: TopicPartition) -> list[ProducerOnPartition]:
         """The producers whose state the partition's leader has."""
 
-        async def attempt() -> Any:
+        async def attempt() -> PartitionResponse:
             (leader,) = await self._client.leaders([partition])
             response = await (await self._client.broker(leader)).request(
                 ApiKey.DESCRIBE_PRODUCERS,
                 versions=DESCRIBE_PRODUCERS_VERSIONS,
                 topics=[{"name": partition.topic, "partition_indexes": [partition.partition]}],
             )
-            answer = response.topics[0].partitions[0]
+            answer: PartitionResponse = response.topics[0].partitions[0]
             raise_for(int(answer.error_code), answer.error_message, about=f"partition {partition}")
             return answer
 
@@ -317,11 +321,11 @@ def _merged(
     return merged
 
 
-def _brokers(answered: Iterable[Any]) -> dict[int, tuple[str, int, str | None]]:
+def _brokers(answered: Iterable[DescribeClusterBroker]) -> dict[int, tuple[str, int, str | None]]:
     return {int(b.broker_id): (str(b.host), int(b.port), b.rack) for b in answered}
 
 
-def _log_directory(broker_id: int, result: Any) -> LogDirectoryDescription:
+def _log_directory(broker_id: int, result: DescribeLogDirsResult) -> LogDirectoryDescription:
     failure = error_for(int(result.error_code), about=f"log directory {result.log_dir}")
     return LogDirectoryDescription(
         broker_id=broker_id,

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 from odradek.client.client import Client
 from odradek.client.errors import error_for
 from odradek.foundation.client_entities import DEFAULT, ClientEntity
 from odradek.protocol.api import ApiKey
+
+if TYPE_CHECKING:
+    from odradek.protocol.responses.clients import AlterClientQuotasResponse, DescribeClientQuotasResponse
 
 VERSIONS = (0, 1)
 # The parts of an entity as the protocol names them, in the order of `ClientEntity`.
@@ -48,10 +51,11 @@ class QuotaAdmin:
             if name is not None
         ]
 
-        async def attempt() -> Any:
-            return await (await self._client.any_broker()).request(
+        async def attempt() -> DescribeClientQuotasResponse:
+            response: DescribeClientQuotasResponse = await (await self._client.any_broker()).request(
                 ApiKey.DESCRIBE_CLIENT_QUOTAS, versions=VERSIONS, components=components, strict=is_strict
             )
+            return response
 
         answer = await self._client.with_retries(attempt)
         failure = error_for(int(answer.error_code), answer.error_message, about="quotas")
@@ -80,13 +84,14 @@ class QuotaAdmin:
             if name is not None
         ]
 
-        async def attempt() -> Any:
-            return await (await self._client.any_broker()).request(
+        async def attempt() -> AlterClientQuotasResponse:
+            response: AlterClientQuotasResponse = await (await self._client.any_broker()).request(
                 ApiKey.ALTER_CLIENT_QUOTAS,
                 versions=VERSIONS,
                 entries=[{"entity": parts, "ops": operations}],
                 validate_only=validate_only,
             )
+            return response
 
         for result in (await self._client.with_retries(attempt)).entries:
             failure = error_for(int(result.error_code), result.error_message, about=f"quotas of {entity}")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from odradek.client.admin.configs import ConfigAdmin
 from odradek.client.admin.plans import Plan
@@ -18,6 +18,14 @@ from odradek.client.errors import error_for, raise_for
 from odradek.foundation.errors import NotController, OdradekError
 from odradek.foundation.ids import TopicPartition, by_topic
 from odradek.protocol.api import ApiKey
+
+if TYPE_CHECKING:
+    from odradek.protocol.responses import Response
+    from odradek.protocol.responses.cluster import (
+        AlterPartitionReassignmentsResponse,
+        ElectLeadersResponse,
+        ListPartitionReassignmentsResponse,
+    )
 
 ALTER_VERSIONS: Final = (0, 1)
 LIST_VERSIONS: Final = (0, 0)
@@ -88,14 +96,14 @@ class ReassignmentAdmin:
     async def _reassign(
         self, moves: Mapping[TopicPartition, Sequence[int] | None], *, may_change_factor: bool
     ) -> dict[TopicPartition, OdradekError | None]:
-        topics: dict[str, list[dict[str, Any]]] = {}
+        topics: dict[str, list[Mapping[str, object]]] = {}
         for where, replicas in moves.items():
             row = {
                 "partition_index": where.partition,
                 "replicas": None if replicas is None else list(replicas),
             }
             topics.setdefault(where.topic, []).append(row)
-        response = await self._ask(
+        response: AlterPartitionReassignmentsResponse = await self._ask(
             ApiKey.ALTER_PARTITION_REASSIGNMENTS,
             # A broker that does not know the flag would change the number of replicas.
             ALTER_VERSIONS if may_change_factor else (1, 1),
@@ -121,7 +129,7 @@ class ReassignmentAdmin:
     ) -> dict[TopicPartition, OngoingPartitionReassignment]:
         """The moves under way, of all or of some partitions."""
         topics = None if partitions is None else by_topic(partitions)
-        response = await self._ask(
+        response: ListPartitionReassignmentsResponse = await self._ask(
             ApiKey.LIST_PARTITION_REASSIGNMENTS,
             LIST_VERSIONS,
             topics=None
@@ -201,7 +209,7 @@ class ReassignmentAdmin:
         (None) only those that needed an election are returned.
         """
         topics = None if partitions is None else by_topic(partitions)
-        response = await self._ask(
+        response: ElectLeadersResponse = await self._ask(
             ApiKey.ELECT_LEADERS,
             (1, 2) if unclean else ELECT_VERSIONS,
             election_type=int(unclean),
@@ -221,8 +229,8 @@ class ReassignmentAdmin:
         """Send to the controller, and again when it moved meanwhile: a repeated request has the same result."""
         timeout_ms = self._client.request_timeout_ms
 
-        async def attempt() -> Any:
-            response = await (await self._client.controller()).request(
+        async def attempt() -> Response:
+            response: Response = await (await self._client.controller()).request(
                 api, versions=versions, timeout_ms=timeout_ms, timeout=timeout_ms, **fields
             )
             code = int(getattr(response, "error_code", 0))

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 from odradek.client.client import Client
 from odradek.client.errors import error_for, raise_for
@@ -16,6 +16,12 @@ from odradek.foundation.errors import NotController, OdradekError
 from odradek.foundation.named_tuple import NamedTuple
 from odradek.protocol.api import ApiKey
 from odradek.security.scram import ITERATIONS_MIN, SALT_BYTES, salted_password_of
+
+if TYPE_CHECKING:
+    from odradek.protocol.responses.clients import (
+        AlterUserScramCredentialsResponse,
+        DescribeUserScramCredentialsResponse,
+    )
 
 VERSIONS: Final = (0, 0)
 # As the protocol numbers them.
@@ -52,13 +58,14 @@ class ScramAdmin:
     async def describe(self, users: Sequence[str] | None = None) -> dict[str, dict[str, int]]:
         """The iterations by user and mechanism, of these users or of all; one without credentials is left out."""
 
-        async def attempt() -> Any:
+        async def attempt() -> DescribeUserScramCredentialsResponse:
             connection = await self._client.any_broker()
-            return await connection.request(
+            response: DescribeUserScramCredentialsResponse = await connection.request(
                 ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS,
                 versions=VERSIONS,
                 users=None if users is None else [{"name": user} for user in users],
             )
+            return response
 
         answer = await self._client.with_retries(attempt)
         raise_for(int(answer.error_code), answer.error_message, about="the users")
@@ -81,8 +88,8 @@ class ScramAdmin:
         upsertions = [await asyncio.to_thread(_upsertion, one) for one in passwords]
         deletions = [{"name": one.user, "mechanism": _MECHANISMS[one.mechanism]} for one in removals]
 
-        async def attempt() -> Any:
-            answer = await (await self._client.controller()).request(
+        async def attempt() -> AlterUserScramCredentialsResponse:
+            answer: AlterUserScramCredentialsResponse = await (await self._client.controller()).request(
                 ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
                 versions=VERSIONS,
                 deletions=deletions,
@@ -101,7 +108,7 @@ class ScramAdmin:
         }
 
 
-def _upsertion(one: ScramPassword) -> dict[str, Any]:
+def _upsertion(one: ScramPassword) -> dict[str, object]:
     salt = os.urandom(SALT_BYTES)
     salted = salted_password_of(one.mechanism, one.password, salt=salt, iterations=one.iterations)
     return {

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from odradek.client.admin.configs import ConfigAdmin
 from odradek.client.admin.results import CreatedTopic, ResourceType, TopicSpec
@@ -17,6 +17,14 @@ from odradek.client.errors import error_for, raise_for
 from odradek.client.metadata import NO_TOPIC_ID, TopicInfo
 from odradek.foundation.errors import NotController, OdradekError
 from odradek.protocol.api import ApiKey
+
+if TYPE_CHECKING:
+    from odradek.protocol.responses import Response
+    from odradek.protocol.responses.cluster import (
+        CreatePartitionsResponse,
+        CreateTopicsResponse,
+        DeleteTopicsResponse,
+    )
 
 CREATE_VERSIONS = (2, 7)
 # Before 4 a broker does not choose numbers by itself.
@@ -63,7 +71,7 @@ class TopicAdmin:
             }
             for spec in specs
         ]
-        response = await self._ask(
+        response: CreateTopicsResponse = await self._ask(
             ApiKey.CREATE_TOPICS,
             CREATE_VERSIONS,
             answers="topics",
@@ -109,7 +117,7 @@ class TopicAdmin:
     async def delete_many(self, names: Sequence[str]) -> dict[str, OdradekError | None]:
         """Delete topics. Each name has None or its error."""
         topics = [{"name": name, "topic_id": None} for name in names]
-        response = await self._ask(
+        response: DeleteTopicsResponse = await self._ask(
             ApiKey.DELETE_TOPICS, DELETE_VERSIONS, answers="responses", topics=topics, topic_names=names
         )
         self._client.invalidate()
@@ -131,7 +139,7 @@ class TopicAdmin:
     async def create_partitions(self, name: str, *, total: int, validate_only: bool = False) -> None:
         """Increase one topic's partitions to `total`. Raises InvalidPartitions, UnknownTopicOrPartition."""
         topics = [{"name": name, "count": total, "assignments": None}]
-        response = await self._ask(
+        response: CreatePartitionsResponse = await self._ask(
             ApiKey.CREATE_PARTITIONS,
             CREATE_PARTITIONS_VERSIONS,
             answers="results",
@@ -171,8 +179,8 @@ class TopicAdmin:
         """
         timeout_ms = self._client.request_timeout_ms
 
-        async def attempt() -> Any:
-            response = await (await self._client.controller()).request(
+        async def attempt() -> Response:
+            response: Response = await (await self._client.controller()).request(
                 api, versions=versions, timeout_ms=timeout_ms, timeout=timeout_ms, **fields
             )
             for item in getattr(response, answers):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 from odradek.client.admin.logs import LogAdmin
 from odradek.client.admin.results import ProducerOnPartition
@@ -21,6 +21,12 @@ from odradek.foundation.transaction_errors import TransactionalIdNotFound
 from odradek.protocol.api import ApiKey
 from odradek.protocol.messages import milliseconds
 from odradek.protocol.reading import EPOCH
+
+if TYPE_CHECKING:
+    from odradek.protocol.responses.transactions import (
+        ListTransactionsResponse,
+        ListTransactionsTransactionState,
+    )
 
 FIND_COORDINATOR_VERSIONS = (4, 6)
 LIST_VERSIONS = (0, 2)
@@ -80,9 +86,9 @@ class TransactionAdmin:
         """The transactional ids of all brokers, by id. Raises UnsupportedByBroker for a filter that is too new."""
         cluster = await self._client.refresh(())
 
-        async def of_broker(broker_id: int) -> Any:
+        async def of_broker(broker_id: int) -> Sequence[ListTransactionsTransactionState]:
             connection = await self._client.broker(broker_id)
-            response = await connection.request(
+            response: ListTransactionsResponse = await connection.request(
                 ApiKey.LIST_TRANSACTIONS,
                 versions=(2 if pattern else 1 if duration_ms >= 0 else LIST_VERSIONS[0], LIST_VERSIONS[1]),
                 state_filters=list(states),

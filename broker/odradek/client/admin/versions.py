@@ -5,13 +5,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 from odradek import __version__
 from odradek.client.client import Client
 from odradek.client.connection import SOFTWARE_NAME
 from odradek.client.errors import raise_for
 from odradek.protocol.api import ApiKey
+
+if TYPE_CHECKING:
+    from odradek.protocol.responses.cluster import ApiVersionsResponse
 
 # Version 3 adds features, version 4 those whose lowest version is 0 (KIP-1011).
 API_VERSIONS_VERSIONS: Final = (0, 4)
@@ -39,7 +42,7 @@ async def broker_versions(client: Client, broker_ids: Collection[int] = ()) -> d
 
 
 async def _of(client: Client, broker_id: int) -> BrokerVersions:
-    response: Any = await (await client.broker(broker_id)).request(
+    response: ApiVersionsResponse = await (await client.broker(broker_id)).request(
         ApiKey.API_VERSIONS,
         versions=API_VERSIONS_VERSIONS,
         client_software_name=SOFTWARE_NAME,

@@ -15,7 +15,7 @@ import socket
 import time
 import uuid
 from collections.abc import Callable, Iterable
-from typing import Any, Protocol
+from typing import Protocol
 
 from odradek.client.admin.topics import TopicAdmin
 from odradek.client.audit.counts import Counts
@@ -219,7 +219,7 @@ class Audit:
             )
             await self._reporter.flush()
 
-    async def _write(self, report: Any) -> None:
+    async def _write(self, report: SessionReport | CountsReport) -> None:
         assert self._reporter is not None
         await self._reporter.send(
             self.audit_topic, report.value(), key=report.key(), partition=self._partition

@@ -177,5 +177,5 @@ def _positive(value: Any) -> int:
     return int(value)
 
 
-def _text(content: Any) -> bytes:
+def _text(content: object) -> bytes:
     return json.dumps(content, separators=(",", ":")).encode()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from odradek.client.client import Client
 from odradek.client.connection import BrokerConnection
@@ -13,6 +13,9 @@ from odradek.client.errors import error_for, raise_for
 from odradek.foundation.errors import OdradekError
 from odradek.foundation.ids import TopicPartition
 from odradek.protocol.api import ApiKey
+
+if TYPE_CHECKING:
+    from odradek.protocol.responses.records import FetchPartitionData
 
 FETCH_VERSIONS = (
     4,
@@ -123,7 +126,7 @@ async def fetch_on(
     return found
 
 
-def _fetched(topic: str, partition: Any) -> CompletedFetch:
+def _fetched(topic: str, partition: FetchPartitionData) -> CompletedFetch:
     about = f"partition {topic}-{partition.partition_index}"
     return CompletedFetch(
         failure=error_for(int(partition.error_code), about=about),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from odradek.client.admin.results import CommittedOffset
 from odradek.client.client import Client
@@ -23,6 +23,9 @@ from odradek.protocol.consumer import (
     parse_assignment,
 )
 from odradek.protocol.errors import code_of
+
+if TYPE_CHECKING:
+    from odradek.protocol.responses.groups import HeartbeatResponse, JoinGroupResponse, SyncGroupResponse
 
 T = TypeVar("T")
 
@@ -88,8 +91,8 @@ class Membership:
         """Ask to be a member of the next generation. The broker answers when all members have asked."""
         subscription = build_subscription(topics, version=SUBSCRIPTION_VERSION)
 
-        async def ask(connection: BrokerConnection) -> Any:
-            response = await connection.request(
+        async def ask(connection: BrokerConnection) -> JoinGroupResponse:
+            response: JoinGroupResponse = await connection.request(
                 ApiKey.JOIN_GROUP,
                 versions=JOIN_VERSIONS if self.instance_id is None else STATIC_JOIN_VERSIONS,
                 timeout_ms=self._rebalance_timeout_ms + JOIN_ANSWER_MS,
@@ -135,8 +138,8 @@ class Membership:
         else each member is given; see `given_data`.
         """
 
-        async def ask(connection: BrokerConnection) -> Any:
-            response = await connection.request(
+        async def ask(connection: BrokerConnection) -> SyncGroupResponse:
+            response: SyncGroupResponse = await connection.request(
                 ApiKey.SYNC_GROUP,
                 versions=SYNC_VERSIONS,
                 timeout_ms=self._rebalance_timeout_ms + JOIN_ANSWER_MS,
@@ -180,7 +183,7 @@ class Membership:
         membership, the coordinator would accept them whenever the group has no member.
         """
         generation, member_id = self.generation, self.member_id
-        topics: dict[str, list[dict[str, Any]]] = {}
+        topics: dict[str, list[dict[str, object]]] = {}
         for (topic, partition), committed in offsets.items():
             topics.setdefault(topic, []).append(
                 {
@@ -235,7 +238,7 @@ class Membership:
         if not is_member:
             self.member_id = ""
 
-    def _check(self, response: Any) -> None:
+    def _check(self, response: JoinGroupResponse | SyncGroupResponse | HeartbeatResponse) -> None:
         raise_for(int(response.error_code), about=f"group {self._group_id!r}")
 
     async def _on_coordinator(self, ask: Callable[[BrokerConnection], Awaitable[T]]) -> T:

@@ -9,7 +9,7 @@ import asyncio
 from array import array
 from collections import deque
 from collections.abc import Generator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from odradek.client.producer.incoming import Incoming, record_bytes
 from odradek.foundation.ids import NO_PRODUCER_ID, TopicPartition
@@ -166,7 +166,7 @@ class Delivery:
             topic, partition, offset, self._timestamp_ms if append_time_ms < 0 else append_time_ms
         )
 
-    def __await__(self) -> Generator[Any, None, RecordMetadata]:
+    def __await__(self) -> Generator[object, None, RecordMetadata]:
         return self._result().__await__()
 
 

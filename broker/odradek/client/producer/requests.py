@@ -76,7 +76,7 @@ async def produce(
     versions: tuple[int, int] = PRODUCE_VERSIONS,
 ) -> dict[TopicPartition, BatchOutcome | OdradekError]:
     """Send the batches, one per partition, in one request. Raises the error of a request that failed as a whole."""
-    topics: dict[str, list[dict[str, Any]]] = {}
+    topics: dict[str, list[dict[str, object]]] = {}
     for batch in batches:
         topic, partition = batch.topic_partition
         topics.setdefault(topic, []).append({"index": partition, "records": batch.data})

@@ -8,7 +8,7 @@ uses them. The second (TV2, KIP-890) does not, and each end gives the producer a
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Mapping
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 from odradek.client.admin.results import CommittedOffset
 from odradek.client.client import Client
@@ -115,7 +115,7 @@ class TransactionRequests:
         is_implicit: bool,
     ) -> None:
         """Hand offsets to the group's coordinator; they count from the transaction's commit on."""
-        topics: dict[str, list[dict[str, Any]]] = {}
+        topics: dict[str, list[dict[str, object]]] = {}
         for (topic, partition), given in offsets.items():
             committed = given if isinstance(given, CommittedOffset) else CommittedOffset(given)
             topics.setdefault(topic, []).append(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from odradek.foundation.setting_types import OneOf, boolean, text
 
@@ -18,7 +18,7 @@ class Principals:
 
     __slots__ = ()
 
-    def check(self, value: Any) -> str | None:
+    def check(self, value: str) -> str | None:
         """Why `value` is refused, or None."""
         for one in filter(None, map(str.strip, value.split(";"))):
             kind, _, name = one.partition(":")

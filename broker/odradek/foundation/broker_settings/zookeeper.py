@@ -11,7 +11,7 @@ names those keys that a file of Kafka's is likely to have.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final, NoReturn
+from typing import Final, NoReturn
 
 from odradek.foundation.errors import SettingError
 from odradek.foundation.setting_types import (
@@ -110,7 +110,7 @@ class ZookeeperSettings:
     def __init__(self, entries: Mapping[str, str] | None = None) -> None:
         """Read the keys of `entries` that begin with `zookeeper.`. Raises SettingError that lists every mistake."""
         given = {key: value for key, value in (entries or {}).items() if key.startswith(PREFIX)}
-        values: dict[str, Any] = {setting.attribute: setting.default for setting in USED.values()}
+        values: dict[str, object] = {setting.attribute: setting.default for setting in USED.values()}
         problems: list[str] = []
         warnings: list[str] = []
         for key, value in given.items():

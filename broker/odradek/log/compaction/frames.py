@@ -8,7 +8,7 @@ from __future__ import annotations
 import pickle
 import struct
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 SIZE: Final = struct.Struct(">i")
 
@@ -23,7 +23,7 @@ class WorkFailed:
     message: str
 
 
-def encoded(message: Any) -> bytes:
+def encoded(message: object) -> bytes:
     """A frame."""
     data = pickle.dumps(message, protocol=pickle.HIGHEST_PROTOCOL)
     return SIZE.pack(len(data)) + data

@@ -18,8 +18,8 @@ import mmap
 import os
 import secrets
 import tempfile
-from collections.abc import Sequence
-from typing import Any, Final
+from collections.abc import Iterator, Sequence
+from typing import Final
 
 import numpy as np
 
@@ -309,7 +309,7 @@ class _KeyFile:
         self._words = np.frombuffer(mmap.mmap(self._file.fileno(), size), np.uint64)
 
 
-def _words_of(sizes: Ints) -> Any:
+def _words_of(sizes: Ints) -> Iterator[tuple[int, slice | Ints]]:
     """(number of a word, which of the keys of these sizes have it)."""
     if not len(sizes):
         return

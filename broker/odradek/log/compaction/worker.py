@@ -123,7 +123,7 @@ def _read(source: BinaryIO) -> Any:
     return pickle.loads(data) if len(data) == size else None
 
 
-def _write(target: BinaryIO, message: Any) -> None:
+def _write(target: BinaryIO, message: object) -> None:
     try:
         target.write(encoded(message))
         target.flush()

@@ -159,7 +159,7 @@ class LastingWatches:
         else:
             self._arm_or_wait(watched)
 
-    def _armed(self, watched: _WatchedPath, connection: int, reads: asyncio.Future[list[Any]]) -> None:
+    def _armed(self, watched: _WatchedPath, connection: int, reads: asyncio.Future[list[object]]) -> None:
         watched.arming = False
         self._arming_count -= 1
         if reads.cancelled() or self._watched.get(watched.path) is not watched:

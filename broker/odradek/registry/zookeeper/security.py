@@ -9,29 +9,32 @@ from __future__ import annotations
 import ssl
 from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kazoo.security import CREATOR_ALL_ACL, OPEN_ACL_UNSAFE, READ_ACL_UNSAFE
 
 from odradek.foundation.broker_settings.zookeeper import ZookeeperSettings
 from odradek.foundation.errors import DependencyError, SettingError
 
+if TYPE_CHECKING:
+    from kazoo.security import ACL
+
 # Their settings may be secrets, so only their owner reads them. All users may read everything else, as in Kafka.
 SECRET_BRANCHES: Final = ("/config/users", "/config/brokers")
 
 _VERSIONS: Final = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
 
-_ANYBODY: Final[Sequence[Any]] = OPEN_ACL_UNSAFE
-_OWNER_ALONE: Final[Sequence[Any]] = CREATOR_ALL_ACL
-_OWNER: Final[Sequence[Any]] = CREATOR_ALL_ACL + READ_ACL_UNSAFE
+_ANYBODY: Final[Sequence[ACL]] = OPEN_ACL_UNSAFE
+_OWNER_ALONE: Final[Sequence[ACL]] = CREATOR_ALL_ACL
+_OWNER: Final[Sequence[ACL]] = CREATOR_ALL_ACL + READ_ACL_UNSAFE
 
 
-def open_to_all(path: str) -> Sequence[Any]:
+def open_to_all(path: str) -> Sequence[ACL]:
     """The access list (kazoo's ACLs) of a node at `path`: all users may do everything."""
     return _ANYBODY
 
 
-def owned(path: str) -> Sequence[Any]:
+def owned(path: str) -> Sequence[ACL]:
     """The access list of a node at `path`: its creator may do everything, others may read it unless it can hold
     secrets.
     """

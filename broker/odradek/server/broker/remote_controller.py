@@ -11,7 +11,8 @@ import asyncio
 import logging
 import random
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
+from uuid import UUID
 
 from odradek.cluster.image import ImageHolder, PartitionImage, ResourceKind, TopicImage
 from odradek.cluster.topic_names import is_internal_topic
@@ -47,6 +48,9 @@ from odradek.replication.in_sync import Proposal
 from odradek.server.broker.controller_channel import ControllerChannel
 from odradek.server.broker.metadata_subscription import MetadataSubscription
 from odradek.transport.outbound import OutboundConnection
+
+if TYPE_CHECKING:
+    from odradek.protocol.responses.cluster import PartitionData
 
 logger = logging.getLogger(__name__)
 
@@ -149,7 +153,9 @@ class RemoteController:
             exchange, is_refused=lambda answer: answer.error_code != 0, wait_ms_max=wait_ms_max
         )
 
-    async def _ask_as_client(self, api: ApiKey, version: int, /, *, wait_ms_max: int, **fields: Any) -> Any:
+    async def _ask_as_client(
+        self, api: ApiKey, version: int, /, *, wait_ms_max: int, **fields: object
+    ) -> Any:
         """A request of this broker's own, forwarded as a client's. Raises NotController."""
         request = messages.request(api, version, **fields)
         frame = codec.encode_request(api, version, 0, self._client_id, request)
@@ -267,7 +273,7 @@ class RemoteController:
     # --- brokers' own requests -----------------------------------------------------------------------------------
 
     async def ask(
-        self, api: ApiKey, version: int, message: Any, *, wait_ms_max: int = _OWN_WAIT_MS_MAX
+        self, api: ApiKey, version: int, message: object, *, wait_ms_max: int = _OWN_WAIT_MS_MAX
     ) -> Any:
         """One of Kafka's requests between brokers and controllers, as AlterPartition; the answer, a kio message.
 
@@ -313,7 +319,7 @@ class RemoteController:
             for proposal in proposals
         ]
 
-    def _state(self, proposal: Proposal, row: Any) -> PartitionImage | RequestError:
+    def _state(self, proposal: Proposal, row: PartitionData | None) -> PartitionImage | RequestError:
         where = proposal.topic_partition
         if row is None:
             return NotController(f"The controller did not answer for {where}; ask again.")
@@ -388,8 +394,8 @@ class RemoteController:
         return response.left
 
 
-def _by_topic(proposals: Sequence[Proposal]) -> list[dict[str, Any]]:
-    topics: dict[Any, list[dict[str, Any]]] = {}
+def _by_topic(proposals: Sequence[Proposal]) -> list[dict[str, object]]:
+    topics: dict[UUID, list[dict[str, object]]] = {}
     for proposal in proposals:
         topics.setdefault(proposal.topic_id, []).append(
             {

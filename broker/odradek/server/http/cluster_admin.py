@@ -10,7 +10,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 from aiohttp import web
 
@@ -49,7 +49,7 @@ class ClusterAdminServer(AdminServer):
 
 async def restart_answer(
     broker: BrokerProcess[ClusterControl], known: LatestRisk | None = None, names: Names | None = None
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """The body of /can-restart. With only a `reason` the broker does not know enough, and the caller asks again.
 
     It has all counts, and of the partitions those of topics among `names`.

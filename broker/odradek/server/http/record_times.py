@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from odradek.authorization.acls import ResourceType
 from odradek.foundation.errors import OdradekError
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from odradek.server.broker.broker_process import AnyBroker
 
 
-def parse_offsets(body: Any) -> dict[tuple[str, int], int]:
+def parse_offsets(body: object) -> dict[tuple[str, int], int]:
     """The requested offsets by partition. Raises ValueError that names the mistake."""
     if not isinstance(body, Mapping):
         raise ValueError('the body must be an object as {"orders": {"0": 4711}}')

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from ipaddress import ip_address
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from odradek.authorization.acls import AclOperation, ResourceType
 from odradek.foundation.ids import ANONYMOUS
@@ -20,6 +20,7 @@ from odradek.foundation.metrics import Metric, Sample
 from odradek.foundation.protection import WITH_SASL, WITH_TLS
 
 if TYPE_CHECKING:
+    from odradek.authorization.authorizer import Authorizer
     from odradek.foundation.settings import Settings
     from odradek.server.broker.broker_process import AnyBroker
 
@@ -59,7 +60,7 @@ class NoNames:
 class DescribableNames:
     """By the access control lists, for `principal` at `host`."""
 
-    def __init__(self, authorizer: Any, principal: str, host: str) -> None:
+    def __init__(self, authorizer: Authorizer, principal: str, host: str) -> None:
         self._authorizer = authorizer
         self._principal = principal
         self._host = host
