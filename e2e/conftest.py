@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import time
 import uuid
 from collections.abc import Iterator
@@ -26,6 +27,12 @@ from e2e.workload import CLIENT_POD
 
 READY_SECONDS_MAX = 180.0
 RUN = uuid.uuid4().hex[:4]
+
+
+def pytest_configure() -> None:
+    """Let Ctrl-C end the suite, cluster included, also where a script started it in the background."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
