@@ -17,16 +17,13 @@ import importlib
 import sys
 from functools import cache
 from types import ModuleType, NoneType, UnionType
-from typing import TYPE_CHECKING, Any, Final, Protocol, cast, get_args, get_origin
+from typing import Any, Final, Protocol, cast, get_args, get_origin
 
 import kio
 
 from odradek.foundation.errors import DependencyError, UnsupportedVersion
 from odradek.foundation.named_tuple import NamedTuple
 from odradek.protocol.api import ApiKey
-
-if TYPE_CHECKING:
-    from odradek.protocol.declared import DeclaredStructure
 
 REQUEST: Final = "request"
 RESPONSE: Final = "response"
@@ -82,10 +79,17 @@ class FieldSchema(NamedTuple):
     default: object  # MISSING when the schema gives none
 
 
+class Declared(Protocol):
+    """A structure of our own, as `declared` makes it."""
+
+    @property
+    def fields(self) -> tuple[FieldSchema, ...]: ...
+
+
 def fields_of(structure: object) -> tuple[FieldSchema, ...]:
     """The fields of a kio class, or of a structure that declares them, in the order of the wire."""
     if not dataclasses.is_dataclass(structure):
-        return cast("DeclaredStructure", structure).fields
+        return cast(Declared, structure).fields
     return tuple(_field_schema(field) for field in dataclasses.fields(structure))
 
 
