@@ -14,6 +14,7 @@ The programs, and what each measures:
     python -m bench restarts --rounds 3    what a producer notices of brokers that are restarted in turn
     python -m bench growth --gigabytes 20  does a longer log slow it down?
     python -m bench command-line           produce and consume beside kcat, on the same broker and files
+    python -m bench clients --rounds 5     our Python clients beside kafka-python, aiokafka and confluent-kafka
     python -m bench rights --rounds 15     what ACLs and quotas cost a broker that has them
     python -m bench rights --instructions  the same in instructions outside the kernel
     python -m bench operator               1,000 new Topics on a real API server, and an operator at rest
@@ -52,6 +53,8 @@ def main() -> int:
             return _restarts(arguments)
         case "command-line":
             return _command_line(arguments)
+        case "clients":
+            return _clients(arguments)
         case "rights":
             return _rights(arguments)
         case "operator":
@@ -66,6 +69,7 @@ def main() -> int:
                 _takeover(arguments),
                 _restarts(arguments),
                 _command_line(arguments),
+                _clients(arguments),
                 _rights(arguments),
                 _spark(arguments),
                 _spark_source(arguments),
@@ -83,7 +87,7 @@ def _parsed() -> argparse.Namespace:
         prog="python -m bench", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     programs = ["compare", "cluster", "takeover", "restarts", "growth", "command-line", "operator", "spark"]
-    programs += ["rights", "spark-source", "spark-load", "everything"]
+    programs += ["clients", "rights", "spark-source", "spark-load", "everything"]
     parser.add_argument("program", nargs="?", choices=programs, default="compare")
     parser.add_argument("--rounds", type=int, default=5, help="rounds that count (default: 5)")
     parser.add_argument("--quick", action="store_true", help="one round of small sizes; a short growth")
@@ -176,6 +180,17 @@ def _command_line(arguments: argparse.Namespace) -> int:
     show = report.document if arguments.output == "json" else report.table
     print(show(answers.listed(), described=described), end="\n\n", flush=True)
     return 0
+
+
+def _clients(arguments: argparse.Namespace) -> int:
+    from bench.python_clients import compare_clients
+
+    return compare_clients(
+        rounds=arguments.rounds,
+        records=20_000 if arguments.quick else 200_000,
+        disk=arguments.disk,
+        is_json=arguments.output == "json",
+    )
 
 
 def _rights(arguments: argparse.Namespace) -> int:
