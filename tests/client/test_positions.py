@@ -22,9 +22,7 @@ def batch(first: int, count: int, **fields: object) -> bytes:
 
 
 def take_all(position: PartitionPosition, count_max: int = 10_000) -> list[ConsumerRecord]:
-    taken: list[ConsumerRecord] = []
-    position.take(count_max, into=taken)
-    return taken
+    return [record for block in position.take_blocks(count_max) for record in block.consumer_records()]
 
 
 def test_a_fetch_from_within_a_batch_begins_at_its_offset() -> None:
@@ -114,3 +112,35 @@ def test_records_come_once_and_in_order_however_they_are_taken(
         seen += [record.offset for record in taken]
     assert seen == list(range(start, total))
     assert position.position == total
+
+
+@given(
+    st.lists(st.integers(1, 6), min_size=1, max_size=5),
+    st.lists(st.sampled_from(["one", "two", "all", "seek"]), max_size=20),
+)
+def test_single_records_and_lists_can_be_mixed(sizes: list[int], steps: list[str]) -> None:
+    position = PartitionPosition(KEY, 0)
+    total = 0
+    for size in sizes:
+        position.add(memoryview(batch(total, size)), ())
+        total += size
+    expected = 0
+    for step in [*steps, "all"]:
+        if step == "seek":
+            position.seek(0)
+            expected, first = 0, 0
+            for size in sizes:
+                position.add(memoryview(batch(first, size)), ())
+                first += size
+            continue
+        if step == "one":
+            record = position.take_one()
+            taken = [] if record is None else [record]
+        else:
+            taken = take_all(position, 2 if step == "two" else 10_000)
+        count = min({"one": 1, "two": 2, "all": total}[step], total - expected)
+        assert [record.offset for record in taken] == list(range(expected, expected + count))
+        expected += count
+        assert position.position == expected
+    assert position.take_one() is None
+    assert not position.has_data

@@ -11,7 +11,6 @@ from typing import Final
 from odradek.foundation.limits import DECOMPRESSED_BATCH_BYTES_MAX
 from odradek.records.batch import BatchView, TimestampType
 from odradek.records.record import (
-    Headers,
     Record,
     decompressed_payload,
     read_headers,
@@ -26,9 +25,6 @@ _NULL: Final = 1  # the length -1 as it is written
 _NEGATIVE: Final = 1  # the bit that every negative length has
 
 _new_tuple = tuple.__new__
-
-# Offset and timestamp (ms) as differences to the batch's, key, value, headers.
-_Row = tuple[int, int, bytes | None, bytes | None, Headers]
 
 
 def values(batch: BatchView, *, size_max: int = DECOMPRESSED_BATCH_BYTES_MAX) -> list[bytes | None]:
@@ -87,25 +83,23 @@ def values(batch: BatchView, *, size_max: int = DECOMPRESSED_BATCH_BYTES_MAX) ->
 def all_records(batch: BatchView, *, size_max: int = DECOMPRESSED_BATCH_BYTES_MAX) -> list[Record]:
     """The batch's records, as `record.records` gives them. Raises CorruptRecord for damage anywhere in the batch."""
     header = batch.header
-    rows = _rows(decompressed_payload(batch, size_max=size_max), header.record_count)
-    if rows is None:
+    payload = decompressed_payload(batch, size_max=size_max)
+    found = _records(payload, header.record_count, header.base_offset, header.base_timestamp_ms)
+    if found is None:
         return list(records(batch, size_max=size_max))
-    base_offset, base_timestamp_ms = header.base_offset, header.base_timestamp_ms
     if header.timestamp_type == TimestampType.LOG_APPEND_TIME:
         append_time_ms = header.max_timestamp_ms
         return [
-            _new_tuple(Record, (base_offset + offset, append_time_ms, key, value, headers))
-            for offset, _, key, value, headers in rows
+            _new_tuple(Record, (offset, append_time_ms, key, value, headers))
+            for offset, _, key, value, headers in found
         ]
-    return [
-        _new_tuple(Record, (base_offset + offset, base_timestamp_ms + timestamp_ms, key, value, headers))
-        for offset, timestamp_ms, key, value, headers in rows
-    ]
+    return found
 
 
-def _rows(payload: bytes, count: int) -> list[_Row] | None:
-    """The fields of each record; None where they do not add up, as of a damaged batch."""
-    rows: list[_Row] = []
+def _records(payload: bytes, count: int, base_offset: int, base_timestamp_ms: int) -> list[Record] | None:
+    """The records, with their producers' times; None where they do not add up, as of a damaged batch."""
+    found: list[Record] = []
+    add, new = found.append, _new_tuple
     position = 0
     try:
         for _ in range(count):
@@ -146,23 +140,32 @@ def _rows(payload: bytes, count: int) -> list[_Row] | None:
             stop = position + (value_size >> 1)
             sizes = size | offset | key_size | value_size
             if (sizes | timestamp) >= _THREE_BYTES or sizes & _NEGATIVE or stop >= end:
-                row, end = _careful_row(payload, start)
-                rows.append(row)
+                record, end = _careful_record(payload, start, base_offset, base_timestamp_ms)
+                add(record)
             else:
                 headers = () if payload[stop] == 0 and stop + 1 == end else read_headers(payload, stop, end)
-                timestamp = (timestamp >> 1) ^ -(timestamp & 1)
-                rows.append((offset >> 1, timestamp, key, payload[position:stop], headers))
+                timestamp = base_timestamp_ms + ((timestamp >> 1) ^ -(timestamp & 1))
+                add(
+                    new(
+                        Record, (base_offset + (offset >> 1), timestamp, key, payload[position:stop], headers)
+                    )
+                )
             position = end
     except IndexError:
         return None
-    return rows if position == len(payload) else None
+    return found if position == len(payload) else None
 
 
-def _careful_row(payload: bytes, start: int) -> tuple[_Row, int]:
+def _careful_record(
+    payload: bytes, start: int, base_offset: int, base_timestamp_ms: int
+) -> tuple[Record, int]:
     """A record of any shape, and where it ends."""
     _, end, timestamp_delta_ms, offset_delta, key_start, key_end, value_start, value_end, headers_start = (
         read_span(payload, start)
     )
     key = payload[key_start:key_end] if key_start >= 0 else None
     value = payload[value_start:value_end] if value_start >= 0 else None
-    return (offset_delta, timestamp_delta_ms, key, value, read_headers(payload, headers_start, end)), end
+    headers = read_headers(payload, headers_start, end)
+    return Record(
+        base_offset + offset_delta, base_timestamp_ms + timestamp_delta_ms, key, value, headers
+    ), end

@@ -88,7 +88,7 @@ class PartitionConsumer:
         self._lane = client.new_lane("fetch")
         self._closed = False
         self._is_woken = False
-        self._taking: TopicPartition | None = None  # whose records `take_next` returns
+        self._taking: PartitionPosition | None = None  # whose records `take_next` returns
 
     async def __aenter__(self) -> PartitionConsumer:
         return self
@@ -193,20 +193,20 @@ class PartitionConsumer:
         """The next record if `poll` would return it at once. None means: call `poll`."""
         if self._closed or self._failure is not None or self._is_woken:
             return None
-        key = self._taking
-        position = self._positions.get(key) if key is not None else None
+        position = self._taking
+        if position is not None and (record := position.take_row()) is not None:
+            return record
         if position is None or not position.has_data:
             key = next(iter(self._in_turn()), None)
             if key is None:
                 return None
-            self._taking, position = key, self._positions[key]
+            self._taking = position = self._positions[key]
         chunks = len(position.chunks)
-        taken: list[ConsumerRecord] = []
-        position.take(1, into=taken)
+        record = position.take_one()
         if len(position.chunks) != chunks:
             self._taking = None  # another partition's turn
             self._start_fetches()
-        return taken[0] if taken else None
+        return record
 
     async def poll_batches(self, *, timeout_ms: int = 1_000) -> list[tuple[TopicPartition, BatchView]]:
         """As `poll`, but whole stored batches, control batches too: for copying and measuring."""

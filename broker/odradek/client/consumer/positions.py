@@ -9,7 +9,7 @@ left out for a reader of committed records; control records are never shown, but
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from odradek.client.consumer.blocks import ConsumerRecord, RecordBlock
@@ -37,8 +37,11 @@ class PartitionPosition:
     """One partition of a consumer."""
 
     __slots__ = (
+        "_block",
         "_blocks",
         "_rest",
+        "_row",
+        "_rows",
         "chunks",
         "epoch",
         "failures",
@@ -79,6 +82,10 @@ class PartitionPosition:
         self.chunks.clear()
         self._blocks: Iterator[RecordBlock] | None = None
         self._rest: RecordBlock | None = None
+        # The block that is returned record by record, its records, and the number of the next one.
+        self._block: RecordBlock | None = None
+        self._rows: Sequence[ConsumerRecord] = ()
+        self._row = 0
 
     @property
     def can_fetch(self) -> bool:
@@ -111,10 +118,29 @@ class PartitionPosition:
         self.fetch_offset = next_offset
         self.fetch_epoch = last_epoch
 
-    def take(self, count_max: int, *, into: list[ConsumerRecord]) -> None:
-        """Append up to `count_max` records to `into` and move the position past them. Raises CorruptRecord."""
-        for block in self.take_blocks(count_max):
-            into += block.consumer_records()
+    def take_row(self) -> ConsumerRecord | None:
+        """The next record of the block that `take_one` began, or None; the position moves past it."""
+        at, block = self._row, self._block
+        if block is None or at == len(self._rows):
+            return None
+        record = self._rows[at]
+        self._row = at = at + 1
+        # A compacted batch may end behind its last record.
+        self.position = record.offset + 1 if at < len(self._rows) else block.end_offset
+        return record
+
+    def take_one(self) -> ConsumerRecord | None:
+        """The next record, or None; the position moves past it. Raises CorruptRecord."""
+        record = self.take_row()
+        while record is None:
+            block = self._next_block()
+            if block is None:
+                return None
+            self._rows = block.consumer_records()
+            self._block, self._row = block, 0
+            self.epoch = block.header.leader_epoch
+            record = self.take_row()
+        return record
 
     def take_blocks(self, count_max: int | None = None) -> list[RecordBlock]:
         """Up to `count_max` records, or all that were fetched; the position moves past them. Raises CorruptRecord. For
@@ -148,6 +174,8 @@ class PartitionPosition:
 
     def _next_block(self) -> RecordBlock | None:
         block, self._rest = self._rest, None
+        if self._block is not None:
+            block = self._rest_of_rows(self._block)
         while block is None and self.chunks:
             if self._blocks is None:
                 self._blocks = self._read(self.chunks[0])
@@ -157,6 +185,14 @@ class PartitionPosition:
                 chunk = self.chunks.popleft()
                 self.position, self.epoch = chunk.next_offset, chunk.last_epoch
         return block
+
+    def _rest_of_rows(self, block: RecordBlock) -> RecordBlock | None:
+        """What `take_one` has left of its block."""
+        count, row = len(self._rows), self._row
+        self._block, self._rows, self._row = None, (), 0
+        if row == count:
+            return None
+        return block.split(row)[1] if row else block
 
     def take_batches(self) -> list[BatchView]:
         """Every batch fetched so far, verified but not decoded; the position moves past them."""
