@@ -63,8 +63,8 @@ class CallerLoop:
 
     @property
     def is_closed(self) -> bool:
-        """Whether `close` was called."""
-        return self._loop.is_closed()
+        """Whether there is nothing to close: it was done, or is left to the parent of a forked process."""
+        return self._loop.is_closed() or os.getpid() != self._process_id
 
     def close(self) -> None:
         """Close the loop. In a forked process it is left to the parent."""

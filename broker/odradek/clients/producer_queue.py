@@ -60,6 +60,7 @@ class ProducerQueue:
 
     def put(self, event: KeyedMessage) -> None:
         """Add a message. Raises QueueFullException as `queue.enqueueTimeout.ms` says, and QueueClosedException."""
+        self._check_process()
         event = self._callbacks.before_enqueue(event)
         with self._has_room:
             added = self._wait_for_room()
@@ -78,10 +79,13 @@ class ProducerQueue:
                 "send less, or let queue.enqueueTimeout.ms wait for room"
             )
 
-    def _wait_for_room(self) -> bool:
-        """Whether there is room before the timeout; the lock is held."""
+    def _check_process(self) -> None:
+        """Raise RuntimeError after a fork: its thread is the parent's, and its lock may be held for ever."""
         if os.getpid() != self._process_id:
             raise RuntimeError("this producer was made before a fork; make another in the new process")
+
+    def _wait_for_room(self) -> bool:
+        """Whether there is room before the timeout; the lock is held."""
         deadline = None if self._wait_seconds_max is None else time.monotonic() + self._wait_seconds_max
         while True:
             if self._closing:
@@ -100,6 +104,7 @@ class ProducerQueue:
 
     def flush(self) -> None:
         """Send what waits, and wait until it is sent. Raises FailedToSendMessageException for all failures so far."""
+        self._check_process()
         with self._has_sent:
             target = self._flush_to = self._added
             self._is_due.notify()
@@ -108,7 +113,9 @@ class ProducerQueue:
         self._raise_failures()
 
     def close(self, *, seconds_max: float | None = None) -> None:
-        """Send what waits, end the thread. Raises as `flush`."""
+        """Send what waits, end the thread. Raises as `flush`. In a forked process all is left to the parent."""
+        if os.getpid() != self._process_id:
+            return
         with self._is_due:
             self._closing = True
             self._is_due.notify_all()
