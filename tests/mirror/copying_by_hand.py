@@ -60,7 +60,7 @@ class FlowByHand:
             source, target, settings=settings, policy=self.policy, counters=self.counters
         )
         self._producer = Producer(target, transactional_id="flow by hand")
-        self._positions = positions
+        self.positions = positions
 
     def target_of(self, topic: str) -> TopicPartition:
         """The partition at the target of a topic's only partition."""
@@ -70,11 +70,15 @@ class FlowByHand:
         """Begin with these topics, of one partition each, at the positions of the flow before this one."""
         self.translation.start()
         await self._producer.start()
+        await self.begin(topics)
+
+    async def begin(self, topics: list[str]) -> None:
+        """Begin an assignment, as after each change of the mirror's group."""
         starts: dict[TopicPartition, PartitionStart] = {}
         for topic in topics:
             with suppress(TopicAlreadyExists):
                 await TopicAdmin(self.target).create(self.target_of(topic).topic, partitions=1)
-            position = self._positions.setdefault(topic, 0)
+            position = self.positions.setdefault(topic, 0)
             starts[TopicPartition(topic, 0)] = PartitionStart(self.target_of(topic), position, position == 0)
         self.translation.assigned(list(starts))
         await self.translation.begin(starts)
@@ -83,7 +87,7 @@ class FlowByHand:
         """Copy what the source has up to this offset."""
         partition, target = TopicPartition(topic, 0), self.target_of(topic)
         async with PartitionConsumer(self.source, is_read_committed=True) as consumer:
-            consumer.assign({partition: self._positions[topic]})
+            consumer.assign({partition: self.positions[topic]})
             while consumer.position(partition) < until:
                 for block in await consumer.poll_blocks(timeout_ms=1_000):
                     records = block.consumer_records()
@@ -111,7 +115,7 @@ class FlowByHand:
                         sum(len(record.value or b"") for record in records),
                         None,
                     )
-                    self._positions[topic] = block.end_offset
+                    self.positions[topic] = block.end_offset
                     self.counters.passed([passed])
                     self.translation.passed([passed])
 

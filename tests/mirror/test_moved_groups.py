@@ -200,6 +200,23 @@ def test_only_idle_groups_are_written_and_none_goes_back(clusters: TwoClusters, 
     run(story())
 
 
+def test_a_worker_that_keeps_a_partition_keeps_what_it_knows(clusters: TwoClusters, unique: str) -> None:
+    async def story() -> None:
+        await fill(clusters, unique, 800)
+        async with flow_by_hand(clusters, [unique], positions={}, emit_offset_syncs_enabled=False) as flow:
+            await flow.copy(unique, until=800)
+            await flow.begin([unique])
+            await commit(clusters, unique, unique, 222)
+            found = await checkpoint_of(flow, unique, unique, 222)
+            assert await value_at(flow.target, flow.target_of(unique), found.target_offset) == 222
+            # Sent back, the mirror knows nothing of the first copy any more.
+            flow.positions[unique] = 500
+            await flow.begin([unique])
+            assert flow.translation.index.translated(TopicPartition(unique, 0), 222) is None
+
+    run(story())
+
+
 def test_heartbeats_name_the_flow(clusters: TwoClusters, unique: str) -> None:
     async def story() -> None:
         await fill(clusters, unique, 1)

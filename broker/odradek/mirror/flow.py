@@ -73,6 +73,7 @@ class Flow:
             policy=self.policy,
             counters=self.counters,
             is_leader=lambda: self.is_leader,
+            is_current=lambda: self._worker.is_current,
         )
         self._has_offsets = False
         self._reverse_heartbeats: Heartbeats | None = None

@@ -43,6 +43,8 @@ logger = logging.getLogger(__name__)
 _NO_TARGET_OFFSET: Final = -1
 _RETRY_SECONDS: Final = 10.0
 _CLOSE_SECONDS_MAX: Final = 5.0
+# Longer than between two heartbeats of a worker, by which it notices that it was replaced.
+_STALL_SECONDS: Final = 5.0
 
 
 class OffsetTranslation:
@@ -57,12 +59,16 @@ class OffsetTranslation:
         policy: ReplicationPolicy,
         counters: FlowCounters,
         is_leader: Callable[[], bool] = lambda: True,
+        is_current: Callable[[], bool] = lambda: True,
     ) -> None:
-        """`is_leader` returns whether this worker does what one worker of a flow does: heartbeats."""
+        """`is_leader` returns whether this worker does what one worker of a flow does: heartbeats. `is_current` returns
+        whether the partitions are still this worker's, as far as it knows.
+        """
         self._source = source
         self._target = target
         self._settings = settings
         self._counters = counters
+        self._is_current = is_current
         self._partitions: dict[TopicPartition, Mirrored] = {}
         self._targets: dict[TopicPartition, TopicPartition] = {}
         self._sources: dict[TopicPartition, TopicPartition] = {}
@@ -179,29 +185,46 @@ class OffsetTranslation:
         self._checkpoints.keep(mirrored.target for mirrored in self._partitions.values())
 
     async def begin(self, starts: Mapping[TopicPartition, PartitionStart]) -> None:
-        """Note where partitions begin, before their first batch is read. Raises what the target answers."""
-        for partition in starts:
-            self._forget(partition)
-        self._syncs.pending.keep(self._partitions)
-        self._checkpoints.keep(mirrored.target for mirrored in self._partitions.values())
+        """Note where partitions begin, before their first batch is read. Raises what the target answers.
+
+        What is known of a partition that this worker had before stays, unless the mirror was sent back.
+        """
         ends = await LogAdmin(self._target).offsets_at([start.target for start in starts.values()], LATEST)
         source = await self._source.topics(sorted({key.topic for key in starts}))
         target = await self._target.topics(sorted({start.target.topic for start in starts.values()}))
         begun: dict[TopicPartition, Mirrored] = {}
         for partition, start in starts.items():
             ids = TopicIds(source.topic(partition.topic).id, target.topic(start.target.topic).id)
-            end = ends[start.target]
-            begun[partition] = Mirrored(
-                start.target, None if NO_TOPIC_ID in ids else ids, start.position, end
+            now = Mirrored(
+                start.target, None if NO_TOPIC_ID in ids else ids, start.position, ends[start.target]
             )
-            first = (beginning if start.is_from_beginning else point)(start.position, end)
+            if self._goes_on(partition, now):
+                self.index.add(partition, point(start.position, now.target_end_offset))
+                self._partitions[partition] = now
+                continue
+            begun[partition] = now
+            self._forget(partition)
+            first = (beginning if start.is_from_beginning else point)(start.position, now.target_end_offset)
             self.index.begin(partition, [first])
             self._targets[partition] = start.target
             self._sources[start.target] = partition
+        kept = self._partitions.keys() - begun.keys()
+        self._syncs.pending.keep(kept)
+        self._checkpoints.keep(self._partitions[partition].target for partition in kept)
         self._partitions |= begun
         if begun:
             self._rebuilt.clear()
             self._tasks.start(self._rebuild(begun), name="stored offsets")
+
+    def _goes_on(self, partition: TopicPartition, now: Mirrored) -> bool:
+        before, last = self._partitions.get(partition), self.index.last(partition)
+        return (
+            before is not None
+            and last is not None
+            and (before.target, before.ids) == (now.target, now.ids)
+            and last.source_end_offset <= now.position
+            and last.target_end_offset <= now.target_end_offset
+        )
 
     def passed(self, batches: Sequence[PassedBatch]) -> None:
         """These batches are committed at the target."""
@@ -306,6 +329,8 @@ class OffsetTranslation:
         if not self._targets:
             return  # other workers have all partitions
         for group_id in self._groups.group_ids:
+            if not self._is_current():
+                return
             try:
                 await act(await self._groups.translated(group_id))
             except (ConnectionFailed, ClientTimeout):
@@ -331,7 +356,15 @@ class OffsetTranslation:
                 await act()
             except OdradekError as failure:
                 self._failed("offsets", f"{act.__name__.strip('_').replace('_', ' ')} failed", failure)
-            await asyncio.sleep(seconds)
+            await self._pause(seconds)
+
+    async def _pause(self, seconds: float) -> None:
+        """Sleep; and a little longer after a stand-still, in which the partitions may have gone to another worker."""
+        now = asyncio.get_running_loop().time
+        began = now()
+        await asyncio.sleep(seconds)
+        if now() - began > seconds + _STALL_SECONDS:
+            await asyncio.sleep(_STALL_SECONDS)
 
     def _failed(self, kind: str, what: str, failure: OdradekError) -> None:
         text = f"{self._settings.label}: {what}, and will be tried again: {failure}"

@@ -94,6 +94,11 @@ class Worker:
         self._copying: Copying | None = None
         self.is_leader = False
 
+    @property
+    def is_current(self) -> bool:
+        """Whether the partitions are this worker's, as far as it knows."""
+        return not self._must_join and not self._is_joining
+
     def stop(self) -> None:
         """End after the open transaction."""
         self._stopping.set()
