@@ -122,9 +122,10 @@ def mirror_process(folder: Path, clusters: TwoClusters, unique: str) -> Iterator
     mirror.start()
     try:
         yield mirror
-    finally:
-        if mirror._process is not None and mirror._process.poll() is None:
-            assert mirror.stop() == 0
+    except BaseException:
+        mirror.stop()
+        raise
+    assert mirror.stop() == 0
 
 
 def test_a_mirror_is_watched_and_its_groups_move(clusters: TwoClusters, unique: str, tmp_path: Path) -> None:

@@ -73,8 +73,10 @@ class KafkaPeer:
         has_eligible_leader_replicas: bool = True,
         node_id: int = 1,
         voters: Mapping[int, int] | None = None,
+        cluster_id: str = CLUSTER_ID,
     ) -> None:
         """`voters` are a cluster's controllers, by node id their ports; without them the node is its own cluster."""
+        self.cluster_id = cluster_id
         self.folder = folder
         self.data = folder / "data"
         self.port = port or free_port()
@@ -116,6 +118,8 @@ class KafkaPeer:
         properties = self._write_properties()
         if not self.data.exists():
             shutil.copytree(self._formatted(properties), self.data)
+            about = self.data / "meta.properties"
+            about.write_text(about.read_text().replace(CLUSTER_ID, self.cluster_id))
         return properties
 
     def start(self) -> float:
