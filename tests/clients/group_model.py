@@ -413,4 +413,6 @@ if __name__ == "__main__":
     started = time.perf_counter()
     for seed in range(first, first + count):
         run(seed)
+        if seed % 100 == 99:
+            print(f"up to seed {seed}", file=sys.stderr, flush=True)
     print(f"{count} histories from seed {first} in {time.perf_counter() - started:.0f} s")

@@ -24,6 +24,7 @@ from odradek.clients import (
     MessageStreamsExistException,
     OutOfRangeException,
     Producer,
+    Progress,
     StringDecoder,
     TopicPartition,
     Whitelist,
@@ -390,6 +391,20 @@ def test_what_a_connector_needs_is_said(cluster: Cluster) -> None:
         ConsumerConnector({"zk.connect": cluster.connect})
     with pytest.raises(InvalidConfigException, match=r"zookeeper.connect is missing"):
         ConsumerConnector({"groupid": "g"})
+
+
+def test_a_stream_reports_its_progress(
+    cluster: Cluster, connect: Callable[..., ConsumerConnector], unique: str
+) -> None:
+    topic = create(cluster)
+    write(cluster, topic, range(3))
+    write(cluster, topic, range(3, 7))
+    seen: list[Progress] = []
+    (stream,) = connect().create_message_streams({topic: 1}, on_progress=seen.append)[topic]
+    assert take(stream, 3) == [0, 1, 2]
+    assert seen == [Progress(topic, 0, 0, 7)]
+    assert take(stream, 4) == [3, 4, 5, 6]
+    assert seen == [Progress(topic, 0, 0, 7), Progress(topic, 0, 3, 7)]
 
 
 def test_the_group_is_shown_with_its_owners_and_lag(

@@ -49,5 +49,9 @@ from odradek.clients.simple_consumer import (
     LATEST_TIME as LATEST_TIME,
     FetchRequest as FetchRequest,
 )
-from odradek.clients.streams import KafkaStream as KafkaStream, MessageAndMetadata as MessageAndMetadata
+from odradek.clients.streams import (
+    KafkaStream as KafkaStream,
+    MessageAndMetadata as MessageAndMetadata,
+    Progress as Progress,
+)
 from odradek.foundation.ids import TopicPartition as TopicPartition

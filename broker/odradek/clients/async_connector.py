@@ -11,7 +11,7 @@ from odradek.clients.group_offsets import StartOffsets
 from odradek.clients.messages import Decoder, DefaultDecoder
 from odradek.clients.properties import CONSUMER, Properties
 from odradek.clients.registrations import STATIC, Registration, TopicFilter
-from odradek.clients.streams import AsyncKafkaStream
+from odradek.clients.streams import AsyncKafkaStream, OnProgress
 from odradek.foundation.ids import TopicPartition
 from odradek.transport.network import Network
 
@@ -63,9 +63,12 @@ class ConsumerConnector:
         *,
         decoder: Decoder | None = None,
         key_decoder: Decoder | None = None,
+        on_progress: OnProgress | None = None,
     ) -> dict[str, list[AsyncKafkaStream]]:
         """Streams for topics, by the number that each topic shall have; as the blocking one."""
-        streams = await self._streams(Registration(STATIC, topic_count_map), decoder, key_decoder)
+        streams = await self._streams(
+            Registration(STATIC, topic_count_map), decoder, key_decoder, on_progress
+        )
         return {
             topic: [streams[topic, number] for number in range(count)]
             for topic, count in topic_count_map.items()
@@ -78,6 +81,7 @@ class ConsumerConnector:
         *,
         decoder: Decoder | None = None,
         key_decoder: Decoder | None = None,
+        on_progress: OnProgress | None = None,
     ) -> list[AsyncKafkaStream]:
         """Streams for all topics that a filter allows; as the blocking one."""
         own = Registration(
@@ -85,11 +89,15 @@ class ConsumerConnector:
             {topic_filter.expression: num_streams},
             is_excluding_internal=self.properties["exclude.internal.topics"],
         )
-        streams = await self._streams(own, decoder, key_decoder)
+        streams = await self._streams(own, decoder, key_decoder, on_progress)
         return [streams[None, number] for number in range(num_streams)]
 
     async def _streams(
-        self, own: Registration, decoder: Decoder | None, key_decoder: Decoder | None
+        self,
+        own: Registration,
+        decoder: Decoder | None,
+        key_decoder: Decoder | None,
+        on_progress: OnProgress | None,
     ) -> dict[tuple[str | None, int], AsyncKafkaStream]:
         buffers = self._connector.create_streams(own)
         await self._connector.join()
@@ -100,6 +108,7 @@ class ConsumerConnector:
                 decoder=decoder or DefaultDecoder(),
                 key_decoder=key_decoder or DefaultDecoder(),
                 timeout_ms=self.properties["consumer.timeout.ms"],
+                on_progress=on_progress,
             )
             for key, buffer in buffers.items()
         }

@@ -12,7 +12,7 @@ from odradek.clients.group_offsets import StartOffsets
 from odradek.clients.messages import Decoder, DefaultDecoder
 from odradek.clients.properties import CONSUMER, Properties
 from odradek.clients.registrations import STATIC, Registration, TopicFilter
-from odradek.clients.streams import KafkaStream, StreamBuffer
+from odradek.clients.streams import KafkaStream, OnProgress, StreamBuffer
 from odradek.foundation.ids import TopicPartition
 from odradek.transport.network import Network
 
@@ -71,12 +71,15 @@ class ConsumerConnector:
         *,
         decoder: Decoder | None = None,
         key_decoder: Decoder | None = None,
+        on_progress: OnProgress | None = None,
     ) -> dict[str, list[KafkaStream]]:
         """Streams for topics, by the number that each topic shall have. Once for each connector.
 
+        `on_progress` is called in the thread of a stream, before the first message of each batch.
+
         Raises MessageStreamsExistException, ConsumerRebalanceFailedException, StoreError.
         """
-        streams = self._streams(Registration(STATIC, topic_count_map), decoder, key_decoder)
+        streams = self._streams(Registration(STATIC, topic_count_map), decoder, key_decoder, on_progress)
         return {
             topic: [streams[topic, number] for number in range(count)]
             for topic, count in topic_count_map.items()
@@ -89,6 +92,7 @@ class ConsumerConnector:
         *,
         decoder: Decoder | None = None,
         key_decoder: Decoder | None = None,
+        on_progress: OnProgress | None = None,
     ) -> list[KafkaStream]:
         """Streams for all topics that a filter allows, also for those that are made later. Raises as above."""
         own = Registration(
@@ -96,11 +100,15 @@ class ConsumerConnector:
             {topic_filter.expression: num_streams},
             is_excluding_internal=self.properties["exclude.internal.topics"],
         )
-        streams = self._streams(own, decoder, key_decoder)
+        streams = self._streams(own, decoder, key_decoder, on_progress)
         return [streams[None, number] for number in range(num_streams)]
 
     def _streams(
-        self, own: Registration, decoder: Decoder | None, key_decoder: Decoder | None
+        self,
+        own: Registration,
+        decoder: Decoder | None,
+        key_decoder: Decoder | None,
+        on_progress: OnProgress | None,
     ) -> dict[tuple[str | None, int], KafkaStream]:
         async def join() -> dict[tuple[str | None, int], StreamBuffer]:
             buffers = self._connector.create_streams(own)
@@ -114,6 +122,7 @@ class ConsumerConnector:
                 decoder=decoder or DefaultDecoder(),
                 key_decoder=key_decoder or DefaultDecoder(),
                 timeout_ms=self.properties["consumer.timeout.ms"],
+                on_progress=on_progress,
             )
             for key, buffer in self._engine.call(join).items()
         }

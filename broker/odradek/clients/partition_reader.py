@@ -62,6 +62,8 @@ class PartitionReader:
             if self._generation != self._buffer.generation:
                 return
             if blocks:
+                keys = {block.topic_partition for block in blocks}
+                self._buffer.end_offsets.update((key, self._consumer.high_watermark(key)) for key in keys)
                 self._buffer.put(blocks, self._generation)
 
     async def close(self) -> None:

@@ -48,6 +48,21 @@ class MessageAndMetadata(NamedTuple):
     headers: Headers
 
 
+class Progress(NamedTuple):
+    """How far a stream has read a partition: all messages below `next_offset` were returned.
+
+    `end_offset` is where the readable messages of the partition ended at the last fetch; -1 if that is unknown.
+    """
+
+    topic: str
+    partition: int
+    next_offset: int
+    end_offset: int
+
+
+OnProgress = Callable[[Progress], None]
+
+
 class StreamBuffer:
     """What one stream shares with its connector. The connector's side is called on its loop, the other one anywhere."""
 
@@ -61,6 +76,7 @@ class StreamBuffer:
         self._room = asyncio.Event()
         self._asked = asyncio.Event()
         self._failure: Exception | None = None
+        self.end_offsets: dict[TopicPartition, int] = {}
         self.taker: object = None
         """The thread or task that iterates."""
         self.generation = 0
@@ -218,9 +234,17 @@ class _Stream:
     """What both faces of a stream share."""
 
     def __init__(
-        self, buffer: StreamBuffer, lease: Lease, *, decoder: Decoder, key_decoder: Decoder, timeout_ms: int
+        self,
+        buffer: StreamBuffer,
+        lease: Lease,
+        *,
+        decoder: Decoder,
+        key_decoder: Decoder,
+        timeout_ms: int,
+        on_progress: OnProgress | None = None,
     ) -> None:
         self._buffer = buffer
+        self._on_progress = on_progress
         self._lease = lease
         self._to_event = decoder.to_event
         self._to_key = key_decoder.to_event
@@ -261,6 +285,9 @@ class _Stream:
             return None
         self._topic, self._partition = block.topic_partition
         self._rows = iter(block.records())
+        if self._on_progress is not None:
+            end_offset = buffer.end_offsets.get(block.topic_partition, -1)
+            self._on_progress(Progress(self._topic, self._partition, block.first_offset, end_offset))
         return self._ready()
 
     def _taker(self) -> object:

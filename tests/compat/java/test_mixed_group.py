@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import subprocess
+import sys
 import threading
 import time
 from collections import Counter
@@ -10,6 +13,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from kazoo.client import KazooClient
+from kazoo.exceptions import NoNodeError
 
 from odradek import Admin, Client
 from odradek.clients import ConsumerConnector, KafkaStream, KeyedMessage, Producer, SimpleConsumer
@@ -146,6 +151,91 @@ def test_a_mixed_group_gets_every_message_once(kafka: FirstKafka, tmp_path: Path
         for member in members:
             if isinstance(member, Member):
                 member.stop()
+
+
+class Process:
+    """One of ours in a process of its own, so that it can be killed."""
+
+    def __init__(self, folder: Path, kafka: FirstKafka, group: str, topic: str) -> None:
+        self._output = folder.with_suffix(".txt")
+        arguments = [kafka.zookeeper.connect, group, topic]
+        with self._output.open("wb") as output:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "tests.support.connector_member", *arguments],
+                stdout=output,
+                stderr=subprocess.DEVNULL,
+                env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+            )
+
+    def lines(self) -> list[str]:
+        return [line for line in self._output.read_text().split("\n") if line.isdecimal()]
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.wait()
+
+
+def test_a_mixed_group_loses_nothing_when_members_and_the_broker_die(
+    kafka: FirstKafka, tmp_path: Path, unique: str
+) -> None:
+    """A killed member has what it did not commit handed out again; a broker's restart and a join do not."""
+    writer = Writer(kafka, unique)
+    _make_topic(kafka, unique)
+    members: list[Process | OldConsumer] = [
+        Process(tmp_path / "ours1", kafka, unique, unique),
+        OldConsumer(tmp_path / "old1", kafka, group=unique, topic=unique),
+    ]
+
+    def taken() -> Counter[str]:
+        return Counter(line for one in members for line in one.lines())
+
+    def write_and_wait(count: int) -> None:
+        writer.write(count)
+        wait_for(lambda: len(taken()) == writer.count, lambda: (writer.count, len(taken())), 90)
+
+    def owners() -> Counter[str]:
+        return _owners(kafka, unique, unique)
+
+    def wait_for_members(count: int) -> None:
+        wait_for(lambda: (len(owners()), sum(owners().values())) == (count, PARTITIONS), owners, 90)
+
+    try:
+        wait_for_members(2)
+        write_and_wait(100)
+        kafka.stop_broker()
+        kafka.start_broker()
+        write_and_wait(100)
+        assert [line for line, count in taken().items() if count > 1] == [], "no member stalled or died"
+        members[0].kill()
+        members.append(Process(tmp_path / "ours2", kafka, unique, unique))
+        wait_for_members(2)
+        write_and_wait(100)
+        members.append(OldConsumer(tmp_path / "old2", kafka, group=unique, topic=unique))
+        wait_for_members(3)
+        members[1].kill()
+        wait_for_members(2)
+        write_and_wait(100)
+        # Commits of both kinds are at most 200 ms old: a kill repeats what was taken since.
+        assert max(taken().values()) <= 3
+    finally:
+        writer.close()
+        for member in members:
+            member.kill()
+
+
+def _owners(kafka: FirstKafka, group: str, topic: str) -> Counter[str]:
+    """How many partitions each member owns."""
+    client = KazooClient(hosts=kafka.zookeeper.connect)
+    client.start()
+    try:
+        path = f"/consumers/{group}/owners/{topic}"
+        threads = [client.get(f"{path}/{name}")[0].decode() for name in client.get_children(path)]
+        return Counter(thread.rpartition("-")[0] for thread in threads)
+    except NoNodeError:
+        return Counter()
+    finally:
+        client.stop()
+        client.close()
 
 
 def _make_topic(kafka: FirstKafka, topic: str) -> None:
