@@ -19,7 +19,10 @@ from click.testing import CliRunner
 from odradek_operator.foundation.keys import Key
 from odradek_operator.foundation.settings import OperatorSettings
 from odradek_operator.gateways.kubernetes import (
+    APIS,
     CLUSTERS,
+    CONFIG_MAPS,
+    DEPLOYMENTS,
     LEASES,
     PODS,
     STATEFUL_SETS,
@@ -59,8 +62,7 @@ class Noting:
         self._seen = seen
 
     async def reconcile(self, key: Key) -> float | None:
-        api = CLUSTERS if key.kind == "Cluster" else TOPICS
-        body = await self._environment.kubernetes.get(api, key.namespace, key.name)
+        body = await self._environment.kubernetes.get(APIS[key.kind], key.namespace, key.name)
         if body is not None:
             await self._environment.write_status(body, ClusterStatus(), [ready(True, "Fine")])
         self._seen.put_nowait(key)
@@ -78,7 +80,7 @@ class Running:
 
         def reconcilers(environment: Environment) -> Mapping[str, Reconciler]:
             noting = Noting(environment, self.seen)
-            return {"Cluster": noting, "Topic": noting}
+            return {"Cluster": noting, "Topic": noting, "Mirror": noting}
 
         self.operator = Operator(
             settings,
@@ -150,6 +152,23 @@ def test_events_wake_reconcilers_and_nothing_is_left_on_resources() -> None:
             assert "finalizers" not in body["metadata"] and "annotations" not in body["metadata"]
         made = server.objects.get(STATEFUL_SETS, "default", "s")
         assert made is not None and "annotations" not in made["metadata"]
+
+    scenario(play)
+
+
+def test_what_a_mirror_is_made_of_wakes_it_and_no_cluster() -> None:
+    async def play(server: ApiServer) -> None:
+        # Without the Mirror itself, so that nothing else wakes it.
+        running = Running(server)
+        key = Key("Mirror", "default", "copy")
+        labels = {"odradek.io/mirror": "copy", "app.kubernetes.io/managed-by": "odradek-operator"}
+        for api in (DEPLOYMENTS, CONFIG_MAPS):
+            server.objects.create(owned(api, "copy-mirror", labels))
+            await running.woken_for(key)
+            server.objects.delete(api, "default", "copy-mirror", uid=None, orphan=False)
+            await running.woken_for(key)
+        assert running.seen.empty()
+        await running.end()
 
     scenario(play)
 
