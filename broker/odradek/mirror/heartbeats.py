@@ -15,6 +15,7 @@ from typing import Final
 from odradek.client.client import Client
 from odradek.client.producer.producer import Producer
 from odradek.foundation.errors import OdradekError
+from odradek.foundation.rate_limited_log import RateLimitedLog
 from odradek.foundation.tasks import TaskOwner
 from odradek.mirror.counters import FlowCounters
 from odradek.mirror.formats import Heartbeat, heartbeat_key, heartbeat_value
@@ -46,6 +47,7 @@ class Heartbeats:
         self._counters = counters
         self._is_leader = is_leader
         self._producer = Producer(target)
+        self._log = RateLimitedLog(logger, "errors of heartbeats")
         self._tasks = TaskOwner(f"heartbeats of {settings.label}")
 
     def start(self) -> None:
@@ -77,7 +79,7 @@ class Heartbeats:
         except OdradekError as failure:
             text = f"{self._settings.label}: no heartbeat was written, the next one is tried: {failure}"
             self._counters.failed("heartbeats", text)
-            logger.warning("%s", text)
+            self._log.warning("%s", text)
             return False
         return True
 

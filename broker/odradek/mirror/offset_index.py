@@ -171,6 +171,7 @@ class OffsetIndex:
 
     def __init__(self, *, runs_max: int = MIRROR_OFFSET_RUNS_MAX) -> None:
         self._runs_max = runs_max
+        self._runs_each = MIRROR_OFFSET_RUNS_PER_PARTITION_MAX
         self._partitions: dict[TopicPartition, PartitionIndex] = {}
 
     def __contains__(self, partition: TopicPartition) -> bool:
@@ -181,7 +182,7 @@ class OffsetIndex:
 
     def begin(self, partition: TopicPartition, runs: Iterable[Run] = ()) -> None:
         """Start to index a partition of the source with what is known of it, oldest first."""
-        index = self._partitions[partition] = PartitionIndex()
+        index = self._partitions[partition] = PartitionIndex(self._runs_each)
         self._share()
         for run in runs:
             index.add(run)
@@ -214,12 +215,21 @@ class OffsetIndex:
         return None if index is None else index.last
 
     def _share(self) -> None:
+        """Share the bound out, in powers of two: so it changes a few times while thousands of partitions begin."""
         share = self._runs_max // max(1, len(self._partitions))
-        runs_max = max(_RUNS_PER_PARTITION_MIN, min(MIRROR_OFFSET_RUNS_PER_PARTITION_MAX, share))
+        runs_each = max(
+            _RUNS_PER_PARTITION_MIN, min(MIRROR_OFFSET_RUNS_PER_PARTITION_MAX, _power_below(share))
+        )
+        if runs_each == self._runs_each:
+            return
+        self._runs_each = runs_each
         for index in self._partitions.values():
-            if index.runs_max != runs_max:
-                index.runs_max = runs_max
-                index.thin()
+            index.runs_max = runs_each
+            index.thin()
+
+
+def _power_below(number: int) -> int:
+    return 1 << max(0, number.bit_length() - 1)
 
 
 def _columns(runs: Iterable[Run]) -> list[array[int]]:

@@ -23,6 +23,7 @@ from odradek.client.producer.producer import Producer
 from odradek.foundation.errors import OdradekError, UnknownTopicOrPartition
 from odradek.foundation.ids import TopicPartition
 from odradek.foundation.limits import MIRROR_STORED_OFFSETS_READ_MAX
+from odradek.foundation.rate_limited_log import RateLimitedLog
 from odradek.foundation.tasks import TaskOwner
 from odradek.mirror.checkpoints import CheckpointWriter, GroupTranslator, Translated
 from odradek.mirror.counters import FlowCounters
@@ -94,6 +95,7 @@ class OffsetTranslation:
         self._heartbeats = Heartbeats(
             target, settings=settings, policy=policy, counters=counters, is_leader=is_leader
         )
+        self._log = RateLimitedLog(logger, "errors of translated offsets")
         self._tasks = TaskOwner(f"offsets of {settings.label}")
         self._rebuilt = asyncio.Event()
         self._running: set[Callable[[], Awaitable[None]]] = set()
@@ -369,4 +371,4 @@ class OffsetTranslation:
     def _failed(self, kind: str, what: str, failure: OdradekError) -> None:
         text = f"{self._settings.label}: {what}, and will be tried again: {failure}"
         self._counters.failed(kind, text)
-        logger.warning("%s", text)
+        self._log.warning("%s", text)
