@@ -110,6 +110,10 @@ class Broker:
         """SIGKILL and wait: what a crash of the process looks like."""
         return self._end(signal.SIGKILL, seconds_max=STOP_SECONDS_MAX)
 
+    def abort(self) -> int:
+        """SIGABRT and wait, as after an assertion in a library: the stacks of all threads go into the log."""
+        return self._end(signal.SIGABRT, seconds_max=STOP_SECONDS_MAX)
+
     def restart(self, *, crash: bool = False) -> None:
         """Stop, or kill when `crash`, and start again on the same port and folder."""
         _ = self.kill() if crash else self.stop()

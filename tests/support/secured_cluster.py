@@ -11,14 +11,13 @@
 
 from __future__ import annotations
 
-import signal
 import socket
 import ssl
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from tests.support.broker_process import STOP_SECONDS_MAX, free_port
+from tests.support.broker_process import free_port
 from tests.support.certificates import Authority
 from tests.support.cluster_processes import Cluster, Member
 from tests.support.zookeeper import Certificates, ZooKeeper
@@ -50,10 +49,6 @@ class SecuredMember(Member):
         command += ["--zookeeper", self.connect, "--config", str(config), "--log-level", "debug"]
         command += ["--admin", f"127.0.0.1:{self.admin_port}"]
         return command + (["--data", str(self.data)] if self.verb == "broker" else [])
-
-    def abort(self) -> int:
-        """SIGABRT, as an assertion in a library: the stacks of all threads go into the log."""
-        return self._end(signal.SIGABRT, seconds_max=STOP_SECONDS_MAX)
 
 
 class SecuredCluster(Cluster):

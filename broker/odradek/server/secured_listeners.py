@@ -65,6 +65,10 @@ class SecuredListeners:
                 self._add_tls(settings, name, is_sasl=protocol in WITH_SASL)
             if protocol in WITH_SASL:
                 self._add_sasl(settings, name, client_configs)
+        if self._tls or self._sasl:
+            from odradek.security.core_files import write_no_core_file
+
+            write_no_core_file()
 
     def _add_tls(self, settings: Settings, name: str, *, is_sasl: bool) -> None:
         from odradek.security.listener_tls import ListenerTls

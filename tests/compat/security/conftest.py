@@ -32,21 +32,8 @@ PLAIN_USERS = (
 )
 
 
-@pytest.fixture(scope="package")
-def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredBroker]:
-    broker = SecuredBroker(
-        tmp_path_factory.mktemp("secured"),
-        kinds={"CLIENTS": "SSL", "NAMED": "SSL", "LOGIN": "SASL_SSL", "CLEAR": "SASL_PLAINTEXT"},
-        settings={
-            "listener.name.named.ssl.client.auth": "required",
-            "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512",
-            "listener.name.login.plain.sasl.jaas.config": PLAIN_USERS,
-            "listener.name.clear.plain.sasl.jaas.config": PLAIN_USERS,
-            "listener.name.clear.connections.max.reauth.ms": "3000",
-        },
-    )
-    broker.start()
-    # The first users of SCRAM are made by a user of PLAIN.
+def make_scram_user(broker: SecuredBroker) -> None:
+    """The first user of SCRAM is made by a user of PLAIN."""
     admin = AdminClient(
         {
             "bootstrap.servers": broker.bootstraps["LOGIN"],
@@ -64,6 +51,23 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredBroker]
     asked: Any = admin.describe_user_scram_credentials(["alice"])
     described = asked["alice"].result(20)
     assert {one.iterations for one in described.scram_credential_infos} == {4096}
+
+
+@pytest.fixture(scope="package")
+def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredBroker]:
+    broker = SecuredBroker(
+        tmp_path_factory.mktemp("secured"),
+        kinds={"CLIENTS": "SSL", "NAMED": "SSL", "LOGIN": "SASL_SSL", "CLEAR": "SASL_PLAINTEXT"},
+        settings={
+            "listener.name.named.ssl.client.auth": "required",
+            "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512",
+            "listener.name.login.plain.sasl.jaas.config": PLAIN_USERS,
+            "listener.name.clear.plain.sasl.jaas.config": PLAIN_USERS,
+            "listener.name.clear.connections.max.reauth.ms": "3000",
+        },
+    )
+    broker.start()
+    make_scram_user(broker)
     yield broker
     assert broker.stop() == 0
     log = broker.log()

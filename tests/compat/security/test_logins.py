@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import shutil
 import ssl
 import subprocess
@@ -113,7 +114,7 @@ def _with_kcat(broker: SecuredBroker, listener: str, mechanism: str, topic: str)
 
 @pytest.mark.parametrize(
     ("listener", "mechanism"),
-    [("LOGIN", "PLAIN"), ("LOGIN", "SCRAM-SHA-256"), ("CLEAR", "SCRAM-SHA-512")],
+    list(itertools.product(PROTOCOLS, ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"))),
 )
 @pytest.mark.parametrize(
     "run", [_with_confluent, _with_kafka_python, _with_aiokafka, _with_kcat], ids=lambda one: one.__name__[6:]

@@ -13,6 +13,10 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
+import aiokafka
+import aiokafka.abc
+import kafka
+import kafka.net.sasl.oauth
 import pytest
 from confluent_kafka import KafkaError, Producer
 
@@ -88,6 +92,50 @@ def test_librdkafka_logs_in_with_a_good_token_only(broker: SecuredBroker, provid
     assert produced(broker, provider.token(), expires=time.time() + 600) is None
     forged = Provider("first").token()
     assert produced(broker, forged, expires=time.time() + 600).code() == KafkaError._AUTHENTICATION
+
+
+class TokenForKafkaPython(kafka.net.sasl.oauth.AbstractTokenProvider):  # type: ignore[misc]
+    """What kafka-python asks for a token."""
+
+    def __init__(self, token: str) -> None:
+        super().__init__()
+        self._token = token
+
+    def token(self) -> str:
+        return self._token
+
+
+class TokenForAiokafka(aiokafka.abc.AbstractTokenProvider):  # type: ignore[misc]
+    """What aiokafka asks for a token."""
+
+    def __init__(self, token: str) -> None:
+        self._token = token
+
+    async def token(self) -> str:
+        return self._token
+
+
+def test_python_clients_log_in_with_a_token(broker: SecuredBroker, provider: Provider) -> None:
+    common = {
+        "bootstrap_servers": broker.bootstraps["TOKENS"],
+        "security_protocol": "SASL_PLAINTEXT",
+        "sasl_mechanism": "OAUTHBEARER",
+    }
+
+    def sent_by_kafka_python(token: str) -> None:
+        producer = kafka.KafkaProducer(**common, sasl_oauth_token_provider=TokenForKafkaPython(token))
+        try:
+            producer.send(uuid.uuid4().hex, b"x").get(20)
+        finally:
+            producer.close()
+
+    async def sent_by_aiokafka(token: str) -> None:
+        login = TokenForAiokafka(token)
+        async with aiokafka.AIOKafkaProducer(**common, sasl_oauth_token_provider=login) as producer:
+            await producer.send_and_wait(uuid.uuid4().hex, b"x")
+
+    sent_by_kafka_python(provider.token())
+    asyncio.run(sent_by_aiokafka(provider.token()))
 
 
 def test_keys_are_rotated_while_the_broker_runs(broker: SecuredBroker, provider: Provider) -> None:
