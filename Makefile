@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: setup run test check bench many-consumers demo fuzz sim chaos copies streams connect rights quotas pipeline-kills sink-kills images e2e reference manifests diagrams recording release clean
+.PHONY: setup run test check bench many-consumers demo fuzz sim chaos copies mirror-proof streams connect rights quotas pipeline-kills sink-kills images e2e reference manifests diagrams recording release clean
 
 # Running a broker needs only the product's own dependencies; tests bring their clients, Java and Spark.
 $(VENV)/.product: pyproject.toml
@@ -58,6 +58,10 @@ chaos: $(VENV)/.test
 # (TV1 and TV2), SEED=n the first. Ten runs take half an hour.
 copies: $(VENV)/.test
 	$(BIN)/python -m tests.compat.three_brokers.copies --runs $(or $(RUNS),5) --seed $(or $(SEED),1)
+
+# A mirror while its workers and the brokers of both sides are killed, and connections are lost: RECORDS=n, SEED=n.
+mirror-proof: $(VENV)/.test
+	$(BIN)/python -m tests.mirror.proof --records $(or $(RECORDS),1000000) --seed $(or $(SEED),1)
 
 # Kafka's system tests of Streams, exactly once, while brokers and processors go away: ROUNDS=3 of all faults, SEED=n,
 # VERSION=4.1.1 of Streams. `connect`: lines through two workers of Kafka Connect, with the same ROUNDS and SEED.
@@ -114,6 +118,7 @@ reference: $(VENV)/.product
 	$(BIN)/python -m odradek.cluster.reference docs/reference
 	$(BIN)/python -m odradek.cli.reference > docs/reference/cli.md
 	$(BIN)/python -m odradek.handlers.reference > docs/reference/protocol.md
+	$(BIN)/python -m odradek.mirror.reference > docs/reference/mirror.md
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'pyyaml>=6'
 	$(BIN)/python -m odradek_pipeline.cli.reference > docs/reference/pipeline.md
 	$(BIN)/python -m odradek.handlers.request_types && $(BIN)/ruff format --quiet broker/odradek/protocol/requests broker/odradek/protocol/responses

@@ -49,6 +49,10 @@ class TaskOwner:
     def __len__(self) -> int:
         return len(self._tasks)
 
+    def running(self) -> list[asyncio.Task[object]]:
+        """The tasks that have not ended."""
+        return list(self._tasks)
+
     async def close(self) -> None:
         """Cancel the running tasks and wait until all have ended. Failures were logged as they happened."""
         self._closed = True

@@ -35,6 +35,7 @@ from odradek.records.batch import (
     HEADER_BYTES,
     LOG_APPEND_TIME_FLAG,
     MAGIC,
+    MAGIC_POSITION,
     TRANSACTIONAL_FLAG,
     BatchHeader,
     BatchView,
@@ -125,8 +126,7 @@ def ready_batches(data: memoryview, *, position: int, rules: TargetRules) -> lis
 
     None for a batch without such records. Raises CorruptRecord for damage in a batch that has to be opened.
     """
-    header = read_header(data)
-    if header.magic != MAGIC:
+    if data[MAGIC_POSITION] < MAGIC:
         found = list(messages(data))
         return _reopened(
             found,
@@ -137,6 +137,7 @@ def ready_batches(data: memoryview, *, position: int, rules: TargetRules) -> lis
             rules=rules,
             reason=OpenReason.OLD_FORMAT,
         )
+    header = read_header(data)
     if header.last_offset < position or not header.record_count:
         return []
     reason = reason_to_open(header, position=position, rules=rules)

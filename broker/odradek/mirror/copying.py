@@ -67,21 +67,27 @@ class Copying:
         self._targets = {source: target for target, source in source_of.items()}
         await self._identify()
         committed = await GroupAdmin(parts.target).offsets(parts.group_id, targets, require_stable=True)
-        halted: dict[TopicPartition, PartitionStopped] = {}
+        mismatches: dict[TopicPartition, Mismatch] = {}
         for target, offset in committed.items():
             source = source_of.get(target)
             if source is None:
                 continue
             found = read_position(offset, self._identities[source])
             if isinstance(found, Mismatch):
-                halted[source] = self.stop(source, found.kind, f"partition {source}: {found.what}")
+                mismatches[source] = found
             else:
                 self._positions[source] = found
-        new = [source for source in self._targets if source not in self._positions and source not in halted]
+        new = [
+            source for source in self._targets if source not in self._positions and source not in mismatches
+        ]
         await self._find_starts(new)
         rules = await self._rules()
         for listener in parts.listeners:
             listener.assigned(list(self._targets))
+        halted = {
+            source: self.stop(source, found.kind, f"partition {source}: {found.what}")
+            for source, found in mismatches.items()
+        }
         is_earliest = parts.settings.offset_reset is OffsetReset.EARLIEST
         await parts.begin(
             {

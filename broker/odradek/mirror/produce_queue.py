@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from odradek.client.client import Client
-from odradek.client.errors import METADATA_STALE, RETRIABLE_OR_LATE
+from odradek.client.errors import METADATA_STALE, RETRIABLE_OR_LATE, ClientClosed
 from odradek.client.metadata import NO_LEADER
 from odradek.client.producer.batches import ProducerIdAndEpoch
 from odradek.client.producer.requests import (
@@ -37,6 +37,7 @@ from odradek.records.compression import Compression
 _ATTRIBUTES_LOW_POSITION: Final = 22
 # Brokers forget a producer after a day without a batch (producer.id.expiration.ms).
 _PROVEN_SECONDS: Final = 3600.0
+_CLOSE_SECONDS_MAX: Final = 5.0
 
 
 class OutgoingBatch:
@@ -107,7 +108,12 @@ class ProduceQueue:
         self._proven_at: dict[TopicPartition, float] = {}
 
     async def close(self) -> None:
-        """Stop what is under way."""
+        """Send no more, and wait a moment for the answers to what is under way. A transaction must not end before: a
+        broker of the first protocol takes a late batch, and its transaction then stays open.
+        """
+        self._failure = self._failure or ClientClosed("the writer was closed")
+        if any(self._requests_at.values()):
+            await asyncio.wait(self._tasks.running(), timeout=_CLOSE_SECONDS_MAX)
         await self._tasks.close()
 
     def begin(self, identity: ProducerIdAndEpoch, *, is_implicit: bool) -> None:
