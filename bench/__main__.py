@@ -17,6 +17,7 @@ The programs, and what each measures:
     python -m bench clients --rounds 5     our Python clients beside kafka-python, aiokafka and confluent-kafka
     python -m bench rights --rounds 15     what ACLs and quotas cost a broker that has them
     python -m bench rights --instructions  the same in instructions outside the kernel
+    python -m bench mirror --rounds 3      a mirror's CPU for a gigabyte, beside MirrorMaker 2
     python -m bench operator               1,000 new Topics on a real API server, and an operator at rest
     python -m bench spark                  a Spark job writes, copies and reads a million records
     python -m bench spark-source           format("odradek") beside Spark's Kafka connector
@@ -57,6 +58,8 @@ def main() -> int:
             return _clients(arguments)
         case "rights":
             return _rights(arguments)
+        case "mirror":
+            return _mirror(arguments)
         case "operator":
             return _operator(arguments)
         case "compare":
@@ -87,7 +90,7 @@ def _parsed() -> argparse.Namespace:
         prog="python -m bench", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     programs = ["compare", "cluster", "takeover", "restarts", "growth", "command-line", "operator", "spark"]
-    programs += ["clients", "rights", "spark-source", "spark-load", "everything"]
+    programs += ["clients", "mirror", "rights", "spark-source", "spark-load", "everything"]
     parser.add_argument("program", nargs="?", choices=programs, default="compare")
     parser.add_argument("--rounds", type=int, default=5, help="rounds that count (default: 5)")
     parser.add_argument("--quick", action="store_true", help="one round of small sizes; a short growth")
@@ -201,6 +204,13 @@ def _rights(arguments: argparse.Namespace) -> int:
     from bench.rights import compare_rights
 
     return compare_rights(rounds=arguments.rounds, disk=arguments.disk)
+
+
+def _mirror(arguments: argparse.Namespace) -> int:
+    from bench.mirror import compare_mirrors
+
+    megabytes = 50 if arguments.quick else 300
+    return compare_mirrors(rounds=arguments.rounds, megabytes=megabytes, disk=arguments.disk)
 
 
 def _operator(arguments: argparse.Namespace) -> int:

@@ -182,6 +182,20 @@ def mirror_client_classpath() -> str:
     return f"{folder}/*"
 
 
+def mirror_maker_classpath() -> str:
+    """Class path of MirrorMaker 2 as a process of its own; fetches it when absent."""
+    version = KAFKA_VERSION
+    folder = _fetched(
+        CACHE / "kafka-mirror" / version,
+        [
+            f"org.apache.kafka:connect-mirror:{version}",
+            f"org.apache.kafka:connect-runtime:{version}",
+            f"org.apache.logging.log4j:log4j-slf4j-impl:{_LOG4J_VERSION}",
+        ],
+    )
+    return f"{folder}/*"
+
+
 def connector_jars() -> list[Path]:
     """Jars of Spark's Kafka connector which PySpark does not carry itself, kafka-clients 3.9 among them."""
     folder = _fetched(
