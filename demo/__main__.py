@@ -15,7 +15,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from demo import table
+from demo import copy, table
 from demo.clients import Writer, read
 from demo.stage import Broker, DemoFailedError, act, command_line, explain, quote, run
 
@@ -42,6 +42,7 @@ def main() -> int:
             _dies(broker, writer)
             _counts(broker, writer, seen)
             _travels(broker)
+            copy.show(broker, folder=Path(folder) / "west", orders=2 * ORDERS)
             if not arguments.without_spark:
                 _fills_a_table(broker, arguments.page.absolute())
             _stops(broker)

@@ -25,6 +25,7 @@ def test_the_tour_ends_well(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "0 are missing and 0 came twice" in " ".join(done.stdout.split())
+    assert "0 are missing in the other cluster, and 0 came twice" in " ".join(done.stdout.split())
     assert "120,000 are there: none is missing, none is doubled" in " ".join(done.stdout.split())
     assert "'complete': 24}  120,000 of 120,000 events" in done.stdout
     assert str(page) in done.stdout and "Nothing to do" in page.read_text()
