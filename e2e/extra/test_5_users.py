@@ -165,7 +165,7 @@ print(urllib.request.urlopen(f"https://{host}:9644/metrics", context=context).re
 
 def test_measures_have_names_for_users_that_may_describe_them(shared: Kube) -> None:
     named = shared.inside("reports", "python", "-c", _MEASURES, "named")
-    assert 'odradek_log_end_offset{topic="orders"' in named
+    assert 'odradek_log_end_offset{partition="0",topic="orders"}' in named
     unnamed = shared.inside("reports", "python", "-c", _MEASURES, "unnamed")
     assert "odradek_topics " in unnamed and "orders" not in unnamed
 
