@@ -21,7 +21,7 @@ from odradek.client.admin.groups import GroupAdmin
 from odradek.client.admin.topics import TopicAdmin
 from odradek.client.client import Client
 from odradek.foundation.ids import TopicPartition
-from odradek.mirror.formats import parse_heartbeat
+from odradek.mirror.formats import parse_heartbeat, parse_offset_sync
 from odradek.mirror.topic_tail import tail
 from tests.mirror.test_moved_groups import commit, fill, run, value_at
 from tests.support.broker_process import free_port
@@ -88,6 +88,12 @@ class MirrorProcess:
         finally:
             assert self._process.stdout is not None
             self._process.stdout.close()
+
+    def kill(self) -> None:
+        assert self._process is not None and self._process.stdout is not None
+        self._process.kill()
+        self._process.wait(60)
+        self._process.stdout.close()
 
     def get(self, path: str) -> str:
         """The body of an answer of the admin port, whatever its status is."""
@@ -161,16 +167,66 @@ def test_a_mirror_is_watched_and_its_groups_move(clusters: TwoClusters, unique: 
                 ]
                 assert (mirror.b, mirror.a) in {heartbeat[:2] for heartbeat in beats}
             assert await asyncio.to_thread(mirror.get, "/readyz") == "ready\n"
+
+            async def has_counted() -> bool:
+                names = ("checkpoints_total", "group_offsets_total", "heartbeats_total")
+                now = await asyncio.to_thread(mirror.metrics)
+                return all(now[name][(mirror.a,)] >= 1 for name in names)
+
+            await eventually("checkpoints, offsets and heartbeats in the metrics", has_counted)
             found = await asyncio.to_thread(mirror.metrics)
             labels = (mirror.a, unique, "0")
             assert found["records_total"][labels] == 1_000
             assert found["lag_records"][labels] == 0 and found["lag_seconds"][labels] == 0
             assert found["flow_running"] == {(mirror.a,): 1}
             assert found["transactions_total"][(mirror.a, "committed")] >= 1
-            assert found["checkpoints_total"][(mirror.a,)] >= 1 and found["groups"][(mirror.a,)] == 1
-            assert found["group_offsets_total"][(mirror.a,)] >= 1
-            assert found["heartbeats_total"][(mirror.a,)] >= 1
+            assert found["groups"][(mirror.a,)] == 1
             flow = await asyncio.to_thread(mirror.flow)
             assert flow["state"] == "running" and flow["not_ready"] is None
+
+    run(story())
+
+
+def test_a_killed_mirror_translates_what_was_behind_it(
+    clusters: TwoClusters, unique: str, tmp_path: Path
+) -> None:
+    async def story() -> None:
+        await fill(clusters, unique, 1_000)
+        with mirror_process(tmp_path, clusters, unique) as mirror:
+            target = TopicPartition(f"{mirror.a}.{unique}", 0)
+
+            async def has_syncs() -> bool:
+                found = await asyncio.to_thread(mirror.metrics)
+                labels = (mirror.a, unique, "0")
+                is_whole = found.get("records_total", {}).get(labels) == 1_000
+                return is_whole and found["lag_records"][labels] == 0 and await syncs_of(mirror) == 1_000
+
+            async def syncs_of(mirror: MirrorProcess) -> int:
+                """The end of what the newest offset sync is of."""
+                end = 0
+                async with Client(clusters.source.bootstrap) as source:
+                    async for records in tail(
+                        source, f"mm2-offset-syncs.{mirror.b}.internal", offsets_max=1_000
+                    ):
+                        for record in records:
+                            sync = parse_offset_sync(record.key or b"", record.value or b"")
+                            if sync.partition.topic == unique:
+                                end = sync.source_offset + 1
+                return end
+
+            await eventually("all records at the target, and stored offset syncs", has_syncs)
+            mirror.kill()
+            await commit(clusters, unique, unique, 321)
+            mirror.start()
+            async with Client(clusters.target.bootstrap) as client:
+                groups = GroupAdmin(client)
+
+                async def is_moved() -> bool:
+                    return target in await groups.offsets(unique)
+
+                await eventually("the group's offset at the target", is_moved)
+                moved = (await groups.offsets(unique))[target]
+                # One sync is of all that was passed in some seconds, with a marker for each transaction.
+                assert 321 - 50 <= await value_at(client, target, moved.offset) <= 321
 
     run(story())
