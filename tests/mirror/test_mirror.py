@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from odradek import Producer
 from odradek.client.admin.admin import Admin
 from odradek.client.admin.results import ConfigChange, ResourceType
 from odradek.client.client import Client
@@ -242,6 +243,32 @@ def test_a_position_that_retention_has_passed_stops_the_partition(
 
             await until(is_stopped)
             assert len((await committed(target, f"a.{name}.t"))[0]) == 100
+
+    run(test)
+
+
+def test_a_record_that_the_target_refuses_stops_its_partition_alone(
+    run: Callable[[Test], None], given: Callable[..., dict[str, str]]
+) -> None:
+    async def test(source: Client, target: Client, name: str) -> None:
+        for topic in ("large", "kept"):
+            await Admin(source).topics.create(f"{name}.{topic}", partitions=1)
+        await Admin(target).topics.create(
+            f"a.{name}.large", configs={"max.message.bytes": "1000"}, partitions=1
+        )
+        await write(source, f"{name}.large", 10)
+        async with Producer(source) as producer:
+            await producer.send(f"{name}.large", bytes(5_000), partition=0)
+        await write(source, f"{name}.kept", 100)
+        async with running(given(**{"sync.topic.configs.enabled": "false"})) as mirror:
+            key = TopicPartition(f"{name}.large", 0)
+
+            async def is_stopped() -> bool:
+                of = mirror.flows[0].counters.partitions.get(key)
+                return of is not None and of.stopped is not None and of.stopped.kind == "RecordTooLarge"
+
+            await until(is_stopped)
+            await until(lambda: mirrored(source, target, f"{name}.kept", f"a.{name}.kept"))
 
     run(test)
 

@@ -23,13 +23,17 @@ MIRROR_FETCH_WAIT_MS_MAX: Final = 500
 MIRROR_RETRY_PAUSE_MS_MIN: Final = 100
 MIRROR_RETRY_PAUSE_MS_MAX: Final = 30_000
 
-# Reads of a damaged batch before a mirror stops its partition. Damage on the way is gone at the next read, damage on a
-# disk is not.
+# Reads of a batch that is damaged, or that the target refuses, before a mirror stops its partition. Damage on the way
+# is gone at the next read, damage on a disk is not.
 MIRROR_DAMAGED_READS_MAX: Final = 3
 
 # Requests of a mirror under way to one broker, and for one partition. Brokers recognise the last five batches of a
 # producer, so no more may be repeated.
 MIRROR_PRODUCES_IN_FLIGHT_MAX: Final = 5
+
+# Batches of a mirror that wait for their acknowledgement. A transaction of many small batches must end in time, and a
+# slow target takes a few hundred in a second.
+MIRROR_BATCHES_WAITING_MAX: Final = 128
 
 # Bytes of one Produce request with batches of several partitions; a single larger batch goes alone. Kafka's producer
 # has the same bound (max.request.size).

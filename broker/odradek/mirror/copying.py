@@ -7,6 +7,7 @@ nothing arrives for a moment: readers at the target see its records only then.
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
@@ -16,7 +17,7 @@ from odradek.client.client import Client
 from odradek.foundation.errors import OdradekError, UnknownTopicOrPartition
 from odradek.foundation.ids import TopicPartition
 from odradek.foundation.mirror_limits import MIRROR_IDLE_MS, MIRROR_POSITIONS_RENEWED_SECONDS
-from odradek.mirror.batch_passing import TargetRules
+from odradek.mirror.batch_passing import ReadyBatch, TargetRules
 from odradek.mirror.counters import COMMITTED, FlowCounters
 from odradek.mirror.errors import PartitionStopped, stopped
 from odradek.mirror.passed import PartitionStart, PassedListener
@@ -30,6 +31,13 @@ from odradek.mirror.topic_sync import TopicSync
 
 # How often the loop looks whether it has to end, while nothing arrives.
 _LOOK_SECONDS: Final = 0.2
+
+
+class _Step(NamedTuple):
+    """One batch that was read, None for what readers do not see, and the position after it."""
+
+    ready: ReadyBatch | None
+    after: Position
 
 
 class FlowParts(NamedTuple):
@@ -58,10 +66,15 @@ class Copying:
         self._identities: dict[TopicPartition, SourceIdentity] = {}
         self._positions: dict[TopicPartition, Position] = {}
         self._moved: set[TopicPartition] = set()
+        self._backlog: dict[TopicPartition, deque[_Step]] = {}
         self._renewed_at = 0.0
 
-    async def begin(self, targets: Sequence[TopicPartition]) -> None:
-        """Read the positions of these partitions of the target, and begin to read their sources."""
+    async def begin(
+        self, targets: Sequence[TopicPartition], *, refused: Mapping[TopicPartition, Mismatch]
+    ) -> None:
+        """Read the positions of these partitions of the target, and begin to read their sources. `refused` are
+        partitions of the source that the target takes no more of.
+        """
         parts = self._parts
         source_of = self._sources(targets)
         self._targets = {source: target for target, source in source_of.items()}
@@ -72,11 +85,12 @@ class Copying:
             source = source_of.get(target)
             if source is None:
                 continue
-            found = read_position(offset, self._identities[source])
+            found = refused.get(source) or read_position(offset, self._identities[source])
             if isinstance(found, Mismatch):
                 mismatches[source] = found
             else:
                 self._positions[source] = found
+        mismatches |= {source: found for source, found in refused.items() if source in self._targets}
         new = [
             source for source in self._targets if source not in self._positions and source not in mismatches
         ]
@@ -125,17 +139,20 @@ class Copying:
         settings = self._parts.settings
         while not self._must_end():
             is_open = self._writer.is_open
-            taken = await self._parts.reader.take(
-                max(1, settings.transaction_bytes_max - self._writer.bytes_open),
-                timeout_seconds=MIRROR_IDLE_MS / 1000 if is_open or self._moved else _LOOK_SECONDS,
-            )
-            if taken:
+            if not self._backlog:
+                taken = await self._parts.reader.take(
+                    settings.transaction_bytes_max,
+                    timeout_seconds=MIRROR_IDLE_MS / 1000 if is_open or self._moved else _LOOK_SECONDS,
+                )
+                self._lay_out(taken)
+            is_idle = not self._backlog
+            if not is_idle:
                 if not is_open:
                     began_at = _now()
-                await self._write(taken)
-            if self._is_due(began_at, is_idle=not taken):
+                await self._write_some()
+            if self._is_due(began_at, is_idle=is_idle):
                 await self._commit()
-            elif not taken and _now() - self._renewed_at >= MIRROR_POSITIONS_RENEWED_SECONDS:
+            elif is_idle and _now() - self._renewed_at >= MIRROR_POSITIONS_RENEWED_SECONDS:
                 self._moved = set(self._positions)
         if self._writer.is_open or self._moved:
             await self._commit()
@@ -148,16 +165,32 @@ class Copying:
             return True
         return writer.is_open and (_now() - began_at) * 1000 >= settings.transaction_ms_max
 
-    async def _write(self, taken: Sequence[TakenRun]) -> None:
-        batches: list[OutgoingBatch] = []
+    def _lay_out(self, taken: Sequence[TakenRun]) -> None:
+        """Put what was read into the backlog, batch by batch: a transaction may end after any of them."""
         partitions = self._parts.reader.partitions
         for source, run in taken:
-            target = self._targets[source]
-            batches += [OutgoingBatch(source, target, ready) for ready in run.batches]
-            self._positions[source] = run.after
-            self._moved.add(source)
+            steps = self._backlog.setdefault(source, deque())
+            steps.extend(
+                _Step(ready, Position(ready.source_end_offset, ready.leader_epoch)) for ready in run.batches
+            )
+            # After the last batch there may be some that readers do not see.
+            steps.append(_Step(None, run.after))
             if source in partitions:
                 self._parts.counters.at(source, end_offset=partitions[source].last_stable_offset)
+
+    async def _write_some(self) -> None:
+        """Write a batch of each partition: one request takes them all."""
+        batches: list[OutgoingBatch] = []
+        for source, steps in list(self._backlog.items()):
+            step = steps.popleft()
+            if step.ready is not None:
+                batches.append(OutgoingBatch(source, self._targets[source], step.ready))
+            if len(steps) == 1 and steps[0].ready is None:
+                step = steps.popleft()
+            if not steps:
+                del self._backlog[source]
+            self._positions[source] = step.after
+            self._moved.add(source)
         await self._writer.write(batches)
 
     async def _commit(self) -> None:

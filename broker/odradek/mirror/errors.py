@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from odradek.foundation.errors import OdradekError
+from odradek.foundation.ids import TopicPartition
 
 
 class MirrorRefused(OdradekError):
@@ -14,6 +15,17 @@ class PartitionStopped(OdradekError):
 
     def __init__(self, message: str, *, kind: str) -> None:
         super().__init__(message)
+        self.kind = kind
+
+
+class BatchRefused(OdradekError):
+    """The target refused a batch for what it is. Reading it again may help once or twice; see `Worker`."""
+
+    def __init__(self, partition: TopicPartition, what: str, *, kind: str) -> None:
+        super().__init__(f"partition {partition}: {what}")
+        self.partition = partition
+        """Of the source."""
+        self.what = what
         self.kind = kind
 
 

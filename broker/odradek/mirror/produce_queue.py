@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from odradek.client.client import Client
-from odradek.client.errors import METADATA_STALE, RETRIABLE_OR_LATE, ClientClosed
+from odradek.client.errors import METADATA_STALE, RETRIABLE_OR_LATE, ClientClosed, ClientError
 from odradek.client.metadata import NO_LEADER
 from odradek.client.producer.batches import ProducerIdAndEpoch
 from odradek.client.producer.requests import (
@@ -25,18 +25,39 @@ from odradek.client.producer.requests import (
     BatchOutcome,
     produce,
 )
-from odradek.foundation.errors import LeaderNotAvailable, OdradekError, OutOfOrderSequence
+from odradek.foundation.errors import (
+    CorruptRecord,
+    InvalidProducerEpoch,
+    InvalidTxnState,
+    LeaderNotAvailable,
+    OdradekError,
+    OutOfOrderSequence,
+    ProducerFenced,
+)
 from odradek.foundation.ids import TopicPartition
 from odradek.foundation.limits import CLIENT_RETRY_PAUSE_MS_MAX, CLIENT_RETRY_PAUSE_MS_MIN
-from odradek.foundation.mirror_limits import MIRROR_PRODUCE_BYTES_MAX, MIRROR_PRODUCES_IN_FLIGHT_MAX
+from odradek.foundation.mirror_limits import (
+    MIRROR_BATCHES_WAITING_MAX,
+    MIRROR_PRODUCE_BYTES_MAX,
+    MIRROR_PRODUCES_IN_FLIGHT_MAX,
+)
 from odradek.foundation.tasks import TaskOwner
 from odradek.mirror.batch_passing import ProducerStamp, ReadyBatch, stamped
-from odradek.records.batch import COMPRESSION_MASK, advance_sequence
+from odradek.mirror.errors import BatchRefused
+from odradek.records.batch import COMPRESSION_MASK, BatchView, advance_sequence
 from odradek.records.compression import Compression
 
 _ATTRIBUTES_LOW_POSITION: Final = 22
 # Brokers forget a producer after a day without a batch (producer.id.expiration.ms).
 _PROVEN_SECONDS: Final = 3600.0
+# These say nothing about the batch.
+_OF_THE_PRODUCER: Final = (
+    ProducerFenced,
+    InvalidProducerEpoch,
+    OutOfOrderSequence,
+    InvalidTxnState,
+    ClientError,
+)
 _CLOSE_SECONDS_MAX: Final = 5.0
 
 
@@ -129,6 +150,17 @@ class ProduceQueue:
     def is_empty(self) -> bool:
         """Whether all is acknowledged."""
         return not any(lane.unsent or lane.in_flight for lane in self._lanes.values())
+
+    async def room(self) -> None:
+        """Wait until few enough batches wait. Raises what one failed with."""
+        while sum(len(lane.unsent) + len(lane.in_flight) for lane in self._lanes.values()) >= (
+            MIRROR_BATCHES_WAITING_MAX
+        ):
+            self._check()
+            self._changed.clear()
+            self._send()
+            await self._wait()
+        self._check()
 
     def add(self, batches: Iterable[OutgoingBatch]) -> None:
         """Send these after those before. Does not wait. Raises what an earlier batch failed with."""
@@ -265,10 +297,11 @@ class ProduceQueue:
         batch.is_answered = True
         if isinstance(outcome, BatchOutcome):
             batch.base_offset, batch.is_done = outcome.base_offset, True
+            self._deadline = _now() + self._timeout_seconds
             self._proven_at[batch.topic_partition] = _now()
         elif isinstance(outcome, OutOfOrderSequence) and lane.has_unfinished_before(batch):
             lane.is_mending = True  # the one before was refused, and both are sent again
-        elif isinstance(outcome, RETRIABLE_OR_LATE):
+        elif isinstance(outcome, RETRIABLE_OR_LATE) and not _is_damaged(batch, outcome):
             self._on_failure(batch.topic_partition, outcome)
             lane.is_mending = True
             if isinstance(outcome, METADATA_STALE):
@@ -276,7 +309,9 @@ class ProduceQueue:
                 self._tasks.start(self._find_leader(batch.topic_partition), name="leaders")
         else:
             self._on_failure(batch.topic_partition, outcome)
-            self._failure = self._failure or outcome
+            self._failure = self._failure or (
+                outcome if isinstance(outcome, _OF_THE_PRODUCER) else _refused(batch, outcome)
+            )
             return
         self._settle(batch.topic_partition, lane)
 
@@ -312,6 +347,28 @@ class ProduceQueue:
         if any(batch.is_zstd for batch in batches):
             lowest = max(lowest, ZSTD_PRODUCE_VERSION)
         return lowest, highest
+
+
+def _is_damaged(batch: OutgoingBatch, outcome: OdradekError) -> bool:
+    """Whether the target found damage that the batch has here, too: another try would not help."""
+    if not isinstance(outcome, CorruptRecord):
+        return False
+    try:
+        BatchView(batch.ready.data).verify()
+    except CorruptRecord:
+        return True
+    return False
+
+
+def _refused(batch: OutgoingBatch, outcome: OdradekError) -> BatchRefused:
+    ready = batch.ready
+    is_damaged = isinstance(outcome, CorruptRecord)
+    return BatchRefused(
+        batch.source,
+        f"the target refuses the batch at offset {ready.source_first_offset} "
+        f"({ready.record_count} records, {len(ready.data)} bytes): {outcome}",
+        kind="damaged" if is_damaged else type(outcome).__name__,
+    )
 
 
 def _now() -> float:

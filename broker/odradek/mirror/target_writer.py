@@ -82,9 +82,10 @@ class TargetWriter:
         return self._is_open
 
     async def write(self, batches: Sequence[OutgoingBatch]) -> None:
-        """Send batches, without waiting for their acknowledgements. Raises what an earlier one failed with."""
+        """Send batches. Waits while many are not acknowledged. Raises what an earlier one failed with."""
         if not batches:
             return
+        await self._queue.room()
         self._is_open = True
         if self._requests is not None and not self._is_implicit:
             new = {batch.topic_partition for batch in batches} - self._added

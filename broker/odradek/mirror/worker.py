@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from enum import StrEnum
 from typing import Final
@@ -33,6 +34,7 @@ from odradek.foundation.errors import (
 )
 from odradek.foundation.ids import TopicPartition
 from odradek.foundation.mirror_limits import (
+    MIRROR_DAMAGED_READS_MAX,
     MIRROR_HEARTBEAT_MS,
     MIRROR_IDS_ENDED_MAX,
     MIRROR_REBALANCE_MS,
@@ -44,7 +46,8 @@ from odradek.foundation.tasks import TaskOwner
 from odradek.mirror.assignment import Place, decode_place, encode_place, share_out
 from odradek.mirror.copying import Copying, FlowParts
 from odradek.mirror.counters import ABORTED
-from odradek.mirror.errors import MirrorRefused, PartitionStopped
+from odradek.mirror.errors import BatchRefused, MirrorRefused, PartitionStopped
+from odradek.mirror.positions import Mismatch
 from odradek.mirror.target_writer import TargetWriter
 from odradek.mirror.topic_sync import target_partitions
 
@@ -90,6 +93,8 @@ class Worker:
         self._must_look = True
         self._stopping = asyncio.Event()
         self._share: tuple[Sequence[TopicPartition], Place] | None = None
+        self._refused: dict[TopicPartition, Mismatch] = {}
+        self._refusals: Counter[TopicPartition] = Counter()
         self._is_joining = False
         self._copying: Copying | None = None
         self.is_leader = False
@@ -132,6 +137,8 @@ class Worker:
                     logger.info("%s: the group changes: %s", self._parts.group_id, failure)
                     self._forget(failure)
                 except OdradekError as failure:
+                    if isinstance(failure, BatchRefused):
+                        self._note_refusal(failure)
                     self._note(failure)
                     failures = 0 if isinstance(failure, FENCED) else failures + 1
                     self._on_state(WorkerState.WAITING)
@@ -167,7 +174,7 @@ class Worker:
             copying = Copying(self._parts, writer, must_end=self._is_over)
             self._copying = copying
             try:
-                await copying.begin(partitions)
+                await copying.begin(partitions, refused=self._refused)
             except OdradekError:
                 self._must_look = True  # the topics may have changed
                 raise
@@ -262,6 +269,14 @@ class Worker:
             return
         self._parts.counters.fencings += 1
         self._membership.forget(is_member=isinstance(failure, IllegalGeneration))
+
+    def _note_refusal(self, failure: BatchRefused) -> None:
+        """Stop a partition whose batch was refused several times, although it was read again by the target's rules of
+        then. Others continue without it.
+        """
+        self._refusals[failure.partition] += 1
+        if self._refusals[failure.partition] >= MIRROR_DAMAGED_READS_MAX:
+            self._refused[failure.partition] = Mismatch(failure.kind, failure.what)
 
     def _note(self, failure: OdradekError) -> None:
         if isinstance(failure, FENCED):
