@@ -99,6 +99,7 @@ def test_the_verbs_are_all_there() -> None:
         "broker",
         "controller",
         "cluster",
+        "mirror",
         "status",
         "topics",
         "groups",
@@ -148,6 +149,9 @@ def test_version(invoke: Invoke) -> None:
         (["groups", "list", "--state", "stable,idle"], "'idle' is not one of PreparingRebalance"),
         (["groups", "list", "--type", "modern"], "'modern' is not one of classic"),
         (["groups", "reset-offsets", "g", "--topic", "t"], "give the new position"),
+        (["groups", "reset-offsets", "g", "--from-mirror", "a", "--to-latest"], "give the new position"),
+        (["groups", "reset-offsets", "g", "--from-mirror", "a", "--from-file", "f"], "contradict"),
+        (["groups", "reset-offsets", "--from-mirror", "a"], "give a GROUP"),
         (
             ["groups", "reset-offsets", "g", "--topic", "t", "--to-latest", "--to-earliest"],
             "give the new position",

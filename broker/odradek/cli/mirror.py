@@ -60,7 +60,7 @@ def mirror(
     Examples:
       odradek mirror --config mm2.properties --check
       odradek mirror --config mm2.properties --admin 0.0.0.0:8080
-      odradek mirror --config mm2.properties --set 'a->b.topics=orders.*' --target b
+      odradek mirror --config mm2.properties --set 'topics=orders.*' --target b
     """
     from odradek.cli.property_files import read_entries
     from odradek.cli.start_run import configure_logging, host_and_port
