@@ -54,11 +54,19 @@ def test_an_example_says_what_it_is_for(path: Path) -> None:
         assert found["metadata"]["name"]
 
 
-def test_every_example_topic_or_group_names_a_cluster_of_an_example() -> None:
+def test_every_example_names_clusters_of_an_example() -> None:
     made = {found["metadata"]["name"] for where, found in RESOURCES.items() if found["kind"] == "Cluster"}
     for where, found in RESOURCES.items():
         if where.startswith("examples/") and found["kind"] != "Cluster":
-            assert found["spec"]["cluster"] in made, where
+            assert _clusters_named(found["spec"]) <= made, where
+
+
+def _clusters_named(spec: dict[str, Any]) -> set[str]:
+    """The Clusters of a resource: one, or those that a Mirror reads and writes. Other Kafkas have addresses."""
+    ends = [spec["target"], *spec["sources"]] if "target" in spec else [spec]
+    named = {end["cluster"] for end in ends if "cluster" in end}
+    assert named, spec
+    return named
 
 
 def test_what_artifact_hub_shows_are_the_definitions_there_are() -> None:
