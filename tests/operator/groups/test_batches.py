@@ -61,6 +61,9 @@ class Brokers:
             raise ConnectionFailed("nobody answers")
         yield
 
+    def https(self, bootstrap: str) -> None:
+        """Their HTTP ports are without TLS."""
+
     def groups(self, *_: Any) -> Brokers:
         return self
 
