@@ -79,6 +79,49 @@ def test_lag_is_measured_from_the_moment_when_records_began_to_wait() -> None:
     assert values(counters)["lag_seconds"] == {("s", "a", "0"): 0}
 
 
+def test_lag_that_is_not_known_has_no_sample() -> None:
+    wall = Wall()
+    counters = FlowCounters("s", wall_ms=wall)
+    counters.assigned([A0])
+    counters.at(A0, position=10)
+    found = values(counters)
+    assert "lag_records" not in found and "lag_seconds" not in found
+    page = flow_page(counters, label="s->t", state="running")
+    rows = page["partitions"]
+    assert isinstance(rows, list)
+    (row,) = rows
+    assert (row["position"], row["end"], row["lag"], row["lag_seconds"]) == (10, None, None, None)
+    counters.at(A0, end_offset=12)
+    assert values(counters)["lag_records"] == {("s", "a", "0"): 2}
+    wall.ms += 3_000
+    # The source does not answer any more: records that it showed before still wait.
+    counters.partitions[A0].forget()
+    found = values(counters)
+    assert "lag_records" not in found and found["lag_seconds"] == {("s", "a", "0"): 3}
+    counters.at(A0, end_offset=12)
+    counters.unassigned()
+    found = values(counters)
+    assert "lag_records" not in found and "lag_seconds" not in found
+    # Another worker moved it meanwhile.
+    counters.assigned([A0])
+    counters.at(A0, position=12)
+    counters.at(A0, end_offset=12)
+    found = values(counters)
+    assert found["lag_records"] == {("s", "a", "0"): 0} and found["lag_seconds"] == {("s", "a", "0"): 0}
+
+
+def test_a_partition_that_stopped_at_another_log_has_no_lag() -> None:
+    counters = FlowCounters("s", wall_ms=Wall())
+    counters.assigned([A0, A1, B0])
+    for partition in (A0, A1, B0):
+        counters.at(partition, position=10, end_offset=30)
+    counters.failed("truncated", "lost", partition=A0, is_stopped=True)
+    counters.failed("damaged", "bad", partition=A1, is_stopped=True)
+    counters.failed("offset-out-of-range", "lost", partition=B0, is_stopped=True)
+    counters.at(B0, end_offset=5)
+    assert values(counters)["lag_records"] == {("s", "a", "1"): 20}
+
+
 def test_counters_do_not_fall_when_a_partition_goes_and_comes_back() -> None:
     counters = FlowCounters("s", wall_ms=Wall())
     counters.assigned([A0, A1])

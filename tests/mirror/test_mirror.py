@@ -15,6 +15,7 @@ from odradek.client.admin.results import ConfigChange, ResourceType
 from odradek.client.client import Client
 from odradek.foundation.errors import UnknownTopicOrPartition
 from odradek.foundation.ids import TopicPartition
+from odradek.mirror import flow, source_ends
 from odradek.mirror.errors import MirrorRefused
 from odradek.mirror.mirror import Mirror
 from odradek.mirror.settings_file import read_mirror_settings
@@ -188,6 +189,57 @@ def test_brokers_that_restart_neither_lose_nor_double(
                 await write(source, f"{name}.t", 300, first=300 * turn, partitions=2)
                 await asyncio.to_thread(broker.restart, crash=True)
             await until(lambda: mirrored(source, target, f"{name}.t", f"a.{name}.t"))
+
+    run(test)
+
+
+def test_lag_is_known_while_a_worker_waits_and_unknown_without_its_source(
+    run: Callable[[Test], None],
+    given: Callable[..., dict[str, str]],
+    clusters: TwoClusters,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(source_ends, "MIRROR_ENDS_SECONDS", 0.5)
+    monkeypatch.setattr(flow, "MIRROR_ENDS_SECONDS", 0.5)
+
+    async def test(source: Client, target: Client, name: str) -> None:
+        await Admin(source).topics.create(f"{name}.t", partitions=1)
+        await write(source, f"{name}.t", 100)
+        async with running(given()) as mirror:
+            counters = mirror.flows[0].counters
+            seen: list[int | None] = []
+
+            def lag() -> int | None:
+                of = counters.partitions.get(TopicPartition(f"{name}.t", 0))
+                return None if of is None else of.lag_records
+
+            async def is_level() -> bool:
+                return lag() == 0
+
+            async def is_unknown() -> bool:
+                seen.append(lag())
+                return lag() is None
+
+            async def is_behind() -> bool:
+                return lag() == 300
+
+            await until(is_level)
+            await asyncio.to_thread(clusters.target.stop)
+            try:
+                for first in (100, 200, 300):
+                    await write(source, f"{name}.t", 100, first=first)
+                await until(is_behind)
+                await asyncio.to_thread(clusters.source.stop)
+                try:
+                    await until(is_unknown)
+                finally:
+                    await asyncio.to_thread(clusters.source.start)
+                assert set(seen) == {300, None}
+                await until(is_behind)
+            finally:
+                await asyncio.to_thread(clusters.target.start)
+            await until(lambda: mirrored(source, target, f"{name}.t", f"a.{name}.t"))
+            await until(is_level)
 
     run(test)
 

@@ -48,6 +48,10 @@ MIRROR_SESSION_MS: Final = 10_000
 MIRROR_REBALANCE_MS: Final = 30_000
 MIRROR_HEARTBEAT_MS: Final = 2_000
 
+# How long the source's end of a partition counts as known without an answer, and how long the source has to answer.
+# Both together are less than the time between two scrapes of Prometheus (15 s or more).
+MIRROR_ENDS_SECONDS: Final = 5.0
+
 # How long a worker waits for the next batch before it ends a transaction: readers at the target wait with it.
 MIRROR_IDLE_MS: Final = 10
 

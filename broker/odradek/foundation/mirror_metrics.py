@@ -13,14 +13,15 @@ from odradek.foundation.metric_kinds import gauge as _gauge
 
 MIRROR_LAG_RECORDS = _gauge(
     "odradek_mirror_lag_records",
-    "Offsets between what is at the target and the end of the source's readable records.",
+    "Offsets between what is at the target and the end of the source's readable records; no sample while unknown.",
     "source",
     "topic",
     "partition",
 )
 MIRROR_LAG_SECONDS = _gauge(
     "odradek_mirror_lag_seconds",
-    "Seconds for which records of the source have waited to be mirrored; 0 when all are at the target.",
+    "Seconds for which records of the source have waited to be mirrored; 0 when all are at the target, no sample while "
+    "that is unknown.",
     "source",
     "topic",
     "partition",

@@ -167,7 +167,6 @@ class Copying:
 
     def _lay_out(self, taken: Sequence[TakenRun]) -> None:
         """Put what was read into the backlog, batch by batch: a transaction may end after any of them."""
-        partitions = self._parts.reader.partitions
         for source, run in taken:
             steps = self._backlog.setdefault(source, deque())
             steps.extend(
@@ -175,8 +174,6 @@ class Copying:
             )
             # After the last batch there may be some that readers do not see.
             steps.append(_Step(None, run.after))
-            if source in partitions:
-                self._parts.counters.at(source, end_offset=partitions[source].last_stable_offset)
 
     async def _write_some(self) -> None:
         """Write a batch of each partition: one request takes them all."""

@@ -3,6 +3,9 @@
 The data path and the group path count here. A scrape and the page `/mirror` read it (`flow_samples`, `flow_page`). The
 seconds of lag do not come from the records' own times, which programs set as they like. They are the time since the
 source had a record that is not at the target yet.
+
+What is not known is None, and never 0. The position is not known while a worker has no place in its group, since
+another worker may move it. The source's end is not known before the first answer, and once the source does not answer.
 """
 
 from __future__ import annotations
@@ -18,6 +21,8 @@ from odradek.mirror.passed import PassedBatch
 COMMITTED: Final = "committed"
 ABORTED: Final = "aborted"
 _NOT_BEHIND: Final = -1
+# A partition that stopped so has another log now, whose offsets cannot be compared with the position.
+_OTHER_LOG: Final = frozenset({"cluster-changed", "topic-recreated", "truncated"})
 
 
 class FlowError(NamedTuple):
@@ -37,8 +42,9 @@ class PartitionCounters:
         self.bytes = 0
         self.batches = 0
         self.opened: Counter[str] = Counter()
-        self.position = 0
-        self.end_offset = 0
+        self.position: int | None = None
+        self.end_offset: int | None = None
+        self.end_seen_ms = 0
         self.last_timestamp_ms = NO_TIMESTAMP_MS
         self.stopped: FlowError | None = None
         # The oldest end of the source that was seen and is not reached, and when it was seen.
@@ -46,25 +52,47 @@ class PartitionCounters:
         self._behind_since_ms = 0
 
     @property
-    def lag_records(self) -> int:
-        """Offsets between what is at the target and the end of the readable records."""
+    def lag_records(self) -> int | None:
+        """Offsets between what is at the target and the end of the readable records; None while it is not known."""
+        if not self._is_comparable or self.position is None or self.end_offset is None:
+            return None
+        if self.stopped is not None and self.end_offset < self.position:
+            return None  # the source's log lost what the target has
         return max(0, self.end_offset - self.position)
 
-    def lag_ms(self, now_ms: int) -> int:
-        """For how long records of the source have waited; 0 when all are at the target."""
-        return max(0, now_ms - self._behind_since_ms) if self._behind_end != _NOT_BEHIND else 0
+    def lag_ms(self, now_ms: int) -> int | None:
+        """For how long records of the source have waited; 0 when all are at the target, None while it is not known."""
+        if self._is_comparable and self.position is not None and self._behind_end != _NOT_BEHIND:
+            return max(0, now_ms - self._behind_since_ms)
+        return None if self.lag_records is None else 0
+
+    @property
+    def _is_comparable(self) -> bool:
+        return self.stopped is None or self.stopped.kind not in _OTHER_LOG
 
     def moved(self, now_ms: int, *, position: int | None = None, end_offset: int | None = None) -> None:
         """Note how far the target and the source are now."""
         if position is not None:
             self.position = position
         if end_offset is not None:
-            self.end_offset = end_offset
+            self.end_offset, self.end_seen_ms = end_offset, now_ms
+        if self.position is None:
+            return
         if self._behind_end != _NOT_BEHIND and self.position >= self._behind_end:
             self._behind_end = _NOT_BEHIND
-        if self._behind_end == _NOT_BEHIND and self.position < self.end_offset:
+        if (
+            self._behind_end == _NOT_BEHIND
+            and self.end_offset is not None
+            and self.position < self.end_offset
+        ):
             self._behind_end = self.end_offset
             self._behind_since_ms = now_ms
+
+    def forget(self, *, is_position: bool = False) -> None:
+        """The source's end is not known any more; with `is_position` the position is not known either."""
+        self.end_offset = None
+        if is_position:
+            self.position = None
 
 
 class FlowCounters:
@@ -97,10 +125,16 @@ class FlowCounters:
         for partition in partitions:
             known = self._before.pop(partition, None) or PartitionCounters()
             known.stopped = None
+            known.forget(is_position=True)
             self.partitions[partition] = known
         topics = {partition.topic for partition in partitions}
         # Bounded by the partitions of topics that are mirrored here.
         self._before = {key: kept for key, kept in self._before.items() if key.topic in topics}
+
+    def unassigned(self) -> None:
+        """This worker has no place in its group: another one may move the positions from now on."""
+        for of in self.partitions.values():
+            of.forget(is_position=True)
 
     def passed(self, batches: Sequence[PassedBatch]) -> None:
         """These batches are at the target."""

@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable
 from odradek.client.client import Client
 from odradek.foundation.errors import OdradekError
 from odradek.foundation.ids import TopicPartition
+from odradek.foundation.mirror_limits import MIRROR_ENDS_SECONDS
 from odradek.foundation.tasks import TaskOwner
 from odradek.mirror.acl_sync import AclSync
 from odradek.mirror.bandwidth import Bandwidth
@@ -21,6 +22,7 @@ from odradek.mirror.heartbeats import Heartbeats
 from odradek.mirror.loops import refuse_identity_loop, refuse_same_cluster
 from odradek.mirror.naming import DefaultReplicationPolicy, IdentityReplicationPolicy, ReplicationPolicy
 from odradek.mirror.settings import IDENTITY_POLICY, FlowSettings
+from odradek.mirror.source_ends import SourceEnds
 from odradek.mirror.source_reader import SourceReader
 from odradek.mirror.topic_sync import MirroredTopic, TopicSync
 from odradek.mirror.translation import OffsetTranslation
@@ -62,9 +64,14 @@ class Flow:
             settings, policy=self.policy, source=self._source, target=target, on_failure=self._topic_failed
         )
         reader = SourceReader(
-            self._source, bandwidth=bandwidth, stop=self._stop_partition, on_failure=self._read_failed
+            self._source,
+            bandwidth=bandwidth,
+            stop=self._stop_partition,
+            on_failure=self._read_failed,
+            on_end=lambda key, end_offset: self.counters.at(key, end_offset=end_offset),
         )
         self._reader = reader
+        self._ends = SourceEnds(self._source, self.counters)
         self._acls = AclSync(source=self._source, target=target)
         self._offsets = OffsetTranslation(
             self._source,
@@ -142,6 +149,7 @@ class Flow:
         """Mirror until `stop`."""
         settings = self.settings
         self._reader.start()
+        self._each(MIRROR_ENDS_SECONDS, self._ends.look, "ends of the source")
         if settings.refresh_topics_enabled:
             self._each(settings.refresh_topics_interval_seconds, self._refresh_topics, "topics")
         if settings.sync_topic_configs_enabled:
@@ -207,10 +215,10 @@ class Flow:
 
     # --- what is done now and then --------------------------------------------------------------------------------
 
-    def _each(self, seconds: int, work: Callable[[], Awaitable[None]], name: str) -> None:
+    def _each(self, seconds: float, work: Callable[[], Awaitable[None]], name: str) -> None:
         self._tasks.start(self._repeat(seconds, work, name), name=name)
 
-    async def _repeat(self, seconds: int, work: Callable[[], Awaitable[None]], name: str) -> None:
+    async def _repeat(self, seconds: float, work: Callable[[], Awaitable[None]], name: str) -> None:
         while True:
             await asyncio.sleep(seconds)
             try:

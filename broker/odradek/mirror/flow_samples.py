@@ -8,7 +8,7 @@ from typing import Final
 from odradek.foundation import mirror_metrics as metrics
 from odradek.foundation.ids import NO_TIMESTAMP_MS
 from odradek.foundation.metric_kinds import Sample
-from odradek.mirror.counters import FlowCounters, FlowError
+from odradek.mirror.counters import FlowCounters, FlowError, PartitionCounters
 
 _MS_PER_SECOND: Final = 1000
 
@@ -19,8 +19,11 @@ def flow_samples(counters: FlowCounters, *, is_running: bool) -> Iterator[Sample
     now_ms = counters.wall_ms()
     for partition, of in counters.partitions.items():
         labels = (source, *partition)
-        yield metrics.MIRROR_LAG_RECORDS.sample(of.lag_records, *labels)
-        yield metrics.MIRROR_LAG_SECONDS.sample(of.lag_ms(now_ms) / _MS_PER_SECOND, *labels)
+        lag_records, lag_seconds = of.lag_records, _lag_seconds(of, now_ms)
+        if lag_records is not None:
+            yield metrics.MIRROR_LAG_RECORDS.sample(lag_records, *labels)
+        if lag_seconds is not None:
+            yield metrics.MIRROR_LAG_SECONDS.sample(lag_seconds, *labels)
         if of.last_timestamp_ms != NO_TIMESTAMP_MS:
             age_ms = max(0, now_ms - of.last_timestamp_ms)
             yield metrics.MIRROR_LAST_RECORD_AGE_SECONDS.sample(age_ms / _MS_PER_SECOND, *labels)
@@ -54,7 +57,7 @@ def _of_groups(counters: FlowCounters, now_ms: int) -> Iterator[Sample]:
 
 
 def flow_page(counters: FlowCounters, *, label: str, state: str) -> dict[str, object]:
-    """What `/mirror` says of one flow, as JSON."""
+    """What `/mirror` says of one flow, as JSON. What is not known is null."""
     now_ms = counters.wall_ms()
     return {
         "flow": label,
@@ -67,7 +70,7 @@ def flow_page(counters: FlowCounters, *, label: str, state: str) -> dict[str, ob
                 "position": of.position,
                 "end": of.end_offset,
                 "lag": of.lag_records,
-                "lag_seconds": of.lag_ms(now_ms) / _MS_PER_SECOND,
+                "lag_seconds": _lag_seconds(of, now_ms),
                 "records": of.records,
                 "bytes": of.bytes,
                 "batches": of.batches,
@@ -83,6 +86,11 @@ def flow_page(counters: FlowCounters, *, label: str, state: str) -> dict[str, ob
         "checkpointed_at_ms": counters.checkpointed_at_ms,
         "last_error": _error(counters.last_error),
     }
+
+
+def _lag_seconds(of: PartitionCounters, now_ms: int) -> float | None:
+    lag_ms = of.lag_ms(now_ms)
+    return None if lag_ms is None else lag_ms / _MS_PER_SECOND
 
 
 def _error(error: FlowError | None) -> dict[str, object] | None:

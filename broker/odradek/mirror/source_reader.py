@@ -73,7 +73,6 @@ class SourcePartition:
         self.damaged_reads = 0
         self.retry_at = 0.0
         self.last_failure: OdradekError | None = None
-        self.last_stable_offset = -1
         self.stopped: PartitionStopped | None = None
 
     def can_fetch(self, now: float) -> bool:
@@ -96,11 +95,14 @@ class SourceReader:
         bandwidth: Bandwidth,
         stop: Stop,
         on_failure: Callable[[TopicPartition | None, OdradekError], None],
+        on_end: Callable[[TopicPartition, int], None],
     ) -> None:
+        """`on_end` gets the end of the readable records of a partition, with each answer."""
         self._client = client
         self._bandwidth = bandwidth
         self._stop = stop
         self._on_failure = on_failure
+        self._on_end = on_end
         self._lane = client.new_lane("mirror")
         self._partitions: dict[TopicPartition, SourcePartition] = {}
         self._topic_ids: dict[str, uuid.UUID] = {}
@@ -300,7 +302,8 @@ class SourceReader:
             else:
                 self._failed([one], answer.failure)
             return
-        one.last_stable_offset = answer.last_stable_offset
+        if answer.last_stable_offset >= 0:
+            self._on_end(one.topic_partition, answer.last_stable_offset)
         one.failures, one.last_failure = 0, None
         if not len(answer.data):
             return

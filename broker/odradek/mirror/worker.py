@@ -158,6 +158,8 @@ class Worker:
     # --- one generation -------------------------------------------------------------------------------------------
 
     async def _generation(self) -> None:
+        if self._must_join:
+            self._parts.counters.unassigned()
         if self._must_look:
             await self._prepare_topics()
             self._must_look = False

@@ -23,7 +23,7 @@ _COUNT: Final = Whole()
 _RECORDS: Final = Whole(maximum=INT64_MAX)
 _SECONDS: Final = Number(minimum=0)
 _ALIAS: Final = Text(max_length=ALIAS_LENGTH_MAX)
-_LAG_DOC: Final = Doc("Records that are not mirrored yet.")
+_LAG_DOC: Final = Doc("Records that are not mirrored yet; not set while that is unknown of a partition.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

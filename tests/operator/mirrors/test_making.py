@@ -229,6 +229,22 @@ def test_workers_that_fail_say_why() -> None:
     assert world.condition()[0] == "True" and world.status["lag"] == 0
 
 
+def test_lag_that_is_unknown_of_one_partition_is_not_shown_as_the_rest() -> None:
+    world = MirrorWorld()
+    world.settle()
+    known, unknown = PartitionSeen(topic="bills", lag=7, lag_seconds=1.0), PartitionSeen(topic="orders")
+    world.workers.page = WorkerPage(
+        flows=(FlowSeen(source="shop", state="running", partitions=(known, unknown)),)
+    )
+    world.restart_operator()
+    world.look()
+    assert world.status.get("lag") is None and world.status["sources"][0].get("lag") is None
+    assert [(one["topic"], one.get("lag")) for one in world.status["furthest"]] == [
+        ("orders", None),
+        ("bills", 7),
+    ]
+
+
 def test_workers_that_do_not_answer_are_unknown() -> None:
     world = MirrorWorld()
     world.workers.page = None

@@ -25,8 +25,8 @@ PAGE: dict[str, Any] = {
                 {
                     "topic": "orders",
                     "partition": 1,
-                    "lag": 0,
-                    "lag_seconds": 0,
+                    "lag": None,
+                    "lag_seconds": None,
                     "stopped": {"at_ms": 1, "kind": "Truncated", "text": "it is gone"},
                 },
             ],
@@ -63,7 +63,7 @@ def test_a_page_is_read() -> None:
     assert flow.is_failing
     assert [(one.topic, one.lag, one.lag_seconds, one.error) for one in flow.partitions] == [
         ("orders", 12, 0.25, None),
-        ("orders", 0, 0, "it is gone"),
+        ("orders", None, None, "it is gone"),
     ]
 
 

@@ -184,7 +184,6 @@ def test_a_worker_needs_no_more_than_the_rights_of_the_example(
             (flow,) = page.flows
             assert flow.source == "shared"
             assert "orders" in {one.topic for one in flow.partitions} <= {"orders", "heartbeats"}
-            # A partition has no lag before it was read for the first time.
             copied = await records_of(brokers["backup"], len(lines.splitlines()))
             assert sorted(copied) == sorted(lines.splitlines())
             moved = await offsets_of(brokers["backup"], "billing")

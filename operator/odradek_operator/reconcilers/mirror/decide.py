@@ -67,7 +67,7 @@ def judge(context: MirrorContext, before: MirrorStatus, seen: Seen, now: datetim
     )
     pages = [page for page in seen.pages if page is not None]
     if pages:
-        status = _measured(context, status, pages, now)
+        status = _measured(context, status, pages, now, is_whole=None not in seen.pages)
     stopped = blocking(seen.problems, is_running=seen.workers.there)
     if stopped is not None:
         refused = ready(False, stopped.reason, stopped.message)
@@ -131,7 +131,12 @@ def _errors(pages: Iterable[WorkerPage]) -> Iterable[str]:
 
 
 def _measured(
-    context: MirrorContext, status: MirrorStatus, pages: Sequence[WorkerPage], now: datetime
+    context: MirrorContext,
+    status: MirrorStatus,
+    pages: Sequence[WorkerPage],
+    now: datetime,
+    *,
+    is_whole: bool,
 ) -> MirrorStatus:
     flows = [flow for page in pages for flow in page.flows]
     sources = tuple(
@@ -139,11 +144,15 @@ def _measured(
         for one in context.spec.sources
     )
     topics = _topics(flows)
-    topics.sort(key=lambda one: (-(one.lag or 0), one.source, one.topic))
+    lag = _sum(one.lag for one in topics)
+    if not is_whole:  # a worker that does not answer has partitions too
+        lag, sources = None, tuple(replace(one, lag=None) for one in sources)
+    # What is not known may be the furthest.
+    topics.sort(key=lambda one: (one.lag is not None, -(one.lag or 0), one.source, one.topic))
     measured = replace(
         status,
         topics=len(topics),
-        lag=_sum(one.lag for one in topics),
+        lag=lag,
         sources=sources,
         furthest=tuple(topics[:TOPICS_SHOWN_MAX]),
     )
@@ -185,6 +194,6 @@ def _topics(flows: Iterable[FlowSeen]) -> list[MirroredTopic]:
 
 
 def _sum(lags: Iterable[int | None]) -> int | None:
-    """The sum of what is known; None where nothing is."""
-    known = [lag for lag in lags if lag is not None]
-    return sum(known) if known else None
+    """The sum; None where one is not known, or where there is none: a part of the sum would look like a small lag."""
+    known = list(lags)
+    return None if not known or None in known else sum(lag for lag in known if lag is not None)
