@@ -14,7 +14,10 @@ from typing import Final
 import pytest
 
 from odradek.client.admin.admin import Admin
+from odradek.client.admin.logs import LATEST, LogAdmin
+from odradek.client.admin.transactions import TransactionAdmin
 from odradek.client.client import Client
+from odradek.foundation.ids import TopicPartition
 from tests.support.broker_process import CHECKOUT
 from tests.support.mirroring import (
     WAIT_SECONDS_MAX,
@@ -161,3 +164,58 @@ def test_a_worker_that_stood_still_is_fenced(
             assert await asyncio.to_thread(stalled.wait, WAIT_SECONDS_MAX) == 0, mirrors.log()
 
     asyncio.run(test())
+
+
+def test_a_worker_that_outlives_its_transaction_writes_nothing(
+    tmp_path: Path, clusters: TwoClusters, unique: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    quicken(monkeypatch)
+    topic, keys = f"{unique}.t", [TopicPartition(f"a.{unique}.t", number) for number in range(2)]
+    given = {
+        **entries(clusters.source.bootstrap, clusters.target.bootstrap, name=unique, topics=f"{unique}.*"),
+        "transaction.timeout.ms": "1000",
+    }
+    mirrors = DyingMirrors(tmp_path, {**given, "transaction.bytes.max": "20000"})
+
+    async def test() -> None:
+        async with Client(clusters.source.bootstrap) as source, Client(clusters.target.bootstrap) as target:
+            await Admin(source).topics.create(topic, partitions=2)
+            stalled = mirrors.start("stop:txn-offset-commit:answered", COUNT)
+            written = 0
+
+            async def stands_still() -> bool:
+                nonlocal written
+                await write(source, topic, 100, first=written, partitions=2)
+                written += 100
+                return Path(f"/proc/{stalled.pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
+
+            async def is_timed_out() -> bool:
+                found = await TransactionAdmin(target).describe(f"odradek-mirror.{unique}.a.0")
+                return found.state == "CompleteAbort"
+
+            async def has_joined() -> bool:
+                return len((await Admin(target).groups.describe(f"odradek-mirror.{unique}.a")).members) == 2
+
+            await until(stands_still, what=mirrors.log())
+            # Only the target's timeout ends the transaction: no other worker runs yet.
+            await until(is_timed_out)
+            async with running(given):
+                await write(source, topic, 500, first=written, partitions=2)
+                await until(lambda: mirrored(source, target, topic, f"a.{topic}"))
+                ends = await LogAdmin(target).offsets_at(keys, LATEST)
+                positions = await Admin(target).groups.offsets(f"odradek-mirror.{unique}.a")
+                os.kill(stalled.pid, signal.SIGCONT)
+                await until(has_joined, what=mirrors.log())
+                # It was fenced before it joined again; it left neither a record nor a marker, and moved no position.
+                assert "begins again" in mirrors.log()
+                assert await LogAdmin(target).offsets_at(keys, LATEST) == ends
+                assert await Admin(target).groups.offsets(f"odradek-mirror.{unique}.a") == positions
+                await write(source, topic, 500, first=written + 500, partitions=2)
+                await until(lambda: mirrored(source, target, topic, f"a.{topic}"))
+            stalled.send_signal(signal.SIGTERM)
+            assert await asyncio.to_thread(stalled.wait, WAIT_SECONDS_MAX) == 0, mirrors.log()
+
+    try:
+        asyncio.run(test())
+    finally:
+        mirrors.close()
