@@ -23,7 +23,7 @@ def as_mirror_maker_translates(pairs: list[tuple[int, int]], offset: int) -> int
 
 def written(runs: list[Run], *, every: int) -> list[Run]:
     """What is written if a sync falls due after each `every` batches."""
-    pending = PendingSyncs()
+    pending = PendingSyncs(100)
     found: list[Run] = []
     for at, run in enumerate(runs, 1):
         pending.add(PARTITION, run)
@@ -56,7 +56,7 @@ def test_gaps_do_not_make_more_syncs() -> None:
 
 
 def test_what_could_not_be_written_is_written_later() -> None:
-    pending = PendingSyncs()
+    pending = PendingSyncs(100)
     pending.add(PARTITION, Run(0, 10, 0, 10, 10))
     failed = pending.take()
     pending.add(PARTITION, Run(10, 20, 11, 21, 10))
@@ -66,16 +66,49 @@ def test_what_could_not_be_written_is_written_later() -> None:
 
 
 def test_a_mirror_that_was_sent_back_forgets_what_was_pending() -> None:
-    pending = PendingSyncs()
+    pending = PendingSyncs(100)
     pending.add(PARTITION, Run(0, 10, 0, 10, 10))
     pending.add(PARTITION, Run(5, 8, 11, 14, 3))
     assert pending.take() == {PARTITION: Run(5, 8, 11, 14, 3)}
 
 
 def test_partitions_of_other_workers_are_forgotten() -> None:
-    pending = PendingSyncs()
+    pending = PendingSyncs(100)
     other = TopicPartition("orders", 1)
     pending.add(PARTITION, Run(0, 10, 0, 10, 10))
     pending.add(other, Run(0, 5, 0, 5, 5))
     pending.keep([other])
     assert list(pending.take()) == [other]
+
+
+def test_a_sync_is_due_when_readers_of_the_last_one_are_too_far_behind() -> None:
+    pending = PendingSyncs(100)
+    pending.add(PARTITION, Run(0, 10, 0, 10, 10))
+    assert list(pending.take(is_due=True)) == [PARTITION], "the first one does not wait"
+    # The last sync has offset 9 of the target, and its readers take 10.
+    pending.add(PARTITION, Run(10, 109, 10, 109, 99))
+    pending.add(PARTITION, Run(109, 110, 109, 110, 1))
+    assert pending.take(is_due=True) == {}
+    pending.add(PARTITION, Run(110, 111, 110, 111, 1))
+    assert pending.take(is_due=True) == {PARTITION: Run(10, 111, 10, 111, 101)}
+    pending.add(PARTITION, Run(111, 112, 111, 112, 1))
+    assert pending.take(is_due=True) == {}
+    assert pending.take() == {PARTITION: Run(111, 112, 111, 112, 1)}
+    # What failed waits for its time, unless much more passed.
+    pending.restore({PARTITION: Run(111, 112, 111, 112, 1)})
+    assert pending.take(is_due=True) == {} and list(pending.take()) == [PARTITION]
+    # A target that begins again does not wait.
+    pending.add(PARTITION, Run(112, 113, 0, 1, 1))
+    assert list(pending.take(is_due=True)) == [PARTITION]
+
+
+def test_the_lag_of_a_sync_counts_the_markers_of_the_target() -> None:
+    """Few records with a marker behind each: offsets are what readers are behind by."""
+    pending = PendingSyncs(10)
+    pending.add(PARTITION, Run(0, 1, 0, 1, 1))
+    pending.take()
+    found = 0
+    for at in range(1, 12):
+        pending.add(PARTITION, Run(at, at + 1, at * 2, at * 2 + 1, 1))
+        found += len(pending.take(is_due=True))
+    assert found == 1

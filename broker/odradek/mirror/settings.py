@@ -193,7 +193,11 @@ class FlowSettings:
         "The cluster that has the topic of offset syncs: `source` or `target`.",
     )
     offset_lag_max: int = declared(
-        "offset.lag.max", "100", whole_number(0), "Records between two offset syncs of a partition."
+        "offset.lag.max",
+        "100",
+        whole_number(0),
+        "How many offsets of the target an offset sync may be behind before the next one is due. "
+        "Syncs of a partition are one second apart at least, and five at most while records pass.",
     )
     replication_factor: int = declared(
         "replication.factor", "2", _factor, "Replicas of mirrored topics; -1 is the target's default."

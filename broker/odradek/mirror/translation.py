@@ -33,7 +33,7 @@ from odradek.mirror.heartbeats import Heartbeats
 from odradek.mirror.internal_topics import ensure_topic
 from odradek.mirror.naming import ReplicationPolicy
 from odradek.mirror.offset_index import OffsetIndex, Run, beginning, point
-from odradek.mirror.offset_syncs import OFFSET_SYNC_SECONDS, OffsetSyncWriter
+from odradek.mirror.offset_syncs import OFFSET_SYNC_DUE_SECONDS, OFFSET_SYNC_SECONDS, OffsetSyncWriter
 from odradek.mirror.passed import PartitionStart, PassedBatch
 from odradek.mirror.rebuilding import History, Mirrored
 from odradek.mirror.settings import FlowSettings, SyncsLocation
@@ -80,7 +80,10 @@ class OffsetTranslation:
         self._syncs_topic = policy.offset_syncs_topic(other)
         self._syncs_client = source if is_at_source else target
         self._syncs_cluster = settings.source.alias if is_at_source else settings.target.alias
-        self._syncs = OffsetSyncWriter(self._syncs_client, self._syncs_topic, ids=self._ids)
+        self._syncs = OffsetSyncWriter(
+            self._syncs_client, self._syncs_topic, ids=self._ids, lag_max=settings.offset_lag_max
+        )
+        self._all_synced_at = 0.0
         self._producer = Producer(target)
         self._checkpoints = CheckpointWriter(
             self._producer, self._checkpoints_topic, ids=lambda key: self._ids(self._sources.get(key))
@@ -137,7 +140,7 @@ class OffsetTranslation:
             otherwise="or set offset-syncs.topic.location=target, or emit.offset-syncs.enabled=false",
         )
         await self._syncs.start()
-        self._tasks.start(self._each(OFFSET_SYNC_SECONDS, self._write_syncs), name="offset syncs")
+        self._tasks.start(self._each(OFFSET_SYNC_DUE_SECONDS, self._write_due_syncs), name="offset syncs")
         self._running.add(self._write_syncs)
 
     async def _start_checkpoints(self) -> None:
@@ -344,6 +347,14 @@ class OffsetTranslation:
 
     async def _write_syncs(self) -> None:
         await self._syncs.write()
+        self._counters.offset_syncs = self._syncs.written
+
+    async def _write_due_syncs(self) -> None:
+        now = asyncio.get_running_loop().time()
+        is_time = now - self._all_synced_at >= OFFSET_SYNC_SECONDS
+        if is_time:
+            self._all_synced_at = now
+        await self._syncs.write(is_due=not is_time)
         self._counters.offset_syncs = self._syncs.written
 
     async def _each(self, seconds: float, act: Callable[[], Awaitable[None]]) -> None:
