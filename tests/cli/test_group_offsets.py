@@ -245,3 +245,17 @@ def test_a_pattern_of_topics_is_checked(shell: Shell) -> None:
     assert shell.run("groups", "check-pattern", "orders-.*") == "valid    orders-.*\n"
     shell.run("groups", "check-pattern", "orders-(", code=ExitCode.REFUSED)
     assert "not a valid regular expression: missing ): orders-(" in shell.error
+
+
+def test_positions_of_a_mirror_are_taken_as_they_are_given(shell: Shell, group: str, tmp_path: Path) -> None:
+    """They are offsets of the source: the four records of the copy are no bound."""
+    mirror, saved = f"odradek-mirror.{group}.a", str(tmp_path / "before.json")
+    reset = ("groups", "reset-offsets", mirror, "--topic", f"{group}:0", "--execute")
+    shell.run(*reset, "--to-offset", "1000")
+    assert offsets(shell, mirror) == {0: 1000}
+    shell.run(*reset, "--shift-by", "-10", "--save", saved)
+    assert offsets(shell, mirror) == {0: 990}
+    shell.run("groups", "reset-offsets", mirror, "--from-file", saved, "--execute")
+    assert offsets(shell, mirror) == {0: 1000}
+    shell.run(*reset, "--to-earliest", code=ExitCode.REFUSED)
+    assert "offsets of its source" in shell.error and offsets(shell, mirror) == {0: 1000}

@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 from odradek import Producer
+from odradek.cli.group_resets import Reset, apply_resets, plan_resets
 from odradek.client.admin.admin import Admin
 from odradek.client.admin.results import ConfigChange, ResourceType
 from odradek.client.client import Client
-from odradek.foundation.errors import UnknownTopicOrPartition
+from odradek.foundation.errors import NonEmptyGroup, UnknownTopicOrPartition
 from odradek.foundation.ids import TopicPartition
 from odradek.mirror import flow, source_ends
 from odradek.mirror.errors import MirrorRefused
@@ -273,6 +274,23 @@ def test_a_topic_that_was_deleted_and_created_again_stops_alone(
             assert stopped is not None and stopped.kind == "topic-recreated"
             assert "delete-offsets" in stopped.text
             assert len((await committed(target, f"a.{name}.gone"))[0]) == 100
+            with pytest.raises(NonEmptyGroup):
+                await plan_resets(
+                    target, f"odradek-mirror.{name}.a", [f"a.{name}.gone:0"], Reset("offset", 250)
+                )
+        # Its operator chooses where it begins again: in the source's offsets, of which the target has only 100.
+        plans = await plan_resets(
+            target, f"odradek-mirror.{name}.a", [f"a.{name}.gone:0"], Reset("offset", 250)
+        )
+        await apply_resets(target, plans)
+        async with running(given()):
+
+            async def has_the_rest() -> bool:
+                return len((await committed(target, f"a.{name}.gone"))[0]) >= 150
+
+            await until(has_the_rest)
+            copied = (await committed(target, f"a.{name}.gone"))[0]
+            assert copied[100:] == (await committed(source, f"{name}.gone"))[0][250:]
 
     run(test)
 

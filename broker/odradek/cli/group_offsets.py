@@ -38,7 +38,9 @@ save_option = click.option(
 
 @click.command("reset-offsets")
 @click.argument("group_ids", nargs=-1, metavar="[GROUP…]", shell_complete=groups_completed)
-@click.option("--all-groups", is_flag=True, help="Every group there is, but for those in ZooKeeper.")
+@click.option(
+    "--all-groups", is_flag=True, help="Every group there is, but for those in ZooKeeper and of mirrors."
+)
 @topic_option
 @click.option("--all-topics", is_flag=True, help="Every topic that the group has committed offsets for.")
 @click.option("--to-earliest", is_flag=True, help="The first record kept.")
@@ -98,6 +100,9 @@ def reset_offsets(
     groups of another cluster can go on here. Without a topic it moves all that is mirrored, and --all-groups means all
     groups in the checkpoints.
 
+    A group `odradek-mirror.NAME.SOURCE` has the positions of a mirror, which are offsets of the source. It takes
+    --to-offset, --shift-by and --from-file, as they are given.
+
     \b
     Examples:
       odradek groups reset-offsets billing --topic orders --to-earliest
@@ -128,7 +133,13 @@ def reset_offsets(
         saved = read_saved(from_file, group_ids)
 
     async def work(client: Client) -> list[ResetPlan]:
-        from odradek.cli.group_resets import apply_resets, plan_from_saved, plan_resets, save_before
+        from odradek.cli.group_resets import (
+            apply_resets,
+            is_mirror_group,
+            plan_from_saved,
+            plan_resets,
+            save_before,
+        )
         from odradek.client.admin.groups import ZOOKEEPER, GroupAdmin
 
         plans: list[ResetPlan] = []
@@ -140,7 +151,9 @@ def reset_offsets(
             plans += await plan_from_saved(client, group_id, topics, offsets)
         if reset is not None:
             ids = group_ids or [
-                group.group_id for group in await GroupAdmin(client).list() if group.type != ZOOKEEPER
+                group.group_id
+                for group in await GroupAdmin(client).list()
+                if group.type != ZOOKEEPER and not is_mirror_group(group.group_id)
             ]
             for group_id in ids:
                 plans += await plan_resets(client, group_id, topics, reset)

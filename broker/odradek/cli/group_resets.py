@@ -1,6 +1,9 @@
 """Plans where `groups reset-offsets` moves groups to, and applies the plan only with --execute. An offset that a
 partition does not hold becomes the nearest that it holds, as in Kafka's own tool. A plan keeps the offsets from before,
 so that they can be saved and restored.
+
+The offsets of a mirror's group count records of its source, and stand under the target's topics. So the bounds of these
+partitions do not apply to them: an offset is taken as it is given.
 """
 
 from __future__ import annotations
@@ -23,11 +26,13 @@ from odradek.client.admin.results import CommittedOffset
 from odradek.client.client import Client
 from odradek.foundation.errors import (
     GroupIdNotFound,
+    InvalidRequest,
     NonEmptyGroup,
     OdradekError,
     UnknownTopicOrPartition,
 )
 from odradek.foundation.ids import TopicPartition
+from odradek.mirror.loops import GROUP_PREFIX
 
 
 class Reset(NamedTuple):
@@ -93,12 +98,16 @@ def parse_reset(
 async def plan_resets(client: Client, group_id: str, topics: Sequence[str], reset: Reset) -> list[ResetPlan]:
     """The new offset of each partition. Empty `topics` mean all that the group has committed.
 
-    Raises UnknownTopicOrPartition, NonEmptyGroup while the group has members, InvalidRequest for one in ZooKeeper.
+    Raises UnknownTopicOrPartition, NonEmptyGroup while the group has members, InvalidRequest for one in ZooKeeper, and
+    for a mirror's group where the destination is no exact offset.
     """
     committed = await _committed(client, group_id, must_exist=not topics)
     keys = await named_partitions(client, topics) if topics else sorted(committed)
     offsets = {key: found.offset for key, found in committed.items()}
-    targets = await _targets(LogAdmin(client), keys, offsets, reset)
+    if is_mirror_group(group_id):
+        targets = _source_offsets(group_id, keys, offsets, reset)
+    else:
+        targets = await _targets(LogAdmin(client), keys, offsets, reset)
     return [ResetPlan(group_id, key, committed.get(key), CommittedOffset(targets[key])) for key in keys]
 
 
@@ -119,13 +128,14 @@ async def plan_from_saved(
             )
         wanted = {key: wanted[key] for key in named}
     logs = LogAdmin(client)
-    first = await logs.offsets_at(wanted, EARLIEST)
-    end = await logs.offsets_at(wanted, LATEST)
+    is_exact = is_mirror_group(group_id)
+    first = {} if is_exact else await logs.offsets_at(wanted, EARLIEST)
+    end = {} if is_exact else await logs.offsets_at(wanted, LATEST)
     plans: list[ResetPlan] = []
     for key, one in wanted.items():
         after = None
         if one.offset is not None:
-            offset = min(max(one.offset, first[key]), end[key])
+            offset = one.offset if is_exact else min(max(one.offset, first[key]), end[key])
             is_there = offset == one.offset
             after = CommittedOffset(
                 offset, one.leader_epoch if is_there else -1, one.metadata if is_there else ""
@@ -166,6 +176,30 @@ async def _committed(
             members = count(len(description.members), "member")
             raise NonEmptyGroup(f"group {group_id!r} has {members}; stop its consumers first")
     return await admin.offsets(group_id)
+
+
+def is_mirror_group(group_id: str) -> bool:
+    """Whether the group's offsets are the positions of a mirror."""
+    return group_id.startswith(GROUP_PREFIX)
+
+
+def _source_offsets(
+    group_id: str, keys: Sequence[TopicPartition], committed: Mapping[TopicPartition, int], reset: Reset
+) -> dict[TopicPartition, int]:
+    """Where a mirror's partitions begin again, in offsets of the source."""
+    if reset.kind == "offset":
+        return dict.fromkeys(keys, reset.value)
+    if reset.kind != "shift":
+        raise InvalidRequest(
+            f"group {group_id!r} has the positions of a mirror, which are offsets of its source: give one of "
+            "--to-offset, --shift-by, --from-file; or forget them with `odradek groups delete-offsets`"
+        )
+    without = [str(key) for key in keys if key not in committed]
+    if without:
+        raise InvalidRequest(
+            f"group {group_id!r} has no offset of {', '.join(without)} to shift; give --to-offset"
+        )
+    return {key: max(0, committed[key] + reset.value) for key in keys}
 
 
 async def _targets(

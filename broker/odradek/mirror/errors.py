@@ -34,6 +34,7 @@ def stopped(what: str, *, group_id: str, target_topic: str, partition: int, kind
     return PartitionStopped(
         f"{what}. The mirror stopped this partition, because it could lose or double records; others continue. To "
         "begin it again at consumer.auto.offset.reset: stop all workers, run `odradek groups delete-offsets "
-        f"{group_id} --topic {target_topic}:{partition} --execute` at the target, and start them",
+        f"{group_id} --topic {target_topic}:{partition} --execute` at the target, and start them. For an exact "
+        "offset of the source run `odradek groups reset-offsets` there instead, with the same names and --to-offset N",
         kind=kind,
     )
