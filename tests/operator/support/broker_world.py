@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import pytest
 
@@ -29,6 +29,15 @@ T = TypeVar("T")
 NAMESPACE = "shop"
 
 
+class Brokers(Protocol):
+    """A cluster whose admin port is known, that of its only broker."""
+
+    admin_port: int
+
+    @property
+    def bootstrap(self) -> str: ...
+
+
 class BrokerWithAdmin(Broker):
     """A broker process whose admin port is known."""
 
@@ -44,7 +53,7 @@ class BrokerWithAdmin(Broker):
 class World:
     """A broker and Kubernetes for an operator that may be killed; `restart_operator` forgets all that it remembers."""
 
-    def __init__(self, broker: BrokerWithAdmin) -> None:
+    def __init__(self, broker: Brokers) -> None:
         self.broker = broker
         self.kubernetes = MemoryKubernetes()
         self.clients = BrokerClients()
@@ -136,7 +145,7 @@ class World:
             yield Admin(client)
 
 
-def in_world(broker: BrokerWithAdmin, story: Callable[[World], Awaitable[T]]) -> T:
+def in_world(broker: Brokers, story: Callable[[World], Awaitable[T]]) -> T:
     async def run() -> T:
         world = World(broker)
         world.cluster()
