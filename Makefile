@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: setup run test check bench many-consumers demo fuzz sim chaos copies mirror-proof streams connect rights quotas pipeline-kills sink-kills images e2e reference manifests diagrams recording release clean
+.PHONY: setup run test check bench many-consumers demo fuzz sim chaos copies mirror-proof mixed-groups streams connect rights quotas pipeline-kills sink-kills images e2e reference manifests diagrams recording release clean
 
 # Running a broker needs only the product's own dependencies; tests bring their clients, Java and Spark.
 $(VENV)/.product: pyproject.toml
@@ -62,6 +62,11 @@ copies: $(VENV)/.test
 # A mirror while its workers and the brokers of both sides are killed, and connections are lost: RECORDS=n, SEED=n.
 mirror-proof: $(VENV)/.test
 	$(BIN)/python -m tests.mirror.proof --records $(or $(RECORDS),1000000) --seed $(or $(SEED),1)
+
+# Two of our ZooKeeper consumers and two of Apache Kafka 1.1.1 in one group on its broker, while members of both kinds leave,
+# join and are killed, and the broker too: RECORDS=n, SEED=n. One minute or some more.
+mixed-groups: $(VENV)/.test
+	$(BIN)/python -m tests.compat.java.mixed_groups --records $(or $(RECORDS),20000) --seed $(or $(SEED),1)
 
 # Kafka's system tests of Streams, exactly once, while brokers and processors go away: ROUNDS=3 of all faults, SEED=n,
 # VERSION=4.1.1 of Streams. `connect`: lines through two workers of Kafka Connect, with the same ROUNDS and SEED.

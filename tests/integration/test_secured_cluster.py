@@ -174,6 +174,10 @@ def test_users_that_are_deleted_lose_their_connections_on_every_broker(
         alices = [await connect(port, logins["alice"]) for port in ports]
         bobs = [await connect(port, logins["bob"]) for port in ports]
         await asyncio.to_thread(set_password, cluster, "alice", "another secret")
+        began = time.monotonic()
+        changed = properties(cluster, SCRAM, "SCRAM-SHA-512", "alice", "another secret")
+        await eventually("the new password holds", lambda: log_in(ports, changed))
+        print(f"changed after {time.monotonic() - began:.2f} s")
         deletion = UserScramCredentialDeletion("bob", ScramMechanism.SCRAM_SHA_512)
         admin = AdminClient(cluster.root)
         await asyncio.to_thread(admin.alter_user_scram_credentials([deletion])["bob"].result, 30)
@@ -190,6 +194,16 @@ def test_users_that_are_deleted_lose_their_connections_on_every_broker(
             await one.close()
 
     asyncio.run(story())
+
+
+async def log_in(ports: list[int], login: dict[str, str]) -> bool:
+    """Whether every port lets a client log in."""
+    try:
+        for port in ports:
+            await (await connect(port, login)).close()
+    except ConnectionError:
+        return False
+    return True
 
 
 def test_an_authority_that_is_taken_away_takes_its_clients_with_it(secured_cluster: SecuredCluster) -> None:

@@ -1,13 +1,16 @@
 """A program with one consumer of a ZooKeeper group: `python -m tests.support.connector_member CONNECT GROUP TOPIC`.
 
-It prints each message on a line of its own as soon as it has it.
+It prints each message on a line of its own as soon as it has it. At SIGTERM it commits and leaves its group.
 """
 
 from __future__ import annotations
 
+import signal
 import sys
+import threading
+from contextlib import suppress
 
-from odradek.clients import ConsumerConnector
+from odradek.clients import ConsumerConnector, ConsumerTimeoutException
 
 
 def main(connect: str, group: str, topic: str) -> None:
@@ -17,12 +20,17 @@ def main(connect: str, group: str, topic: str) -> None:
         "autooffset.reset": "smallest",
         "zk.sessiontimeout.ms": 3_000,
         "autocommit.interval.ms": 50,
+        "consumer.timeout.ms": 200,
     }
+    stopped = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: stopped.set())
     with ConsumerConnector(properties) as connector:
         (stream,) = connector.create_message_streams({topic: 1})[topic]
         print("ready", flush=True)
-        for message in stream:
-            print(message.message.decode(), flush=True)
+        while not stopped.is_set():
+            with suppress(ConsumerTimeoutException):
+                print(next(stream).message.decode(), flush=True)
+        connector.commit_offsets()
 
 
 if __name__ == "__main__":

@@ -119,6 +119,13 @@ class FirstKafka:
         self._process.wait(60)
         self._process = None
 
+    def kill_broker(self) -> None:
+        """SIGKILL. Its registration is there until its session ends, and refuses a start before."""
+        assert self._process is not None, "Kafka was not started"
+        self._process.kill()
+        self._process.wait()
+        self._process = None
+
     def close(self) -> None:
         """End both if they run."""
         if self._process is not None and self._process.poll() is None:
@@ -138,6 +145,7 @@ class OldConsumer:
         properties.write_text(
             f"group.id={group}\nzookeeper.connect={kafka.zookeeper.connect}\nrebalance.backoff.ms=1000\n"
             "zookeeper.session.timeout.ms=4000\nauto.commit.interval.ms=200\n"
+            "rebalance.max.retries=20\n"
         )
         arguments = ["--zookeeper", kafka.zookeeper.connect, "--topic", topic]
         arguments += ["--consumer.config", str(properties)]

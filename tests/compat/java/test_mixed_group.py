@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
-import os
-import subprocess
-import sys
 import threading
-import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from kazoo.client import KazooClient
-from kazoo.exceptions import NoNodeError
 
-from odradek import Admin, Client
 from odradek.clients import ConsumerConnector, KafkaStream, KeyedMessage, Producer, SimpleConsumer
 from tests.support.first_kafka import FirstKafka, OldConsumer
 from tests.support.java import JavaUnavailableError, checker_classpath, run_kafka_tool
+from tests.support.mixed_group import Process, Writer, make_topic, owners_of, wait_for
 from tests.support.peers import skip_or_fail
 
 pytestmark = [pytest.mark.clients, pytest.mark.java]
@@ -66,36 +59,9 @@ class Member:
         self._thread.join()
 
 
-class Writer:
-    """Writes numbers to all partitions in turn."""
-
-    def __init__(self, kafka: FirstKafka, topic: str) -> None:
-        self._producer = Producer({"broker.list": kafka.bootstrap}, partitioner=self)
-        self._topic = topic
-        self.count = 0
-
-    def partition(self, key: int, num_partitions: int) -> int:
-        return key % num_partitions
-
-    def write(self, count: int) -> None:
-        numbers = range(self.count, self.count + count)
-        self._producer.send([KeyedMessage(self._topic, b"%d" % one, part_key=one) for one in numbers])
-        self.count += count
-
-    def close(self) -> None:
-        self._producer.close()
-
-
-def wait_for(condition: Callable[[], bool], what: Callable[[], object], seconds_max: float = 60) -> None:
-    deadline = time.monotonic() + seconds_max
-    while not condition():
-        assert time.monotonic() < deadline, what()
-        time.sleep(0.05)
-
-
 def test_a_mixed_group_gets_every_message_once(kafka: FirstKafka, tmp_path: Path, unique: str) -> None:
     writer = Writer(kafka, unique)
-    _make_topic(kafka, unique)
+    make_topic(kafka, unique, PARTITIONS)
     ours = Member(kafka, unique, unique)
     olds = [OldConsumer(tmp_path / "old1", kafka, group=unique, topic=unique)]
     members: list[Member | OldConsumer] = [ours, olds[0]]
@@ -153,34 +119,12 @@ def test_a_mixed_group_gets_every_message_once(kafka: FirstKafka, tmp_path: Path
                 member.stop()
 
 
-class Process:
-    """One of ours in a process of its own, so that it can be killed."""
-
-    def __init__(self, folder: Path, kafka: FirstKafka, group: str, topic: str) -> None:
-        self._output = folder.with_suffix(".txt")
-        arguments = [kafka.zookeeper.connect, group, topic]
-        with self._output.open("wb") as output:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "tests.support.connector_member", *arguments],
-                stdout=output,
-                stderr=subprocess.DEVNULL,
-                env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-            )
-
-    def lines(self) -> list[str]:
-        return [line for line in self._output.read_text().split("\n") if line.isdecimal()]
-
-    def kill(self) -> None:
-        self._process.kill()
-        self._process.wait()
-
-
 def test_a_mixed_group_loses_nothing_when_members_and_the_broker_die(
     kafka: FirstKafka, tmp_path: Path, unique: str
 ) -> None:
     """A killed member has what it did not commit handed out again; a broker's restart and a join do not."""
     writer = Writer(kafka, unique)
-    _make_topic(kafka, unique)
+    make_topic(kafka, unique, PARTITIONS)
     members: list[Process | OldConsumer] = [
         Process(tmp_path / "ours1", kafka, unique, unique),
         OldConsumer(tmp_path / "old1", kafka, group=unique, topic=unique),
@@ -194,7 +138,7 @@ def test_a_mixed_group_loses_nothing_when_members_and_the_broker_die(
         wait_for(lambda: len(taken()) == writer.count, lambda: (writer.count, len(taken())), 90)
 
     def owners() -> Counter[str]:
-        return _owners(kafka, unique, unique)
+        return owners_of(kafka, unique, unique)
 
     def wait_for_members(count: int) -> None:
         wait_for(lambda: (len(owners()), sum(owners().values())) == (count, PARTITIONS), owners, 90)
@@ -221,29 +165,6 @@ def test_a_mixed_group_loses_nothing_when_members_and_the_broker_die(
         writer.close()
         for member in members:
             member.kill()
-
-
-def _owners(kafka: FirstKafka, group: str, topic: str) -> Counter[str]:
-    """How many partitions each member owns."""
-    client = KazooClient(hosts=kafka.zookeeper.connect)
-    client.start()
-    try:
-        path = f"/consumers/{group}/owners/{topic}"
-        threads = [client.get(f"{path}/{name}")[0].decode() for name in client.get_children(path)]
-        return Counter(thread.rpartition("-")[0] for thread in threads)
-    except NoNodeError:
-        return Counter()
-    finally:
-        client.stop()
-        client.close()
-
-
-def _make_topic(kafka: FirstKafka, topic: str) -> None:
-    async def make() -> None:
-        async with Client(kafka.bootstrap) as client:
-            await Admin(client).topics.create(topic)
-
-    asyncio.run(make())
 
 
 def _check_offsets(kafka: FirstKafka, group: str, count: int) -> None:
