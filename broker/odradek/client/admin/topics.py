@@ -15,7 +15,7 @@ from odradek.client.arguments import config_text, topic_name
 from odradek.client.client import Client
 from odradek.client.errors import error_for, raise_for
 from odradek.client.metadata import NO_TOPIC_ID, TopicInfo
-from odradek.foundation.errors import NotController, OdradekError
+from odradek.foundation.errors import LeaderNotAvailable, NotController, OdradekError
 from odradek.protocol.api import ApiKey
 
 if TYPE_CHECKING:
@@ -157,7 +157,7 @@ class TopicAdmin:
         connection = await self._client.controller()
         if connection.version_of(ApiKey.CREATE_TOPICS, CREATE_VERSIONS) >= CREATE_VERSION_WITH_DEFAULTS:
             return specs
-        broker_id = connection.broker_id(self._client.cluster)
+        broker_id = await self._client.with_retries(self._known_broker)
         entries = await ConfigAdmin(self._client).describe(ResourceType.BROKER, str(broker_id))
         values = {entry.name: entry.value for entry in entries}
         partitions = int(values.get("num.partitions") or 1)
@@ -172,6 +172,17 @@ class TopicAdmin:
             )
             for spec in specs
         ]
+
+    async def _known_broker(self) -> int:
+        """The controller's id, else that of another broker. Raises LeaderNotAvailable while none is registered, as just
+        after the start of a cluster.
+        """
+        cluster = self._client.cluster
+        if cluster.controller_id not in cluster.brokers:
+            cluster = await self._client.refresh(())
+        if not cluster.brokers:
+            raise LeaderNotAvailable("no broker of the cluster is registered at the moment; try again")
+        return cluster.controller_id if cluster.controller_id in cluster.brokers else min(cluster.brokers)
 
     async def _ask(self, api: ApiKey, versions: tuple[int, int], *, answers: str, **fields: Any) -> Any:
         """Send to the controller, and again when it moved meanwhile. Nothing else is retried: creation is not
