@@ -71,7 +71,13 @@ def test_topics_are_copied_once_and_in_order(
             async with running(given) as mirror:
                 for kind in kinds:
                     await until(
-                        lambda kind=kind: mirrored(source, target, f"{unique}.{kind}", f"a.{unique}.{kind}")
+                        lambda kind=kind: mirrored(
+                            source,
+                            target,
+                            f"{unique}.{kind}",
+                            f"a.{unique}.{kind}",
+                            is_compacted=kind == "compacted",
+                        )
                     )
                 counters = mirror.flows[0].counters
                 opened = {

@@ -100,7 +100,15 @@ def test_topics_of_every_kind_are_copied_once_and_in_order(
         await write(source, f"{name}.short", 500, partitions=3)
         async with running(given()) as mirror:
             for kind in kinds:
-                await until(lambda kind=kind: mirrored(source, target, f"{name}.{kind}", f"a.{name}.{kind}"))
+                await until(
+                    lambda kind=kind: mirrored(
+                        source,
+                        target,
+                        f"{name}.{kind}",
+                        f"a.{name}.{kind}",
+                        is_compacted=kind == "compacted",
+                    )
+                )
             opened = {
                 reason
                 for counters in mirror.flows[0].counters.partitions.values()

@@ -140,7 +140,7 @@ class _World(World):
 
 def _story(broker: _Brokers, story: Callable[[_World], Awaitable[None]]) -> None:
     async def run() -> None:
-        world = _World(broker)  # type: ignore[arg-type]
+        world = _World(broker)
         await world.prepare()
         try:
             await story(world)
