@@ -9,7 +9,7 @@ import asyncio
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,6 @@ import pytest
 import yaml
 
 from odradek.client.admin.admin import Admin
-from odradek.client.admin.results import CommittedOffset
 from odradek.client.admin.scram import ScramPassword
 from odradek.client.client import Client
 from odradek.foundation.ids import TopicPartition
@@ -151,12 +150,16 @@ async def records_of(broker: SecuredBroker, count: int) -> list[str]:
     return lines
 
 
-async def offsets_of(broker: SecuredBroker, group: str) -> Mapping[TopicPartition, CommittedOffset]:
-    """The offsets of a group of two partitions at the target, once both are there."""
+async def has_moved(broker: SecuredBroker, group: str, count: int) -> None:
+    """Wait until a group's offsets at the target are behind so many records; what is written before is less."""
     async with asyncio.timeout(SECONDS_MAX), Client(broker.bootstraps["OWN"]) as client:
-        while len(found := await Admin(client).groups.offsets(group)) < 2:
+        while (offset := await _offset_of(client, group)) < count:
             await asyncio.sleep(0.5)
-    return found
+    assert offset == count
+
+
+async def _offset_of(client: Client, group: str) -> int:
+    return sum(one.offset for one in (await Admin(client).groups.offsets(group)).values())
 
 
 def has_copied(page: WorkerPage) -> bool:
@@ -186,8 +189,7 @@ def test_a_worker_needs_no_more_than_the_rights_of_the_example(
             assert "orders" in {one.topic for one in flow.partitions} <= {"orders", "heartbeats"}
             copied = await records_of(brokers["backup"], len(lines.splitlines()))
             assert sorted(copied) == sorted(lines.splitlines())
-            moved = await offsets_of(brokers["backup"], "billing")
-            assert sum(one.offset for one in moved.values()) == len(copied)
+            await has_moved(brokers["backup"], "billing", len(copied))
             page = await seen(port, has_copied, log)
             assert page.flows[0].error is None
             # Neither a missing right nor a login was written into the log.
