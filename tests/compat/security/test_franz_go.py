@@ -171,7 +171,7 @@ async def new_token(broker: SecuredBroker) -> tuple[str, str]:
     )
     try:
         made = await connection.request(
-            ApiKey.CREATE_DELEGATION_TOKEN, versions=(2, 2), renewers=[], max_lifetime_ms=-1
+            ApiKey.CREATE_DELEGATION_TOKEN, versions=(2, 2), renewers=[], max_lifetime=-1
         )
     finally:
         await connection.close()
