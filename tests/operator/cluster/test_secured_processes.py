@@ -151,7 +151,7 @@ async def _topics(properties: dict[str, str], *make: str) -> set[str]:
 def test_the_operator_administers_and_brokers_replicate(world: World, processes: _Processes) -> None:
     async def story() -> None:
         properties = _operators(world, processes)
-        assert await _topics(properties, "orders") == {"orders"}
+        assert "orders" in await _topics(properties, "orders")
         async with (
             asyncio.timeout(60),
             Client(properties["bootstrap.servers"], network=secured_network(properties)) as client,
