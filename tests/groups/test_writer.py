@@ -9,7 +9,7 @@ from typing import cast
 
 import pytest
 
-from odradek.coordination.topic_log import InternalTopicLog
+from odradek.coordination.topic_log import InternalTopicLog, TopicParts
 from odradek.coordination.writer import RecordWriter
 from odradek.foundation.clock import SystemClock
 from odradek.foundation.errors import CoordinatorNotAvailable, KafkaStorageError, NotCoordinator, OdradekError
@@ -35,7 +35,7 @@ class SlowReplicas:
 
 
 def writer_of(log: SlowReplicas) -> RecordWriter:
-    return RecordWriter(TOPIC, cast(InternalTopicLog, log), 0, SystemClock())
+    return RecordWriter(TopicParts(TOPIC, cast(InternalTopicLog, log), SystemClock()), 0)
 
 
 def test_the_append_under_way_ends_with_its_writer() -> None:
@@ -98,7 +98,7 @@ def test_a_disk_that_is_full_for_long_is_logged_once(caplog: pytest.LogCaptureFi
 
     async def scenario() -> None:
         log = FullDisk()
-        writer = RecordWriter(TOPIC, cast(InternalTopicLog, log), 0, SystemClock())
+        writer = RecordWriter(TopicParts(TOPIC, cast(InternalTopicLog, log), SystemClock()), 0)
         outcomes: list[OdradekError | None] = []
         for _ in range(5):
             writer.submit([RECORD], outcomes.append)

@@ -234,7 +234,7 @@ def test_an_end_while_the_broker_stops_is_no_success() -> None:
         producer = await TransactionalProducer(broker).begin()
         assert await producer.produce("t", b"a") == 0
         identity = producer.identity
-        broker.broker.coordinators.transactions.resign()
+        broker.broker.coordinators.transactions.runtime.resign()
         assert await delayed_end(broker, producer, identity, commit=True) in (14, 15, 16)
         again = await broker.restart()
         producer.broker = again

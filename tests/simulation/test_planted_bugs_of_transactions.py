@@ -117,9 +117,9 @@ def _let_an_instance_go_on(patch: pytest.MonkeyPatch) -> None:
     """A new instance of a producer takes over what the last one has open, under the same epoch."""
     initialize = decisions.initialize
 
-    def take_over(stored: TransactionMetadata, **named: Any) -> decisions.Initialization:
+    def take_over(stored: TransactionMetadata, **named: Any) -> TransactionMetadata:
         if stored.state.name == "ONGOING" and not named["is_pending"]:
-            return decisions.Initialization(stored)
+            return stored
         return initialize(stored, **named)
 
     patch.setattr(decisions, "initialize", take_over)

@@ -40,7 +40,7 @@ def stored(state: TransactionState, **changes: Any) -> TransactionMetadata:
 
 def initialize(
     found: TransactionMetadata, given: ProducerIdentity | None = None, **changes: Any
-) -> decisions.Initialization:
+) -> TransactionMetadata:
     values: dict[str, Any] = {
         "is_pending": False,
         "timeout_ms": 2000,
@@ -56,23 +56,23 @@ def initialize(
 
 @pytest.mark.parametrize("state", [S.EMPTY, S.COMPLETE_COMMIT, S.COMPLETE_ABORT])
 def test_initialization_without_an_id_raises_the_epoch_and_fences_retries(state: S) -> None:
-    next_value = initialize(stored(state)).next
+    next_value = initialize(stored(state))
     assert (next_value.state, next_value.producer_id, next_value.producer_epoch) == (S.EMPTY, 7, 4)
     assert (next_value.last_producer_epoch, next_value.timeout_ms, next_value.start_ms) == (-1, 2000, -1)
 
 
 def test_initialization_with_the_current_epoch_raises_and_remembers_it() -> None:
-    next_value = initialize(stored(S.COMPLETE_ABORT), ME).next
+    next_value = initialize(stored(S.COMPLETE_ABORT), ME)
     assert (next_value.producer_epoch, next_value.last_producer_epoch) == (4, 3)
 
 
 def test_initialization_with_the_last_epoch_is_a_retry_without_a_bump() -> None:
     found = stored(S.EMPTY, timeout_ms=2000)
-    assert initialize(found, ProducerIdentity(7, 2)).next is found
+    assert initialize(found, ProducerIdentity(7, 2)) is found
 
 
 def test_a_retry_with_another_timeout_is_stored() -> None:
-    next_value = initialize(stored(S.EMPTY), ProducerIdentity(7, 2)).next
+    next_value = initialize(stored(S.EMPTY), ProducerIdentity(7, 2))
     assert (next_value.producer_epoch, next_value.last_producer_epoch, next_value.timeout_ms) == (3, 2, 2000)
 
 
@@ -83,7 +83,7 @@ def test_initialization_with_another_epoch_or_id_is_fenced(given: ProducerIdenti
 
 
 def test_a_new_id_takes_any_given_epoch() -> None:
-    next_value = initialize(stored(S.EMPTY, producer_epoch=-1), ProducerIdentity(99, 5)).next
+    next_value = initialize(stored(S.EMPTY, producer_epoch=-1), ProducerIdentity(99, 5))
     assert (next_value.producer_epoch, next_value.last_producer_epoch) == (0, -1)
 
 
@@ -102,10 +102,9 @@ def test_initialization_of_an_open_transaction_aborts_it_one_epoch_higher(
 ) -> None:
     found = stored(S.ONGOING, client_version=level)
     decision = initialize(found, version_level=level)
-    assert decision.is_fence
-    assert (decision.next.state, decision.next.producer_epoch) == (S.PREPARE_ABORT, 4)
-    assert (decision.next.partitions, decision.next.start_ms) == (frozenset({A}), 4000)
-    assert (decision.next.last_producer_epoch, decision.next.client_version) == (last_epoch, level)
+    assert (decision.state, decision.producer_epoch) == (S.PREPARE_ABORT, 4)
+    assert (decision.partitions, decision.start_ms) == (frozenset({A}), 4000)
+    assert (decision.last_producer_epoch, decision.client_version) == (last_epoch, level)
 
 
 def test_a_zombie_does_not_end_the_open_transaction_of_another_instance() -> None:
@@ -117,14 +116,14 @@ def test_an_exhausted_epoch_brings_a_new_producer_id() -> None:
     found = stored(S.COMPLETE_COMMIT, producer_epoch=32766)
     with pytest.raises(ProducerIdNeeded):
         initialize(found)
-    next_value = initialize(found, new_producer_id=8).next
+    next_value = initialize(found, new_producer_id=8)
     assert (next_value.producer_id, next_value.producer_epoch, next_value.previous_producer_id) == (8, 0, 7)
     assert next_value.last_producer_epoch == -1
     given = ProducerIdentity(7, 32766)
-    rotated = initialize(found, given, new_producer_id=8).next
+    rotated = initialize(found, given, new_producer_id=8)
     assert rotated.last_producer_epoch == 32766
     # The answer was lost: the same request again changes nothing.
-    assert initialize(replace(rotated, timeout_ms=2000), given).next.producer_id == 8
+    assert initialize(replace(rotated, timeout_ms=2000), given).producer_id == 8
 
 
 # --- AddPartitionsToTxn -----------------------------------------------------------------------------------------
@@ -382,7 +381,7 @@ def test_a_timeout_of_the_first_generation_fences_and_leaves_the_id_usable() -> 
     found = stored(S.ONGOING, producer_epoch=32766, client_version=TV0)
     completed = decisions.abort_by_server(found, now_ms=NOW, version_level=TV0).completed(now_ms=NOW)
     assert (completed.producer_id, completed.producer_epoch) == (7, 32767)
-    assert initialize(completed, new_producer_id=8, version_level=TV0).next.producer_id == 8
+    assert initialize(completed, new_producer_id=8, version_level=TV0).producer_id == 8
 
 
 def test_the_highest_epoch_of_another_brokers_log_does_not_overflow() -> None:

@@ -34,9 +34,7 @@ async def load(shard: Shard[StateMachine], log: InternalTopicLog, *, bytes_max: 
         if inspect.isawaitable(data):
             data = await data
         if not data:
-            raise KafkaStorageError(
-                f"{shard.topic.title}, partition {shard.partition}, ends at {offset} and should reach {end}"
-            )
+            raise KafkaStorageError(f"{shard.name}, ends at {offset} and should reach {end}")
         for batch in split(memoryview(data), may_be_cut=True):
             batch.verify()
             if batch.last_offset < offset:

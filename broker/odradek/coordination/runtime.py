@@ -12,18 +12,17 @@ import logging
 from collections.abc import Callable, Iterator
 from typing import Final, Generic
 
+from odradek.cluster.image import ClusterImage, ImageHolder
 from odradek.coordination.loading import holds_nothing, load
-from odradek.coordination.shard import Machine_co, Shard, ShardParts, ShardState
+from odradek.coordination.shard import Machine_co, Shard, ShardState
 from odradek.coordination.timers import SessionTimers
-from odradek.coordination.topic_log import CoordinatedTopic, InternalTopicLog
-from odradek.foundation.clock import Clock
+from odradek.coordination.topic_log import TopicParts
 from odradek.foundation.errors import (
     CoordinatorLoadInProgress,
     CoordinatorNotAvailable,
     NotCoordinator,
     OdradekError,
 )
-from odradek.foundation.named_tuple import NamedTuple
 from odradek.foundation.tasks import TaskOwner
 from odradek.protocol.group_partitions import partition_of
 
@@ -31,14 +30,6 @@ logger = logging.getLogger(__name__)
 
 LOAD_RETRY_SECONDS: Final = 1.0
 LOAD_RETRY_SECONDS_MAX: Final = 60.0
-
-
-class RuntimeSettings(NamedTuple):
-    """How a coordinator reads and writes its topic."""
-
-    load_buffer_bytes: int
-    compression: int
-    late_after_ms: int
 
 
 class CoordinatorRuntime(Generic[Machine_co]):
@@ -49,38 +40,37 @@ class CoordinatorRuntime(Generic[Machine_co]):
 
     def __init__(
         self,
-        topic: CoordinatedTopic,
-        log: InternalTopicLog,
+        parts: TopicParts,
         *,
-        clock: Clock,
-        settings: RuntimeSettings,
+        load_buffer_bytes: int,
         make_machine: Callable[[Shard[Machine_co]], Machine_co],
     ) -> None:
-        self.topic = topic
-        self.log = log
+        self.topic = parts.topic
+        self.log = parts.log
         self.is_running = False
-        self._settings = settings
+        self._parts = parts
+        self._load_buffer_bytes = load_buffer_bytes
         self._make_machine = make_machine
         self._timers = SessionTimers()
-        self._parts = ShardParts(
-            topic=topic,
-            log=log,
-            clock=clock,
-            timers=self._timers,
-            compression=settings.compression,
-            late_after_ms=settings.late_after_ms,
-        )
+        self._unsubscribe: Callable[[], None] | None = None
         self._shards: dict[int, Shard[Machine_co]] = {}
         self._resigned: list[Shard[Machine_co]] = []
         self._tasks: TaskOwner | None = None
 
     # --- life -----------------------------------------------------------------------------------------------
 
-    def start(self, tasks: TaskOwner) -> None:
-        """Begin to serve: load the partitions that this broker leads, in the background. `tasks` owns the loads."""
-        self._tasks = tasks
+    def start(
+        self, name: str, images: ImageHolder, image_changed: Callable[[ClusterImage, ClusterImage], None]
+    ) -> TaskOwner:
+        """Begin to serve: load the partitions that this broker leads, in the background; returns the tasks' owner.
+
+        `image_changed` is called with the old and the new image at each change, until the coordinator resigns.
+        """
+        self._tasks = TaskOwner(name)
+        self._unsubscribe = images.subscribe(image_changed)
         self.is_running = True
         self.refresh()
+        return self._tasks
 
     def resign(self) -> None:
         """Serve no more, and answer every request that waits with NotCoordinator.
@@ -88,18 +78,24 @@ class CoordinatorRuntime(Generic[Machine_co]):
         A broker's stop begins so, while there are connections for the answers. A member may wait for others as long
         as its rebalance timeout.
         """
+        if self._unsubscribe is not None:
+            self._unsubscribe()
+            self._unsubscribe = None
         self.is_running = False
         self._resigned += self._shards.values()
         for partition in list(self._shards):
             self._unload(partition)
 
     async def stop(self) -> None:
-        """Resign, and end the appends under way and the timers. The caller closes `tasks` afterwards."""
+        """Resign, and end the appends under way, the timers and every background task."""
         self.resign()
         for shard in self._resigned:
             await shard.writer.end()
         self._resigned.clear()
         self._timers.close()
+        if self._tasks is not None:
+            await self._tasks.close()
+            self._tasks = None
 
     def refresh(self) -> None:
         """Load the partitions that this broker leads now, and forget those that it leads no more."""
@@ -115,6 +111,7 @@ class CoordinatorRuntime(Generic[Machine_co]):
         shard = Shard(
             partition,
             parts=self._parts,
+            timers=self._timers,
             led_since_epoch=self.log.led_since_epoch(partition),
             make_machine=self._make_machine,
         )
@@ -135,7 +132,7 @@ class CoordinatorRuntime(Generic[Machine_co]):
         pause_seconds = LOAD_RETRY_SECONDS
         while shard.is_to_be_loaded:
             try:
-                await load(shard, self.log, bytes_max=self._settings.load_buffer_bytes)
+                await load(shard, self.log, bytes_max=self._load_buffer_bytes)
             except (OdradekError, OSError) as error:
                 if shard.state is ShardState.CLOSED:
                     return  # another broker leads by now and may have truncated this log: nothing is wrong with it

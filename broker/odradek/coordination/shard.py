@@ -22,12 +22,10 @@ from enum import Enum
 from typing import Generic, Protocol, TypeVar, cast
 
 from odradek.coordination.timers import SessionTimers, Wakeable
-from odradek.coordination.topic_log import CoordinatedTopic, EncodedRecord, InternalTopicLog
+from odradek.coordination.topic_log import EncodedRecord, TopicParts
 from odradek.coordination.writer import OnWritten, RecordWriter
-from odradek.foundation.clock import Clock
 from odradek.foundation.errors import CoordinatorNotAvailable, CorruptRecord, NotCoordinator, OdradekError
 from odradek.foundation.limits import COORDINATOR_REQUESTS_WAITING_MAX
-from odradek.foundation.named_tuple import NamedTuple
 
 logger = logging.getLogger(__name__)
 
@@ -37,14 +35,13 @@ T = TypeVar("T")
 class ShardState(Enum):
     LOADING = "loading"
     ACTIVE = "active"
-    FAILED = (
-        "failed"  # could not be loaded; loading is tried again, and nothing is served or written until then
-    )
+    # Could not be loaded; loading is tried again, and nothing is served or written until then.
+    FAILED = "failed"
     CLOSED = "closed"
 
 
 class StateMachine(Protocol):
-    """What the records of one partition mean."""
+    """The meaning of one partition's records."""
 
     def replay(self, key: bytes, value: bytes | None) -> bool:
         """Apply one record of the log; False for a kind that this broker does not read. Raises CorruptRecord."""
@@ -64,7 +61,7 @@ class StateMachine(Protocol):
 
 
 class TransactionalRecords(Protocol):
-    """What the records of transactions mean, to a state machine whose topic has such records."""
+    """The meaning of the records of transactions, to a state machine whose topic has such records."""
 
     def replay_pending(self, producer_id: int, key: bytes, value: bytes | None) -> bool:
         """A record of an open transaction; False for a kind that none may hold. Raises CorruptRecord."""
@@ -103,17 +100,6 @@ class DeferredAnswer(Generic[T]):
 Machine_co = TypeVar("Machine_co", bound=StateMachine, covariant=True)
 
 
-class ShardParts(NamedTuple):
-    """What the shards of one coordinator share."""
-
-    topic: CoordinatedTopic
-    log: InternalTopicLog
-    clock: Clock
-    timers: SessionTimers
-    compression: int
-    late_after_ms: int  # when a commit that waits for replicas is answered with an error
-
-
 class Shard(Generic[Machine_co]):
     """One partition. `make_machine` gets the shard, which the state machine writes through."""
 
@@ -121,27 +107,22 @@ class Shard(Generic[Machine_co]):
         self,
         partition: int,
         *,
-        parts: ShardParts,
+        parts: TopicParts,
+        timers: SessionTimers,
         led_since_epoch: int,
         make_machine: Callable[[Shard[Machine_co]], Machine_co],
     ) -> None:
         self.partition = partition
         self.topic = parts.topic
+        self.name = parts.name_of(partition)
         self.led_since_epoch = led_since_epoch
         self.state = ShardState.LOADING
         self.failure: BaseException | None = None  # why it is FAILED
         self.loaded = asyncio.Event()
-        self.writer = RecordWriter(
-            parts.topic,
-            parts.log,
-            partition,
-            parts.clock,
-            compression=parts.compression,
-            late_after_ms=parts.late_after_ms,
-        )
+        self.writer = RecordWriter(parts, partition)
         self._gates: dict[str, deque[Callable[[], None]]] = {}
         self._clock = parts.clock
-        self._timers = parts.timers
+        self._timers = timers
         self.transactional: TransactionalRecords | None = None
         """Set by a state machine whose topic has records of transactions."""
         self.machine = make_machine(self)
@@ -238,12 +219,7 @@ class Shard(Generic[Machine_co]):
         try:
             self.machine.replay(key, value)
         except CorruptRecord as error:
-            logger.error(
-                "a record of %s, partition %d, cannot be read and is kept as it is: %s",
-                self.topic.title,
-                self.partition,
-                error,
-            )
+            logger.error("a record of %s, cannot be read and is kept as it is: %s", self.name, error)
 
     def replay_pending(self, producer_id: int, key: bytes, value: bytes | None) -> None:
         """Apply one record of an open transaction. One that cannot be read, or may not be there, is logged alone."""
@@ -252,19 +228,12 @@ class Shard(Generic[Machine_co]):
                 producer_id, key, value
             )
         except CorruptRecord as error:
-            logger.error(
-                "a record of a transaction in %s, partition %d, cannot be read: %s",
-                self.topic.title,
-                self.partition,
-                error,
-            )
+            logger.error("a record of a transaction in %s, cannot be read: %s", self.name, error)
             return
         if not is_read:
             logger.error(
-                "%s, partition %d, has a record of producer %d's transaction that it cannot have; it is passed over",
-                self.topic.title,
-                self.partition,
-                producer_id,
+                "%s, has a record of producer %d's transaction that it cannot have; it is passed over",
+                *(self.name, producer_id),
             )
 
     def end_transaction(self, producer_id: int, *, is_commit: bool) -> None:

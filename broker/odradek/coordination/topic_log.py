@@ -1,4 +1,4 @@
-"""What a coordinator needs of the log under its internal topic, such as `__consumer_offsets`.
+"""The log under a coordinator's internal topic, such as `__consumer_offsets`, and the words for that topic.
 
 A broker gives it the partitions that it leads (`internal_topic`), a test gives it a list in memory. The contract suite
 in `tests/groups` holds for both.
@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Awaitable, Iterable
 from typing import Protocol
 
+from odradek.foundation.clock import Clock
 from odradek.foundation.named_tuple import NamedTuple
 from odradek.log.verification import VerificationToken
+from odradek.records.compression import Compression
 from odradek.records.control import Marker
 
 EncodedRecord = tuple[bytes, bytes | None]  # key and value of one record; a value of None is a tombstone
@@ -35,15 +37,29 @@ class CoordinatedTopic(NamedTuple):
 
     @property
     def moved(self) -> str:
-        """What clients read when another broker coordinates the key by now."""
+        """The error text when another broker coordinates the key by now."""
         return f"this broker no longer coordinates the {self.subject}; find its coordinator again"
+
+
+class TopicParts(NamedTuple):
+    """The topic of one coordinator, and the settings by which its shards write to it."""
+
+    topic: CoordinatedTopic
+    log: InternalTopicLog
+    clock: Clock
+    compression: int = Compression.NONE
+    late_after_ms: int = 0  # when a commit that waits for replicas is answered with an error
+
+    def name_of(self, partition: int) -> str:
+        """A partition for log lines and errors."""
+        return f"{self.topic.title}, partition {partition}"
 
 
 class InternalTopicLog(Protocol):
     """The partitions of one internal topic, by number."""
 
     def partition_count(self) -> int:
-        """How many partitions the topic has, or will have when it does not exist yet. It never changes after that."""
+        """The count of partitions that the topic has, or will have once it exists. It never changes after that."""
         ...
 
     def led_partitions(self) -> Iterable[int]:

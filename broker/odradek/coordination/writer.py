@@ -15,15 +15,10 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from typing import Final
 
-from odradek.coordination.topic_log import (
-    CoordinatedTopic,
-    EncodedRecord,
-    InternalTopicLog,
-    TransactionalWriter,
-)
-from odradek.foundation.clock import Clock
+from odradek.coordination.topic_log import EncodedRecord, TopicParts, TransactionalWriter
 from odradek.foundation.errors import (
     CoordinatorNotAvailable,
     InvalidProducerEpoch,
@@ -41,6 +36,7 @@ from odradek.foundation.errors import (
     UnknownServerError,
     UnknownTopicOrPartition,
 )
+from odradek.foundation.ids import NO_PRODUCER_ID
 from odradek.foundation.limits import COORDINATOR_BATCH_BYTES_MAX, COORDINATOR_WAITING_BYTES_MAX
 from odradek.records.builder import build_batch
 from odradek.records.compression import Compression
@@ -53,66 +49,36 @@ MARKER_BYTES: Final = 78
 # What one producer or one transaction coordinator may not write, while all others may.
 _REFUSALS: Final = (InvalidProducerEpoch, InvalidTxnState, TransactionCoordinatorFenced)
 
+# Of records that belong to no transaction.
+_NO_WRITER: Final = TransactionalWriter(NO_PRODUCER_ID, -1)
+
 OnWritten = Callable[[OdradekError | None], None]
 OnLate = Callable[[OdradekError], None]
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class _Submission:
-    __slots__ = (
-        "late_at",
-        "marker",
-        "on_late",
-        "on_written",
-        "records",
-        "size_bytes",
-        "transaction_version",
-        "writer",
-    )
-
-    def __init__(
-        self,
-        records: Sequence[EncodedRecord],
-        size_bytes: int,
-        on_written: OnWritten,
-        on_late: OnLate | None = None,
-        late_at: float = 0.0,
-        writer: TransactionalWriter | None = None,
-    ) -> None:
-        self.records = records
-        self.size_bytes = size_bytes
-        self.on_written = on_written
-        self.on_late = on_late
-        self.late_at = late_at  # the loop's time
-        self.writer = writer
-        self.marker: Marker | None = None  # instead of records
-        self.transaction_version = 0
+    records: Sequence[EncodedRecord]
+    size_bytes: int
+    on_written: OnWritten
+    writer: TransactionalWriter | None = None
+    on_late: OnLate | None = None
+    late_at: float = 0.0  # the loop's time
+    marker: Marker | None = None  # instead of records
+    transaction_version: int = 0
 
     def shares_a_batch_with(self, other: _Submission) -> bool:
         """Whether both may be in one batch: a batch has one producer or none, and a marker is one of its own."""
-        if self.marker is not None or other.marker is not None:
-            return False
-        if self.writer is None or other.writer is None:
-            return self.writer is other.writer
-        return self.writer == other.writer
+        return self.marker is None and other.marker is None and self.writer == other.writer
 
 
 class RecordWriter:
     """The only writer of one partition."""
 
-    def __init__(
-        self,
-        topic: CoordinatedTopic,
-        log: InternalTopicLog,
-        partition: int,
-        clock: Clock,
-        *,
-        compression: int = Compression.NONE,
-        late_after_ms: int = 5000,
-    ) -> None:
-        self._topic = topic
-        self._log = log
+    def __init__(self, parts: TopicParts, partition: int) -> None:
+        self._topic, self._log, self._clock, compression, late_after_ms = parts
         self._partition = partition
-        self._clock = clock
+        self._name = parts.name_of(partition)
         self._compression = Compression(compression)
         self._late_after_seconds = late_after_ms / 1000
         self._under_way: list[_Submission] = []
@@ -148,21 +114,17 @@ class RecordWriter:
 
     def submit_marker(self, marker: Marker, on_written: OnWritten, *, transaction_version: int) -> None:
         """Write the end of a transaction after all that was submitted before; otherwise as `submit`."""
-        submission = _Submission((), MARKER_BYTES, on_written)
-        submission.marker = marker
-        submission.transaction_version = transaction_version
-        self._submit(submission)
+        self._submit(
+            _Submission((), MARKER_BYTES, on_written, marker=marker, transaction_version=transaction_version)
+        )
 
     def _submit(self, submission: _Submission) -> None:
         if self._closed is not None:
             submission.on_written(self._closed)
             return
         if self._waiting_bytes + submission.size_bytes > COORDINATOR_WAITING_BYTES_MAX:
-            submission.on_written(
-                CoordinatorNotAvailable(
-                    f"too many {self._topic.subject} changes wait to be written; try again"
-                )
-            )
+            full = f"too many {self._topic.subject} changes wait to be written; try again"
+            submission.on_written(CoordinatorNotAvailable(full))
             return
         self._waiting.append(submission)
         self._waiting_bytes += submission.size_bytes
@@ -217,18 +179,16 @@ class RecordWriter:
         if not records:
             return 0
         writer = batch[0].writer
-        if writer is None:
-            data = build_batch(records, compression=self._compression)
-        else:
-            data = build_batch(
-                records,
-                compression=self._compression,
-                producer_id=writer.producer_id,
-                producer_epoch=writer.producer_epoch,
-                is_transactional=True,
-            )
+        producer_id, producer_epoch, token = writer or _NO_WRITER
+        data = build_batch(
+            records,
+            compression=self._compression,
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            is_transactional=writer is not None,
+        )
         self.bytes_written += len(data)
-        return self._log.append(self._partition, data, token=None if writer is None else writer.token)
+        return self._log.append(self._partition, data, token=token)
 
     def _append_marker(self, submission: _Submission) -> int | Awaitable[int]:
         assert submission.marker is not None, "only called for markers"
@@ -273,7 +233,7 @@ class RecordWriter:
         if error is None:
             if self._trouble is not None:
                 self._trouble = None
-                logger.info("%s, partition %d, is written again", self._topic.title, self._partition)
+                logger.info("%s, is written again", self._name)
             self._notify(batch, None)
         elif isinstance(error, _REFUSALS):
             # The log is well, and nothing that waits builds on this.
@@ -281,9 +241,7 @@ class RecordWriter:
         else:
             level = logging.DEBUG if self._trouble is type(error) else logging.WARNING
             self._trouble = type(error)
-            logger.log(
-                level, "a write to %s, partition %d, failed: %s", self._topic.title, self._partition, error
-            )
+            logger.log(level, "a write to %s, failed: %s", self._name, error)
             self._notify(batch + self._take_all(), self._client_error(error))
         if self._waiting:
             self._schedule()
@@ -302,7 +260,7 @@ class RecordWriter:
             submission.on_late = None
             on_late(
                 CoordinatorNotAvailable(
-                    f"the replicas of {self._topic.title}, partition {self._partition}, have not taken the commit "
+                    f"the replicas of {self._name}, have not taken the commit "
                     f"within {self._topic.late_setting}; try again"
                 )
             )

@@ -11,13 +11,12 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
 from odradek.cluster.image import ClusterImage, ImageHolder
-from odradek.coordination.runtime import CoordinatorRuntime, RuntimeSettings
+from odradek.coordination.runtime import CoordinatorRuntime
 from odradek.coordination.shard import DeferredAnswer, Shard
-from odradek.coordination.topic_log import CoordinatedTopic, InternalTopicLog
+from odradek.coordination.topic_log import CoordinatedTopic, InternalTopicLog, TopicParts
 from odradek.foundation.clock import Clock
 from odradek.foundation.errors import InvalidGroupId, InvalidSessionTimeout, RequestError, UnknownMemberId
 from odradek.foundation.settings import Settings
-from odradek.foundation.tasks import TaskOwner
 from odradek.groups.administration import GroupAdministration
 from odradek.groups.classic.members import (
     UNKNOWN_MEMBER,
@@ -60,45 +59,30 @@ class GroupCoordinator:
     ) -> None:
         self.context = context = GroupContext(clock=clock, settings=settings, images=images, new_id=new_id)
         self.runtime = CoordinatorRuntime(
-            TOPIC,
-            offsets_log,
-            clock=clock,
-            settings=RuntimeSettings(
-                load_buffer_bytes=settings.offsets_load_buffer_size,
+            TopicParts(
+                TOPIC,
+                offsets_log,
+                clock,
                 compression=settings.offsets_topic_compression_codec,
                 late_after_ms=settings.offsets_commit_timeout_ms,
             ),
+            load_buffer_bytes=settings.offsets_load_buffer_size,
             make_machine=lambda shard: GroupStateMachine(shard, context),
         )
         self.offsets = OffsetRequests(self.runtime, context)
         self.admin = GroupAdministration(self.runtime, context)
         self.expiration = Expiration(self.runtime, context)
-        self._tasks: TaskOwner | None = None
-        self._unsubscribe: Callable[[], None] | None = None
 
     # --- life -----------------------------------------------------------------------------------------------
 
     def start(self) -> None:
         """Begin to serve: load the partitions that this broker leads, and follow the image from now on."""
-        self._tasks = TaskOwner("groups")
-        self._unsubscribe = self.context.images.subscribe(self._image_changed)
-        self.runtime.start(self._tasks)
-        self._tasks.start(self.expiration.run(), name="housekeeping")
-
-    def resign(self) -> None:
-        """Serve no more, and answer every request that waits with NotCoordinator."""
-        if self._unsubscribe is not None:
-            self._unsubscribe()
-            self._unsubscribe = None
-        self.runtime.resign()
+        tasks = self.runtime.start("groups", self.context.images, self._image_changed)
+        tasks.start(self.expiration.run(), name="housekeeping")
 
     async def stop(self) -> None:
-        """Resign, and end every background task."""
-        self.resign()
+        """Serve no more, answer every request that waits with NotCoordinator, and end every background task."""
         await self.runtime.stop()
-        if self._tasks is not None:
-            await self._tasks.close()
-            self._tasks = None
 
     def _image_changed(self, old: ClusterImage, new: ClusterImage) -> None:
         if old.topics.get(OFFSETS_TOPIC) is not new.topics.get(OFFSETS_TOPIC):

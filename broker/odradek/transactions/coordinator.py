@@ -14,9 +14,9 @@ from typing import Final, Protocol, TypeVar
 
 from odradek.cluster.image import ClusterImage, ImageHolder
 from odradek.cluster.topic_names import TRANSACTION_STATE
-from odradek.coordination.runtime import CoordinatorRuntime, RuntimeSettings
+from odradek.coordination.runtime import CoordinatorRuntime
 from odradek.coordination.shard import Shard, ShardState
-from odradek.coordination.topic_log import CoordinatedTopic, InternalTopicLog
+from odradek.coordination.topic_log import CoordinatedTopic, InternalTopicLog, TopicParts
 from odradek.foundation.clock import Clock
 from odradek.foundation.errors import (
     CoordinatorNotAvailable,
@@ -29,15 +29,12 @@ from odradek.foundation.errors import (
 from odradek.foundation.ids import TopicPartition
 from odradek.foundation.named_tuple import NamedTuple
 from odradek.foundation.settings import Settings
-from odradek.foundation.tasks import TaskOwner
 from odradek.foundation.transaction_errors import ConcurrentTransactions, InvalidTransactionTimeout
-from odradek.records.compression import Compression
 from odradek.replication.broker_transport import BrokerTransport
 from odradek.transactions import decisions
 from odradek.transactions.decisions import PENDING, ProducerIdentity, ProducerIdNeeded
-from odradek.transactions.listing import TransactionListing
-from odradek.transactions.marker_rounds import RETRY_SECONDS_MAX, MarkerRound
-from odradek.transactions.marker_sender import MarkerSender
+from odradek.transactions.listing import TransactionStates
+from odradek.transactions.marker_sender import RETRY_SECONDS_MAX, MarkerRound, MarkerSender
 from odradek.transactions.metadata import (
     PREPARE_STATES,
     TV0,
@@ -98,22 +95,14 @@ class TransactionCoordinator:
         self._version_level = version_level
         self.markers = MarkerSender(transport, images)
         self.runtime: CoordinatorRuntime[TransactionStateMachine] = CoordinatorRuntime(
-            TOPIC,
-            log,
-            clock=clock,
-            settings=RuntimeSettings(
-                load_buffer_bytes=current_settings().transaction_state_log_load_buffer_size,
-                compression=Compression.NONE,
-                late_after_ms=0,
-            ),
+            TopicParts(TOPIC, log, clock),
+            load_buffer_bytes=current_settings().transaction_state_log_load_buffer_size,
             make_machine=lambda shard: TransactionStateMachine(
                 shard, resume=self._send_markers, version_level=version_level
             ),
         )
-        self.listing = TransactionListing(self.runtime, clock)
+        self.listing = TransactionStates(self.runtime, clock)
         self.sweeps = Sweeps(self.runtime, clock, current_settings, abort=self.abort_timed_out)
-        self._tasks: TaskOwner | None = None
-        self._unsubscribe: Callable[[], None] | None = None
         self.completed: dict[str, int] = {"commit": 0, "abort": 0}
         """Transactions that have ended here, by outcome."""
 
@@ -121,28 +110,15 @@ class TransactionCoordinator:
 
     def start(self) -> None:
         """Begin to serve: load the partitions that this broker leads, and follow the image from now on."""
-        self._tasks = TaskOwner("transactions")
-        self.markers.start(self._tasks)
-        self._unsubscribe = self._images.subscribe(self._image_changed)
-        self.runtime.start(self._tasks)
-        self._tasks.start(self.sweeps.abort_timed_out(), name="timeouts")
-        self._tasks.start(self.sweeps.remove_expired(), name="expiry")
-
-    def resign(self) -> None:
-        """Serve no more. Requests that wait for a write are answered with NotCoordinator."""
-        if self._unsubscribe is not None:
-            self._unsubscribe()
-            self._unsubscribe = None
-        self.runtime.resign()
+        tasks = self.runtime.start("transactions", self._images, self._image_changed)
+        self.markers.start(tasks)
+        tasks.start(self.sweeps.abort_timed_out(), name="timeouts")
+        tasks.start(self.sweeps.remove_expired(), name="expiry")
 
     async def stop(self) -> None:
-        """Resign, and end every background task. The next coordinator sends the markers that are left."""
-        self.resign()
+        """Serve no more, and end every background task. The next coordinator sends the markers that are left."""
         self.markers.stop()
         await self.runtime.stop()
-        if self._tasks is not None:
-            await self._tasks.close()
-            self._tasks = None
 
     def _image_changed(self, old: ClusterImage, new: ClusterImage) -> None:
         if old.topics.get(TRANSACTION_STATE) is not new.topics.get(TRANSACTION_STATE):
@@ -181,7 +157,7 @@ class TransactionCoordinator:
                     ),
                 )
 
-        def decide(found: TransactionalId, new_producer_id: int | None) -> decisions.Initialization:
+        def decide(found: TransactionalId, new_producer_id: int | None) -> TransactionMetadata:
             return decisions.initialize(
                 found.metadata,
                 is_pending=found.is_pending,
@@ -192,12 +168,12 @@ class TransactionCoordinator:
                 new_producer_id=new_producer_id,
             )
 
-        found, decision = await self._decided(shard, name, decide)
-        await self._write(shard, found, decision.next)
-        if decision.is_fence:
+        found, metadata = await self._decided(shard, name, decide)
+        await self._write(shard, found, metadata)
+        if metadata.state in PREPARE_STATES:
             logger.info("the transaction of %r is aborted: another instance of its producer has begun", name)
             raise ConcurrentTransactions("the transaction of the producer's last instance is being aborted")
-        return ProducerIdentity(decision.next.producer_id, decision.next.producer_epoch)
+        return ProducerIdentity(metadata.producer_id, metadata.producer_epoch)
 
     async def add_partitions(
         self,

@@ -1,4 +1,4 @@
-"""What a request does to a transactional id: pure decisions, from what is stored and what is asked.
+"""The effect of each request on a transactional id: pure decisions, from what is stored and what is asked.
 
 A decision gives the next `TransactionMetadata` to write, or the stored one itself when nothing changes. It raises the
 error that the client gets. `ProducerIdNeeded` asks for the same decision again with a new producer id.
@@ -40,13 +40,6 @@ class ProducerIdentity(NamedTuple):
     producer_epoch: int
 
 
-class Initialization(NamedTuple):
-    """What InitProducerId leads to: `next` is written. With `is_fence` it ends an open transaction first."""
-
-    next: TransactionMetadata
-    is_fence: bool = False
-
-
 PENDING: Final = "the transactional id has a change in progress; try again"
 
 
@@ -62,11 +55,11 @@ def initialize(
     now_ms: int,
     version_level: int,
     new_producer_id: int | None = None,
-) -> Initialization:
+) -> TransactionMetadata:
     """InitProducerId of a known id; `given` is what the producer says it has (KIP-360).
 
-    `version_level` is the finalized transaction.version: the server ends an open transaction by it. Raises
-    ConcurrentTransactions, ProducerFenced, ProducerIdNeeded.
+    An open transaction ends first: the result is then in PrepareAbort. `version_level` is the finalized
+    transaction.version, by which the server ends it. Raises ConcurrentTransactions, ProducerFenced, ProducerIdNeeded.
     """
     if is_pending or stored.state in PREPARE_STATES:
         raise ConcurrentTransactions(PENDING)
@@ -76,20 +69,17 @@ def initialize(
         if given is not None and given.producer_epoch != stored.producer_epoch:
             # A zombie cannot end the transaction of the instance that replaced it. Apache Kafka lets it.
             raise _fenced(stored, given)
-        next_value = abort_by_server(
+        return abort_by_server(
             stored, now_ms=now_ms, version_level=version_level, new_producer_id=new_producer_id
         )
-        return Initialization(next_value, is_fence=True)
     if stored.is_epoch_exhausted and (given is None or given.producer_epoch == stored.producer_epoch):
         if new_producer_id is None:
             raise ProducerIdNeeded
         last_epoch = NO_PRODUCER_EPOCH if given is None else stored.producer_epoch
-        return Initialization(
-            stored.with_new_producer_id(
-                new_producer_id, last_epoch=last_epoch, timeout_ms=timeout_ms, now_ms=now_ms
-            )
+        return stored.with_new_producer_id(
+            new_producer_id, last_epoch=last_epoch, timeout_ms=timeout_ms, now_ms=now_ms
         )
-    return Initialization(_next_epoch(stored, given=given, timeout_ms=timeout_ms, now_ms=now_ms))
+    return _next_epoch(stored, given=given, timeout_ms=timeout_ms, now_ms=now_ms)
 
 
 def _may_continue(stored: TransactionMetadata, given: ProducerIdentity) -> bool:

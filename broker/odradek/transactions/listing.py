@@ -35,8 +35,8 @@ class TransactionFilter(NamedTuple):
     pattern: str | None = None
 
 
-class TransactionListing:
-    """What clients may see of all transactional ids of one coordinator."""
+class TransactionStates:
+    """The states of all transactional ids of one coordinator, as far as clients may see them."""
 
     def __init__(self, runtime: CoordinatorRuntime[TransactionStateMachine], clock: Clock) -> None:
         self._runtime = runtime
@@ -73,7 +73,7 @@ class TransactionListing:
         return rows, unknown
 
     def describe(self, name: str) -> TransactionMetadata:
-        """What is stored of an id. Raises TransactionalIdNotFound, InvalidRequest, and what routing raises."""
+        """The stored values of an id. Raises TransactionalIdNotFound, InvalidRequest, and what routing raises."""
         if not name:
             raise InvalidRequest("the transactional id must not be empty")
         found = self._runtime.shard(name).machine.ids.get(name)

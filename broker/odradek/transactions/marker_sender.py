@@ -3,6 +3,9 @@
 Markers for one broker wait in its queue, and leave together: one request is under way to each broker. A partition that
 cannot take its marker is tried again at the leader of then, after a pause that grows to a second. There is no last try:
 the outcome is decided, and readers wait for it. A partition whose topic is gone needs no marker.
+
+An attempt (`MarkerRound`) belongs to a shard, and so to one coordinator epoch, and to the transaction that it ends.
+Answers that arrive when the attempt is over change nothing (KAFKA-9777, KAFKA-16352).
 """
 
 from __future__ import annotations
@@ -10,10 +13,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from odradek.cluster.image import NO_LEADER, ImageHolder
+from odradek.coordination.shard import Shard, ShardState
 from odradek.foundation.errors import (
     FrameError,
     InvalidProducerEpoch,
@@ -29,8 +33,8 @@ from odradek.protocol.api import ApiKey
 from odradek.protocol.errors import NONE, code_of, error_name
 from odradek.protocol.messages import request
 from odradek.replication.broker_transport import BrokerTransport, MessageRequest
-from odradek.transactions.marker_rounds import FENCED_RETRY_SECONDS, MarkerRound
-from odradek.transactions.metadata import TV2
+from odradek.transactions.metadata import TV2, TransactionMetadata, TransactionState
+from odradek.transactions.state_machine import TransactionalId, TransactionStateMachine
 
 if TYPE_CHECKING:
     from odradek.protocol.messages import Message
@@ -40,8 +44,58 @@ logger = logging.getLogger(__name__)
 
 # Version 2 says which generation of the protocol the transaction has (KIP-1228).
 VERSION: Final = 2
+RETRY_SECONDS_MIN: Final = 0.02
+RETRY_SECONDS_MAX: Final = 1.0
+# A partition has learned of a newer coordinator. This shard closes soon, or the topic was created again.
+FENCED_RETRY_SECONDS: Final = 30.0
 _FENCED: Final = code_of(TransactionCoordinatorFenced)
 _NEWER_EPOCH: Final = code_of(InvalidProducerEpoch)
+
+
+class MarkerRound:
+    """Sends to every partition of `prepared`, the id's metadata in PrepareCommit or PrepareAbort."""
+
+    __slots__ = ("_on_complete", "attempts", "found", "prepared", "remaining", "shard")
+
+    def __init__(
+        self,
+        shard: Shard[TransactionStateMachine],
+        found: TransactionalId,
+        on_complete: Callable[[MarkerRound], None],
+    ) -> None:
+        self.shard = shard
+        self.found = found
+        self.prepared: TransactionMetadata = found.metadata
+        self.remaining = set(found.metadata.partitions)
+        self.attempts = 0
+        self._on_complete = on_complete
+
+    @property
+    def is_current(self) -> bool:
+        """Whether this is still the attempt of its id, on a shard that is served."""
+        return self.found.markers is self and self.shard.state is ShardState.ACTIVE
+
+    @property
+    def is_commit(self) -> bool:
+        return self.prepared.state is TransactionState.PREPARE_COMMIT
+
+    @property
+    def coordinator_epoch(self) -> int:
+        return self.shard.led_since_epoch
+
+    def done(self, partitions: Iterable[TopicPartition]) -> None:
+        """These partitions have their marker, or need none. The last one completes the transaction."""
+        if not self.is_current:
+            return
+        had = bool(self.remaining)
+        self.remaining.difference_update(partitions)
+        if had and not self.remaining:
+            self._on_complete(self)
+
+    def retry_seconds(self) -> float:
+        """The pause before the next attempt for partitions that could not take their marker."""
+        self.attempts += 1
+        return float(min(RETRY_SECONDS_MIN * 2 ** min(self.attempts - 1, 10), RETRY_SECONDS_MAX))
 
 
 class _Marker(NamedTuple):

@@ -18,12 +18,13 @@ late requests are refused. Sources: KIP-98, KIP-360, KIP-890.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import Final
 
-from odradek.foundation.ids import TopicPartition
+from odradek.foundation.ids import TopicPartition, by_topic
+from odradek.foundation.named_tuple import NamedTuple
 
 NO_PRODUCER_ID: Final = -1
 NO_PRODUCER_EPOCH: Final = -1
@@ -68,9 +69,16 @@ COMES_FROM: Final = {
 }
 
 
+class StoredPartitions(NamedTuple):
+    """The partitions of one topic, as in the log."""
+
+    topic: str
+    partitions: Sequence[int]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionMetadata:
-    """What is stored of one transactional id. Times are milliseconds since 1970; -1 stands for none.
+    """The stored values of one transactional id. Times are milliseconds since 1970; -1 stands for none.
 
     `previous_producer_id` is the id before the last step, `next_producer_id` the one that follows an exhausted epoch.
     `last_producer_epoch` is the epoch whose InitProducerId may be repeated. `client_version` is the generation of the
@@ -92,6 +100,13 @@ class TransactionMetadata:
     @property
     def is_epoch_exhausted(self) -> bool:
         return self.producer_epoch >= PRODUCER_EPOCH_EXHAUSTED
+
+    @property
+    def stored_partitions(self) -> list[StoredPartitions] | None:
+        """The partitions as the log has them: null while the state is Empty."""
+        if self.state is TransactionState.EMPTY:
+            return None
+        return [StoredPartitions(*topic) for topic in by_topic(sorted(self.partitions)).items()]
 
     # --- steps ----------------------------------------------------------------------------------------------
 

@@ -13,18 +13,18 @@ does not know. A tombstone ends an id. The partitions are null while the state i
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from odradek.coordination.records import RecordKey, RecordValue
 from odradek.foundation.errors import CorruptRecord
-from odradek.foundation.ids import by_topic, flat
+from odradek.foundation.ids import flat
 from odradek.foundation.named_tuple import NamedTuple
 from odradek.protocol.declared import Declaration, FieldRow
 from odradek.transactions.metadata import (
     NO_PRODUCER_EPOCH,
     NO_PRODUCER_ID,
     TV0,
+    StoredPartitions,
     TransactionMetadata,
     TransactionState,
 )
@@ -37,41 +37,31 @@ class _Key(NamedTuple):
     transactional_id: str
 
 
-class _Partitions(NamedTuple):
-    topic: str
-    partitions: Sequence[int]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Value:
-    producer_id: int
-    previous_producer_id: int = NO_PRODUCER_ID
-    next_producer_id: int = NO_PRODUCER_ID
-    producer_epoch: int
-    last_producer_epoch: int = NO_PRODUCER_EPOCH
-    timeout_ms: int
-    state: int
-    partitions: Sequence[_Partitions] | None
-    updated_ms: int
-    start_ms: int
-    client_version: int = TV0
+def _metadata(
+    *, state: int, stored_partitions: Sequence[StoredPartitions] | None, **others: int
+) -> TransactionMetadata:
+    if not TransactionState.EMPTY <= state <= TransactionState.COMPLETE_ABORT:
+        raise CorruptRecord(f"a transaction in the state {state}; 0 to 5 are known")
+    return TransactionMetadata(
+        state=TransactionState(state), partitions=frozenset(flat(stored_partitions or ())), **others
+    )
 
 
 _KEY: Final[RecordKey[_Key]] = RecordKey(
     KIND_TRANSACTION, Declaration(_Key, FieldRow("transactional_id", "string"))
 )
 _PARTITIONS: Final = Declaration(
-    _Partitions, FieldRow("topic", "string"), FieldRow("partitions", "int32", is_array=True)
+    StoredPartitions, FieldRow("topic", "string"), FieldRow("partitions", "int32", is_array=True)
 )
-_VALUE: Final[RecordValue[_Value]] = RecordValue(
+_VALUE: Final[RecordValue[TransactionMetadata]] = RecordValue(
     "a transaction",
     Declaration(
-        _Value,
+        _metadata,
         FieldRow("producer_id", "int64"),
         FieldRow("producer_epoch", "int16"),
         FieldRow("timeout_ms", "int32"),
         FieldRow("state", "int8"),
-        FieldRow("partitions", structure=_PARTITIONS, is_array=True, is_nullable=True),
+        FieldRow("stored_partitions", structure=_PARTITIONS, is_array=True, is_nullable=True),
         FieldRow("updated_ms", "int64"),
         FieldRow("start_ms", "int64"),
         FieldRow("previous_producer_id", "int64", since=1, tag=0, default=NO_PRODUCER_ID),
@@ -96,40 +86,9 @@ def decode_key(key: bytes) -> str:
 
 def encode_value(metadata: TransactionMetadata, *, version_level: int) -> bytes:
     """The value in the version that the finalized transaction.version allows."""
-    partitions = [
-        _Partitions(topic, numbers) for topic, numbers in by_topic(sorted(metadata.partitions)).items()
-    ]
-    value = _Value(
-        producer_id=metadata.producer_id,
-        previous_producer_id=metadata.previous_producer_id,
-        next_producer_id=metadata.next_producer_id,
-        producer_epoch=metadata.producer_epoch,
-        last_producer_epoch=metadata.last_producer_epoch,
-        timeout_ms=metadata.timeout_ms,
-        state=metadata.state,
-        partitions=None if metadata.state is TransactionState.EMPTY else partitions,
-        updated_ms=metadata.updated_ms,
-        start_ms=metadata.start_ms,
-        client_version=metadata.client_version,
-    )
-    return _VALUE.encode(value, version=min(version_level, VALUE_VERSION_MAX))
+    return _VALUE.encode(metadata, version=min(version_level, VALUE_VERSION_MAX))
 
 
 def decode_value(data: bytes) -> TransactionMetadata:
     """Versions 0 and 1. Raises CorruptRecord, also for a state that is never on disk."""
-    value = _VALUE.decode(data)
-    if not TransactionState.EMPTY <= value.state <= TransactionState.COMPLETE_ABORT:
-        raise CorruptRecord(f"a transaction in the state {value.state}; 0 to 5 are known")
-    return TransactionMetadata(
-        producer_id=value.producer_id,
-        previous_producer_id=value.previous_producer_id,
-        next_producer_id=value.next_producer_id,
-        producer_epoch=value.producer_epoch,
-        last_producer_epoch=value.last_producer_epoch,
-        timeout_ms=value.timeout_ms,
-        state=TransactionState(value.state),
-        partitions=frozenset(flat(value.partitions or ())),
-        start_ms=value.start_ms,
-        updated_ms=value.updated_ms,
-        client_version=value.client_version,
-    )
+    return _VALUE.decode(data)

@@ -33,7 +33,7 @@ class TransactionalId:
         self.metadata = metadata
         self.pending: TransactionState | None = None
         self.markers: object | None = None
-        """The attempt that sends the markers, while there is one (`marker_rounds`)."""
+        """The attempt that sends the markers, while there is one (`marker_sender.MarkerRound`)."""
 
     @property
     def is_pending(self) -> bool:
@@ -68,7 +68,7 @@ class TransactionStateMachine:
     # --- changes --------------------------------------------------------------------------------------------
 
     def write(self, found: TransactionalId, metadata: TransactionMetadata, on_written: OnWritten) -> None:
-        """Write the next value of an id, which is pending meanwhile. Once written it counts."""
+        """Write the next value of an id, which is pending until then. Once written it counts."""
         assert found.pending is None, f"two changes of {found.name!r} at once"
         found.pending = metadata.state
         records = [(encode_key(found.name), encode_value(metadata, version_level=self._version_level()))]
@@ -84,7 +84,7 @@ class TransactionStateMachine:
         self.shard.writer.submit(records, written)
 
     def remove(self, expired: list[TransactionalId], on_removed: OnWritten) -> None:
-        """Write the tombstones of ids, which are pending meanwhile, and forget the ids."""
+        """Write the tombstones of ids, which are pending until then, and forget the ids."""
         for found in expired:
             assert found.pending is None, f"two changes of {found.name!r} at once"
             found.pending = TransactionState.DEAD

@@ -1,4 +1,4 @@
-"""What the coordinator does from time to time: it aborts transactions past their timeout and removes unused ids.
+"""The coordinator's periodic work: it aborts transactions past their timeout and removes unused ids.
 
 Kafka looks for timeouts every 10 seconds by default. Here it is every second, because readers of the partitions wait
 for the abort (`transaction.abort.timed.out.transaction.cleanup.interval.ms`).

@@ -103,7 +103,7 @@ class Coordinators:
             self._unsubscribe = None
         for coordinator in (self._groups, self._transactions):
             if coordinator is not None:
-                coordinator.resign()
+                coordinator.runtime.resign()
 
     async def stop(self) -> None:
         """Resign, and end every task and connection."""
