@@ -7,6 +7,7 @@ from __future__ import annotations
 import importlib
 import inspect
 from dataclasses import replace
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -41,6 +42,7 @@ async def ask(world: World, api: ApiKey, version: int, **fields: Any) -> Any:
     request = codec.decode_typed_request(api, version, frame, header.body_position)
     context = SimpleNamespace(
         header=header,
+        response=partial(messages.response, api, version),
         listener_name="PLAINTEXT",
         client_host="127.0.0.1",
         broker=SimpleNamespace(

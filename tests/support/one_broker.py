@@ -7,6 +7,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import random
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -51,6 +52,7 @@ class OneBroker:
         request = codec.decode_typed_request(api, version, frame, header.body_position)
         context = SimpleNamespace(
             header=header,
+            response=partial(messages.response, api, version),
             listener_name=listener_name,
             client_host="192.0.2.7",
             broker=SimpleNamespace(

@@ -10,22 +10,15 @@ from typing import Final
 from odradek.foundation.errors import CoordinatorNotAvailable, InvalidProducerEpoch, ProducerFenced
 from odradek.foundation.ids import TopicPartition
 from odradek.handlers.context import RequestContext
-from odradek.protocol.api import ApiKey
 from odradek.protocol.group_partitions import OFFSETS_TOPIC, partition_of
-from odradek.protocol.messages import Message, response
+from odradek.protocol.messages import Message
 from odradek.protocol.requests.transactions import AddOffsetsToTxnRequest
 from odradek.transactions.decisions import ProducerIdentity
-from odradek.transport.pending import Pending
 
-API: Final = ApiKey.ADD_OFFSETS_TO_TXN
 _FIRST_VERSION_WITH_FENCED: Final = 2
 
 
-def handle(request: AddOffsetsToTxnRequest, context: RequestContext) -> Pending[Message]:
-    return Pending(_add(request, context))
-
-
-async def _add(request: AddOffsetsToTxnRequest, context: RequestContext) -> Message:
+async def handle(request: AddOffsetsToTxnRequest, context: RequestContext) -> Message:
     version = context.header.api_version
     broker = context.broker
     if OFFSETS_TOPIC not in broker.images.current.topics:
@@ -44,4 +37,4 @@ async def _add(request: AddOffsetsToTxnRequest, context: RequestContext) -> Mess
         if version < _FIRST_VERSION_WITH_FENCED:
             raise InvalidProducerEpoch(str(error)) from error
         raise
-    return response(API, version, error_code=0)
+    return context.response(error_code=0)

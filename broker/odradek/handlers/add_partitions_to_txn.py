@@ -21,15 +21,13 @@ from odradek.foundation.errors import (
 from odradek.foundation.ids import TopicPartition, flat
 from odradek.foundation.transaction_errors import OperationNotAttempted
 from odradek.handlers.context import RequestContext
-from odradek.protocol.api import ApiKey
 from odradek.protocol.errors import NONE, error_code
-from odradek.protocol.messages import Message, response
+from odradek.protocol.messages import Message
 from odradek.protocol.requests.transactions import AddPartitionsToTxnRequest, AddPartitionsToTxnTransaction
 from odradek.transactions.decisions import ProducerIdentity
 from odradek.transactions.metadata import TV0, TV2
 from odradek.transport.pending import Pending
 
-API: Final = ApiKey.ADD_PARTITIONS_TO_TXN
 _FIRST_VERSION_WITH_FENCED: Final = 2
 _FIRST_VERSION_OF_BROKERS: Final = 4
 
@@ -51,14 +49,12 @@ async def _of_client(request: AddPartitionsToTxnRequest, context: RequestContext
         partitions,
         client_version=TV0,
     )
-    return response(
-        API, context.header.api_version, results_by_topic_v3_and_below=_by_topic(partitions, codes)
-    )
+    return context.response(results_by_topic_v3_and_below=_by_topic(partitions, codes))
 
 
 async def _of_brokers(request: AddPartitionsToTxnRequest, context: RequestContext) -> Message:
     results = await asyncio.gather(*(_of_transaction(one, context) for one in request.transactions))
-    return response(API, context.header.api_version, error_code=NONE, results_by_transaction=results)
+    return context.response(error_code=NONE, results_by_transaction=results)
 
 
 async def _of_transaction(

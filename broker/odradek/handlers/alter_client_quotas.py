@@ -3,32 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
 
 from odradek.controller.client_configs import ClientConfigChange
 from odradek.foundation.client_entities import ClientEntity
 from odradek.foundation.errors import InvalidRequest, RequestError
 from odradek.handlers import change_log
 from odradek.handlers.context import RequestContext
-from odradek.protocol.api import ApiKey
-from odradek.protocol.errors import error_code, error_message
-from odradek.protocol.messages import Message, response
-from odradek.protocol.requests.clients import (
-    AlterClientQuotasRequest,
-    EntryData,
-    OpData,
-)
+from odradek.handlers.failures import error_fields
+from odradek.protocol.messages import Message
+from odradek.protocol.requests.clients import AlterClientQuotasRequest, EntryData, OpData
 from odradek.quotas.keys import entity_of, is_quota_key, validated_text
-from odradek.transport.pending import Pending
-
-API: Final = ApiKey.ALTER_CLIENT_QUOTAS
 
 
-def handle(request: AlterClientQuotasRequest, context: RequestContext) -> Pending[Message]:
-    return Pending(_alter(request, context))
-
-
-async def _alter(request: AlterClientQuotasRequest, context: RequestContext) -> Message:
+async def handle(request: AlterClientQuotasRequest, context: RequestContext) -> Message:
     errors: list[RequestError | None] = []
     changes: list[ClientConfigChange] = []
     seen: set[ClientEntity] = set()
@@ -48,7 +35,7 @@ async def _alter(request: AlterClientQuotasRequest, context: RequestContext) -> 
         for change in changes:
             change_log.quotas_changed(context, change.entity, change.texts)
     entries = [_result(entry, error) for entry, error in zip(request.entries, errors, strict=True)]
-    return response(API, context.header.api_version, entries=entries)
+    return context.response(entries=entries)
 
 
 def _change(entry: EntryData) -> ClientConfigChange:
@@ -68,8 +55,7 @@ def _texts(entity: ClientEntity, operations: Sequence[OpData]) -> dict[str, str 
 
 def _result(entry: EntryData, error: RequestError | None) -> dict[str, object]:
     return {
-        "error_code": error_code(error),
-        "error_message": error_message(error),
+        **error_fields(error),
         "entity": [
             {"entity_type": part.entity_type, "entity_name": part.entity_name} for part in entry.entity
         ],

@@ -3,35 +3,22 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Final
 
 from odradek.controller.requests import Outcome
 from odradek.foundation.errors import InvalidRequest
 from odradek.handlers import change_log
-from odradek.handlers.config_resources import (
-    ConfigResourceType,
-    altered,
-    resource_of,
-)
+from odradek.handlers.config_resources import ConfigResourceType, altered, resource_of
 from odradek.handlers.context import RequestContext
-from odradek.protocol.api import ApiKey
-from odradek.protocol.messages import Message, response
+from odradek.protocol.messages import Message
 from odradek.protocol.requests.cluster import AlterConfigsRequest, AlterConfigsResource
-from odradek.transport.pending import Pending
-
-API: Final = ApiKey.ALTER_CONFIGS
 
 
-def handle(request: AlterConfigsRequest, context: RequestContext) -> Pending[Message]:
-    return Pending(_alter(request, context))
-
-
-async def _alter(request: AlterConfigsRequest, context: RequestContext) -> Message:
+async def handle(request: AlterConfigsRequest, context: RequestContext) -> Message:
     async def alter_one(resource: AlterConfigsResource) -> Outcome:
         return await _alter_one(resource, context, validate_only=request.validate_only)
 
     responses = await altered(request.resources, context, alter_one)
-    return response(API, context.header.api_version, responses=responses)
+    return context.response(responses=responses)
 
 
 async def _alter_one(

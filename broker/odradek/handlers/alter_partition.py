@@ -15,24 +15,17 @@ from odradek.controller.leadership import AlterPartitionData
 from odradek.foundation.errors import IneligibleReplica, RequestError, UnknownTopicId
 from odradek.foundation.ids import TopicPartition
 from odradek.handlers.context import SharedContext
-from odradek.protocol.api import ApiKey
 from odradek.protocol.errors import error_code
-from odradek.protocol.messages import Message, response
+from odradek.protocol.messages import Message
 from odradek.protocol.requests.cluster import AlterPartitionRequest, PartitionData
-from odradek.transport.pending import Pending
 
-API: Final = ApiKey.ALTER_PARTITION
 # From this version on each member of the set comes with the epoch of its registration.
 _EPOCHS_VERSION: Final = 3
 _ANY_EPOCH: Final = -1
 
 
-def handle(request: AlterPartitionRequest, context: SharedContext) -> Pending[Message]:
+async def handle(request: AlterPartitionRequest, context: SharedContext) -> Message:
     """Runs in a controller: `context.broker` is its `ControllerParts`."""
-    return Pending(_alter(request, context))
-
-
-async def _alter(request: AlterPartitionRequest, context: SharedContext) -> Message:
     version = context.header.api_version
     image = context.broker.images.current
     answers: dict[UUID | None, list[dict[str, object]]] = {topic.topic_id: [] for topic in request.topics}
@@ -59,9 +52,7 @@ async def _alter(request: AlterPartitionRequest, context: SharedContext) -> Mess
     )
     for topic_id, proposal, outcome in zip(ids, proposals, outcomes, strict=True):
         answers[topic_id].append(_answer(proposal.topic_partition.partition, outcome))
-    return response(
-        API,
-        version,
+    return context.response(
         error_code=0,
         topics=[{"topic_id": topic_id, "partitions": rows} for topic_id, rows in answers.items()],
     )

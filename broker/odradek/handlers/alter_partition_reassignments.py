@@ -8,22 +8,15 @@ from odradek.controller.partition_reassignment import PartitionReassignment
 from odradek.controller.requests import NewPartitionReassignment
 from odradek.foundation.ids import TopicPartition
 from odradek.handlers.context import SharedContext
-from odradek.protocol.api import ApiKey
-from odradek.protocol.errors import error_code, error_message
-from odradek.protocol.messages import Message, response
+from odradek.handlers.failures import error_fields
+from odradek.protocol.messages import Message
 from odradek.protocol.requests.cluster import AlterPartitionReassignmentsRequest
-from odradek.transport.pending import Pending
 
-API: Final = ApiKey.ALTER_PARTITION_REASSIGNMENTS
 # From this version on a request says whether partitions may get more or fewer replicas than they have.
 _FACTOR_VERSION: Final = 1
 
 
-def handle(request: AlterPartitionReassignmentsRequest, context: SharedContext) -> Pending[Message]:
-    return Pending(_alter(request, context))
-
-
-async def _alter(request: AlterPartitionReassignmentsRequest, context: SharedContext) -> Message:
+async def handle(request: AlterPartitionReassignmentsRequest, context: SharedContext) -> Message:
     version = context.header.api_version
     wanted = [
         NewPartitionReassignment(
@@ -41,13 +34,7 @@ async def _alter(request: AlterPartitionReassignmentsRequest, context: SharedCon
         rows = []
         for partition in topic.partitions:
             outcome = next(outcomes)
-            rows.append(
-                {
-                    "partition_index": partition.partition_index,
-                    "error_code": error_code(outcome),
-                    "error_message": error_message(outcome),
-                }
-            )
+            rows.append({"partition_index": partition.partition_index, **error_fields(outcome)})
         responses.append({"name": topic.name, "partitions": rows})
     echoed = {"allow_replication_factor_change": may_change_factor} if version >= _FACTOR_VERSION else {}
-    return response(API, version, error_code=0, error_message=None, responses=responses, **echoed)
+    return context.response(error_code=0, error_message=None, responses=responses, **echoed)

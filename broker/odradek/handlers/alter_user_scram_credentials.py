@@ -22,29 +22,22 @@ from odradek.foundation.login_errors import (
 from odradek.handlers import change_log
 from odradek.handlers.context import RequestContext
 from odradek.handlers.describe_user_scram_credentials import MECHANISM_NUMBERS
-from odradek.protocol.api import ApiKey
-from odradek.protocol.errors import error_code, error_message
-from odradek.protocol.messages import Message, response
+from odradek.handlers.failures import error_fields
+from odradek.protocol.messages import Message
 from odradek.protocol.requests.clients import (
     AlterUserScramCredentialsRequest,
     ScramCredentialDeletion,
     ScramCredentialUpsertion,
 )
 from odradek.security.scram import ITERATIONS_MAX, ITERATIONS_MIN, ScramCredential
-from odradek.transport.pending import Pending
 
-API: Final = ApiKey.ALTER_USER_SCRAM_CREDENTIALS
 _Part = ScramCredentialDeletion | ScramCredentialUpsertion
 _MECHANISMS: Final = {number: name for name, number in MECHANISM_NUMBERS.items()}
 # The salt of a credential stands in a node of the registry.
 _SALT_BYTES_MAX: Final = 1024
 
 
-def handle(request: AlterUserScramCredentialsRequest, context: RequestContext) -> Pending[Message]:
-    return Pending(_alter(request, context))
-
-
-async def _alter(request: AlterUserScramCredentialsRequest, context: RequestContext) -> Message:
+async def handle(request: AlterUserScramCredentialsRequest, context: RequestContext) -> Message:
     counts = Counter(part.name for part in request.deletions)
     counts.update(part.name for part in request.upsertions)
     wanted: list[tuple[_Part, Callable[[], ClientConfigChange]]] = [
@@ -66,11 +59,8 @@ async def _alter(request: AlterUserScramCredentialsRequest, context: RequestCont
         await context.broker.active_controller.change_client_configs(changes)
         for change in changes:
             change_log.credentials_changed(context, change.entity, change.texts)
-    results = [
-        {"user": name, "error_code": error_code(error), "error_message": error_message(error)}
-        for name, error in errors.items()
-    ]
-    return response(API, 0, results=results)
+    results = [{"user": name, **error_fields(error)} for name, error in errors.items()]
+    return context.response(results=results)
 
 
 def _checked(part: _Part) -> tuple[ClientEntity, str]:

@@ -36,9 +36,7 @@ def handle(request: ApiVersionsRequest, context: RequestContext) -> Message:
             invalid = InvalidRequest(
                 f"The client software name {name!r} or version {software_version!r} is not allowed."
             )
-            return messages.response(
-                ApiKey.API_VERSIONS, version, error_code=error_code(invalid), api_keys=()
-            )
+            return context.response(error_code=error_code(invalid), api_keys=())
         context.connection.client_software = (name, software_version)
     supported = [
         {"name": name, "min_version": lowest, "max_version": highest}
@@ -46,9 +44,7 @@ def handle(request: ApiVersionsRequest, context: RequestContext) -> Message:
     ]
     features = context.broker.images.current.features
     finalized = {**FIXED, **features.levels}
-    return messages.response(
-        ApiKey.API_VERSIONS,
-        version,
+    return context.response(
         error_code=0,
         api_keys=[_row(api_key, table[api_key]) for api_key in sorted(table)],
         throttle_time=0,

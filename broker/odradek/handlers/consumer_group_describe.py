@@ -10,13 +10,10 @@ from odradek.groups import administration
 from odradek.groups.consumer.schema import Assignment
 from odradek.handlers.authorized_operations import NOT_ASKED, of_group
 from odradek.handlers.context import RequestContext
-from odradek.protocol import messages
-from odradek.protocol.api import ApiKey
-from odradek.protocol.errors import error_code, error_message
+from odradek.handlers.failures import error_fields
 from odradek.protocol.messages import Message
 from odradek.protocol.requests.groups import ConsumerGroupDescribeRequest
 
-API: Final = ApiKey.CONSUMER_GROUP_DESCRIBE
 CLASSIC_MEMBER: Final = 0
 CONSUMER_MEMBER: Final = 1
 
@@ -30,14 +27,14 @@ def handle(request: ConsumerGroupDescribeRequest, context: RequestContext) -> Me
         }
         for group_id in request.group_ids
     ]
-    return messages.response(API, context.header.api_version, groups=groups)
+    return context.response(groups=groups)
 
 
 def _group(group_id: str, context: RequestContext) -> Mapping[str, object]:
     try:
         group = context.broker.groups.admin.describe_consumer_group(group_id)
     except OdradekError as error:
-        return {"group_id": group_id, "error_code": error_code(error), "error_message": error_message(error)}
+        return {"group_id": group_id, **error_fields(error)}
     return {
         "group_id": group_id,
         "group_state": group.state,

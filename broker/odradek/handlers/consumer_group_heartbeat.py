@@ -9,13 +9,11 @@ from odradek.foundation.errors import OdradekError
 from odradek.groups.consumer.requests import ConsumerGroupHeartbeat, Outcome
 from odradek.groups.consumer.update import OwnedTopic, as_assignment
 from odradek.handlers.context import RequestContext
-from odradek.protocol.api import ApiKey
-from odradek.protocol.errors import error_code, error_message
-from odradek.protocol.messages import Message, milliseconds, response
+from odradek.handlers.failures import error_fields
+from odradek.protocol.messages import Message, milliseconds
 from odradek.protocol.requests.groups import ConsumerGroupHeartbeatRequest
 from odradek.transport.pending import Pending
 
-API: Final = ApiKey.CONSUMER_GROUP_HEARTBEAT
 # From this version on consumers make their member ids, and may subscribe to patterns.
 VERSION_WITH_OWN_IDS: Final = 1
 
@@ -50,9 +48,8 @@ def _heartbeat(request: ConsumerGroupHeartbeatRequest, context: RequestContext) 
 
 
 def _response(context: RequestContext, group_id: str, outcome: Outcome) -> Message:
-    version = context.header.api_version
     if isinstance(outcome, OdradekError):
-        return response(API, version, error_code=error_code(outcome), error_message=error_message(outcome))
+        return context.response(**error_fields(outcome))
     assignment = None
     if outcome.assigned is not None:
         partitions = [
@@ -63,9 +60,7 @@ def _response(context: RequestContext, group_id: str, outcome: Outcome) -> Messa
     # A member that leaves sends no further heartbeat.
     is_leaving = outcome.member_epoch < 0
     interval_ms = 0 if is_leaving else context.broker.groups.context.heartbeat_interval_ms(group_id)
-    return response(
-        API,
-        version,
+    return context.response(
         member_id=outcome.member_id,
         member_epoch=outcome.member_epoch,
         heartbeat_interval=interval_ms,

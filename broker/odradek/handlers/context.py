@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from odradek.foundation.ids import ANONYMOUS
 from odradek.foundation.named_tuple import NamedTuple
 from odradek.handlers.table import CONTROLLER_HANDLERS, HANDLERS, Handler
+from odradek.protocol import messages
 from odradek.transport.connection import Connection
 
 if TYPE_CHECKING:
@@ -202,6 +203,11 @@ class RequestContext(NamedTuple):
         """The listener of the connection: answers name the advertised addresses of this listener."""
         return self.connection.listener_name
 
+    def response(self, **fields: object) -> messages.Message:
+        """The answer to the request, of its API and version, with these fields (`protocol.messages`)."""
+        header = self.header
+        return messages.response(header.api_key, header.api_version, **fields)
+
 
 class SharedContext(Protocol):
     """The surroundings of a request with a handler that runs in a broker or in a controller."""
@@ -217,3 +223,5 @@ class SharedContext(Protocol):
 
     @property
     def client_host(self) -> str: ...
+
+    def response(self, **fields: object) -> messages.Message: ...

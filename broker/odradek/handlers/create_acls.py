@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from odradek.authorization.acls import (
     AccessControlEntry,
     AclBinding,
@@ -16,33 +14,23 @@ from odradek.authorization.acls import (
 from odradek.handlers import change_log
 from odradek.handlers.acl_fields import require_authorizer, value_of
 from odradek.handlers.context import RequestContext
-from odradek.protocol.api import ApiKey
 from odradek.protocol.errors import error_code, error_message
-from odradek.protocol.messages import Message, response
+from odradek.protocol.messages import Message
 from odradek.protocol.requests.clients import AclCreation, CreateAclsRequest
-from odradek.transport.pending import Pending
-
-API: Final = ApiKey.CREATE_ACLS
 
 
-def handle(request: CreateAclsRequest, context: RequestContext) -> Pending[Message]:
+async def handle(request: CreateAclsRequest, context: RequestContext) -> Message:
     require_authorizer(context)
-    return Pending(_create(request, context))
-
-
-async def _create(request: CreateAclsRequest, context: RequestContext) -> Message:
     bindings = [_binding(creation) for creation in request.creations]
     outcomes = await context.broker.active_controller.create_acls(bindings)
     for binding, outcome in zip(bindings, outcomes, strict=True):
         if outcome is None:
             change_log.acl_changed(context, binding, "added")
-    return response(
-        API,
-        context.header.api_version,
+    return context.response(
         results=[
             {"error_code": error_code(outcome), "error_message": error_message(outcome) or ""}
             for outcome in outcomes
-        ],
+        ]
     )
 
 

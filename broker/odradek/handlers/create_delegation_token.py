@@ -11,16 +11,13 @@ from odradek.foundation.errors import InvalidRequest
 from odradek.foundation.login_errors import InvalidPrincipalType
 from odradek.handlers.context import RequestContext
 from odradek.handlers.delegation_tokens import USER, principal_parts, secret_of, span_ms
-from odradek.protocol.api import ApiKey
-from odradek.protocol.messages import Message, response
+from odradek.protocol.messages import Message
 from odradek.protocol.requests.clients import CreateDelegationTokenRequest
-from odradek.transport.pending import Pending
 
-API: Final = ApiKey.CREATE_DELEGATION_TOKEN
 _RENEWERS_MAX: Final = 100
 
 
-def handle(request: CreateDelegationTokenRequest, context: RequestContext) -> Pending[Message]:
+async def handle(request: CreateDelegationTokenRequest, context: RequestContext) -> Message:
     secret = secret_of(context)
     owner = context.principal
     if request.owner_principal_name:
@@ -50,16 +47,10 @@ def handle(request: CreateDelegationTokenRequest, context: RequestContext) -> Pe
         max_ms=max_ms,
         expiry_ms=min(max_ms, now_ms + settings.delegation_token_expiry_time_ms),
     )
-    return Pending(_create(token, secret, context))
-
-
-async def _create(token: DelegationToken, secret: str, context: RequestContext) -> Message:
     await context.broker.active_controller.put_token(token)
     kind, name = principal_parts(token.owner)
     requester_kind, requester_name = principal_parts(token.requester)
-    return response(
-        API,
-        context.header.api_version,
+    return context.response(
         error_code=0,
         principal_type=kind,
         principal_name=name,

@@ -14,24 +14,17 @@ from odradek.foundation.compaction import compaction_warning
 from odradek.foundation.errors import InvalidReplicaAssignment, InvalidRequest, RequestError
 from odradek.handlers import change_log
 from odradek.handlers.context import RequestContext
+from odradek.handlers.failures import error_fields
 from odradek.handlers.mutations import quota_of
-from odradek.protocol.api import ApiKey
-from odradek.protocol.errors import error_code, error_message
-from odradek.protocol.messages import Message, response
+from odradek.protocol.messages import Message
 from odradek.protocol.requests.cluster import CreatableTopic, CreateTopicsRequest
-from odradek.transport.pending import Pending
 
-API: Final = ApiKey.CREATE_TOPICS
 # From this version on the answer has the topic's partitions and settings.
 _DETAILS_VERSION: Final = 5
 _PROHIBITED: Final = "__cluster_metadata"
 
 
-def handle(request: CreateTopicsRequest, context: RequestContext) -> Pending[Message]:
-    return Pending(_create(request, context))
-
-
-async def _create(request: CreateTopicsRequest, context: RequestContext) -> Message:
+async def handle(request: CreateTopicsRequest, context: RequestContext) -> Message:
     counts = Counter(topic.name for topic in request.topics)
     outcomes: dict[str, CreateOutcome] = {}
     wanted: list[NewTopic] = []
@@ -53,7 +46,7 @@ async def _create(request: CreateTopicsRequest, context: RequestContext) -> Mess
         _log(context, outcomes)
     describe = _Describer(context)
     topics = [describe.answer(name, outcomes[name]) for name in counts]
-    return response(API, context.header.api_version, topics=topics, throttle_time=quota.throttle_ms)
+    return context.response(topics=topics, throttle_time=quota.throttle_ms)
 
 
 def _log(context: RequestContext, outcomes: Mapping[str, CreateOutcome]) -> None:
@@ -104,8 +97,7 @@ class _Describer:
         if not isinstance(outcome, CreatableTopicResult):
             return {
                 "name": name,
-                "error_code": error_code(outcome),
-                "error_message": error_message(outcome),
+                **error_fields(outcome),
                 "num_partitions": -1,
                 "replication_factor": -1,
                 "configs": [],

@@ -2,44 +2,30 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from odradek.controller.acl_changes import DeletedAcls
 from odradek.foundation.errors import RequestError
 from odradek.handlers import change_log
 from odradek.handlers.acl_fields import filter_of, require_authorizer
 from odradek.handlers.context import RequestContext
-from odradek.protocol.api import ApiKey
-from odradek.protocol.errors import error_code, error_message
-from odradek.protocol.messages import Message, response
+from odradek.handlers.failures import error_fields
+from odradek.protocol.messages import Message
 from odradek.protocol.requests.clients import DeleteAclsRequest
-from odradek.transport.pending import Pending
-
-API: Final = ApiKey.DELETE_ACLS
 
 
-def handle(request: DeleteAclsRequest, context: RequestContext) -> Pending[Message]:
+async def handle(request: DeleteAclsRequest, context: RequestContext) -> Message:
     require_authorizer(context)
-    return Pending(_delete(request, context))
-
-
-async def _delete(request: DeleteAclsRequest, context: RequestContext) -> Message:
     filters = [filter_of(one) for one in request.filters]
     outcomes = await context.broker.active_controller.delete_acls(filters)
     for outcome in outcomes:
         if not isinstance(outcome, RequestError):
             for binding in outcome:
                 change_log.acl_changed(context, binding, "removed")
-    return response(API, context.header.api_version, filter_results=[_result(one) for one in outcomes])
+    return context.response(filter_results=[_result(one) for one in outcomes])
 
 
 def _result(outcome: DeletedAcls) -> dict[str, object]:
     if isinstance(outcome, RequestError):
-        return {
-            "error_code": error_code(outcome),
-            "error_message": error_message(outcome),
-            "matching_acls": [],
-        }
+        return {**error_fields(outcome), "matching_acls": []}
     return {
         "error_code": 0,
         "error_message": None,

@@ -3,29 +3,20 @@
 from __future__ import annotations
 
 import inspect
-from typing import Final
 
 from odradek.foundation.errors import OdradekError
 from odradek.handlers.context import RequestContext
-from odradek.protocol.api import ApiKey
 from odradek.protocol.errors import error_code
-from odradek.protocol.messages import Message, response
+from odradek.protocol.messages import Message
 from odradek.protocol.requests.groups import DeleteGroupsRequest
-from odradek.transport.pending import Pending
-
-API: Final = ApiKey.DELETE_GROUPS
 
 
-def handle(request: DeleteGroupsRequest, context: RequestContext) -> Pending[Message]:
-    return Pending(_delete_all(request, context))
-
-
-async def _delete_all(request: DeleteGroupsRequest, context: RequestContext) -> Message:
+async def handle(request: DeleteGroupsRequest, context: RequestContext) -> Message:
     results = [
         {"group_id": group_id, "error_code": error_code(await _delete(group_id, context))}
         for group_id in dict.fromkeys(request.groups_names)
     ]
-    return response(API, context.header.api_version, results=results)
+    return context.response(results=results)
 
 
 async def _delete(group_id: str, context: RequestContext) -> OdradekError | None:

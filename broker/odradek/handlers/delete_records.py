@@ -12,9 +12,8 @@ from collections.abc import Mapping
 from odradek.cluster.topic_names import is_internal_topic
 from odradek.foundation.errors import InvalidTopic, RequestError, RequestTimedOut
 from odradek.handlers.context import RequestContext
-from odradek.protocol.api import ApiKey
 from odradek.protocol.errors import error_code
-from odradek.protocol.messages import Message, milliseconds, response
+from odradek.protocol.messages import Message, milliseconds
 from odradek.protocol.requests.cluster import DeleteRecordsPartition, DeleteRecordsRequest
 from odradek.replication.acknowledgements import Waiters
 from odradek.replication.partition import Partition
@@ -37,10 +36,8 @@ def handle(request: DeleteRecordsRequest, context: RequestContext) -> Message | 
 
 
 def _answer(context: RequestContext, topics: list[tuple[str, list[_Deleted]]]) -> Message:
-    return response(
-        ApiKey.DELETE_RECORDS,
-        context.header.api_version,
-        topics=[{"name": name, "partitions": [fields for fields, _ in found]} for name, found in topics],
+    return context.response(
+        topics=[{"name": name, "partitions": [fields for fields, _ in found]} for name, found in topics]
     )
 
 

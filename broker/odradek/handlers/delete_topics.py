@@ -10,24 +10,17 @@ from odradek.foundation.errors import InvalidRequest, RequestError, TopicDeletio
 from odradek.foundation.ids import TopicId
 from odradek.handlers import change_log
 from odradek.handlers.context import RequestContext
+from odradek.handlers.failures import error_fields
 from odradek.handlers.mutations import quota_of
-from odradek.protocol.api import ApiKey
-from odradek.protocol.errors import error_code, error_message
-from odradek.protocol.messages import Message, response
+from odradek.protocol.messages import Message
 from odradek.protocol.requests.cluster import DeleteTopicsRequest
-from odradek.transport.pending import Pending
 
-API: Final = ApiKey.DELETE_TOPICS
 _TOPIC_IDS_VERSION: Final = 6
 # Before this version clients do not know TOPIC_DELETION_DISABLED.
 _DELETION_DISABLED_VERSION: Final = 3
 
 
-def handle(request: DeleteTopicsRequest, context: RequestContext) -> Pending[Message]:
-    return Pending(_delete(request, context))
-
-
-async def _delete(request: DeleteTopicsRequest, context: RequestContext) -> Message:
+async def handle(request: DeleteTopicsRequest, context: RequestContext) -> Message:
     version = context.header.api_version
     asked: list[tuple[str | None, TopicId | None]]
     if version >= _TOPIC_IDS_VERSION:
@@ -49,7 +42,7 @@ async def _delete(request: DeleteTopicsRequest, context: RequestContext) -> Mess
         if isinstance(outcome, DeletedTopic):
             change_log.topic_deleted(context, outcome.name)
     answers = [responses[pair] for pair in counts]
-    return response(API, version, responses=answers, throttle_time=quota.throttle_ms)
+    return context.response(responses=answers, throttle_time=quota.throttle_ms)
 
 
 def _wanted(name: str | None, topic_id: TopicId | None, *, count: int) -> str | TopicId:
@@ -70,9 +63,4 @@ def _response(
         return {"name": outcome.name, "topic_id": outcome.id, "error_code": 0}
     if isinstance(outcome, TopicDeletionDisabled) and version < _DELETION_DISABLED_VERSION:
         outcome = InvalidRequest(str(outcome))
-    return {
-        "name": name,
-        "topic_id": topic_id,
-        "error_code": error_code(outcome),
-        "error_message": error_message(outcome),
-    }
+    return {"name": name, "topic_id": topic_id, **error_fields(outcome)}

@@ -2,36 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from odradek.authorization.acls import AccessControlEntry, ResourcePattern
 from odradek.foundation.errors import RequestError
 from odradek.handlers.acl_fields import filter_of, require_authorizer
 from odradek.handlers.context import RequestContext
-from odradek.protocol.api import ApiKey
-from odradek.protocol.errors import error_code, error_message
-from odradek.protocol.messages import Message, response
+from odradek.handlers.failures import error_fields
+from odradek.protocol.messages import Message
 from odradek.protocol.requests.clients import DescribeAclsRequest
-
-API: Final = ApiKey.DESCRIBE_ACLS
 
 
 def handle(request: DescribeAclsRequest, context: RequestContext) -> Message:
-    version = context.header.api_version
     try:
         authorizer = require_authorizer(context)
         wanted = filter_of(request)
         wanted.check()
     except RequestError as error:
-        return response(
-            API, version, error_code=error_code(error), error_message=error_message(error), resources=[]
-        )
+        return context.response(**error_fields(error), resources=[])
     found: dict[ResourcePattern, list[AccessControlEntry]] = {}
     for pattern, entry in authorizer.index.matching(wanted):
         found.setdefault(pattern, []).append(entry)
-    return response(
-        API,
-        version,
+    return context.response(
         resources=[
             {
                 "resource_type": pattern.type,
@@ -48,5 +38,5 @@ def handle(request: DescribeAclsRequest, context: RequestContext) -> Message:
                 ],
             }
             for pattern, entries in found.items()
-        ],
+        ]
     )

@@ -3,34 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
 
 from odradek.cluster.image import ClientConfigs
 from odradek.foundation.client_entities import ClientEntity
 from odradek.foundation.errors import RequestError
 from odradek.handlers.context import RequestContext
-from odradek.protocol.api import ApiKey
-from odradek.protocol.errors import error_code, error_message
-from odradek.protocol.messages import Message, response
+from odradek.handlers.failures import error_fields
+from odradek.protocol.messages import Message
 from odradek.protocol.requests.clients import DescribeClientQuotasRequest
 from odradek.quotas.filters import FilterComponent, QuotaFilter
 from odradek.quotas.keys import QuotaKey, parts_of, quota_values
 
-API: Final = ApiKey.DESCRIBE_CLIENT_QUOTAS
-
 
 def handle(request: DescribeClientQuotasRequest, context: RequestContext) -> Message:
-    version = context.header.api_version
     try:
         wanted = QuotaFilter(
             [FilterComponent(one.entity_type, one.match_type, one.match) for one in request.components],
             strict=request.strict,
         )
     except RequestError as error:
-        return response(
-            API, version, error_code=error_code(error), error_message=error_message(error), entries=None
-        )
-    return response(API, version, entries=_entries(context.broker.images.current.client_configs, wanted))
+        return context.response(**error_fields(error), entries=None)
+    return context.response(entries=_entries(context.broker.images.current.client_configs, wanted))
 
 
 def _entries(configs: ClientConfigs, wanted: QuotaFilter) -> list[dict[str, object]]:

@@ -7,36 +7,22 @@ from typing import Final
 from odradek.foundation.errors import MismatchedEndpointType, UnsupportedEndpointType
 from odradek.handlers.authorized_operations import NOT_ASKED, of_cluster
 from odradek.handlers.context import RequestContext
+from odradek.handlers.failures import error_fields
 from odradek.handlers.partition_metadata import broker_addresses, controller_for_clients
-from odradek.protocol import messages
-from odradek.protocol.api import ApiKey
-from odradek.protocol.errors import error_code, error_message
 from odradek.protocol.messages import Message
 from odradek.protocol.requests.cluster import DescribeClusterRequest
 
-API: Final = ApiKey.DESCRIBE_CLUSTER
 _BROKERS: Final = 1
 _CONTROLLERS: Final = 2
 
 
 def handle(request: DescribeClusterRequest, context: RequestContext) -> Message:
-    version = context.header.api_version
     endpoint_type = request.endpoint_type
     if endpoint_type != _BROKERS:
         error = _refusal(endpoint_type)
-        return messages.response(
-            API,
-            version,
-            error_code=error_code(error),
-            error_message=error_message(error),
-            endpoint_type=_BROKERS,
-            cluster_id="",
-            brokers=[],
-        )
+        return context.response(**error_fields(error), endpoint_type=_BROKERS, cluster_id="", brokers=[])
     image = context.broker.images.current
-    return messages.response(
-        API,
-        version,
+    return context.response(
         endpoint_type=_BROKERS,
         cluster_id=image.cluster_id,
         controller_id=controller_for_clients(image),

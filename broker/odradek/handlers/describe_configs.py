@@ -22,13 +22,10 @@ from odradek.foundation.log_levels import logger_levels
 from odradek.foundation.setting_types import Kind
 from odradek.handlers.config_resources import ConfigResourceType, check_own_broker, policy_of
 from odradek.handlers.context import RequestContext
-from odradek.protocol import messages
-from odradek.protocol.api import ApiKey
 from odradek.protocol.errors import error_code, error_message
 from odradek.protocol.messages import Message
 from odradek.protocol.requests.cluster import DescribeConfigsRequest, DescribeConfigsResource
 
-API: Final = ApiKey.DESCRIBE_CONFIGS
 # The settings of a subscription for client metrics; this broker has no subscriptions.
 _CLIENT_METRICS: Final = (
     ("interval.ms", "300000", Kind.INT),
@@ -44,7 +41,7 @@ def handle(request: DescribeConfigsRequest, context: RequestContext) -> Message:
         _result(resource, sources, context, with_synonyms=request.include_synonyms, with_docs=with_docs)
         for resource in request.resources
     ]
-    return messages.response(API, context.header.api_version, results=results)
+    return context.response(results=results)
 
 
 def _result(

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
 
 from odradek.foundation.delegation_tokens import DelegationToken, token_hmac
 from odradek.handlers.context import RequestContext
 from odradek.handlers.delegation_tokens import principal_parts, secret_of
-from odradek.protocol.api import ApiKey
-from odradek.protocol.messages import Message, response
+from odradek.protocol.messages import Message
 from odradek.protocol.requests.clients import DescribeDelegationTokenRequest
-
-API: Final = ApiKey.DESCRIBE_DELEGATION_TOKEN
 
 
 def handle(request: DescribeDelegationTokenRequest, context: RequestContext) -> Message:
@@ -38,12 +34,7 @@ def described(
         and not token.has_ended(now_ms)
         and (token.belongs_to(context.principal) or may_see(token))
     ]
-    return response(
-        API,
-        context.header.api_version,
-        error_code=0,
-        tokens=[_described(token, secret) for token in tokens],
-    )
+    return context.response(error_code=0, tokens=[_described(token, secret) for token in tokens])
 
 
 def _described(token: DelegationToken, secret: str) -> dict[str, object]:

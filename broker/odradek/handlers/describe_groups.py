@@ -13,14 +13,11 @@ from odradek.groups.administration import DescribedGroup
 from odradek.groups.classic.group import GroupState
 from odradek.handlers.authorized_operations import NOT_ASKED, of_group
 from odradek.handlers.context import RequestContext
-from odradek.protocol import messages
-from odradek.protocol.api import ApiKey
-from odradek.protocol.errors import error_code, error_message
+from odradek.handlers.failures import error_fields
 from odradek.protocol.messages import Message
 from odradek.protocol.requests.groups import DescribeGroupsRequest
 from odradek.transport.pending import Pending
 
-API: Final = ApiKey.DESCRIBE_GROUPS
 VERSION_WITH_NOT_FOUND: Final = 6
 
 Found = dict[str, DescribedGroup | OdradekError]
@@ -56,7 +53,7 @@ def _answer(request: DescribeGroupsRequest, found: Found, context: RequestContex
         }
         for group_id in request.groups
     ]
-    return messages.response(API, context.header.api_version, groups=groups)
+    return context.response(groups=groups)
 
 
 def _coordinated(group_id: str, context: RequestContext) -> DescribedGroup | OdradekError:
@@ -70,11 +67,7 @@ def _group(
     group_id: str, group: DescribedGroup | OdradekError, context: RequestContext
 ) -> Mapping[str, object]:
     if isinstance(group, OdradekError):
-        refused = {
-            "group_id": group_id,
-            "error_code": error_code(group),
-            "error_message": error_message(group),
-        }
+        refused = {"group_id": group_id, **error_fields(group)}
         if not isinstance(group, GroupIdNotFound):
             return refused
         dead = {"group_id": group_id, "group_state": GroupState.DEAD.value}

@@ -6,8 +6,6 @@ from odradek.foundation.errors import KafkaStorageError
 from odradek.foundation.ids import TopicPartition
 from odradek.handlers.context import RequestContext
 from odradek.log.log_manager import DirectoryDescription
-from odradek.protocol import messages
-from odradek.protocol.api import ApiKey
 from odradek.protocol.errors import error_code
 from odradek.protocol.messages import Message
 from odradek.protocol.requests.cluster import DescribeLogDirsRequest
@@ -18,9 +16,7 @@ def handle(request: DescribeLogDirsRequest, context: RequestContext) -> Message:
     if request.topics is not None:
         asked = {TopicPartition(topic.topic, index) for topic in request.topics for index in topic.partitions}
     results = [_answer(directory, asked) for directory in context.broker.log_manager.describe()]
-    return messages.response(
-        ApiKey.DESCRIBE_LOG_DIRS, context.header.api_version, error_code=0, results=results
-    )
+    return context.response(error_code=0, results=results)
 
 
 def _answer(directory: DirectoryDescription, asked: set[TopicPartition] | None) -> dict[str, object]:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from odradek.foundation.errors import RequestError
 from odradek.handlers.context import RequestContext
-from odradek.protocol import messages
-from odradek.protocol.api import ApiKey
-from odradek.protocol.errors import error_code, error_message
+from odradek.handlers.failures import error_fields
 from odradek.protocol.messages import Message
 from odradek.protocol.requests.cluster import DescribeProducersRequest
 
@@ -19,18 +17,14 @@ def handle(request: DescribeProducersRequest, context: RequestContext) -> Messag
         }
         for topic in request.topics
     ]
-    return messages.response(ApiKey.DESCRIBE_PRODUCERS, context.header.api_version, topics=topics)
+    return context.response(topics=topics)
 
 
 def _answer(topic: str, index: int, context: RequestContext) -> dict[str, object]:
     try:
         producers = context.broker.partitions.get(topic, index).log.producers.entries()
     except RequestError as error:
-        return {
-            "partition_index": index,
-            "error_code": error_code(error),
-            "error_message": error_message(error),
-        }
+        return {"partition_index": index, **error_fields(error)}
     return {
         "partition_index": index,
         "error_code": 0,

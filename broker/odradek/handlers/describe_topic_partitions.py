@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
 
 from odradek.cluster.image import ClusterImage
 from odradek.cluster.topic_names import is_internal_topic, validate_topic_name
@@ -11,13 +10,9 @@ from odradek.foundation.errors import InvalidRequest, InvalidTopic, UnknownTopic
 from odradek.handlers.authorized_operations import of_topic
 from odradek.handlers.context import RequestContext
 from odradek.handlers.partition_metadata import partition_fields, reachable_brokers
-from odradek.protocol import messages
-from odradek.protocol.api import ApiKey
 from odradek.protocol.errors import error_code
 from odradek.protocol.messages import Message
 from odradek.protocol.requests.cluster import Cursor, DescribeTopicPartitionsRequest
-
-API: Final = ApiKey.DESCRIBE_TOPIC_PARTITIONS
 
 
 def handle(request: DescribeTopicPartitionsRequest, context: RequestContext) -> Message:
@@ -32,20 +27,14 @@ def handle(request: DescribeTopicPartitionsRequest, context: RequestContext) -> 
     if cursor is not None:
         names = [name for name in names if name >= cursor.topic_name]
     limit = max(
-        1,
-        min(request.response_partition_limit, context.broker.settings.max_request_partition_size_limit),
+        1, min(request.response_partition_limit, context.broker.settings.max_request_partition_size_limit)
     )
     topics, next_cursor = _page(context, image, names, cursor=cursor, limit=limit)
-    return messages.response(API, context.header.api_version, topics=topics, next_cursor=next_cursor)
+    return context.response(topics=topics, next_cursor=next_cursor)
 
 
 def _page(
-    context: RequestContext,
-    image: ClusterImage,
-    names: Sequence[str],
-    *,
-    cursor: Cursor | None,
-    limit: int,
+    context: RequestContext, image: ClusterImage, names: Sequence[str], *, cursor: Cursor | None, limit: int
 ) -> tuple[list[dict[str, object]], dict[str, object] | None]:
     """The topics that fit, and the cursor of the next page; None at the end."""
     live = frozenset(image.brokers)
@@ -74,9 +63,7 @@ def _page(
                         "last_known_elr": partition.last_known_elr,
                     }
                     for partition, fields in zip(
-                        partitions,
-                        partition_fields(partitions, live=live, reachable=reachable),
-                        strict=True,
+                        partitions, partition_fields(partitions, live=live, reachable=reachable), strict=True
                     )
                 ],
                 "topic_authorized_operations": of_topic(context, name),
@@ -94,9 +81,4 @@ def _unknown(name: str) -> dict[str, object]:
         validate_topic_name(name)
     except InvalidTopic as error:
         code = error_code(error)
-    return {
-        "error_code": code,
-        "name": name,
-        "is_internal": is_internal_topic(name),
-        "partitions": [],
-    }
+    return {"error_code": code, "name": name, "is_internal": is_internal_topic(name), "partitions": []}

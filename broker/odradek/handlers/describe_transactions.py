@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from odradek.foundation.errors import OdradekError
 from odradek.foundation.ids import by_topic
 from odradek.handlers.context import RequestContext
-from odradek.protocol.api import ApiKey
 from odradek.protocol.errors import error_code
-from odradek.protocol.messages import Message, response
+from odradek.protocol.messages import Message
 from odradek.protocol.requests.transactions import DescribeTransactionsRequest
-
-API: Final = ApiKey.DESCRIBE_TRANSACTIONS
 
 
 def handle(request: DescribeTransactionsRequest, context: RequestContext) -> Message:
-    return response(
-        API,
-        context.header.api_version,
-        transaction_states=[_described(name, context) for name in request.transactional_ids],
+    return context.response(
+        transaction_states=[_described(name, context) for name in request.transactional_ids]
     )
 
 

@@ -7,13 +7,11 @@ from typing import Final
 from odradek.foundation.errors import RequestError, ResourceNotFound
 from odradek.foundation.login_errors import DuplicateResource
 from odradek.handlers.context import RequestContext
-from odradek.protocol.api import ApiKey
 from odradek.protocol.errors import error_code, error_message
-from odradek.protocol.messages import Message, response
+from odradek.protocol.messages import Message
 from odradek.protocol.requests.clients import DescribeUserScramCredentialsRequest
 from odradek.security.scram_users import described
 
-API: Final = ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS
 # Kafka's numbers of the mechanisms.
 MECHANISM_NUMBERS: Final = {"SCRAM-SHA-256": 1, "SCRAM-SHA-512": 2}
 
@@ -26,7 +24,7 @@ def handle(request: DescribeUserScramCredentialsRequest, context: RequestContext
     }
     names = [one.name for one in request.users or ()]
     asked = list(dict.fromkeys(names)) if names else sorted(known)
-    return response(API, 0, results=[_result(name, names.count(name), known.get(name)) for name in asked])
+    return context.response(results=[_result(name, names.count(name), known.get(name)) for name in asked])
 
 
 def _result(name: str, count: int, found: dict[str, int] | None) -> dict[str, object]:

@@ -6,23 +6,16 @@ from typing import Final
 
 from odradek.foundation.errors import InvalidProducerEpoch, ProducerFenced
 from odradek.handlers.context import RequestContext
-from odradek.protocol.api import ApiKey
-from odradek.protocol.messages import Message, response
+from odradek.protocol.messages import Message
 from odradek.protocol.requests.transactions import EndTxnRequest
 from odradek.transactions.decisions import ProducerIdentity
 from odradek.transactions.metadata import TV0, TV2
-from odradek.transport.pending import Pending
 
-API: Final = ApiKey.END_TXN
 _FIRST_VERSION_WITH_FENCED: Final = 2
 _FIRST_VERSION_WITH_EPOCH: Final = 5
 
 
-def handle(request: EndTxnRequest, context: RequestContext) -> Pending[Message]:
-    return Pending(_end(request, context))
-
-
-async def _end(request: EndTxnRequest, context: RequestContext) -> Message:
+async def handle(request: EndTxnRequest, context: RequestContext) -> Message:
     version = context.header.api_version
     try:
         ended = await context.broker.transactions.end(
@@ -35,6 +28,4 @@ async def _end(request: EndTxnRequest, context: RequestContext) -> Message:
         if version < _FIRST_VERSION_WITH_FENCED:
             raise InvalidProducerEpoch(str(error)) from error
         raise
-    return response(
-        API, version, error_code=0, producer_id=ended.producer_id, producer_epoch=ended.producer_epoch
-    )
+    return context.response(error_code=0, producer_id=ended.producer_id, producer_epoch=ended.producer_epoch)

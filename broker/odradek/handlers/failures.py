@@ -55,6 +55,11 @@ _TIMES: Final = frozenset(("issue_timestamp", "expiry_timestamp", "max_timestamp
 _NAMES: Final = _IDENTITIES.keys() | {"entity"}
 
 
+def error_fields(error: BaseException | None) -> dict[str, object]:
+    """The fields of most answers for `error`: its number and its text."""
+    return {"error_code": error_code(error), "error_message": error_message(error)}
+
+
 def answer(api_key: int, version: int, request: object, error: BaseException) -> Message | None:
     """The answer to `request` with `error`, or None when the API's answers have no field for an error."""
     return answer_with(api_key, version, request, error_code(error), error_message(error))

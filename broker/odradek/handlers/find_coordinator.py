@@ -10,46 +10,35 @@ from collections.abc import Mapping
 from typing import Final
 
 from odradek.cluster.topic_names import TRANSACTION_STATE
-from odradek.foundation.errors import (
-    CoordinatorNotAvailable,
-    InvalidRequest,
-    OdradekError,
-)
+from odradek.foundation.errors import CoordinatorNotAvailable, InvalidRequest, OdradekError
 from odradek.handlers.context import RequestContext
-from odradek.protocol.api import ApiKey
-from odradek.protocol.errors import error_code, error_message
+from odradek.handlers.failures import error_fields
 from odradek.protocol.group_partitions import OFFSETS_TOPIC, partition_of
-from odradek.protocol.messages import Message, response
+from odradek.protocol.messages import Message
 from odradek.protocol.requests.groups import FindCoordinatorRequest
-from odradek.transport.pending import Pending
 
-API: Final = ApiKey.FIND_COORDINATOR
 GROUP: Final = 0
 TRANSACTION: Final = 1
 SHARE: Final = 2
 _NOBODY: Final = {"node_id": -1, "host": "", "port": -1}
 
 
-def handle(request: FindCoordinatorRequest, context: RequestContext) -> Pending[Message]:
-    return Pending(_find_all(request, context))
-
-
-async def _find_all(request: FindCoordinatorRequest, context: RequestContext) -> Message:
+async def handle(request: FindCoordinatorRequest, context: RequestContext) -> Message:
     version = context.header.api_version
     key_type = request.key_type
     keys = request.coordinator_keys if version >= 4 else (request.key,)
     found = [await _find(context, key_type, key) for key in keys]
     if version >= 4:
         coordinators = [{"key": key, **answer} for key, answer in zip(keys, found, strict=True)]
-        return response(API, version, coordinators=coordinators)
-    return response(API, version, **found[0])
+        return context.response(coordinators=coordinators)
+    return context.response(**found[0])
 
 
 async def _find(context: RequestContext, key_type: int, key: str) -> Mapping[str, object]:
     try:
         node_id, host, port = await _coordinator(context, key_type, key)
     except OdradekError as error:
-        return {**_NOBODY, "error_code": error_code(error), "error_message": error_message(error)}
+        return {**_NOBODY, **error_fields(error)}
     # Kafka leaves the message empty, not null, where there is no error.
     return {"node_id": node_id, "host": host, "port": port, "error_code": 0, "error_message": ""}
 

@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from odradek.foundation.errors import CoordinatorLoadInProgress, OdradekError
 from odradek.handlers.context import RequestContext
-from odradek.protocol import messages
-from odradek.protocol.api import ApiKey
 from odradek.protocol.errors import error_code
 from odradek.protocol.messages import Message
 from odradek.protocol.requests.groups import HeartbeatRequest
-
-API: Final = ApiKey.HEARTBEAT
 
 
 def handle(request: HeartbeatRequest, context: RequestContext) -> Message:
@@ -29,4 +23,4 @@ def handle(request: HeartbeatRequest, context: RequestContext) -> Message:
         code = 0
     except OdradekError as error:
         code = error_code(error)
-    return messages.response(API, context.header.api_version, error_code=code)
+    return context.response(error_code=code)

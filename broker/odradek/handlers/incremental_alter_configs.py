@@ -3,36 +3,22 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Final
 
 from odradek.controller.requests import AlterConfigOp, ConfigOperation, Outcome
 from odradek.foundation.errors import InvalidRequest
 from odradek.foundation.log_levels import check_level, set_level
 from odradek.handlers import change_log
-from odradek.handlers.config_resources import (
-    ConfigResourceType,
-    altered,
-    check_own_broker,
-    resource_of,
-)
+from odradek.handlers.config_resources import ConfigResourceType, altered, check_own_broker, resource_of
 from odradek.handlers.context import RequestContext
-from odradek.protocol.api import ApiKey
-from odradek.protocol.messages import Message, response
+from odradek.protocol.messages import Message
 from odradek.protocol.requests.cluster import (
     IncrementalAlterConfigsAlterableConfig,
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResource,
 )
-from odradek.transport.pending import Pending
-
-API: Final = ApiKey.INCREMENTAL_ALTER_CONFIGS
 
 
-def handle(request: IncrementalAlterConfigsRequest, context: RequestContext) -> Pending[Message]:
-    return Pending(_alter(request, context))
-
-
-async def _alter(request: IncrementalAlterConfigsRequest, context: RequestContext) -> Message:
+async def handle(request: IncrementalAlterConfigsRequest, context: RequestContext) -> Message:
     async def alter_one(resource: IncrementalAlterConfigsResource) -> Outcome:
         outcome = await _alter_one(resource, context, validate_only=request.validate_only)
         if outcome is None and not request.validate_only:
@@ -41,7 +27,7 @@ async def _alter(request: IncrementalAlterConfigsRequest, context: RequestContex
         return outcome
 
     responses = await altered(request.resources, context, alter_one)
-    return response(API, context.header.api_version, responses=responses)
+    return context.response(responses=responses)
 
 
 async def _alter_one(

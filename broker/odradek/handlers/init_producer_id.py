@@ -10,24 +10,17 @@ from typing import Final
 
 from odradek.foundation.errors import InvalidProducerEpoch, InvalidRequest, ProducerFenced, RequestError
 from odradek.handlers.context import RequestContext
-from odradek.protocol.api import ApiKey
 from odradek.protocol.errors import error_code
-from odradek.protocol.messages import Message, milliseconds, response
+from odradek.protocol.messages import Message, milliseconds
 from odradek.protocol.requests.cluster import InitProducerIdRequest
 from odradek.transactions.decisions import ProducerIdentity
-from odradek.transport.pending import Pending
 
-API: Final = ApiKey.INIT_PRODUCER_ID
 _NONE: Final = -1
 _NOBODY: Final = ProducerIdentity(_NONE, _NONE)
 _FIRST_VERSION_WITH_FENCED: Final = 4
 
 
-def handle(request: InitProducerIdRequest, context: RequestContext) -> Pending[Message]:
-    return Pending(_answer(request, context))
-
-
-async def _answer(request: InitProducerIdRequest, context: RequestContext) -> Message:
+async def handle(request: InitProducerIdRequest, context: RequestContext) -> Message:
     version = context.header.api_version
     failure: RequestError | None = None
     found = _NOBODY
@@ -40,12 +33,8 @@ async def _answer(request: InitProducerIdRequest, context: RequestContext) -> Me
         failure = error if version >= _FIRST_VERSION_WITH_FENCED else InvalidProducerEpoch(str(error))
     except RequestError as error:
         failure = error
-    return response(
-        API,
-        version,
-        error_code=error_code(failure),
-        producer_id=found.producer_id,
-        producer_epoch=found.producer_epoch,
+    return context.response(
+        error_code=error_code(failure), producer_id=found.producer_id, producer_epoch=found.producer_epoch
     )
 
 
@@ -58,7 +47,5 @@ async def _initialized(
             f"The producer id {given.producer_id} and the epoch {given.producer_epoch} must both be there or be -1."
         )
     return await context.broker.transactions.initialize(
-        name,
-        timeout_ms=milliseconds(request.transaction_timeout),
-        given=None if given == _NOBODY else given,
+        name, timeout_ms=milliseconds(request.transaction_timeout), given=None if given == _NOBODY else given
     )

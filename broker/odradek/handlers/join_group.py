@@ -6,23 +6,17 @@ Before version 1 the rebalance timeout is the session timeout. From version 4 on
 
 from __future__ import annotations
 
-from typing import Final
-
 from odradek.groups.classic.members import JoinRequest, JoinResult
 from odradek.handlers.context import RequestContext
-from odradek.protocol.api import ApiKey
 from odradek.protocol.errors import error_code
-from odradek.protocol.messages import Message, milliseconds, response
+from odradek.protocol.messages import Message, milliseconds
 from odradek.protocol.requests.groups import JoinGroupRequest
 from odradek.transport.pending import Pending, when_ready
 
-API: Final = ApiKey.JOIN_GROUP
-
 
 def handle(request: JoinGroupRequest, context: RequestContext) -> Message | Pending[Message]:
-    version = context.header.api_version
     result = context.broker.groups.join(request.group_id, _join_request(request, context))
-    return when_ready(result, lambda joined: _response(version, joined))
+    return when_ready(result, lambda joined: _response(context, joined))
 
 
 def _join_request(request: JoinGroupRequest, context: RequestContext) -> JoinRequest:
@@ -46,12 +40,10 @@ def _join_request(request: JoinGroupRequest, context: RequestContext) -> JoinReq
     )
 
 
-def _response(version: int, result: JoinResult) -> Message:
+def _response(context: RequestContext, result: JoinResult) -> Message:
     # Only from version 7 on may the protocol be null.
-    protocol = result.protocol if version >= 7 else result.protocol or ""
-    return response(
-        API,
-        version,
+    protocol = result.protocol if context.header.api_version >= 7 else result.protocol or ""
+    return context.response(
         error_code=error_code(result.error),
         generation_id=result.generation,
         protocol_type=result.protocol_type,

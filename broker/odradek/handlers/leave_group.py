@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from odradek.foundation.errors import OdradekError
 from odradek.groups.classic.members import Departure
 from odradek.handlers.context import RequestContext
-from odradek.protocol.api import ApiKey
 from odradek.protocol.errors import error_code
-from odradek.protocol.messages import Message, response
+from odradek.protocol.messages import Message
 from odradek.protocol.requests.groups import LeaveGroupRequest
 from odradek.transport.pending import Pending, when_ready
-
-API: Final = ApiKey.LEAVE_GROUP
 
 
 def handle(request: LeaveGroupRequest, context: RequestContext) -> Message | Pending[Message]:
@@ -25,27 +20,23 @@ def handle(request: LeaveGroupRequest, context: RequestContext) -> Message | Pen
     try:
         departures = context.broker.groups.leave(request.group_id, members)
     except OdradekError as error:
-        return _refusal(version, error)
+        return _refusal(context, error)
     return when_ready(
-        departures,
-        lambda ready: _response(version, ready),
-        failed=lambda error: _refusal(version, error),
+        departures, lambda ready: _response(context, ready), failed=lambda error: _refusal(context, error)
     )
 
 
-def _refusal(version: int, error: Exception) -> Message:
+def _refusal(context: RequestContext, error: Exception) -> Message:
     if not isinstance(error, OdradekError):
         raise error
-    return response(API, version, error_code=error_code(error))
+    return context.response(error_code=error_code(error))
 
 
-def _response(version: int, departures: list[Departure]) -> Message:
-    if version < 3:
+def _response(context: RequestContext, departures: list[Departure]) -> Message:
+    if context.header.api_version < 3:
         # Before that version there is one member, and its error is the answer's.
-        return response(API, version, error_code=error_code(departures[0].error))
-    return response(
-        API,
-        version,
+        return context.response(error_code=error_code(departures[0].error))
+    return context.response(
         members=[
             {
                 "member_id": departure.member_id,
@@ -53,5 +44,5 @@ def _response(version: int, departures: list[Departure]) -> Message:
                 "error_code": error_code(departure.error),
             }
             for departure in departures
-        ],
+        ]
     )

@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from odradek.cluster.image import ResourceKind
 from odradek.foundation.errors import UnsupportedVersion
 from odradek.handlers.config_resources import ConfigResourceType
 from odradek.handlers.context import RequestContext
-from odradek.protocol import messages
-from odradek.protocol.api import ApiKey
 from odradek.protocol.messages import Message
 from odradek.protocol.requests.cluster import ListConfigResourcesRequest
-
-API: Final = ApiKey.LIST_CONFIG_RESOURCES
 
 
 def handle(request: ListConfigResourcesRequest, context: RequestContext) -> Message:
@@ -29,7 +23,7 @@ def handle(request: ListConfigResourcesRequest, context: RequestContext) -> Mess
         for number in wanted
         for name in _names(ConfigResourceType(number), context)
     ]
-    return messages.response(API, context.header.api_version, config_resources=resources)
+    return context.response(config_resources=resources)
 
 
 def _names(resource_type: ConfigResourceType, context: RequestContext) -> list[str]:

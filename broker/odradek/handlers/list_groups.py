@@ -6,19 +6,14 @@ One broker lists the groups that share partitions through ZooKeeper, which no br
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
 
 from odradek.foundation.errors import OdradekError
 from odradek.groups.administration import ListedGroup
 from odradek.handlers.context import RequestContext
-from odradek.protocol import messages
-from odradek.protocol.api import ApiKey
 from odradek.protocol.errors import error_code
 from odradek.protocol.messages import Message
 from odradek.protocol.requests.groups import ListGroupsRequest
 from odradek.transport.pending import Pending
-
-API: Final = ApiKey.LIST_GROUPS
 
 
 def handle(request: ListGroupsRequest, context: RequestContext) -> Message | Pending[Message]:
@@ -26,7 +21,7 @@ def handle(request: ListGroupsRequest, context: RequestContext) -> Message | Pen
     try:
         groups = context.broker.groups.admin.list_groups(states=states, types=types)
     except OdradekError as error:
-        return messages.response(API, context.header.api_version, error_code=error_code(error))
+        return context.response(error_code=error_code(error))
     others = context.broker.zookeeper_groups
     if others is None:
         return _answer(groups, context)
@@ -39,9 +34,7 @@ def handle(request: ListGroupsRequest, context: RequestContext) -> Message | Pen
 
 
 def _answer(groups: Sequence[ListedGroup], context: RequestContext) -> Message:
-    return messages.response(
-        API,
-        context.header.api_version,
+    return context.response(
         groups=[
             {
                 "group_id": group.group_id,
@@ -50,5 +43,5 @@ def _answer(groups: Sequence[ListedGroup], context: RequestContext) -> Message:
                 "group_type": group.group_type,
             }
             for group in groups
-        ],
+        ]
     )

@@ -30,8 +30,6 @@ from odradek.foundation.errors import (
 )
 from odradek.handlers.context import RequestContext
 from odradek.log.compaction.candidates import first_dirty_offset
-from odradek.protocol import messages
-from odradek.protocol.api import ApiKey
 from odradek.protocol.errors import error_code
 from odradek.protocol.messages import Message
 from odradek.protocol.requests.cluster import ListOffsetsPartition, ListOffsetsRequest
@@ -75,7 +73,7 @@ def handle(request: ListOffsetsRequest, context: RequestContext) -> Message:
         }
         for topic in request.topics
     ]
-    return messages.response(ApiKey.LIST_OFFSETS, context.header.api_version, topics=topics)
+    return context.response(topics=topics)
 
 
 def _answer(

@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from odradek.controller.partition_reassignment import PartitionReassignment
 from odradek.foundation.ids import TopicPartition
 from odradek.handlers.context import SharedContext
-from odradek.protocol import messages
-from odradek.protocol.api import ApiKey
 from odradek.protocol.messages import Message
 from odradek.protocol.requests.cluster import ListPartitionReassignmentsRequest
-
-API: Final = ApiKey.LIST_PARTITION_REASSIGNMENTS
 
 
 def handle(request: ListPartitionReassignmentsRequest, context: SharedContext) -> Message:
@@ -34,9 +28,7 @@ def handle(request: ListPartitionReassignmentsRequest, context: SharedContext) -
                 "removing_replicas": partition.removing,
             }
         )
-    return messages.response(
-        API,
-        context.header.api_version,
+    return context.response(
         error_code=0,
         error_message=None,
         topics=[{"name": name, "partitions": partitions} for name, partitions in topics.items()],

@@ -5,21 +5,15 @@ Version 1 filters by how long a transaction is open, version 2 by a pattern of t
 
 from __future__ import annotations
 
-from typing import Final
-
 from odradek.foundation.errors import OdradekError
 from odradek.handlers.context import RequestContext
-from odradek.protocol.api import ApiKey
 from odradek.protocol.errors import error_code
-from odradek.protocol.messages import Message, response
+from odradek.protocol.messages import Message
 from odradek.protocol.requests.transactions import ListTransactionsRequest
 from odradek.transactions.listing import TransactionFilter
 
-API: Final = ApiKey.LIST_TRANSACTIONS
-
 
 def handle(request: ListTransactionsRequest, context: RequestContext) -> Message:
-    version = context.header.api_version
     wanted = TransactionFilter(
         states=request.state_filters,
         producer_ids=request.producer_id_filters,
@@ -29,10 +23,8 @@ def handle(request: ListTransactionsRequest, context: RequestContext) -> Message
     try:
         rows, unknown = context.broker.transactions.listing.transactions(wanted)
     except OdradekError as error:
-        return response(API, version, error_code=error_code(error))
-    return response(
-        API,
-        version,
+        return context.response(error_code=error_code(error))
+    return context.response(
         error_code=0,
         unknown_state_filters=unknown,
         transaction_states=[

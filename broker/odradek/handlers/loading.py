@@ -1,9 +1,15 @@
-"""What a handler is, and how its module is loaded at its first request."""
+"""What a handler is, and how its module is loaded at its first request.
+
+A handler that is a coroutine function is answered later: `load` makes a pending answer of its coroutine.
+"""
 
 from __future__ import annotations
 
 import importlib
+import inspect
 from collections.abc import Callable, Mapping
+from functools import wraps
+from typing import cast
 
 from odradek.handlers.context import RequestContext
 from odradek.handlers.table import Handler
@@ -26,7 +32,8 @@ Handle = Callable[[object, RequestContext], Answer]
 
 
 def load(api_key: int, table: Mapping[int, Handler]) -> Handle:
-    """Import the module that serves `api_key` and return its `handle`. Raises KeyError for an API not served."""
-    module = importlib.import_module(f"odradek.handlers.{table[api_key].module}")
-    handle: Handle = module.handle
-    return handle
+    """Import the module that serves `api_key` and return its handler. Raises KeyError for an API not served."""
+    handle = importlib.import_module(f"odradek.handlers.{table[api_key].module}").handle
+    if inspect.iscoroutinefunction(handle):
+        return wraps(handle)(lambda request, context: Pending(handle(request, context)))
+    return cast(Handle, handle)

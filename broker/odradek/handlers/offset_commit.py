@@ -9,13 +9,11 @@ from uuid import UUID
 from odradek.foundation.errors import OdradekError, UnknownTopicId, UnknownTopicOrPartition
 from odradek.groups.schema import OffsetAndMetadata
 from odradek.handlers.context import RequestContext
-from odradek.protocol.api import ApiKey
 from odradek.protocol.errors import error_code
-from odradek.protocol.messages import Message, milliseconds, response
+from odradek.protocol.messages import Message, milliseconds
 from odradek.protocol.requests.groups import OffsetCommitRequest, OffsetCommitRequestTopic
 from odradek.transport.pending import Pending, when_ready
 
-API: Final = ApiKey.OFFSET_COMMIT
 VERSION_WITH_TOPIC_IDS: Final = 10
 
 # A topic as the request names it.
@@ -107,4 +105,4 @@ def _response(
         topics.append(
             {"name" if version < VERSION_WITH_TOPIC_IDS else "topic_id": name, "partitions": partitions}
         )
-    return response(API, version, topics=topics)
+    return context.response(topics=topics)

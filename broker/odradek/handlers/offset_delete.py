@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from odradek.foundation.errors import OdradekError, UnknownTopicOrPartition
 from odradek.handlers.context import RequestContext
-from odradek.protocol.api import ApiKey
 from odradek.protocol.errors import error_code
-from odradek.protocol.messages import Message, response
+from odradek.protocol.messages import Message
 from odradek.protocol.requests.groups import OffsetDeleteRequest
 from odradek.transport.pending import Pending, when_ready
 
-API: Final = ApiKey.OFFSET_DELETE
 Partitions = list[tuple[str, int]]
 
 
@@ -28,16 +24,19 @@ def handle(request: OffsetDeleteRequest, context: RequestContext) -> Message | P
     try:
         errors = context.broker.groups.offsets.delete(request.group_id, known)
     except OdradekError as error:
-        return response(API, 0, error_code=error_code(error))
-    return when_ready(errors, lambda outcome: _response(request, known, outcome))
+        return context.response(error_code=error_code(error))
+    return when_ready(errors, lambda outcome: _response(request, context, known, outcome))
 
 
-def _response(request: OffsetDeleteRequest, known: Partitions, errors: list[OdradekError | None]) -> Message:
+def _response(
+    request: OffsetDeleteRequest,
+    context: RequestContext,
+    known: Partitions,
+    errors: list[OdradekError | None],
+) -> Message:
     codes = {key: error_code(error) for key, error in zip(known, errors, strict=True)}
     unknown = error_code(UnknownTopicOrPartition())
-    return response(
-        API,
-        0,
+    return context.response(
         topics=[
             {
                 "name": topic.name,
@@ -50,5 +49,5 @@ def _response(request: OffsetDeleteRequest, known: Partitions, errors: list[Odra
                 ],
             }
             for topic in request.topics
-        ],
+        ]
     )

@@ -18,8 +18,6 @@ from odradek.foundation.transaction_errors import UnstableOffsetCommit
 from odradek.groups.offset_requests import UNSTABLE
 from odradek.groups.schema import OffsetAndMetadata
 from odradek.handlers.context import RequestContext
-from odradek.protocol import messages
-from odradek.protocol.api import ApiKey
 from odradek.protocol.errors import error_code
 from odradek.protocol.messages import Message
 from odradek.protocol.requests.groups import (
@@ -30,7 +28,6 @@ from odradek.protocol.requests.groups import (
 )
 from odradek.transport.pending import Pending
 
-API: Final = ApiKey.OFFSET_FETCH
 VERSION_WITH_GROUPS: Final = 8
 VERSION_WITH_TOPIC_IDS: Final = 10
 VERSION_WITH_ERROR_OF_ALL: Final = 2
@@ -70,20 +67,16 @@ def handle(request: OffsetFetchRequest, context: RequestContext) -> Message | Pe
 def _answer(request: OffsetFetchRequest, context: RequestContext, others: Others) -> Message:
     version = context.header.api_version
     if version >= VERSION_WITH_GROUPS:
-        return messages.response(
-            API,
-            version,
+        return context.response(
             groups=[
                 _group(group, context, others, require_stable=request.require_stable)
                 for group in request.groups
-            ],
+            ]
         )
     code, topics = _fetch(
         context, others, request.group_id, None, -1, request.topics, require_stable=request.require_stable
     )
-    return messages.response(
-        API, version, topics=topics, error_code=code if version >= VERSION_WITH_ERROR_OF_ALL else 0
-    )
+    return context.response(topics=topics, error_code=code if version >= VERSION_WITH_ERROR_OF_ALL else 0)
 
 
 def _group(

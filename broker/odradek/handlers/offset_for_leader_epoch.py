@@ -11,8 +11,6 @@ import logging
 
 from odradek.foundation.errors import NotLeaderOrFollower, RequestError
 from odradek.handlers.context import RequestContext
-from odradek.protocol import messages
-from odradek.protocol.api import ApiKey
 from odradek.protocol.errors import error_code
 from odradek.protocol.messages import Message
 from odradek.protocol.requests.cluster import OffsetForLeaderEpochRequest, OffsetForLeaderPartition
@@ -31,7 +29,7 @@ def handle(request: OffsetForLeaderEpochRequest, context: RequestContext) -> Mes
         }
         for topic in request.topics
     ]
-    return messages.response(ApiKey.OFFSET_FOR_LEADER_EPOCH, context.header.api_version, topics=topics)
+    return context.response(topics=topics)
 
 
 def _answer(

@@ -7,24 +7,21 @@ from typing import Final
 from odradek.foundation.errors import InconsistentGroupProtocol
 from odradek.groups.classic.members import SyncRequest, SyncResult
 from odradek.handlers.context import RequestContext
-from odradek.protocol.api import ApiKey
 from odradek.protocol.errors import error_code
-from odradek.protocol.messages import Message, response
+from odradek.protocol.messages import Message
 from odradek.protocol.requests.groups import SyncGroupRequest
 from odradek.transport.pending import Pending, when_ready
 
-API: Final = ApiKey.SYNC_GROUP
 # From this version on the protocol must be named (KIP-559).
 VERSION_WITH_PROTOCOL: Final = 5
 
 
 def handle(request: SyncGroupRequest, context: RequestContext) -> Message | Pending[Message]:
-    version = context.header.api_version
     protocol_type = request.protocol_type
     protocol = request.protocol_name
-    if version >= VERSION_WITH_PROTOCOL and (protocol_type is None or protocol is None):
+    if context.header.api_version >= VERSION_WITH_PROTOCOL and (protocol_type is None or protocol is None):
         error = InconsistentGroupProtocol("the protocol's type and name must be given")
-        return _response(version, SyncResult(error=error))
+        return _response(context, SyncResult(error=error))
     sync = SyncRequest(
         member_id=request.member_id,
         instance_id=request.group_instance_id,
@@ -34,13 +31,11 @@ def handle(request: SyncGroupRequest, context: RequestContext) -> Message | Pend
         assignments={item.member_id: bytes(item.assignment) for item in request.assignments},
     )
     result = context.broker.groups.sync(request.group_id, sync)
-    return when_ready(result, lambda synced: _response(version, synced))
+    return when_ready(result, lambda synced: _response(context, synced))
 
 
-def _response(version: int, result: SyncResult) -> Message:
-    return response(
-        API,
-        version,
+def _response(context: RequestContext, result: SyncResult) -> Message:
+    return context.response(
         error_code=error_code(result.error),
         protocol_type=result.protocol_type,
         protocol_name=result.protocol,

@@ -4,8 +4,8 @@ The ranges are Apache Kafka 4.1's for clients. A module is imported at its first
 loads only what ApiVersions needs. As in Kafka 4, Produce is advertised from version 0 although versions below 3 are
 refused: librdkafka before 2.11 would otherwise turn compression off.
 
-Each module has `handle(request, context)`, which gives a `loading.Answer`. The request is decoded, save for modules
-that take the frame and read its body themselves.
+Each module has `handle(request, context)`, which gives a `loading.Answer` or is a coroutine function. The request is
+decoded, save for modules that take the frame and read its body themselves.
 """
 
 from __future__ import annotations

@@ -28,14 +28,11 @@ from odradek.foundation.errors import (
 from odradek.foundation.transaction_errors import TransactionAbortable
 from odradek.groups.schema import OffsetAndMetadata
 from odradek.handlers.context import RequestContext
-from odradek.protocol.api import ApiKey
 from odradek.protocol.errors import error_code
-from odradek.protocol.messages import Message, response
+from odradek.protocol.messages import Message
 from odradek.protocol.requests.transactions import TxnOffsetCommitRequest
 from odradek.replication.transaction_verifier import Question
-from odradek.transport.pending import Pending
 
-API: Final = ApiKey.TXN_OFFSET_COMMIT
 FIRST_THAT_ADDS: Final = 5
 _FIRST_WITH_ABORTABLE: Final = 4
 _FIRST_WITH_LOADING: Final = 2
@@ -43,11 +40,7 @@ _FIRST_WITH_LOADING: Final = 2
 Commits = list[tuple[str, int, OffsetAndMetadata]]
 
 
-def handle(request: TxnOffsetCommitRequest, context: RequestContext) -> Pending[Message]:
-    return Pending(_commit(request, context))
-
-
-async def _commit(request: TxnOffsetCommitRequest, context: RequestContext) -> Message:
+async def handle(request: TxnOffsetCommitRequest, context: RequestContext) -> Message:
     commits = list(_known(request, context))
     errors: Iterable[OdradekError | None]
     try:
@@ -62,9 +55,7 @@ async def _commit(request: TxnOffsetCommitRequest, context: RequestContext) -> M
     known = context.broker.images.current.topics
     # As in Kafka's answers, topics that do not exist come first.
     topics = sorted(request.topics, key=lambda topic: topic.name in known)
-    return response(
-        API,
-        context.header.api_version,
+    return context.response(
         topics=[
             {
                 "name": topic.name,
@@ -77,7 +68,7 @@ async def _commit(request: TxnOffsetCommitRequest, context: RequestContext) -> M
                 ],
             }
             for topic in topics
-        ],
+        ]
     )
 
 

@@ -8,22 +8,15 @@ from odradek.controller.feature_plans import FeatureUpdate, UpgradeType
 from odradek.foundation.errors import OdradekError, RequestError
 from odradek.handlers import change_log
 from odradek.handlers.context import SharedContext
-from odradek.protocol.api import ApiKey
-from odradek.protocol.errors import error_code, error_message
-from odradek.protocol.messages import Message, response
+from odradek.handlers.failures import error_fields
+from odradek.protocol.messages import Message
 from odradek.protocol.requests.cluster import UpdateFeaturesRequest
-from odradek.transport.pending import Pending
 
-API: Final = ApiKey.UPDATE_FEATURES
 _FIRST_VERSION_WITH_TYPE: Final = 1
 
 
-def handle(request: UpdateFeaturesRequest, context: SharedContext) -> Pending[Message]:
+async def handle(request: UpdateFeaturesRequest, context: SharedContext) -> Message:
     """Runs in a controller: `context.broker` is its `ControllerParts`."""
-    return Pending(_update(request, context))
-
-
-async def _update(request: UpdateFeaturesRequest, context: SharedContext) -> Message:
     version = context.header.api_version
     updates = [
         FeatureUpdate(
@@ -42,11 +35,11 @@ async def _update(request: UpdateFeaturesRequest, context: SharedContext) -> Mes
         if not request.validate_only:
             for update in updates:
                 change_log.feature_changed(context, update.name, level=update.level)
-    outcome = {"error_code": error_code(failure), "error_message": error_message(failure)}
+    outcome = error_fields(failure)
     # The features fail or succeed together, so each has the outcome of all.
     result = {**outcome, "error_message": outcome["error_message"] or ""}
     results = [{"feature": update.name, **result} for update in updates]
-    return response(API, version, results=results, **outcome)
+    return context.response(results=results, **outcome)
 
 
 def _type_of(allows_downgrade: bool) -> int:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Coroutine
-from typing import Final
 
 from odradek.foundation.errors import (
     CoordinatorLoadInProgress,
@@ -22,26 +21,18 @@ from odradek.foundation.errors import (
     RequestError,
 )
 from odradek.handlers.context import RequestContext
-from odradek.protocol.api import ApiKey
 from odradek.protocol.errors import NONE, error_code
 from odradek.protocol.group_partitions import OFFSETS_TOPIC
-from odradek.protocol.messages import Message, response
+from odradek.protocol.messages import Message
 from odradek.protocol.requests.transactions import WritableTxnMarker, WriteTxnMarkersRequest
 from odradek.records.control import Marker
 from odradek.replication.partition import Partition
 from odradek.replication.transactional_writes import append_marker
-from odradek.transport.pending import Pending
 
 logger = logging.getLogger(__name__)
 
-API: Final = ApiKey.WRITE_TXN_MARKERS
 
-
-def handle(request: WriteTxnMarkersRequest, context: RequestContext) -> Pending[Message]:
-    return Pending(_write_all(request, context))
-
-
-async def _write_all(request: WriteTxnMarkersRequest, context: RequestContext) -> Message:
+async def handle(request: WriteTxnMarkersRequest, context: RequestContext) -> Message:
     """All markers are appended before the first one is waited for."""
     outcomes = [
         _write(topic.name, index, _marker(one, context), one.transaction_version, context)
@@ -52,9 +43,7 @@ async def _write_all(request: WriteTxnMarkersRequest, context: RequestContext) -
     late = await asyncio.gather(*(outcome for outcome in outcomes if not isinstance(outcome, int)))
     codes_of_late = iter(late)
     codes = iter([one if isinstance(one, int) else next(codes_of_late) for one in outcomes])
-    return response(
-        API,
-        context.header.api_version,
+    return context.response(
         markers=[
             {
                 "producer_id": one.producer_id,
@@ -70,7 +59,7 @@ async def _write_all(request: WriteTxnMarkersRequest, context: RequestContext) -
                 ],
             }
             for one in request.markers
-        ],
+        ]
     )
 
 

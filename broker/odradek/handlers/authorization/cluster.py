@@ -9,9 +9,7 @@ from odradek.foundation.errors import RequestError
 from odradek.handlers.authorization.rights import Rights
 from odradek.handlers.context import RequestContext
 from odradek.handlers.loading import Answer, Handle
-from odradek.protocol.api import ApiKey
 from odradek.protocol.errors import error_code
-from odradek.protocol.messages import response
 
 if TYPE_CHECKING:
     from odradek.protocol.requests.cluster import (
@@ -28,9 +26,7 @@ def describe_log_dirs(
     error = rights.refusal(AclOperation.DESCRIBE, ResourceType.CLUSTER)
     if error is None:
         return handle(request, context)
-    return response(
-        ApiKey.DESCRIBE_LOG_DIRS, context.header.api_version, error_code=error_code(error), results=[]
-    )
+    return context.response(error_code=error_code(error), results=[])
 
 
 def leader_epochs(

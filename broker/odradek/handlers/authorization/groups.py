@@ -22,9 +22,8 @@ from odradek.handlers.context import RequestContext
 from odradek.handlers.find_coordinator import GROUP, TRANSACTION
 from odradek.handlers.loading import Answer, Handle
 from odradek.handlers.offset_fetch import VERSION_WITH_ERROR_OF_ALL, VERSION_WITH_GROUPS
-from odradek.protocol.api import ApiKey
 from odradek.protocol.errors import error_code, error_message
-from odradek.protocol.messages import Message, response
+from odradek.protocol.messages import Message
 
 if TYPE_CHECKING:
     from odradek.protocol.requests import groups as requests
@@ -57,16 +56,14 @@ def find_coordinator(
     if version < _FIRST_WITH_KEYS:
         if rights.may(AclOperation.DESCRIBE, resource_type, request.key):
             return handle(request, context)
-        return response(ApiKey.FIND_COORDINATOR, version, **denied)
+        return context.response(**denied)
     allowed = [
         key for key in request.coordinator_keys if rights.may(AclOperation.DESCRIBE, resource_type, key)
     ]
     hidden = [key for key in request.coordinator_keys if key not in allowed]
     if not hidden:
         return handle(request, context)
-    answer = response(
-        ApiKey.FIND_COORDINATOR, version, coordinators=[{"key": key, **denied} for key in hidden]
-    )
+    answer = context.response(coordinators=[{"key": key, **denied} for key in hidden])
     if not allowed:
         return answer
     return joined(handle(replace(request, coordinator_keys=tuple(allowed)), context), answer)
@@ -107,7 +104,7 @@ def offset_fetch(
             continue
         hidden[group.group_id] = _hidden_topics(group.topics, rights)
         groups.append(replace(group, topics=_visible_topics(group.topics, hidden[group.group_id])))
-    answer = response(ApiKey.OFFSET_FETCH, version, groups=answers)
+    answer = context.response(groups=answers)
     if not groups:
         return answer
 
@@ -117,7 +114,7 @@ def offset_fetch(
             if one.error_code:
                 shown.append(one)
                 continue
-            denied = _denied_topics(version, hidden[one.group_id]).groups[0].topics
+            denied = _denied_topics(context, hidden[one.group_id]).groups[0].topics
             shown.append(replace(one, topics=(*_visible_answers(one.topics, rights), *denied)))
         return replace(found, groups=tuple(shown))
 
@@ -131,14 +128,14 @@ def _offset_fetch_of_one(
     error = rights.refusal(AclOperation.DESCRIBE, ResourceType.GROUP, request.group_id)
     if error is not None:
         if version >= VERSION_WITH_ERROR_OF_ALL:
-            return response(ApiKey.OFFSET_FETCH, version, topics=[], error_code=error_code(error))
+            return context.response(topics=[], error_code=error_code(error))
         raise error
     hidden = _hidden_topics(request.topics, rights)
 
     def visible(found: responses.OffsetFetchResponse) -> Message:
         if getattr(found, "error_code", 0):
             return found
-        denied = _denied_topics(version, hidden).topics
+        denied = _denied_topics(context, hidden).topics
         return replace(found, topics=(*_visible_answers(found.topics, rights), *denied))
 
     shown = replace(request, topics=_visible_topics(request.topics, hidden))
@@ -164,7 +161,7 @@ def _visible_answers(topics: Iterable[T], rights: Rights) -> tuple[T, ...]:
 
 
 def _denied_topics(
-    version: int,
+    context: RequestContext,
     hidden: Sequence[requests.OffsetFetchRequestTopic] | Sequence[requests.OffsetFetchRequestTopics],
 ) -> responses.OffsetFetchResponse:
     """The answers for topics that the client may not describe: in `topics`, or in one group."""
@@ -184,7 +181,7 @@ def _denied_topics(
         }
         for topic in hidden
     ]
-    made = response(ApiKey.OFFSET_FETCH, version, topics=topics, groups=[{"group_id": "", "topics": topics}])
+    made = context.response(topics=topics, groups=[{"group_id": "", "topics": topics}])
     return cast("responses.OffsetFetchResponse", made)
 
 
@@ -195,7 +192,7 @@ def leave_group(
     error = rights.refusal(AclOperation.READ, ResourceType.GROUP, request.group_id)
     if error is None:
         return handle(request, context)
-    return response(ApiKey.LEAVE_GROUP, context.header.api_version, error_code=error_code(error), members=[])
+    return context.response(error_code=error_code(error), members=[])
 
 
 def offset_delete(
@@ -204,18 +201,14 @@ def offset_delete(
     """Delete of the group, and Read of each topic. With an error of the group, no topic is answered."""
     error = rights.refusal(AclOperation.DELETE, ResourceType.GROUP, request.group_id)
     if error is not None:
-        return response(
-            ApiKey.OFFSET_DELETE, context.header.api_version, error_code=error_code(error), topics=[]
-        )
+        return context.response(error_code=error_code(error), topics=[])
 
     hidden = [
         topic for topic in request.topics if not rights.may(AclOperation.READ, ResourceType.TOPIC, topic.name)
     ]
     if not hidden:
         return handle(request, context)
-    denied = response(
-        ApiKey.OFFSET_DELETE,
-        context.header.api_version,
+    denied = context.response(
         topics=[
             {
                 "name": topic.name,
@@ -225,7 +218,7 @@ def offset_delete(
                 ],
             }
             for topic in hidden
-        ],
+        ]
     )
 
     def complete(answer: responses.OffsetDeleteResponse) -> Message:
@@ -259,13 +252,11 @@ def describe_consumer_groups(
         hidden = {group.group_id for group in answer.groups if not is_visible(group)}
         if not hidden:
             return answer
-        denied = response(
-            ApiKey.CONSUMER_GROUP_DESCRIBE,
-            context.header.api_version,
+        denied = context.response(
             groups=[
                 {"group_id": group_id, "error_code": _TOPIC_DENIED, "error_message": _HIDDEN_TOPIC}
                 for group_id in hidden
-            ],
+            ]
         )
         others = tuple(group for group in answer.groups if group.group_id not in hidden)
         return joined_message(replace(answer, groups=others), denied)

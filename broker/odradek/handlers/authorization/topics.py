@@ -11,10 +11,10 @@ from odradek.handlers.authorization.rights import Rights, error_for
 from odradek.handlers.authorization.rules import Check, ElementNeed, changed, each, joined, on_topic, replace
 from odradek.handlers.config_resources import ConfigResourceType
 from odradek.handlers.context import RequestContext
+from odradek.handlers.failures import error_fields
 from odradek.handlers.loading import Answer, Handle
-from odradek.protocol.api import ApiKey
-from odradek.protocol.errors import error_code, error_message
-from odradek.protocol.messages import Message, response
+from odradek.protocol.errors import error_code
+from odradek.protocol.messages import Message
 
 if TYPE_CHECKING:
     from odradek.protocol.requests.cluster import (
@@ -88,7 +88,7 @@ def describe_partitions(
         if rights.could(AclOperation.DESCRIBE, _TOPIC, name)
     ]
     if not names:
-        return response(ApiKey.DESCRIBE_TOPIC_PARTITIONS, context.header.api_version, topics=[])
+        return context.response(topics=[])
     if len(names) == len(context.broker.images.current.topics):
         return handle(request, context)
     return handle(replace(request, topics=tuple(_Named(name) for name in names)), context)
@@ -159,17 +159,10 @@ def delete(handle: Handle, request: DeleteTopicsRequest, context: RequestContext
         if rights.may(AclOperation.DELETE, _TOPIC, known) and describes:
             allowed.append(asked)
             continue
-        denied.append(
-            {
-                "name": known if describes else name,
-                "topic_id": topic_id,
-                "error_code": error_code(error),
-                "error_message": error_message(error),
-            }
-        )
+        denied.append({"name": known if describes else name, "topic_id": topic_id, **error_fields(error)})
     if not denied:
         return handle(request, context)
-    answer = response(ApiKey.DELETE_TOPICS, version, responses=denied)
+    answer = context.response(responses=denied)
     return joined(handle(replace(request, **{field: tuple(allowed)}), context), answer) if allowed else answer
 
 

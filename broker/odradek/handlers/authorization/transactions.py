@@ -11,9 +11,8 @@ from odradek.handlers.authorization.rights import Rights, error_for
 from odradek.handlers.authorization.rules import Check, changed, each, on_element, replace
 from odradek.handlers.context import RequestContext
 from odradek.handlers.loading import Answer, Handle
-from odradek.protocol.api import ApiKey
 from odradek.protocol.errors import error_code
-from odradek.protocol.messages import Message, response
+from odradek.protocol.messages import Message
 
 if TYPE_CHECKING:
     from odradek.protocol.requests.cluster import InitProducerIdRequest
@@ -46,13 +45,7 @@ def init_producer_id(
         error = rights.refusal(AclOperation.IDEMPOTENT_WRITE, ResourceType.CLUSTER)
     if error is None:
         return handle(request, context)
-    return response(
-        ApiKey.INIT_PRODUCER_ID,
-        context.header.api_version,
-        error_code=error_code(error),
-        producer_id=-1,
-        producer_epoch=-1,
-    )
+    return context.response(error_code=error_code(error), producer_id=-1, producer_epoch=-1)
 
 
 def add_partitions(
@@ -66,9 +59,7 @@ def add_partitions(
     if version >= _FIRST_OF_BROKERS:
         if rights.may(AclOperation.CLUSTER_ACTION, ResourceType.CLUSTER):
             return handle(request, context)
-        return response(
-            ApiKey.ADD_PARTITIONS_TO_TXN, version, error_code=_CLUSTER_DENIED, results_by_transaction=[]
-        )
+        return context.response(error_code=_CLUSTER_DENIED, results_by_transaction=[])
     rights.require(AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, request.v3_and_below_transactional_id)
     topics = request.v3_and_below_topics
     denied = {
@@ -76,9 +67,7 @@ def add_partitions(
     }
     if not denied:
         return handle(request, context)
-    return response(
-        ApiKey.ADD_PARTITIONS_TO_TXN,
-        version,
+    return context.response(
         results_by_topic_v3_and_below=[
             {
                 "name": topic.name,
@@ -91,7 +80,7 @@ def add_partitions(
                 ],
             }
             for topic in topics
-        ],
+        ]
     )
 
 
@@ -103,9 +92,7 @@ def write_markers(
         AclOperation.CLUSTER_ACTION, ResourceType.CLUSTER
     ):
         return handle(request, context)
-    return response(
-        ApiKey.WRITE_TXN_MARKERS,
-        context.header.api_version,
+    return context.response(
         markers=[
             {
                 "producer_id": marker.producer_id,
@@ -121,7 +108,7 @@ def write_markers(
                 ],
             }
             for marker in request.markers
-        ],
+        ]
     )
 
 

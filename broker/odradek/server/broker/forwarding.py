@@ -13,7 +13,7 @@ from odradek.handlers import failures
 from odradek.handlers.config_resources import ConfigResourceType
 from odradek.handlers.context import BrokerParts, RequestContext
 from odradek.handlers.dispatch import AnyStep, Dispatcher
-from odradek.handlers.loading import Handle
+from odradek.handlers.loading import Handle, load
 from odradek.protocol.api import ApiKey
 from odradek.protocol.codec import decode_typed_request, encode_response
 from odradek.server.broker.remote_controller import RemoteController
@@ -101,10 +101,8 @@ async def _set_log_levels(request: Any, context: RequestContext) -> bytes:
 
     So the broker checks the client's rights on all of them.
     """
-    from odradek.handlers import incremental_alter_configs
-
     header = context.header
-    handle = cast(Handle, incremental_alter_configs.handle)
+    handle = load(header.api_key, context.broker.handlers)
     authorizer = context.broker.authorizer
     try:
         if authorizer is None:
