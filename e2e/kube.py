@@ -84,7 +84,7 @@ class Kube:
         return self.run("exec", *flags, pod, "--", *command, stdin=stdin, seconds_max=seconds_max)
 
     def beside(self, pod: str, *command: str) -> subprocess.Popen[str]:
-        """A program in a pod that goes on while the test does; it ends when its standard input is closed."""
+        """A program in a pod that continues while the test does; it ends when its standard input is closed."""
         return subprocess.Popen(
             ["kubectl", "--namespace", self.namespace, "exec", "-i", pod, "--", *command],
             stdin=subprocess.PIPE,

@@ -85,7 +85,7 @@ def test_the_policy_says_what_becomes_of_a_topic(kube: Kube) -> None:
 
 
 def test_clients_make_no_topic_and_one_that_grows_is_led_by_all_brokers(kube: Kube) -> None:
-    # Clients go on asking for a topic that may be on its way, for 30 s by default.
+    # Clients ask again for a topic that may be on its way, for 30 s by default.
     kcat = (
         "kcat",
         "-P",

@@ -15,7 +15,7 @@ from e2e.pages import play
 from e2e.workload import listed, produce
 
 OPERATOR = Kube(OPERATOR_NAMESPACE)
-# Slow enough for what is written meanwhile to last until the throttle is lifted.
+# Slow enough for what is written to last until the throttle is lifted.
 CATCH_UP_BYTES_PER_SECOND = 20_000
 VALUES = [f"{number:04}" + "x" * 10_000 for number in range(200)]
 
@@ -90,7 +90,7 @@ def test_no_second_broker_is_evicted_while_the_first_catches_up(kube: Kube) -> N
         cluster = kube.get("cluster", "demo") or {}
         held = condition(cluster, "Evictions")
         assert held.get("status") == "False" and f"{topic}-0" in held["message"], cluster.get("status")
-        assert condition(cluster, "Ready")["status"] == "True", "clients are served meanwhile"
+        assert condition(cluster, "Ready")["status"] == "True", "clients are served all the time"
         print(f"\n{len(refusals)} evictions were refused: {held['message']}")
     until(lambda: in_sync(kube, topic), lambda count: count == 3, seconds_max=60, what="all are in sync")
     last = pods_by_name(kube, "broker")["demo-broker-2"]

@@ -87,7 +87,7 @@ def test_the_active_controllers_pod_is_lost(kube: Kube, topic: str) -> None:
 
 
 def test_zookeepers_leader_is_deleted(kube: Kube, topic: str) -> None:
-    """As a drain of its node does it: the others elect, and sessions go on there."""
+    """As a drain of its node does it: the others elect, and sessions continue there."""
     before, leader = pods_by_name(kube, "zookeeper"), zookeeper_leader(kube)
     assert leader
     with load_on(kube, BOOTSTRAP, topic) as load:

@@ -85,8 +85,8 @@ def test_a_scale_down_that_is_blocked_changes_nothing_else(kube: Kube) -> None:
     assert "all 3 brokers serve; 2 wanted" in condition(reported, "Ready")["message"]
     # Another look, which could still have changed them.
     kube.run("annotate", "cluster", "demo", f"e2e.odradek.io/look={RUN}", "--overwrite")
-    declare_topic(kube, named("meanwhile"), partitions=1)
-    (partition,) = listed(kube, BOOTSTRAP, named("meanwhile"))
+    declare_topic(kube, named("scaling"), partitions=1)
+    (partition,) = listed(kube, BOOTSTRAP, named("scaling"))
     assert len(partition["replicas"]) == 3
     for key, value in (("min.insync.replicas", "2"), ("default.replication.factor", "3")):
         described = kube.inside(

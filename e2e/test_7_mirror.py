@@ -102,7 +102,7 @@ def test_a_mirror_copies_each_record_once_while_a_worker_is_lost(shop: Kube) -> 
             lambda: copied(shop),
             lambda seen: seen > at_kill + 500,
             seconds_max=COPIED_SECONDS_MAX,
-            what="the other worker goes on",
+            what="the other worker continues",
         )
         until(
             lambda: status(shop),

@@ -57,7 +57,7 @@ class Load:
 def load_on(
     kube: Kube, bootstrap: str, topic: str, records_per_second: int = RECORDS_PER_SECOND, **settings: str
 ) -> Iterator[Load]:
-    """A load that has begun, goes on during the block, and has reported after it; `settings` are librdkafka's."""
+    """A load that has begun, continues during the block, and has reported after it; `settings` are librdkafka's."""
     load = Load(topic)
     command = ["python3", "load.py", bootstrap, topic, str(records_per_second), uuid.uuid4().hex[:6]]
     process = kube.beside(CLIENT_POD, *command, *(f"{name}={value}" for name, value in settings.items()))

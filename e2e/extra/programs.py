@@ -90,7 +90,7 @@ PROMETHEUS_OPERATOR = Program(
 
 @contextmanager
 def running_program(log: Path, *command: str | Path, **environment: str) -> Iterator[None]:
-    """A program that runs meanwhile; its log is shown where the block fails."""
+    """A program that runs during the block; its log is shown where the block fails."""
     with log.open("w") as written:
         process = subprocess.Popen(
             [str(part) for part in command], stdout=written, stderr=written, env={**os.environ, **environment}

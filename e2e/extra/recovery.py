@@ -22,7 +22,7 @@ TO_ZOOKEEPER = "demo-zookeeper:2181/demo/demo"
 
 
 def lose_and_restore(kube: Kube, topic: str, folder: Path) -> None:
-    """Lose all volumes while a load goes on, recover as the page says, and check that nothing acknowledged is lost."""
+    """Lose all volumes under a load, recover as the page says, and check that no acknowledged record is lost."""
     take, put_back, raise_epochs = blocks_of(boot.CHECKOUT / PAGE, page=PAGE)
     settled(kube)
     with load_on(kube, BOOTSTRAP, topic, RECORDS_PER_SECOND) as load:

@@ -49,7 +49,7 @@ MEANINGS: dict[ExitCode, str] = {
 
 
 class PipelineError(Exception):
-    """A run cannot go on; the text says what happened, to what, and what to do."""
+    """A run cannot continue; the text says what happened, to what, and what to do."""
 
     exit_code: ClassVar[ExitCode] = ExitCode.FAILED
 

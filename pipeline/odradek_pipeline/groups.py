@@ -1,6 +1,6 @@
 """A stream's positions as the committed offsets of a consumer group, so that its lag shows wherever groups are shown.
 
-They are for display alone: the table's own record says where a stream goes on.
+They are for display alone: the table's own record says where a stream continues.
 """
 
 from __future__ import annotations

@@ -105,7 +105,7 @@ class Process:
             if self._ending is not process:
                 self._ending = process
                 self._signal(signal.SIGTERM)
-        return self._wait(process)  # it may take long, and may be killed meanwhile
+        return self._wait(process)  # it may take long, and may be killed while it waits
 
     def pause(self) -> None:
         self.is_paused = True

@@ -129,7 +129,7 @@ class Proxies:
         """The process whose connection has this local port; `CLIENTS` when it is none of the named."""
         inode = _inode_of(port)
         for name, pid in list(self._pids.items()):
-            # It may have ended meanwhile, and its descriptors come and go.
+            # It may have ended since, and its descriptors come and go.
             with contextlib.suppress(OSError):
                 for descriptor in os.listdir(f"/proc/{pid}/fd"):
                     with contextlib.suppress(OSError):

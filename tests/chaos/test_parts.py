@@ -124,7 +124,9 @@ def test_errors_are_found_once_and_whole(tmp_path: Path) -> None:
     assert new_errors(log, 0) == Found([], 0)
     line = "2026-11-21T18:08:49.769Z {level}   odradek.somewhere: {text}\n"
     log.write_text(line.format(level="INFO", text="ERROR is only a word here"))
-    log.write_text(log.read_text() + line.format(level="ERROR", text="cannot go on: No space left on device"))
+    log.write_text(
+        log.read_text() + line.format(level="ERROR", text="cannot continue: No space left on device")
+    )
     first = new_errors(log, 0)
     assert first.errors == []
     half = "Traceback (most recent call last):\n  File x\n"

@@ -67,7 +67,7 @@ def test_listeners_to_the_outside_are_shown_with_a_warning(notes: Notes) -> None
         (("cluster.spec.brokers.replicas=1",), "NOTE: one ZooKeeper server. While it is away no topic"),
         (
             ("cluster.spec.zookeeper.servers.replicas=1",),
-            "Brokers that run go on taking and giving records",
+            "Brokers that run keep taking and giving records",
         ),
         (("cluster.spec.deletionPolicy=Delete",), "WARNING: deletionPolicy is Delete"),
         (("cluster.spec.network.enabled=false",), "WARNING: network.enabled is off"),

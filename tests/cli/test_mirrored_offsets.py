@@ -1,4 +1,4 @@
-"""`groups reset-offsets --from-mirror`: groups of another cluster go on where its mirror says."""
+"""`groups reset-offsets --from-mirror`: groups of another cluster continue where its mirror says."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`odradek.Consumer` against a running broker: alone, in a group, by hand; what it commits and where it goes on."""
+"""`odradek.Consumer` against a running broker: alone, in a group, by hand; what it commits and where it continues."""
 
 from __future__ import annotations
 

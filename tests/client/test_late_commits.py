@@ -28,7 +28,7 @@ def test_a_commit_stays_that_of_its_member_and_generation(
             late = GroupConsumer(client, unique, [unique], on_no_offset="earliest")
             async with late:
                 assert len(await late.poll(records_max=1, timeout_ms=10_000)) == 1
-                # Another has taken over meanwhile, and is gone.
+                # Another has taken over since, and is gone.
                 membership = late._membership
                 member_id = membership.member_id
                 await membership.leave()
@@ -42,7 +42,7 @@ def test_a_commit_stays_that_of_its_member_and_generation(
                     if api is ApiKey.OFFSET_COMMIT:
                         tries += 1
                         if tries == 1:
-                            # Meanwhile a heartbeat is answered that the member is unknown.
+                            # At the same time a heartbeat is answered that the member is unknown.
                             membership.forget(is_member=False)
                             raise NotCoordinator("the coordinator moves")
                     return await request(self, api, **fields)  # type: ignore[arg-type]

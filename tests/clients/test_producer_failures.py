@@ -120,7 +120,7 @@ def read_all(cluster: Cluster, topic: str) -> list[int]:
 
 
 class Held:
-    """An event handler that waits until it may go on."""
+    """An event handler that waits until it may continue."""
 
     def __init__(self) -> None:
         self.may_go_on = threading.Event()

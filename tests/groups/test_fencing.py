@@ -64,7 +64,7 @@ def test_classic_members_are_out_until_the_fence_falls() -> None:
             await commit(world, 9, member_id=joined.member_id, generation=joined.generation)
         refused = await world.join()
         assert isinstance(refused.error, CoordinatorLoadInProgress)
-        assert await commit(world, 2) == [None], "an administrator sets offsets meanwhile"
+        assert await commit(world, 2) == [None], "an administrator sets offsets at the same time"
         fence(world, fenced=False)
         assert (await world.member()).error is None
         assert [row[3] for row in world.groups.offsets.committed()] == [2]

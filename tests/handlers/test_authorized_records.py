@@ -82,7 +82,7 @@ def test_write_is_needed_for_each_topic(version: int) -> None:
 
 
 def test_remembered_bytes_are_those_of_one_topic_only() -> None:
-    """After `seen` was produced to, a request that begins alike and goes on to another topic is checked."""
+    """After `seen` was produced to, a request that begins alike and continues with another topic is checked."""
 
     async def scenario() -> None:
         guarded = await Guarded.start()
@@ -250,7 +250,7 @@ def test_an_api_without_a_check_is_refused() -> None:
 
 
 def test_a_cache_that_keeps_a_removed_acl_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The planted bug: an authorizer that goes on with its decisions after a change of ACLs."""
+    """The planted bug: an authorizer that continues with its decisions after a change of ACLs."""
 
     def replace_keeping_decisions(self: Authorizer, index: AclIndex) -> None:
         self._index = index

@@ -145,7 +145,7 @@ def test_a_wait_has_an_upper_bound_and_ends_with_its_quota() -> None:
 
 
 def test_what_a_connection_remembers_ends_with_every_change_of_quotas() -> None:
-    """Also where another connection goes on with the same meter, and gets its limit looked at."""
+    """Also where another connection continues with the same meter, and gets its limit looked at."""
 
     async def scenario() -> None:
         broker, first = await started()

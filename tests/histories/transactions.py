@@ -128,7 +128,7 @@ def _check_order(attempt: Attempt, places: Mapping[tuple[Key, bytes], list[int]]
 
 
 def check_polls(attempts: Iterable[Attempt], logs: Logs, polls: Sequence[Poll]) -> Iterator[Breach]:
-    """What readers got meanwhile, against what is there in the end."""
+    """What readers got on the way, against what is there in the end."""
     owner = {write: attempt for attempt in attempts for write in attempt.writes}
     final = {(key, offset): value for key, log in logs.items() for offset, value in log}
     positions: dict[tuple[str, Key], int] = {}

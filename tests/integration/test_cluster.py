@@ -130,7 +130,7 @@ def test_no_acknowledged_record_is_lost_with_controller_and_leader_killed(cluste
     )
     writer.write(100)
     assert sorted(writer.acknowledged) == list(range(1000))
-    # The group goes on from what it committed, wherever its coordinator is by now.
+    # The group continues from what it committed, wherever its coordinator is by now.
     assert sorted(read_all(cluster.bootstrap, "orders", group="g", count=100)) == list(range(900, 1000))
 
 

@@ -213,6 +213,6 @@ def test_a_running_group_of_javas_is_set_back(make_broker: MakeBroker, tmp_path:
         assert receiver.is_running, receiver.said()
     finally:
         receiver.stop()
-    # A member that does not know yet that it is out may have been given the five of meanwhile.
+    # A member that does not know yet that it is out may have been given the five of that time.
     assert 60 <= receiver.again.total() <= 65
     assert sum(map(len, receiver.received.values())) == 105

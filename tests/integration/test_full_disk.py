@@ -1,4 +1,4 @@
-"""A disk that is full: writes fail with an error that says so, reads go on, and room makes writes work again."""
+"""A disk that is full: writes fail with an error that says so, reads continue, and room makes writes work again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Real processes while ZooKeeper is away: a cluster whose brokers reach each other goes on, a broker alone stops."""
+"""Real processes while ZooKeeper is away: a cluster whose brokers reach each other continues, a broker alone stops."""
 
 from __future__ import annotations
 

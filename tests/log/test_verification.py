@@ -124,7 +124,7 @@ def test_an_abort_that_finds_nothing_open_voids_the_token_too() -> None:
 
 
 def test_the_marker_before_leaves_the_token_of_the_next_transaction() -> None:
-    """With version 2 the producer has gone on with the marker's epoch while the marker was on its way."""
+    """With version 2 the producer has continued with the marker's epoch while the marker was on its way."""
     leader = Leader()
     leader.write(leader.verify())
     token = leader.verify(epoch=1)

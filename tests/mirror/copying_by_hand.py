@@ -133,7 +133,7 @@ async def flow_by_hand(
     is_identity: bool = False,
     **settings: object,
 ) -> AsyncIterator[FlowByHand]:
-    """A flow that runs. `positions` is what a later one goes on from."""
+    """A flow that runs. `positions` is what a later one continues from."""
     async with Client(clusters.source.bootstrap) as source, Client(clusters.target.bootstrap) as target:
         flow = FlowByHand(
             source, target, flow_settings(**settings), is_identity=is_identity, positions=positions

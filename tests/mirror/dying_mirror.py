@@ -2,7 +2,7 @@
 
 STEP names a request and its moment: `txn-offset-commit:answered` is the time after the answer, `end-txn:sent` the time
 before it. At the COUNT-th such moment the process ends as by SIGKILL. With `stop:` before it, it stops itself as by
-SIGSTOP, until a test lets it go on. Without a STEP it runs until SIGTERM.
+SIGSTOP, until a test lets it continue. Without a STEP it runs until SIGTERM.
 """
 
 from __future__ import annotations

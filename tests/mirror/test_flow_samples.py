@@ -102,7 +102,7 @@ def test_lag_that_is_not_known_has_no_sample() -> None:
     counters.unassigned()
     found = values(counters)
     assert "lag_records" not in found and "lag_seconds" not in found
-    # Another worker moved it meanwhile.
+    # Another worker moved it since.
     counters.assigned([A0])
     counters.at(A0, position=12)
     counters.at(A0, end_offset=12)

@@ -92,7 +92,7 @@ def test_a_first_load_begins_at_a_position(start: str, begins: int) -> None:
 def test_a_time_after_all_records_is_the_end() -> None:
     now = facts([9], at={0: -1})
     plan = plan_load(Holdings.none(), [now], start=position("1772366400000"), stop=LATEST)
-    assert plan.holdings.ranges() == [of(0, 9, 9)], "the next run goes on from here"
+    assert plan.holdings.ranges() == [of(0, 9, 9)], "the next run continues from here"
     stopped = plan_load(Holdings.none(), [facts([9], at={0: 4})], start=EARLIEST, stop=position("0"))
     assert stopped.ranges == (of(0, 0, 4),)
 

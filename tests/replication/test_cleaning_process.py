@@ -152,7 +152,7 @@ def test_killed_in_a_round_it_leaves_a_log_that_is_whole(tmp_path: Path, is_brok
 
 
 def test_it_ends_with_its_broker(tmp_path: Path) -> None:
-    """A process that goes on alone would write into a directory that another broker may own by then."""
+    """A process that continues alone would write into a directory that another broker may own by then."""
     log = filled(tmp_path)
 
     async def story(work: ProcessWork) -> None:

@@ -1,4 +1,4 @@
-"""A replica that was away for longer than delete.retention.ms: what was deleted meanwhile stays deleted on it."""
+"""A replica that was away for longer than delete.retention.ms: what was deleted in that time stays deleted on it."""
 
 from __future__ import annotations
 

@@ -372,7 +372,7 @@ def spoilt(chance: random.Random, message: bytes) -> bytes:
 
 
 def test_a_thousand_wrong_passwords(broker: SecuredBroker) -> None:
-    """All fail alike, names that exist and names that do not, and others log in meanwhile."""
+    """All fail alike, names that exist and names that do not, and others log in at the same time."""
     texts: set[str] = set()
 
     async def guess(number: int) -> None:

@@ -112,7 +112,7 @@ def test_leaders_move_when_a_broker_dies_and_return_when_balanced() -> None:
             answer = await cluster.produce(leader, "t", partition, b"three", acks=-1)
             assert (int(answer.error_code), answer.base_offset) == (0, 2)
         await cluster.start_broker(2)
-        # It is back in every set once it has what was written meanwhile, and then leads what it led first.
+        # It is back in every set once it has what was written without it, and then leads what it led first.
         await cluster.until(lambda: all(set(isr) == {1, 2, 3} for isr in _in_sync(cluster, "t")))
         await cluster.until(lambda: set(cluster.leaders("t", seen_by=1)) == {1, 2, 3})
         for partition, leader in enumerate(cluster.leaders("t", seen_by=2)):

@@ -104,7 +104,7 @@ def test_an_address_above_its_quota_is_refused_until_the_quota_ends() -> None:
             await connected(cluster, ADDRESS, count=1)
         held_seconds = asyncio.get_running_loop().time() - began
         assert 0.1 < held_seconds <= 1.1
-        # Others are let in meanwhile, and at their own rate.
+        # Others are let in at the same time, and at their own rate.
         assert max(await connected(cluster, "10.0.0.9", count=30)) < 0.1
         found = values(cluster.brokers[1])
         assert found == {

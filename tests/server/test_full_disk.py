@@ -1,4 +1,4 @@
-"""A broker whose disk runs full: it says so once when it begins and once when it ends, and shows it meanwhile."""
+"""A broker whose disk runs full: it says so once when it begins and once when it ends, and shows it between the two."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_readiness_fails_with_the_reason_and_liveness_does_not() -> None:
         status, reason = await ready(broker)
         assert status == 503
         assert reason.startswith("the log directory /logs has been full for 7 s (No space left on device, ")
-        assert "reads go on" in reason and "make room" in reason
+        assert "reads continue" in reason and "make room" in reason
         assert await ready(broker, "/readyz?exclude=disk") == (200, "ready\n")
         status, reason = await ready(broker, "/readyz?exclude=disc")
         assert (status, reason) == (400, "no check is called 'disc'; exclude any of: serving, disk\n")

@@ -96,7 +96,7 @@ def test_a_replaced_leader_reports_neither_wrong_offsets_nor_wrong_epochs() -> N
         await cluster.until(lambda: cluster.leaders("t", seen_by=other)[0] not in (old, -1))
         (new,) = cluster.leaders("t", seen_by=other)
         assert (await cluster.produce(new, "t", 0, b"c", b"d", acks=-1)).error_code == 0
-        # It goes on leading, as far as it knows.
+        # It still leads, as far as it knows.
         assert cluster.leaders("t", seen_by=old) == [old]
         assert (await fetch(cluster, old, 0, epoch=old_epoch)).error_code == 0
         for _ in range(4):

@@ -129,7 +129,7 @@ def test_producer_ids_of_transactional_ids_are_not_allocated_again(tmp_path: Pat
         path.unlink()
     first, producer_id, epoch = asyncio.run(adopt())
     assert first > used
-    assert (producer_id, epoch) == (used, 1), "the id goes on as it was"
+    assert (producer_id, epoch) == (used, 1), "the id continues as it was"
 
 
 def test_a_coordinator_begins_above_the_epochs_of_markers_in_all_logs(tmp_path: Path) -> None:

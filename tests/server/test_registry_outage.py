@@ -1,4 +1,4 @@
-"""The registry is away: leaders that all others follow go on, with groups and new producers; others stop."""
+"""The registry is away: leaders that all others follow continue, with groups and new producers; others stop."""
 
 from __future__ import annotations
 

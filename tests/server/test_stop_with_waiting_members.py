@@ -32,7 +32,7 @@ def test_members_waiting_for_others_are_sent_to_another_coordinator() -> None:
             joining = asyncio.create_task(consumer.poll(timeout_ms=100_000))
             await asyncio.sleep(10)
             assert not joining.done()
-            # Else the controller takes the leadership away meanwhile, and the coordinator's end is reported as such.
+            # Else the controller takes the leadership away first, and the coordinator's end is reported as such.
             cluster.network.part(cluster.host(1), cluster.host(CONTROLLER))
             loop = asyncio.get_running_loop()
             began = loop.time()

@@ -42,7 +42,7 @@ KEYS_AT_ONCE: Final = 3
 KEY_SECONDS: Final = 3.0
 TOMBSTONE_CHANCE: Final = 0.3
 TRANSACTION_TIMEOUT_MS: Final = 1_500
-# How long writers go on once nothing fails: replicas that are back are compacted, and deletions are forgotten.
+# How long writers continue once nothing fails: replicas that are back are compacted, and deletions are forgotten.
 WRITES_ON_SECONDS: Final = (1.0, 5.0)
 # Until when every cleaner has done what is due, once nothing fails any more.
 CLEAN_SECONDS_MAX: Final = 60.0
@@ -140,7 +140,7 @@ class Compactors:
     async def _lives_of(
         self, live: Callable[[Producer, str, random.Random], Awaitable[None]], rng: random.Random
     ) -> None:
-        """One producer after another: each ends by chance, or where it cannot go on."""
+        """One producer after another: each ends by chance, or where it cannot continue."""
         while not self._is_over:
             self._lives += 1
             name = f"{live.__name__.strip('_')}.{self._lives}"

@@ -1,7 +1,7 @@
 """What goes wrong in a simulation, chosen by chance: each fault is a method, and what it breaks another one mends.
 
 Acknowledged records are on two brokers, so only one at a time may lose its page cache. No other broker loses power
-until the first has caught up everywhere. Anything else may happen to the others meanwhile.
+until the first has caught up everywhere. Anything else may happen to the others at the same time.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ class Faults:
             self._note(f"broker {broker_id}", "stopped")
 
     async def _away(self) -> None:
-        """A broker is killed and stays away, while the others go on."""
+        """A broker is killed and stays away, while the others continue."""
         if broker_id := self._live():
             seconds = self._rng.uniform(*AWAY_SECONDS)
             self._note("FAULT", f"broker {broker_id} is killed and stays away for {seconds:.1f} s")

@@ -4,7 +4,7 @@ Both log in at a listener of their own. All other clients, and the processes, ar
 
 I14  A stranger is denied everything, at any moment of any fault. A right that is taken away holds after a second, also
      for a connection that used it before. One that is given works.
-I15  A client that waits because of a quota goes on within seconds of the quota's end.
+I15  A client that waits because of a quota continues within seconds of the quota's end.
 
 Left out: rights while the registry is away. A broker without its controller decides by what it saw last, as in Kafka.
 """

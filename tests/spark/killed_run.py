@@ -6,7 +6,7 @@ A point is a step of the run, or something that appears on disk. `data-visible` 
 one. `commit-visible` is the new manifest, commit or metadata file, before the run knows that it is there. A driver that
 survives its point ends with the exit code of its command.
 
-A point with `stop:` in front stops the process group with SIGSTOP, once. The test lets it go on.
+A point with `stop:` in front stops the process group with SIGSTOP, once. The test lets it continue.
 """
 
 from __future__ import annotations

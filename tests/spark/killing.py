@@ -56,7 +56,7 @@ class Table:
         return self._driver(point, *self._streaming(reader))
 
     def zombie(self, point: str) -> int:
-        """A stream's driver that is stopped at `point`, and wakes up when another one has gone on; its exit code.
+        """A stream's driver that is stopped at `point`, and wakes up when another one has continued; its exit code.
 
         A driver that is through before its point is seen ends with 0.
         """

@@ -53,7 +53,7 @@ def test_killed_drivers_lose_and_double_nothing(
 def test_a_driver_that_was_asleep_is_fenced_and_ctrl_c_ends_one_cleanly(
     spark: Any, bootstrap: str, create_topic: CreateTopic, tmp_path: Path
 ) -> None:
-    """It sleeps with its files written and nothing published, while another driver of its query goes on.
+    """It sleeps with its files written and nothing published, while another driver of its query continues.
 
     The next driver is at a terminal, where Ctrl-C reaches its JVM as well: its batch ends before the stream does.
     """

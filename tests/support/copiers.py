@@ -48,7 +48,7 @@ class Copier:
         return self._process is not None and self._process.poll() is None
 
     def start(self) -> None:
-        """Start it. It goes on where its group is, after its last instance's transaction is aborted."""
+        """Start it. It continues where its group is, after its last instance's transaction is aborted."""
         assert not self.is_running, f"the copier {self.name} runs already"
         arguments = ["--broker-list", self._bootstrap, "--transactional-id", self.name, *self._arguments]
         with self._said.open("ab") as said, self._errors.open("ab") as errors:

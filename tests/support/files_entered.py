@@ -1,8 +1,8 @@
 """Which of the broker's files one request enters, on a warm single node in this process.
 
 The node has a real socket and a real disk. While a request is answered, a profile function notes the file of each
-function that is called. Idle tasks of the broker may run meanwhile, so a request is made several times. Only the files
-that all of its runs enter count.
+function that is called. Idle tasks of the broker may run at the same time, so a request is made several times. Only the
+files that all of its runs enter count.
 """
 
 from __future__ import annotations

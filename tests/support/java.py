@@ -42,7 +42,7 @@ QUICK_OPTIONS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto")
 _ARCHIVED = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
 _ARCHIVED_ARGUMENTS = ("--bootstrap-server", "127.0.0.1:1", "--timeout", "1000", "--list")
 
-# A Java that cannot use an archive goes on without it; its warnings would stand in a tool's output.
+# A Java that cannot use an archive continues without it; its warnings would stand in a tool's output.
 SILENT_ARCHIVE = ("-Xlog:disable", "-Xlog:all=off:stdout")
 
 _LOG4J_CONFIG = """\
@@ -311,7 +311,7 @@ def class_archive(classpath: str) -> Path:
 def make_class_archive(classpath: str) -> None:
     """Have the archive of a class path with Kafka's tools, for what `java_arguments` starts from now on.
 
-    Made once in a checkout, in some seconds. A Java that makes none goes on without it.
+    Made once in a checkout, in some seconds. A Java that makes none continues without it.
     """
     archive = class_archive(classpath)
     if archive.exists():

@@ -321,7 +321,8 @@ class PageRun:
 
     def _failed(self, block: Block, what: str, output: str) -> BlockFailed:
         others = "".join(
-            f"--- {other.where} printed meanwhile\n{_text(log)[-4000:]}\n" for other, _, log in self._running
+            f"--- {other.where} printed in that time\n{_text(log)[-4000:]}\n"
+            for other, _, log in self._running
         )
         return BlockFailed(
             f"{block.where}: the block {what}\n{block.text}--- it printed\n{output[-8000:]}\n{others}"

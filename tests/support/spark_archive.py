@@ -1,6 +1,6 @@
 """The classes of Spark's driver, kept parsed below `.cache/`: with them a driver's start takes half the CPU time.
 
-A small job writes the archive once in a checkout. A Java that makes none, or cannot use it, goes on without.
+A small job writes the archive once in a checkout. A Java that makes none, or cannot use it, continues without.
 """
 
 from __future__ import annotations

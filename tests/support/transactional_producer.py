@@ -113,7 +113,7 @@ class TransactionalProducer:
         return int(answer.error_code)
 
     async def end(self, *, commit: bool) -> int:
-        """EndTxn; the error. Version 2 goes on with the pair of the answer."""
+        """EndTxn; the error. Version 2 continues with the pair of the answer."""
         version = 5 if self.version >= 2 else 4
         answer = await self.broker.ask(ApiKey.END_TXN, version, committed=commit, **self.identity)
         if self.version >= 2 and answer.producer_id >= 0:

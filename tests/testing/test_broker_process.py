@@ -255,7 +255,7 @@ def test_a_broker_is_entered_by_asynchronous_code_too() -> None:
             folder = running.folder
             assert running.pid > 0
         counting.cancel()
-        assert turns > 10  # the loop went on while the process started and ended
+        assert turns > 10  # the loop continued while the process started and ended
         assert not running.is_running
         assert not folder.exists()
 

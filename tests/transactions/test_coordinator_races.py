@@ -196,14 +196,17 @@ def test_an_end_that_meets_the_abort_of_its_timeout_learns_of_it() -> None:
         await turns(20)
         with pytest.raises(ProducerFenced):
             await world.end(producer)
-        assert await world.end(producer, is_commit=False) == (7, 1), "the client goes on with the next epoch"
+        assert await world.end(producer, is_commit=False) == (7, 1), (
+            "the client continues with the next epoch"
+        )
         assert {marker[2] for marker in world.leaders.written[A]} == {False}
 
     in_transaction_world(story)
 
 
 def test_a_commit_wins_while_a_timeout_waits_for_a_producer_id() -> None:
-    """The abort at the last epoch asks the controller for an id. Meanwhile the transaction may end otherwise."""
+    """The abort at the last epoch asks the controller for an id. By its answer the transaction may have ended
+    otherwise."""
 
     async def story(world: TransactionWorld) -> None:
         await world.initialize(timeout_ms=1000)

@@ -26,7 +26,7 @@ def test_a_coordinator_that_has_moved_sends_no_abort() -> None:
         producer = await world.initialize(timeout_ms=TIMEOUT_MS)
         await world.add(producer, A, B, C)
         partition = world.coordinator.runtime.partition_for("tx")
-        # Another broker leads the log by now. This one has not learned of it, and its timer goes on.
+        # Another broker leads the log by now. This one has not learned of it, and its timer continues.
         world.log.led.discard(partition)
         await asyncio.sleep(TIMEOUT_MS / 1000 + 10)
         assert world.leaders.written == {}

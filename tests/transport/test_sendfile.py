@@ -1,4 +1,4 @@
-"""File slices on real sockets: which parts the kernel sends, which a thread reads first, and what waits meanwhile."""
+"""File slices on real sockets: which parts the kernel sends, which a thread reads first, and what waits for it."""
 
 from __future__ import annotations
 

@@ -109,7 +109,7 @@ class Shortage:
         state = "has been full" if self.is_full else "has refused writes"
         return (
             f"the log directory {path} {state} for {now_seconds - self.began_seconds:.0f} s ({self.reason}, "
-            f"{free_bytes} bytes free): records, new partitions and group commits are refused, reads go on; "
+            f"{free_bytes} bytes free): records, new partitions and group commits are refused, reads continue; "
             f"{shortage_advice(self.error)}"
         )
 
@@ -118,8 +118,8 @@ class Shortage:
         state = "is full" if self.is_full else "refuses writes"
         return (
             f"the log directory {path} {state} ({self.reason}, {free_bytes} bytes free). Records, new partitions and "
-            f"group commits are refused there; reads go on. What to do: {shortage_advice(self.error)}; writes go on by "
-            "themselves then"
+            f"group commits are refused there; reads continue. What to do: {shortage_advice(self.error)}; "
+            "writes continue by themselves then"
         )
 
     def end_line(self, path: str, free_bytes: int, now_seconds: float) -> str:

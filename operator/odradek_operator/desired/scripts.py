@@ -23,7 +23,7 @@ from odradek_operator.desired.settings import listener_name
 SETTINGS_FOLDER: Final = "/etc/odradek"
 RACK_SECONDS_MAX: Final = 60
 # A pod's address goes with it, and for a moment nothing answers there. A client that connects just then waits for its
-# connection timeout (30 s with librdkafka). So a stopped broker's pod stays this long: clients learn meanwhile from
+# connection timeout (30 s with librdkafka). So a stopped broker's pod stays this long: clients learn in this time from
 # other brokers that the broker is gone.
 LINGER_SECONDS: Final = 3
 

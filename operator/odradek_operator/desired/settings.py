@@ -26,7 +26,7 @@ from odradek_operator.resources.cluster import ClusterSpec
 DATA_FOLDER = "/data"
 LOG_FOLDER = "/data/log"
 # A pod whose start fails is started again after 10 s, then 20, then 40. Waiting for a ZooKeeper whose image is still
-# being fetched is faster. The pod is alive meanwhile, and not ready.
+# being fetched is faster. The pod is alive until then, and not ready.
 _ZOOKEEPER_WAIT_MS = 300_000
 
 

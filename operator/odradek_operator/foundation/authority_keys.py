@@ -5,7 +5,7 @@
     issuing B, former A       A and B are trusted, B signs, and all certificates are made again    for the overlap
     issuing B                 B is trusted
 
-Each state is kept whole in the authority's Secret, so a restart of the operator goes on where it was. The time is an
+Each state is kept whole in the authority's Secret, so a restart of the operator continues where it was. The time is an
 argument. An authority that comes to its end is renewed with its key, which needs none of this.
 """
 

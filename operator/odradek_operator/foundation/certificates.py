@@ -1,7 +1,7 @@
 """Certificates of a Cluster's own authorities, as PEM: made, renewed, issued and read. The time is an argument.
 
 Keys are P-256: a handshake with one takes 0.5 ms, with RSA-2048 1.2 ms. An authority that is renewed keeps its key and
-subject, so certificates and trust of before go on to hold together.
+subject, so certificates and trust of before continue to hold together.
 """
 
 from __future__ import annotations

@@ -168,7 +168,7 @@ class WatchableKubernetes(Kubernetes, Protocol):
     def watch(self, api: Api, namespace: str | None, *, labels: Mapping[str, str]) -> AsyncIterator[Json]:
         """Objects with these labels: those that are there, then each that is made, changed or deleted.
 
-        It ends by itself after some minutes. Raises KubernetesError when it cannot go on.
+        It ends by itself after some minutes. Raises KubernetesError when it cannot continue.
         """
 
 

@@ -112,7 +112,7 @@ class BatchReconciler(ABC):
             for body in bodies
             if key_of(body) == key or (_cluster_of(body) == cluster and self._is_due(key_of(body), body))
         ]
-        # Before the batch reads anything: what becomes stale meanwhile is for the next batch.
+        # Before the batch reads anything: what becomes stale from here on is for the next batch.
         stale = self._environment.stale.intersection(map(key_of, due))
         self._environment.stale.difference_update(stale)
         try:

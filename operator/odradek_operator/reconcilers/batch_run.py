@@ -238,7 +238,7 @@ class BatchRun(ABC, Generic[WorkT]):
         self._failures[work.key] = failure
 
     def fail_restless(self, work: WorkT) -> None:
-        """Close a work whose decisions go on for ever."""
+        """Close a work whose decisions never end."""
         self.fail(work, RuntimeError(f"{work.key} still has steps to take after {self.rounds_max} rounds"))
 
     async def _report_invalid(self, body: Json, problem: InvalidResource) -> None:

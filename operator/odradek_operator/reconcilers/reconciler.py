@@ -1,7 +1,7 @@
 """What all reconcilers share: their protocol, what they are given, and how a status is written.
 
-A reconciler is called with a key, never with an event. It reads what there is, and so goes on wherever the last run was
-cut off. It writes the status last, and only when the status changes: a resync of settled resources writes nothing.
+A reconciler is called with a key, never with an event. It reads what there is, and so continues wherever the last run
+was cut off. It writes the status last, and only when the status changes: a resync of settled resources writes nothing.
 """
 
 from __future__ import annotations
@@ -136,5 +136,5 @@ async def add_finalizer(kubernetes: Kubernetes, api: Api, body: Json) -> Json:
 
 
 def _paused_condition() -> Condition:
-    message = f"nothing is changed while the annotation {PAUSED_ANNOTATION} is true; remove it to go on"
+    message = f"nothing is changed while the annotation {PAUSED_ANNOTATION} is true; remove it to continue"
     return condition(PAUSED, True, "Annotated", message)

@@ -249,7 +249,7 @@ class MirrorSpec:
         ),
         Doc(
             "The name under which the target keeps how far the mirror is. Without it: NAMESPACE.NAME of this resource. "
-            "A mirror that ran elsewhere goes on under its own name. It cannot be changed."
+            "A mirror that ran elsewhere continues under its own name. It cannot be changed."
         ),
     ] = None
     naming: Annotated[
@@ -293,7 +293,7 @@ class MirrorSpec:
         Doc("How many workers share the partitions. One that is lost is replaced by the others at once."),
     ] = 1
     paused: Annotated[
-        bool, Flag(), Doc("Stop all workers. They go on where they stopped once it is false again.")
+        bool, Flag(), Doc("Stop all workers. They continue where they stopped once it is false again.")
     ] = False
     image: Annotated[
         str | None, IMAGE, Doc("The image of the workers. Without it: what the operator was started with.")

@@ -119,7 +119,7 @@ class UserAuthentication:
         int,
         Duration(),
         Doc(
-            "How long the former password goes on to be good after a rotation. The new one is for the other mechanism, "
+            "How long the former password stays good after a rotation. The new one is for the other mechanism, "
             "SCRAM-SHA-256 or SCRAM-SHA-512; the Secret has both its name and the password."
         ),
     ] = 3_600_000

@@ -41,7 +41,7 @@ VERDICTS: Final = (
     CHANGED,
 )
 PASSING: Final = (COMPLETE, LATE, WAIVED)
-"""The verdicts that let `complete_until` go on."""
+"""The verdicts that let `complete_until` continue."""
 FAILING: Final = (MISSING, DUPLICATED, CHANGED)
 
 _NAMED_MAX: Final = 20  # partitions or sessions in one text

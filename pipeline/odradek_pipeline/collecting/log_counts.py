@@ -1,6 +1,6 @@
 """What a topic's log holds, counted by window: the tier `stored`, and on another cluster the tier `mirrored`.
 
-Committed records alone count. A collection goes on where the last one ended, so each record is read once.
+Committed records alone count. A collection continues where the last one ended, so each record is read once.
 """
 
 from __future__ import annotations

@@ -101,7 +101,7 @@ class AuditFolder:
         state.committed_ms = now_ms
         if not self._store.create(_name(state.version), state.to_bytes()):
             raise FencedError(
-                f"another program changed the audit in {self._location} meanwhile, to version {state.version}; "
+                f"another program changed the audit in {self._location} at the same time, to version {state.version}; "
                 "this one changed nothing. Run it again"
             )
         self._write("audit_counts", COUNTS_SCHEMA, _counts_rows(state))

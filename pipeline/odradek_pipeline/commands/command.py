@@ -209,11 +209,11 @@ class ReadingSettings(ReaderSettings, DecodingSettings):
 
 @dataclass(frozen=True, kw_only=True)
 class TopicSettings:
-    """What is loaded into a table that goes on where it ends."""
+    """What is loaded into a table that continues where it ends."""
 
     topic: tuple[str, ...] = setting("A topic to load. May be repeated; all are one commit.", metavar="NAME")
     start: str = setting(
-        "Where a topic begins that the table does not hold yet; later runs go on where the table ends.",
+        "Where a topic begins that the table does not hold yet; later runs continue where the table ends.",
         default="earliest",
         metavar="POSITION",
     )

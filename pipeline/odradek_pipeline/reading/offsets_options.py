@@ -1,7 +1,7 @@
 """Planned ranges as options: the stock connector's, which the project's own source has too.
 
 Partitions are assigned, never subscribed to. A source would refuse a plan that lacks a partition which joined the topic
-meanwhile.
+since.
 """
 
 from __future__ import annotations

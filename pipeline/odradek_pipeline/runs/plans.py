@@ -293,6 +293,6 @@ def _readable(
     if on_truncated != PASS_OVER:
         raise TruncatedError(
             f"truncated: partition {key} begins at {log_start}, and offset {wanted} is next. The records between are "
-            "gone from the log. Add --on-truncated pass-over to go on behind the gap, which is then on record"
+            "gone from the log. Add --on-truncated pass-over to continue behind the gap, which is then on record"
         )
     return log_start, [OffsetRange(key, wanted, log_start if end is None else min(log_start, end))]

@@ -1,8 +1,8 @@
 """Plans of snapshots: which topics are read whole, which only behind the last snapshot, and whose rows are replaced.
 
-A tombstone stays in a compacted log for `delete.retention.ms`. A snapshot that goes on after a longer pause would miss
-tombstones, and keep keys that are gone. So it reads all again when half of that time has passed: the other half is for
-the reading itself, and for clocks that differ.
+A tombstone stays in a compacted log for `delete.retention.ms`. A snapshot that continues after a longer pause would
+miss tombstones, and keep keys that are gone. So it reads all again when half of that time has passed: the other half is
+for the reading itself, and for clocks that differ.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ DRIVER = "driver"
 _ONGOING = ("Ongoing",)
 
 # The epoch of each sink's driver in this process, which Spark uses for one batch after the other. A driver that was
-# stopped and wakes up after another one has begun goes on from its own epoch, and is refused.
+# stopped and wakes up after another one has begun continues from its own epoch, and is refused.
 _EPOCHS: dict[tuple[str, str], ProducerIdAndEpoch] = {}
 _EPOCHS_MAX = 100
 
@@ -124,7 +124,7 @@ async def check_begun(client: Client, settings: SinkSettings, begun: Begun) -> N
 def _fenced(settings: SinkSettings, why: object) -> SinkFencedError:
     return SinkFencedError(
         f"another driver writes as sink {settings.sink!r} now ({why}). Stop one of them; the one that is started last "
-        "goes on. Two queries need checkpoints or 'sinkId's of their own"
+        "continues. Two queries need checkpoints or 'sinkId's of their own"
     )
 
 

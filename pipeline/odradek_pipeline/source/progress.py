@@ -1,7 +1,8 @@
 """Publishes a stream's progress to a consumer group, so that its lag shows wherever lag is looked for.
 
 Spark calls a source's commit while the next batch is planned, which may be much later. A query listener is called after
-each batch that is committed. What is published there is for display: the checkpoint alone says where a stream goes on.
+each batch that is committed. What is published there is for display: the checkpoint alone says where a stream
+continues.
 """
 
 from __future__ import annotations

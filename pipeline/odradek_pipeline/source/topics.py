@@ -138,4 +138,4 @@ def report(kind: str, what: str, *, is_failing: bool) -> None:
     """Raise DataLossError, or log a warning unless `is_failing`."""
     if is_failing:
         raise DataLossError(kind, what)
-    logger.warning("%s: %s; reading goes on without these records", kind, what)
+    logger.warning("%s: %s; reading continues without these records", kind, what)

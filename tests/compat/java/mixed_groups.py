@@ -132,7 +132,7 @@ class Proof:
         verb, what = change.split(" ")
         if change == "kill broker":
             self._kafka.kill_broker()
-            wait_for(lambda: not self._registry.exists("/brokers/ids/0"), lambda: "its session goes on", 60)
+            wait_for(lambda: not self._registry.exists("/brokers/ids/0"), lambda: "its session continues", 60)
             self._kafka.start_broker()
         elif verb == "add":
             self._commit_starts(range(self._partitions, self._partitions + PARTITIONS_ADDED))

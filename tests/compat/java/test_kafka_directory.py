@@ -1,4 +1,4 @@
-"""A log directory that Apache Kafka 4.1.1 wrote, served by this broker: records, groups, and producers that go on.
+"""A log directory that Apache Kafka 4.1.1 wrote, served by this broker: records, groups, and producers that continue.
 
 Kafka is written to by every kind of producer there is: each compression, idempotent, transactional; and read by
 groups of both protocols, which commit. Then it stops, or is killed, and this broker starts on its directory.

@@ -67,7 +67,7 @@ def test_kafkas_compaction_tester_finds_every_last_value(tmp_path: Path) -> None
 
 
 def test_kafka_and_this_broker_go_on_with_what_the_other_has_compacted(tmp_path: Path) -> None:
-    """Kafka writes and compacts, this broker goes on, and Kafka reads, and compacts what this broker wrote."""
+    """Kafka writes and compacts, this broker continues, and Kafka reads, and compacts what this broker wrote."""
     settings = QUICK | {"log.cleaner.backoff.ms": "500", "log.cleaner.min.cleanable.ratio": "0.01"}
     last: dict[bytes, bytes] = {}
     try:

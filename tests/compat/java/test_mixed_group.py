@@ -103,7 +103,7 @@ def test_a_mixed_group_gets_every_message_once(kafka: FirstKafka, tmp_path: Path
         assert [line for line, count in taken().items() if count > 1] == []
         second.stop()
         _check_offsets(kafka, unique, writer.count)
-        # And the other way: Kafka's own goes on from the offsets that ours has committed.
+        # And the other way: Kafka's own continues from the offsets that ours has committed.
         olds.append(OldConsumer(tmp_path / "old2", kafka, group=unique, topic=unique))
         members.append(olds[1])
         writer.write(50)

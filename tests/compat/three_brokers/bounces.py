@@ -99,7 +99,7 @@ def await_in_sync(admin: AdminClient, topic: str) -> None:
 
 
 def _await_progress(sender: Sender) -> None:
-    """Until more is acknowledged than was: the load goes on."""
+    """Until more is acknowledged than was: the load continues."""
     wanted = len(sender.acknowledged) + RECORDS_PER_SECOND // 2
     deadline = time.monotonic() + PATIENCE_SECONDS
     while len(sender.acknowledged) < wanted:

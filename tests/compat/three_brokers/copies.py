@@ -1,8 +1,8 @@
 """Kafka's TransactionalMessageCopier under faults: two copiers of one group copy a topic on three brokers.
 
-Meanwhile brokers are stopped and killed, one after the other, and so are the copiers. Each is started again. A third of
-the transactions is aborted by the copiers themselves, at random and without a seed. In the end the output must be the
-input: each record once, in order by partition, and no transaction may be open.
+At the same time brokers are stopped and killed, one after the other, and so are the copiers. Each is started again. A
+third of the transactions is aborted by the copiers themselves, at random and without a seed. In the end the output must
+be the input: each record once, in order by partition, and no transaction may be open.
 
 python -m tests.compat.three_brokers.copies                     five runs of each version: 100,000 records, 750 each
 python -m tests.compat.three_brokers.copies --runs 1 --versions 3.9.1 --seed 7

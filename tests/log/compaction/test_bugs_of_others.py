@@ -253,7 +253,7 @@ def test_a_new_replica_of_a_compacted_log_shows_the_same(make_map: MakeMap, is_f
             )
             clock.advance(CONFIG.delete_retention_ms + 1)
         assert values(log) == values(replica) == expected
-    # The producer whose transaction was aborted goes on, on either.
+    # The producer whose transaction was aborted continues, on either.
     for one in (log, replica):
         put(one, b"g", b"more", 7, base_sequence=5, is_transactional=True)
         end(one, 7, is_commit=True)

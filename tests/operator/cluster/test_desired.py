@@ -338,7 +338,7 @@ def test_how_many_pods_there_shall_be() -> None:
     assert scale(wanted=3, there=3, before=None).movement is None
     up = scale(wanted=5, there=3, before=None)
     assert up.pods == 5 and up.movement == Movement(reason=Reason.UP, brokers=(3, 4))
-    # What was begun goes on, and adds to what comes.
+    # What was begun continues, and adds to what comes.
     begun = Movement(reason=Reason.UP, brokers=(3,), total=4, left=2)
     assert scale(wanted=4, there=4, before=begun).movement == begun
     assert scale(wanted=5, there=4, before=begun).movement == Movement(reason=Reason.UP, brokers=(3, 4))

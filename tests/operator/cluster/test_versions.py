@@ -40,7 +40,7 @@ def test_an_unknown_version_is_not_rolled_out(world: World, image: str) -> None:
     assert world.pods() == before and image_of(world) == "odradek:0.1.0"
     ready = world.condition("Ready")
     assert (ready["status"], ready["reason"]) == ("False", "UnknownVersion")
-    assert "go on with odradek:0.1.0" in ready["message"]
+    assert "continue with odradek:0.1.0" in ready["message"]
     events = [one for one in world.kubernetes.events if one.reason == "UnknownVersion"]
     assert len(events) == 1, "once"
     # What else changes is done.

@@ -1,4 +1,4 @@
-"""A reset is made once, wherever the operator is killed, and whatever consumers do meanwhile.
+"""A reset is made once, wherever the operator is killed, and whatever consumers do at the same time.
 
 The decided steps are taken on a group in memory, where consumers join, leave and read at any moment. It has the rules
 of its coordinator: no member joins a fenced group, and only members set offsets of a group that has members.

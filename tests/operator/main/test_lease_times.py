@@ -39,7 +39,7 @@ def lease(kubernetes: MemoryKubernetes) -> Lease:
 
 
 async def lost_after(held: Lease, *, match: str = "could not be renewed") -> float:
-    """How many seconds a holder goes on."""
+    """How many seconds a holder continues."""
     began = asyncio.get_running_loop().time()
     with pytest.raises(LeaseLost, match=match):
         await held.keep()

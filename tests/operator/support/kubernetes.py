@@ -61,7 +61,7 @@ class MemoryKubernetes:
 
     @contextmanager
     def killed_after(self, writes: int) -> Iterator[Life]:
-        """An operator that works in here is killed after so many writes; the test goes on behind it."""
+        """An operator that works in here is killed after so many writes; the test continues behind it."""
         self._life = life = Life(writes)
         try:
             yield life

@@ -49,8 +49,8 @@ def conditions(run: ReconcileRun, found: Findings) -> list[Condition]:
         stated.append(condition(ZONES, False, "Forbidden", found.zones_problem))
     if found.evictions_problem:
         message = (
-            f"no broker may be evicted now: {found.evictions_problem}. The drain of a node waits meanwhile, and goes "
-            "on by itself"
+            f"no broker may be evicted now: {found.evictions_problem}. The drain of a node waits, and "
+            "continues by itself"
         )
         stated.append(condition(EVICTIONS, False, "Held", message))
     if found.data_problem:
@@ -85,7 +85,7 @@ def _ready(run: ReconcileRun, found: Findings) -> Condition:
     if found.data_problem:
         return ready(False, DATA_LOST, found.data_problem)
     if run.refused_image is not None:
-        message = f"{run.refused_image.message}. Brokers and controllers go on with {run.context.image}"
+        message = f"{run.refused_image.message}. Brokers and controllers continue with {run.context.image}"
         return ready(False, run.refused_image.reason, message)
     if found.zookeeper is not None and found.zookeeper.ready * 2 <= found.zookeeper.wanted:
         servers = found.zookeeper

@@ -77,7 +77,7 @@ async def guard_evictions(run: ReconcileRun, pods: Sequence[facts.BrokerPod]) ->
                 PODS, run.key.namespace, pod.name, {CAUGHT_UP_LABEL: "true"}
             )
         except NotFound:
-            continue  # It went meanwhile; the next one is not labelled.
+            continue  # It is gone by now; the next one is not labelled.
     return found.problem
 
 

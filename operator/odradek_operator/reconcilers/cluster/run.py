@@ -38,7 +38,7 @@ class ReconcileRun:
     """What a run starts from. `before` is the status that was there, `context` what manifests are made from.
 
     `objects` are the Cluster's objects by kind and name. `servers_wanted` is how many ZooKeeper servers the Cluster
-    asks for; `refused_image` says why its image is not run, where another one goes on instead.
+    asks for; `refused_image` says why its image is not run, where another one continues instead.
     """
 
     key: Key

@@ -24,7 +24,7 @@ class Reason(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scale:
-    """`pods` are those that there shall be; `movement` is what goes on; `stop_drain`: brokers that stay after all."""
+    """`pods` are those that there shall be; `movement` is in progress; `stop_drain`: brokers that stay after all."""
 
     pods: int
     movement: Movement | None = None

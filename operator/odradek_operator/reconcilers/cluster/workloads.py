@@ -58,4 +58,4 @@ async def _protect_active_controller(run: ReconcileRun) -> None:
                 PODS, run.key.namespace, name, {DELETION_COST: cost}
             )
         except NotFound:
-            continue  # It went meanwhile, and need not be protected.
+            continue  # It is gone by now, and need not be protected.

@@ -202,7 +202,7 @@ def _apply(desired: Desired, actual: Actual, group: ActualGroup, known: ResetSta
         return Step(actions=(SetOffsets(group.group_id, target),))
     snapshot = {} if desired.status.snapshot is None else offsets_of(desired.status.snapshot.offsets)
     if was_applied(target, before=snapshot, now=group.committed):
-        # The consumers that came back have gone on from there.
+        # The consumers that came back have continued from there.
         return _done(desired, actual, known, len(target))
     wish = desired.spec.reset
     assert wish is not None

@@ -156,7 +156,7 @@ class GroupRun(BatchRun[GroupWork]):
             try:
                 await work.groups.carry_out(step)
             except NonEmptyGroup:
-                is_taken = False  # A member has joined meanwhile: the steps that follow are void.
+                is_taken = False  # A member has joined since: the steps that follow are void.
             work.actual = replace(work.actual, resolved=None)
             await self._observe([work], work.groups)
         except OdradekError as failure:

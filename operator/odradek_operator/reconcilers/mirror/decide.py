@@ -73,7 +73,7 @@ def judge(context: MirrorContext, before: MirrorStatus, seen: Seen, now: datetim
         refused = ready(False, stopped.reason, stopped.message)
         return Verdict(status=status, conditions=(refused,), again_seconds=WAITING_SECONDS)
     if context.spec.paused:
-        message = "all workers are stopped, and go on where they stopped; set paused to false"
+        message = "all workers are stopped, and continue where they stopped; set paused to false"
         paused = ready(False, "Paused", message)
         return Verdict(status=status, conditions=(paused,), again_seconds=None)
     if not seen.workers.settled or seen.workers.ready < seen.workers.wanted or not seen.workers.wanted:

@@ -2,7 +2,7 @@
 
 Nothing waits for the operator when a Mirror is deleted. Kubernetes deletes what belongs to it, and a worker that is
 stopped ends its transaction and leaves its groups. Topics and positions at the target stay. So a Mirror that is made
-again under the same name goes on where it stopped.
+again under the same name continues where it stopped.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class MirrorReconciler:
             environment.conditions.forget(key)
             return None
         if is_paused(body):
-            stated = ready(None, "Paused", "nothing is looked at, and workers go on")
+            stated = ready(None, "Paused", "nothing is looked at, and workers continue")
             await environment.write_status(body, status_of(body, MirrorStatus), [stated])
             return None
         try:

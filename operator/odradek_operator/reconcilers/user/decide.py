@@ -99,7 +99,7 @@ def needs_login(desired: Desired, actual: Actual) -> bool:
 
 
 def next_mechanism(actual: Actual) -> str:
-    """The mechanism of a new password: not that of the present one, which goes on to be good for a while."""
+    """The mechanism of a new password: not that of the present one, which stays good for a while."""
     login = None if actual.secret is None else actual.secret.login
     if login is None or not isinstance(login.credential, Password):
         return FIRST_MECHANISM
