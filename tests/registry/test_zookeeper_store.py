@@ -412,3 +412,57 @@ def test_an_ensemble_is_tried_server_by_server_and_silence_is_told(
         assert f"no ZooKeeper of {nobody}/x answers yet" in caplog.text
 
     asyncio.run(scenario())
+
+
+def test_a_start_begins_again_whichever_of_its_messages_is_lost(zookeeper: ZooKeeper) -> None:
+    """The connection ends in place of each request and each answer of the start, one after the other."""
+
+    async def messages_of_a_start(lost_message: int) -> int:
+        root = f"/{uuid.uuid4()}/cluster"
+        async with proxy_to(zookeeper.port, lost_message=lost_message) as proxy:
+            store = await open_store(f"127.0.0.1:{proxy.port}{root}", connection_timeout_ms="20000")
+            proxy.lost_message = 0
+            await store.create("/made")
+            assert await store.children("/") == ["made"]
+            await store.close()
+        return proxy.messages
+
+    async def scenario() -> None:
+        lost = 1
+        while lost <= await messages_of_a_start(lost):
+            lost += 1
+        # Requests and answers: the session, a sync, and for each of the two steps of the root a look and a creation.
+        assert lost == 13
+
+    asyncio.run(scenario())
+
+
+def test_a_start_ends_with_a_reason_when_the_time_is_over(
+    zookeeper: ZooKeeper, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        async with proxy_to(zookeeper.port) as proxy:
+            address = f"127.0.0.1:{proxy.port}/{uuid.uuid4()}"
+            prepare = ZookeeperStore._prepare
+
+            async def ends_once(store: ZookeeperStore, new: session.ZooKeeperSession) -> None:
+                await proxy.cut()
+                await prepare(store, new)
+
+            monkeypatch.setattr(ZookeeperStore, "_prepare", ends_once)
+            with pytest.raises(
+                StoreConnectionLost, match=rf"no ZooKeeper of {address} answered within 0.5 s .*refused"
+            ):
+                await open_store(address, connection_timeout_ms="500")
+
+            async def ends(store: ZookeeperStore, new: session.ZooKeeperSession) -> None:
+                raise StoreConnectionLost("it was lost")
+
+            await proxy.mend()
+            monkeypatch.setattr(ZookeeperStore, "_prepare", ends)
+            with pytest.raises(
+                StoreConnectionLost, match=rf"at {address} ended every new session for 0.5 s \(it was lost\)"
+            ):
+                await open_store(address, connection_timeout_ms="500")
+
+    asyncio.run(scenario())

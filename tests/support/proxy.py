@@ -14,8 +14,12 @@ from contextlib import asynccontextmanager
 class Proxy:
     """Passes bytes on to a port of 127.0.0.1. Make it with `proxy_to`."""
 
-    def __init__(self, target_port: int) -> None:
+    def __init__(self, target_port: int, *, lost_message: int = 0) -> None:
         self.port = 0
+        # The connection ends instead of this message, counted from 1 in both directions; 0 for none.
+        self.lost_message = lost_message
+        # How many messages (with their length in four bytes) have arrived while one is to be lost.
+        self.messages = 0
         # Set when bytes of an answer were dropped.
         self.lost_an_answer = asyncio.Event()
         self._target_port = target_port
@@ -76,18 +80,29 @@ class Proxy:
         self, source: asyncio.StreamReader, sink: asyncio.StreamWriter, *, is_answer: bool
     ) -> None:
         # An end that breaks off ends the way to the other one, too.
-        with contextlib.suppress(OSError):
-            while data := await source.read(65_536):
+        with contextlib.suppress(OSError, asyncio.IncompleteReadError):
+            while data := await self._read(source):
                 if is_answer and self._loses_answers:
                     self.lost_an_answer.set()
                     continue
                 sink.write(data)
                 await sink.drain()
 
+    async def _read(self, source: asyncio.StreamReader) -> bytes:
+        """The next bytes to pass on; none at the end, or instead of the message that is to be lost."""
+        if not self.lost_message:
+            return await source.read(65_536)
+        size = await source.readexactly(4)
+        message = await source.readexactly(int.from_bytes(size))
+        if not self.lost_message:
+            return size + message
+        self.messages += 1
+        return b"" if self.messages == self.lost_message else size + message
+
 
 @asynccontextmanager
-async def proxy_to(port: int) -> AsyncIterator[Proxy]:
-    proxy = Proxy(port)
+async def proxy_to(port: int, *, lost_message: int = 0) -> AsyncIterator[Proxy]:
+    proxy = Proxy(port, lost_message=lost_message)
     await proxy.mend()
     try:
         yield proxy

@@ -45,6 +45,8 @@ class WholeCluster:
         """Ports of brokers' listeners besides the one for everybody, by name."""
         self.chance = random.Random(seed)
         self.registry = MemoryRegistry()
+        self.make_store: Callable[..., MemoryStore] = MemoryStore
+        """Makes the sessions of the processes that start from now on."""
         self.network = MemoryNetwork(self.chance)
         self.disks: dict[int, SimulatedDisk] = {}
         self.stores: dict[str, MemoryStore] = {}
@@ -91,7 +93,7 @@ class WholeCluster:
     # --- processes -----------------------------------------------------------------------------------------------
 
     def _parts(self, host: str) -> dict[str, Any]:
-        store = MemoryStore(self.registry, session_timeout_seconds=SESSION_SECONDS)
+        store = self.make_store(self.registry, session_timeout_seconds=SESSION_SECONDS)
         self.stores[host] = store
         return {
             "store": store,

@@ -18,7 +18,7 @@ import logging
 import ssl
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from odradek.foundation.broker_settings.zookeeper import ZookeeperSettings
 from odradek.foundation.errors import (
@@ -53,6 +53,9 @@ from odradek.registry.zookeeper.session import ZooKeeperSession
 
 logger = logging.getLogger(__name__)
 
+# The pause before another session, after one that ended before it was used.
+_BEGIN_RETRY_SECONDS: Final = 0.1
+
 
 class ZookeeperStore:
     """The registry below one node of a ZooKeeper ensemble. Create it with `open`."""
@@ -70,6 +73,7 @@ class ZookeeperStore:
         self._tasks = TaskOwner("zookeeper-store")
         self._session: ZooKeeperSession | None = None
         self._session_id = 0
+        self._has_chroot = False
 
     @classmethod
     async def open(cls, settings: ZookeeperSettings) -> ZookeeperStore:
@@ -86,20 +90,10 @@ class ZookeeperStore:
         store = cls(settings, parse_ensemble(settings.zookeeper_connect), tls)
         try:
             await store.reopen()
-            await store._make_chroot()
         except BaseException:
             await store.close()
             raise
         return store
-
-    async def _make_chroot(self) -> None:
-        steps = self._ensemble.chroot.split("/")[1:]
-        for count in range(1, len(steps) + 1):
-            path = "/" + "/".join(steps[:count])
-            # Checked first: a user who may not create nodes there may still use the existing one.
-            if await self._ask(path, "exists_async", path) is None:
-                with contextlib.suppress(NodeExists):
-                    await self._ask(path, "create_async", path, acl=self._access(path))
 
     # --- nodes ---------------------------------------------------------------------------------------------------
 
@@ -230,32 +224,67 @@ class ZookeeperStore:
                 await self._begin()
 
     async def _begin(self) -> None:
+        """Begin a session. ZooKeeper may stop before it has answered the first requests: begin again, until
+        zookeeper.connection.timeout.ms is over. None of these requests does harm if it is done twice.
+        """
         settings = self._settings
+        loop = asyncio.get_running_loop()
         timeout_ms = settings.zookeeper_connection_timeout_ms or settings.zookeeper_session_timeout_ms
-        session = ZooKeeperSession(
-            self._ensemble,
-            timeout_seconds=self.session_timeout_seconds,
-            login=security.login(settings),
-            tls=self._tls,
-            on_change=lambda state: self._changed(session, state),
-        )
-        await session.open(seconds_max=timeout_ms / 1000)
-        try:
-            # The server may be older than earlier sessions' reads from another server.
-            await session.ask("/", "sync_async", "/")
-            if self.session_state is SessionState.CLOSED:
-                raise StoreSessionExpired("the registry is closed")
-        except StoreSessionExpired as error:
-            await session.close()
-            if self.session_state is SessionState.CLOSED:
+        seconds_max = timeout_ms / 1000
+        deadline = loop.time() + seconds_max
+        while True:
+            session = self._new_session()
+            try:
+                await session.open(seconds_max=seconds_max, deadline=deadline)
+                await self._prepare(session)
+                break
+            except (StoreConnectionLost, StoreSessionExpired) as error:
+                await session.close()
+                # Without an id no server has answered in time, or none is trusted.
+                is_begun = session.id or isinstance(error, StoreSessionExpired)
+                if self.session_state is SessionState.CLOSED or not is_begun:
+                    raise
+                if loop.time() + _BEGIN_RETRY_SECONDS >= deadline:
+                    raise StoreConnectionLost(
+                        f"ZooKeeper at {self._ensemble} ended every new session for {seconds_max:g} s ({error}); "
+                        "is it running, and are most of its servers?"
+                    ) from error
+                logger.info("ZooKeeper at %s ended a new session, another begins: %s", self._ensemble, error)
+                await asyncio.sleep(_BEGIN_RETRY_SECONDS)
+            except BaseException:
+                await session.close()
                 raise
-            raise StoreConnectionLost(f"a new session with ZooKeeper ended at once: {error}") from error
-        except BaseException:
-            await session.close()
-            raise
         self._session = session
         self._session_id = session.id
         self._changed(session, session.state)
+
+    def _new_session(self) -> ZooKeeperSession:
+        session = ZooKeeperSession(
+            self._ensemble,
+            timeout_seconds=self.session_timeout_seconds,
+            login=security.login(self._settings),
+            tls=self._tls,
+            on_change=lambda state: self._changed(session, state),
+        )
+        return session
+
+    async def _prepare(self, session: ZooKeeperSession) -> None:
+        # The server may be older than earlier sessions' reads from another server.
+        await session.ask("/", "sync_async", "/")
+        if not self._has_chroot:
+            await self._make_chroot(session)
+            self._has_chroot = True
+        if self.session_state is SessionState.CLOSED:
+            raise StoreSessionExpired("the registry is closed")
+
+    async def _make_chroot(self, session: ZooKeeperSession) -> None:
+        steps = self._ensemble.chroot.split("/")[1:]
+        for count in range(1, len(steps) + 1):
+            path = "/" + "/".join(steps[:count])
+            # Checked first: a user who may not create nodes there may still use the existing one.
+            if await session.ask(path, "exists_async", path) is None:
+                with contextlib.suppress(NodeExists):
+                    await session.ask(path, "create_async", path, acl=self._access(path))
 
     def _changed(self, session: ZooKeeperSession, state: SessionState) -> None:
         """Handle a session that is connected, suspended or expired. One that is being opened is not used yet."""

@@ -100,15 +100,17 @@ class ZooKeeperSession:
         self.state = SessionState.SUSPENDED
         self.id = 0
 
-    async def open(self, *, seconds_max: float) -> None:
-        """Connect for the first time. Raises StoreConnectionLost when no server answers in time, StoreAccessDenied
-        when the credentials are refused; the session is closed then.
+    async def open(self, *, seconds_max: float, deadline: float) -> None:
+        """Connect for the first time. `deadline` is the loop's time at which `seconds_max` are over.
+
+        Raises StoreConnectionLost when no server answers in time, StoreSessionExpired when the session ends at once,
+        StoreAccessDenied when the credentials are refused. The session is closed then.
         """
         self._client.add_listener(self._kazoo_changed)
         self._client.start_async()
         silence = self._loop.call_later(_SILENCE_LOGGED_SECONDS, self._log_silence, seconds_max)
         try:
-            async with asyncio.timeout(seconds_max):
+            async with asyncio.timeout_at(deadline):
                 await self._opened
         except TimeoutError:
             reason = self._handler.last_failure
@@ -218,7 +220,7 @@ class ZooKeeperSession:
     def _end_before_opening(self) -> Exception:
         if self._was_refused:
             return self._refusal()
-        return StoreConnectionLost(f"ZooKeeper at {self._ensemble} ended the session before it began")
+        return StoreSessionExpired(f"ZooKeeper at {self._ensemble} ended the session before it began")
 
     def _refusal(self) -> StoreAccessDenied:
         return StoreAccessDenied(
