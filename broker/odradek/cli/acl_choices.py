@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from odradek.cli.options import Decorator, combined
+
 if TYPE_CHECKING:
     from odradek.authorization.acls import AclBinding, AclOperation, PermissionType, ResourcePattern
     from odradek.authorization.filters import AclFilter
@@ -82,15 +84,7 @@ class AclChoice:
                 raise click.UsageError("name whose ACLs are removed: --allow-principal or --deny-principal")
             return [AclFilter(pattern.type, pattern.name, pattern.pattern_type) for pattern in patterns]
         return [
-            AclFilter(
-                pattern.type,
-                pattern.name,
-                pattern.pattern_type,
-                entry.principal,
-                entry.host,
-                entry.operation,
-                entry.permission,
-            )
+            AclFilter(pattern.type, pattern.name, pattern.pattern_type, *entry)
             for pattern, entry in self.bindings()
         ]
 
@@ -147,9 +141,7 @@ def option_word(name: str) -> str:
     return name.lower().replace("_", "-")
 
 
-def resource_options(
-    pattern_types: tuple[str, ...],
-) -> Callable[[Callable[..., object]], Callable[..., object]]:
+def resource_options(pattern_types: tuple[str, ...]) -> Decorator:
     """The options that name resources; the verb gets `choice`. The first of `pattern_types` is the default."""
 
     def add(function: Callable[..., object]) -> Callable[..., object]:
@@ -163,7 +155,7 @@ def resource_options(
             }
             return function(*arguments, choice=AclChoice(names=names, **own), **options)
 
-        decorators = [
+        return combined(
             click.option("--topic", multiple=True, metavar="NAME", help="A topic; * is every one."),
             click.option("--group", multiple=True, metavar="NAME", help="A consumer group; * is every one."),
             click.option("--cluster", is_flag=True, help="The cluster itself."),
@@ -179,56 +171,34 @@ def resource_options(
                 default=pattern_types[0],
                 help="How the names are meant: as they are, or as prefixes.",
             ),
-        ]
-        wrapped: Callable[..., object] = with_choice
-        for decorate in reversed(decorators):
-            wrapped = decorate(wrapped)
-        return wrapped
+        )(with_choice)
 
     return add
 
 
+# Kafka's operations, by their names on the command line; `acls.AclOperation` is not loaded for a help text.
 OPERATIONS: Final = (
-    "all",
-    "read",
-    "write",
-    "create",
-    "delete",
-    "alter",
-    "describe",
-    "cluster-action",
-    "describe-configs",
-    "alter-configs",
-    "idempotent-write",
-    "create-tokens",
-    "describe-tokens",
-    "two-phase-commit",
+    *("all", "read", "write", "create", "delete", "alter", "describe", "cluster-action", "describe-configs"),
+    *("alter-configs", "idempotent-write", "create-tokens", "describe-tokens", "two-phase-commit"),
 )
 
-
-def entry_options(function: Callable[..., object]) -> Callable[..., object]:
-    """The options for principals, addresses and operations; below `resource_options`."""
-    decorators = [
-        click.option(
-            "--allow-principal", multiple=True, metavar="PRINCIPAL", help="As User:alice; User:* is all."
-        ),
-        click.option(
-            "--deny-principal", multiple=True, metavar="PRINCIPAL", help="A denial beats every allowance."
-        ),
-        click.option("--allow-host", multiple=True, metavar="ADDRESS", help="From there only."),
-        click.option("--deny-host", multiple=True, metavar="ADDRESS", help="Denied from there only."),
-        click.option(
-            "--operation",
-            multiple=True,
-            type=click.Choice(OPERATIONS, case_sensitive=False),
-            help="What is done; all unless given.",
-        ),
-        click.option(
-            "--producer", is_flag=True, help="What producers need, of topics and transactional ids."
-        ),
-        click.option("--consumer", is_flag=True, help="What consumers need, of topics and groups."),
-        click.option("--idempotent", is_flag=True, help="IdempotentWrite on the cluster, for old producers."),
-    ]
-    for decorate in reversed(decorators):
-        function = decorate(function)
-    return function
+# The options for principals, addresses and operations; below `resource_options`.
+entry_options = combined(
+    click.option(
+        "--allow-principal", multiple=True, metavar="PRINCIPAL", help="As User:alice; User:* is all."
+    ),
+    click.option(
+        "--deny-principal", multiple=True, metavar="PRINCIPAL", help="A denial beats every allowance."
+    ),
+    click.option("--allow-host", multiple=True, metavar="ADDRESS", help="From there only."),
+    click.option("--deny-host", multiple=True, metavar="ADDRESS", help="Denied from there only."),
+    click.option(
+        "--operation",
+        multiple=True,
+        type=click.Choice(OPERATIONS, case_sensitive=False),
+        help="What is done; all unless given.",
+    ),
+    click.option("--producer", is_flag=True, help="What producers need, of topics and transactional ids."),
+    click.option("--consumer", is_flag=True, help="What consumers need, of topics and groups."),
+    click.option("--idempotent", is_flag=True, help="IdempotentWrite on the cluster, for old producers."),
+)

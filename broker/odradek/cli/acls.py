@@ -46,14 +46,8 @@ def list_acls(session: CommandSession, *, choice: AclChoice, principal: tuple[st
     if principal:
         filters = [one._replace(principal=name) for one in filters for name in principal]
 
-    async def work(client: Client) -> list[AclBinding]:
-        from odradek.client.admin.acls import AclAdmin
-
-        admin = AclAdmin(client)
-        found = [binding for one in filters for binding in await admin.list(one)]
-        return sorted(dict.fromkeys(found))
-
-    _show(session, session.run(work))
+    found = session.run(lambda client: _matching(client, filters))
+    _show(session, sorted({binding for some in found for binding in some}))
 
 
 @acls.command()
@@ -70,14 +64,10 @@ def add(session: CommandSession, *, choice: AclChoice) -> int:
       odradek acls add --allow-principal User:carol --operation read --topic eu- --resource-pattern-type prefixed
       odradek acls add --deny-principal User:* --deny-host 10.0.0.7 --topic '*'
     """
+    from odradek.client.admin.acls import AclAdmin
+
     bindings = choice.bindings()
-
-    async def work(client: Client) -> list[OdradekError | None]:
-        from odradek.client.admin.acls import AclAdmin
-
-        return await AclAdmin(client).create(bindings)
-
-    failures = session.run(work)
+    failures = session.run(lambda client: AclAdmin(client).create(bindings))
     _show(session, [one for one, failure in zip(bindings, failures, strict=True) if failure is None])
     return _reported(failures)
 
@@ -98,18 +88,15 @@ def remove(session: CommandSession, *, choice: AclChoice, dry_run: bool) -> int:
     filters = choice.filters()
 
     async def work(client: Client) -> Sequence[list[AclBinding] | OdradekError]:
-        return await _matching(client, filters) if dry_run else await _removed(client, filters)
+        from odradek.client.admin.acls import AclAdmin
+
+        return await _matching(client, filters) if dry_run else await AclAdmin(client).delete(filters)
 
     found = session.run(work)
-    removed = [one for outcome in found if not isinstance(outcome, Exception) for one in outcome]
-    _show(session, sorted(dict.fromkeys(removed)))
+    _show(
+        session, sorted({one for outcome in found if not isinstance(outcome, Exception) for one in outcome})
+    )
     return _reported([one for one in found if isinstance(one, Exception)])
-
-
-async def _removed(client: Client, filters: list[AclFilter]) -> list[list[AclBinding] | OdradekError]:
-    from odradek.client.admin.acls import AclAdmin
-
-    return list(await AclAdmin(client).delete(filters))
 
 
 async def _matching(client: Client, filters: list[AclFilter]) -> list[list[AclBinding]]:

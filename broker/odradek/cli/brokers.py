@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import click
 
 from odradek.cli.completers import brokers_completed
-from odradek.cli.disk import disk
-from odradek.cli.moves import begin, say_begun, show_plan, throttle_option, until_ended, wait_option
+from odradek.cli.disk import brokers_argument, disk
+from odradek.cli.moves import begin, show_moves, throttle_option, until_ended, wait_option
 from odradek.cli.options import CommandSession, session_options
 from odradek.cli.output import bad, count, format_bytes, plain, say, show, warning
 from odradek.cli.watch import WatchCommand, look, watch_option
@@ -16,10 +16,11 @@ from odradek.cli.watch import WatchCommand, look, watch_option
 if TYPE_CHECKING:
     from odradek.client.admin.brokers import BrokerLoad, DrainProgress
     from odradek.client.admin.plans import Plan
-    from odradek.client.admin.versions import BrokerVersions
     from odradek.client.client import Client
-    from odradek.foundation.ids import TopicPartition
 
+broker_argument = click.argument(
+    "broker_id", type=click.IntRange(min=0), metavar="ID", shell_complete=brokers_completed
+)
 dry_run_option = click.option("--dry-run", is_flag=True, help="Show the moves, and change nothing.")
 
 
@@ -47,13 +48,9 @@ def list_brokers(session: CommandSession, *, watch: float | None) -> int:
       odradek brokers list --output json | jq '.[] | select(.is_cordoned)'
       odradek brokers list --output json | jq '.[].log_directories[] | select(.is_full)'
     """
+    from odradek.client.admin.brokers import BrokerAdmin
 
-    async def work(client: Client) -> list[BrokerLoad]:
-        from odradek.client.admin.brokers import BrokerAdmin
-
-        return await BrokerAdmin(client).list()
-
-    return look(session, work, _show_brokers, every_seconds=watch)
+    return look(session, lambda client: BrokerAdmin(client).list(), _show_brokers, every_seconds=watch)
 
 
 def _show_brokers(session: CommandSession, found: list[BrokerLoad]) -> None:
@@ -84,9 +81,7 @@ def _show_brokers(session: CommandSession, found: list[BrokerLoad]) -> None:
 
 
 @brokers.command("api-versions")
-@click.argument(
-    "broker_ids", nargs=-1, type=click.IntRange(min=0), metavar="[ID…]", shell_complete=brokers_completed
-)
+@brokers_argument
 @click.option("--compare", is_flag=True, help="Only the APIs and features in which brokers differ.")
 @session_options
 def api_versions(session: CommandSession, *, broker_ids: tuple[int, ...], compare: bool) -> int:
@@ -99,20 +94,15 @@ def api_versions(session: CommandSession, *, broker_ids: tuple[int, ...], compar
       odradek brokers api-versions 1 --output json | jq '.[0].apis[] | select(.name == "Fetch")'
       odradek brokers api-versions --compare
     """
-
-    async def work(client: Client) -> dict[int, BrokerVersions]:
-        from odradek.client.admin.versions import broker_versions
-
-        return await broker_versions(client, broker_ids)
-
     from odradek.cli.broker_versions import show_differences, show_versions
+    from odradek.client.admin.versions import broker_versions
 
-    found = session.run(work)
+    found = session.run(lambda client: broker_versions(client, broker_ids))
     return show_differences(session, found) if compare else show_versions(session, found)
 
 
 @brokers.command()
-@click.argument("broker_id", type=click.IntRange(min=0), metavar="ID", shell_complete=brokers_completed)
+@broker_argument
 @dry_run_option
 @throttle_option
 @wait_option
@@ -132,7 +122,7 @@ def drain(
       odradek brokers drain 4 --throttle 50000000 --wait
     """
 
-    async def work(client: Client) -> tuple[Plan, dict[TopicPartition, tuple[int, ...]]]:
+    async def work(client: Client) -> tuple[Plan, Plan]:
         from odradek.client.admin.brokers import BrokerAdmin
 
         admin = BrokerAdmin(client)
@@ -144,15 +134,11 @@ def drain(
             await until_ended(admin, plan)
         return plan, before
 
-    plan, before = session.run(work)
-    if dry_run:
-        show_plan(session, plan, before)
-    else:
-        say_begun(session, plan, waited=wait)
+    show_moves(session, *session.run(work), is_planned=dry_run, waited=wait)
 
 
 @brokers.command()
-@click.argument("broker_id", type=click.IntRange(min=0), metavar="ID", shell_complete=brokers_completed)
+@broker_argument
 @session_options
 def drained(session: CommandSession, *, broker_id: int) -> int:
     """Show the progress of a drain. The exit code is 0 when the broker can be removed, else 7. The throttle is lifted
@@ -193,21 +179,14 @@ def drained(session: CommandSession, *, broker_id: int) -> int:
         )
         if progress.is_stuck:
             sentence += f"; for the others ask again: `odradek brokers drain {broker_id}`"
-    document = {
-        "broker": broker_id,
-        "is_done": progress.is_done,
-        "is_cordoned": progress.is_cordoned,
-        "replicas": progress.replicas,
-        "leaders": progress.leaders,
-        "moving": progress.moving,
-        "bytes_left": progress.bytes_left,
-    }
+    names = ("is_done", "is_cordoned", "replicas", "leaders", "moving", "bytes_left")
+    document = {"broker": broker_id} | {name: getattr(progress, name) for name in names}
     say(session.output, sentence, document)
     return ExitCode.OK if progress.is_done else ExitCode.REFUSED
 
 
 @brokers.command()
-@click.argument("broker_id", type=click.IntRange(min=0), metavar="ID", shell_complete=brokers_completed)
+@broker_argument
 @session_options
 def undrain(session: CommandSession, *, broker_id: int) -> None:
     """Reverse a drain: replicas that have not moved yet stay, and the broker is given new replicas again.
@@ -218,13 +197,9 @@ def undrain(session: CommandSession, *, broker_id: int) -> None:
     Examples:
       odradek brokers undrain 4
     """
+    from odradek.client.admin.brokers import BrokerAdmin
 
-    async def work(client: Client) -> tuple[TopicPartition, ...]:
-        from odradek.client.admin.brokers import BrokerAdmin
-
-        return await BrokerAdmin(client).undrain(broker_id)
-
-    taken_back = session.run(work)
+    taken_back = session.run(lambda client: BrokerAdmin(client).undrain(broker_id))
     say(
         session.output,
         f"undrained  broker {broker_id}, {count(len(taken_back), 'move')} taken back",
@@ -233,9 +208,7 @@ def undrain(session: CommandSession, *, broker_id: int) -> None:
 
 
 @brokers.command()
-@click.argument(
-    "broker_ids", nargs=-1, type=click.IntRange(min=0), metavar="[ID…]", shell_complete=brokers_completed
-)
+@brokers_argument
 @dry_run_option
 @throttle_option
 @wait_option
@@ -251,7 +224,7 @@ def rebalance(
       odradek brokers rebalance 4 5 --throttle 50000000 --wait
     """
 
-    async def work(client: Client) -> tuple[Plan, dict[TopicPartition, tuple[int, ...]]]:
+    async def work(client: Client) -> tuple[Plan, Plan]:
         from odradek.client.admin.brokers import BrokerAdmin
 
         admin = BrokerAdmin(client)
@@ -261,8 +234,4 @@ def rebalance(
             await begin(admin, plan, throttle=throttle, wait=wait)
         return plan, before
 
-    plan, before = session.run(work)
-    if dry_run:
-        show_plan(session, plan, before)
-    else:
-        say_begun(session, plan, waited=wait)
+    show_moves(session, *session.run(work), is_planned=dry_run, waited=wait)

@@ -11,8 +11,7 @@ from odradek.cli.options import CommandSession, parse_assignments, session_optio
 from odradek.cli.output import plain, say, show, warn
 
 if TYPE_CHECKING:
-    from odradek.client.admin.results import ConfigChange, ConfigEntry
-    from odradek.client.client import Client
+    from odradek.client.admin.results import ConfigChange, ConfigEntry, ResourceType
 
 KINDS = ("topic", "broker", "group")
 DEFAULT_NAME = "default"
@@ -44,20 +43,14 @@ def describe(
       odradek configs describe topic orders retention.ms segment.bytes
       odradek configs describe broker 1 --all --docs
     """
+    from odradek.client.admin.configs import ConfigAdmin
 
-    async def work(client: Client) -> list[ConfigEntry]:
-        from odradek.client.admin.configs import ConfigAdmin
-        from odradek.client.admin.results import ResourceType
-
-        return await ConfigAdmin(client).describe(
-            ResourceType[kind.upper()],
-            _resource_name(kind, name),
-            keys=keys or None,
-            include_synonyms=True,
-            include_documentation=with_docs,
+    found = session.run(
+        lambda client: ConfigAdmin(client).describe(
+            *_resource(kind, name), keys=keys or None, include_synonyms=True, include_documentation=with_docs
         )
-
-    entries = [entry for entry in session.run(work) if show_all or keys or not entry.is_default]
+    )
+    entries = [entry for entry in found if show_all or keys or not entry.is_default]
     headers = ["KEY", "VALUE", "SOURCE"] + (["MEANING"] if with_docs else [])
     rows = [
         [
@@ -102,8 +95,8 @@ def set_configs(
     from odradek.client.admin.results import ConfigChange
 
     pairs = parse_assignments(assignments, option="KEY=VALUE")
-    _alter(session, kind, name, [ConfigChange(key, value) for key, value in pairs.items()], validate_only)
-    _say_done(session, kind, name, "valid" if validate_only else "set", list(pairs))
+    changes = [ConfigChange(key, value) for key, value in pairs.items()]
+    _alter(session, kind, name, changes, done="set", validate_only=validate_only)
 
 
 @configs.command()
@@ -124,28 +117,31 @@ def unset(
     from odradek.client.admin.results import AlterOperation, ConfigChange
 
     changes = [ConfigChange(key, None, AlterOperation.DELETE) for key in keys]
-    _alter(session, kind, name, changes, validate_only)
-    _say_done(session, kind, name, "valid" if validate_only else "unset", list(keys))
+    _alter(session, kind, name, changes, done="unset", validate_only=validate_only)
 
 
 def _alter(
-    session: CommandSession, kind: str, name: str, changes: list[ConfigChange], validate_only: bool
+    session: CommandSession,
+    kind: str,
+    name: str,
+    changes: list[ConfigChange],
+    *,
+    done: str,
+    validate_only: bool,
 ) -> None:
-    async def work(client: Client) -> str | None:
-        from odradek.client.admin.configs import ConfigAdmin
-        from odradek.client.admin.results import ResourceType
+    """Make the changes, or only check them, and print the keys."""
+    from odradek.client.admin.configs import ConfigAdmin
 
-        return await ConfigAdmin(client).alter(
-            ResourceType[kind.upper()], _resource_name(kind, name), changes, validate_only=validate_only
-        )
-
-    warn(session.run(work), about=f"{kind} {name}")
-
-
-def _say_done(session: CommandSession, kind: str, name: str, verb: str, keys: list[str]) -> None:
+    warning = session.run(
+        lambda client: ConfigAdmin(client).alter(*_resource(kind, name), changes, validate_only=validate_only)
+    )
+    warn(warning, about=f"{kind} {name}")
+    verb, keys = "valid" if validate_only else done, [one.name for one in changes]
     document = {"kind": kind, "name": name, "result": verb, "keys": keys}
     say(session.output, f"{verb}  {kind} {name}: {', '.join(keys)}", document)
 
 
-def _resource_name(kind: str, name: str) -> str:
-    return "" if kind == "broker" and name == DEFAULT_NAME else name
+def _resource(kind: str, name: str) -> tuple[ResourceType, str]:
+    from odradek.client.admin.results import ResourceType
+
+    return ResourceType[kind.upper()], "" if kind == "broker" and name == DEFAULT_NAME else name

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from odradek.client.admin.results import LogDirectoryDescription
     from odradek.client.client import Client
 
+brokers_argument = click.argument(
+    "broker_ids", nargs=-1, type=click.IntRange(min=0), metavar="[ID…]", shell_complete=brokers_completed
+)
 COLUMNS: Final = ("broker", "directory", "topic", "partition")
 
 
@@ -31,9 +34,7 @@ def _columns(_: click.Context, __: click.Parameter, value: str) -> tuple[str, ..
 
 
 @click.command()
-@click.argument(
-    "broker_ids", nargs=-1, type=click.IntRange(min=0), metavar="[ID…]", shell_complete=brokers_completed
-)
+@brokers_argument
 @click.option(
     "--by",
     callback=_columns,
@@ -73,16 +74,13 @@ def disk(
     from odradek.client.admin.disks import replicas
     from odradek.foundation.errors import OdradekError
 
-    async def work(client: Client) -> Directories:
-        return await _ask(client, broker_ids, topics)
-
-    found = session.run(work)
+    found = session.run(lambda client: _ask(client, broker_ids, topics))
     rows = _sums(replicas(found), by)
-    told = {broker: answer for broker, answer in found.items() if not isinstance(answer, OdradekError)}
+    answered = [answer for answer in found.values() if not isinstance(answer, OdradekError)]
     # Volumes have no topics: only rows of brokers or directories have their bytes.
     with_room = not {"topic", "partition"} & set(by)
     if with_room:
-        rows = _with_room(rows, by, [one for answer in told.values() for one in answer])
+        rows = _with_room(rows, by, [one for answer in answered for one in answer])
     _print(session, rows, by, with_room=with_room)
     exit_code: int = ExitCode.OK
     for broker, answer in found.items():
@@ -113,26 +111,34 @@ def _sums(found: Sequence[ReplicaOnDisk], by: Sequence[str]) -> list[dict[str, A
     rows: dict[tuple[Any, ...], dict[str, Any]] = {}
     for one in found:
         key = tuple(getattr(one, name) for name in by)
-        row = rows.setdefault(key, {**dict(zip(by, key, strict=True)), "replicas": 0, "bytes": 0})
+        row = rows.setdefault(key, _empty_row(by, key))
         row["replicas"] += 1
         row["bytes"] += one.size_bytes
-    return sorted(rows.values(), key=lambda row: (-row["bytes"], *(row[name] for name in by)))
+    return _largest_first(rows.values(), by)
+
+
+def _empty_row(by: Sequence[str], key: Sequence[object]) -> dict[str, Any]:
+    return {**dict(zip(by, key, strict=True)), "replicas": 0, "bytes": 0}
+
+
+def _largest_first(rows: Iterable[dict[str, Any]], by: Sequence[str]) -> list[dict[str, Any]]:
+    return sorted(rows, key=lambda row: (-row["bytes"], *(row[name] for name in by)))
 
 
 def _with_room(
-    rows: Sequence[dict[str, Any]], by: Sequence[str], told: Sequence[LogDirectoryDescription]
+    rows: Sequence[dict[str, Any]], by: Sequence[str], directories: Sequence[LogDirectoryDescription]
 ) -> list[dict[str, Any]]:
     """The rows with the bytes of their volumes, and rows for directories that hold no replica or failed."""
     from odradek.cli.disk_words import volumes
 
     fields = {"broker": "broker_id", "directory": "path"}
     groups: dict[tuple[Any, ...], list[LogDirectoryDescription]] = {}
-    for one in told:
+    for one in directories:
         groups.setdefault(tuple(getattr(one, fields[name]) for name in by), []).append(one)
     sums = {tuple(row[name] for name in by): row for row in rows}
     result = []
     for key, members in groups.items():
-        row = sums.get(key) or {**dict(zip(by, key, strict=True)), "replicas": 0, "bytes": 0}
+        row = sums.get(key) or _empty_row(by, key)
         # The same path on two brokers is two volumes.
         rooms = [
             volumes([one for one in members if one.broker_id == broker])
@@ -148,7 +154,7 @@ def _with_room(
                 "failed": sum(one.error is not None for one in members),
             }
         )
-    return sorted(result, key=lambda row: (-row["bytes"], *(row[name] for name in by)))
+    return _largest_first(result, by)
 
 
 def _print(

@@ -173,12 +173,7 @@ def reset_offsets(
 @execute_options
 @session_options
 def delete_offsets(
-    session: CommandSession,
-    *,
-    group_id: str,
-    topics: tuple[str, ...],
-    save: str | None,
-    execute: bool,
+    session: CommandSession, *, group_id: str, topics: tuple[str, ...], save: str | None, execute: bool
 ) -> None:
     """Delete a group's committed offsets of topics. No member may subscribe to these topics. The group then starts
     there like a new group. `--save` keeps the offsets in a file that `odradek groups reset-offsets --from-file`

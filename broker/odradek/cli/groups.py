@@ -75,13 +75,10 @@ def list_groups(
       odradek groups list --state Stable,Empty
       odradek groups list --type consumer
     """
+    from odradek.client.admin.groups import GroupAdmin
+
     wanted_states = _chosen(states, STATES, "--state")
     wanted_types = _chosen(types, TYPES, "--type")
-
-    async def work(client: Client) -> list[GroupListing]:
-        from odradek.client.admin.groups import GroupAdmin
-
-        return await GroupAdmin(client).list()
 
     def present(session: CommandSession, listed: list[GroupListing]) -> None:
         found = [
@@ -97,7 +94,7 @@ def list_groups(
             document=found,
         )
 
-    return look(session, work, present, every_seconds=watch)
+    return look(session, lambda client: GroupAdmin(client).list(), present, every_seconds=watch)
 
 
 @click.command(cls=WatchCommand)
@@ -133,6 +130,7 @@ def describe(
       odradek groups describe billing --watch
       odradek groups describe --output json | jq '.[].partitions[].lag_seconds'
     """
+    from odradek.cli.group_details import describe_groups
     from odradek.cli.group_tables import print_members, print_offsets, print_states
 
     if offsets + members + state > 1:
@@ -140,22 +138,17 @@ def describe(
     if all_groups and group_ids:
         raise click.UsageError("--all-groups and the name of a group contradict each other")
 
-    async def work(client: Client) -> list[dict[str, object]]:
-        from odradek.cli.group_details import describe_groups
-
-        return await describe_groups(client, group_ids, with_offsets=not state)
-
     def present(session: CommandSession, described: list[dict[str, object]]) -> None:
-        if session.is_json:
-            show_document(session.output, described)
-        elif state:
-            print_states(described, is_verbose=session.verbose)
-        elif members:
-            print_members(described, is_verbose=session.verbose)
-        else:
-            print_offsets(described, is_verbose=session.verbose)
+        print_groups = print_states if state else print_members if members else print_offsets
+        if not show_document(session.output, described):
+            print_groups(described, is_verbose=session.verbose)
 
-    return look(session, work, present, every_seconds=watch)
+    return look(
+        session,
+        lambda client: describe_groups(client, group_ids, with_offsets=not state),
+        present,
+        every_seconds=watch,
+    )
 
 
 @click.command()

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
 import click
@@ -25,23 +25,17 @@ _LOOK_SECONDS = 1.0
 _VERSION = 1
 
 
-def throttle_option(function: Callable[..., object]) -> Callable[..., object]:
-    """`--throttle`."""
-    return click.option(
-        "--throttle",
-        type=click.IntRange(min=1),
-        metavar="BYTES",
-        help="Bytes per second that each broker may send and fetch for the moves; replicas in sync are not throttled.",
-    )(function)
-
-
-def wait_option(function: Callable[..., object]) -> Callable[..., object]:
-    """`--wait`."""
-    return click.option(
-        "--wait",
-        is_flag=True,
-        help="Wait for the end, then lift the throttle. Ctrl-C ends the waiting, not the moves.",
-    )(function)
+throttle_option = click.option(
+    "--throttle",
+    type=click.IntRange(min=1),
+    metavar="BYTES",
+    help="Bytes per second that each broker may send and fetch for the moves; replicas in sync are not throttled.",
+)
+wait_option = click.option(
+    "--wait",
+    is_flag=True,
+    help="Wait for the end, then lift the throttle. Ctrl-C ends the waiting, not the moves.",
+)
 
 
 def read_plan(path: str) -> Plan:
@@ -93,7 +87,7 @@ def plan_document(plan: Mapping[TopicPartition, Collection[int]]) -> dict[str, o
     }
 
 
-def show_plan(session: CommandSession, plan: Plan, before: Mapping[TopicPartition, tuple[int, ...]]) -> None:
+def show_plan(session: CommandSession, plan: Plan, before: Plan) -> None:
     """Print the old and new replicas of each partition for people, and the plan itself for programs."""
     if not plan and not session.is_json:
         click.echo("nothing has to move")
@@ -138,14 +132,22 @@ async def until_ended(brokers: BrokerAdmin, plan: Plan) -> None:
     """Wait until no partition of `plan` moves any more, and lift the throttle. Each change of the remaining count is
     printed on stderr.
     """
-    told: tuple[int, int] | None = None
+    shown: tuple[int, int] | None = None
     while left := await brokers.reassignments.under_way(plan):
         now = len(left), await brokers.bytes_left(left)
-        if now != told:
-            told = now
+        if now != shown:
+            shown = now
             click.echo(f"still moving: {count(now[0], 'partition')}, {format_bytes(now[1])} left", err=True)
         await asyncio.sleep(_LOOK_SECONDS)
     await brokers.lift_throttles(plan)
+
+
+def show_moves(session: CommandSession, plan: Plan, before: Plan, *, is_planned: bool, waited: bool) -> None:
+    """Print a plan, or that its moves began or ended."""
+    if is_planned:
+        show_plan(session, plan, before)
+    else:
+        say_begun(session, plan, waited=waited)
 
 
 def say_begun(session: CommandSession, plan: Plan, *, waited: bool) -> None:

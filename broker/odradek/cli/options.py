@@ -18,19 +18,14 @@ import click
 from odradek.cli import interrupts
 from odradek.cli.clients import new_client
 from odradek.cli.completers import profiles_completed
-from odradek.cli.connection_settings import (
-    BOOTSTRAP_OPTION,
-    DEFAULT,
-    ClientSettings,
-    GivenOptions,
-    resolve,
-)
+from odradek.cli.connection_settings import BOOTSTRAP_OPTION, DEFAULT, ClientSettings, GivenOptions, resolve
 from odradek.cli.output import AUTO, COLORS, FORMATS, JSON, JSON_LINES, TABLE, use_color, warn
 
 if TYPE_CHECKING:
     from odradek.client.client import Client
 
 T = TypeVar("T")
+Decorator = Callable[[Callable[..., object]], Callable[..., object]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,43 +103,46 @@ class CommandSession:
             await client.close()
 
 
-def connection_options(function: Callable[..., object]) -> Callable[..., object]:
-    """The shared options; None for an option that is not given."""
-    options = (
-        click.option(
-            "-b",
-            "--bootstrap",
-            metavar="HOST[:PORT][,…]",
-            help="Brokers to ask first; port 9092 unless given; IPv6 as [::1]:9092.",
-        ),
-        click.option(
-            "--profile",
-            metavar="NAME",
-            shell_complete=profiles_completed,
-            help="Use this profile's connection; see `odradek profile`.",
-        ),
-        click.option(
-            "--command-config",
-            type=click.Path(),
-            metavar="FILE",
-            help="Read Kafka's client.properties; docs/reference/cli.md lists the keys understood.",
-        ),
-        click.option(
-            "-o", "--output", type=click.Choice(FORMATS), help="table for people, json for programs."
-        ),
-        click.option(
-            "--timeout", type=click.FloatRange(min=0.001), metavar="SECONDS", help="How long to wait."
-        ),
-        click.option("-v", "--verbose", is_flag=True, help="Show the trace of an error."),
-        click.option(
-            "--color",
-            type=click.Choice(COLORS),
-            help="Mark problems by colour; auto, the default, does so on a terminal unless NO_COLOR is set.",
-        ),
-    )
-    for option in reversed(options):
-        function = option(function)
-    return function
+def combined(*decorators: Decorator) -> Decorator:
+    """All of these as one decorator. Options are listed in this order."""
+
+    def decorate(function: Callable[..., object]) -> Callable[..., object]:
+        for one in reversed(decorators):
+            function = one(function)
+        return function
+
+    return decorate
+
+
+# The shared options; None for an option that is not given.
+connection_options = combined(
+    click.option(
+        "-b",
+        "--bootstrap",
+        metavar="HOST[:PORT][,…]",
+        help="Brokers to ask first; port 9092 unless given; IPv6 as [::1]:9092.",
+    ),
+    click.option(
+        "--profile",
+        metavar="NAME",
+        shell_complete=profiles_completed,
+        help="Use this profile's connection; see `odradek profile`.",
+    ),
+    click.option(
+        "--command-config",
+        type=click.Path(),
+        metavar="FILE",
+        help="Read Kafka's client.properties; docs/reference/cli.md lists the keys understood.",
+    ),
+    click.option("-o", "--output", type=click.Choice(FORMATS), help="table for people, json for programs."),
+    click.option("--timeout", type=click.FloatRange(min=0.001), metavar="SECONDS", help="How long to wait."),
+    click.option("-v", "--verbose", is_flag=True, help="Show the trace of an error."),
+    click.option(
+        "--color",
+        type=click.Choice(COLORS),
+        help="Mark problems by colour; auto, the default, does so on a terminal unless NO_COLOR is set.",
+    ),
+)
 
 
 def session_options(function: Callable[..., object]) -> Callable[..., object]:
@@ -189,11 +187,11 @@ def execute_options(function: Callable[..., object]) -> Callable[..., object]:
             raise click.UsageError("--dry-run and --execute contradict each other")
         return function(*arguments, execute=execute, **rest)
 
-    execute_option = click.option("--execute", is_flag=True, help="Do it.")
-    dry_run_option = click.option(
-        "--dry-run", is_flag=True, help="Only show the changes. This is the default."
-    )
-    return dry_run_option(execute_option(checked))
+    dry_run_help = "Only show the changes. This is the default."
+    return combined(
+        click.option("--dry-run", is_flag=True, help=dry_run_help),
+        click.option("--execute", is_flag=True, help="Do it."),
+    )(checked)
 
 
 def parse_partitions(text: str) -> tuple[int, ...]:

@@ -135,10 +135,7 @@ def render_table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> st
 
 
 def _line(
-    cells: Sequence[str],
-    widths: Sequence[int],
-    numeric: Sequence[bool],
-    colors: Sequence[str | None] = (),
+    cells: Sequence[str], widths: Sequence[int], numeric: Sequence[bool], colors: Sequence[str | None] = ()
 ) -> str:
     padded = [
         cell.rjust(width) if right else cell.ljust(width)
@@ -180,6 +177,13 @@ def show(output: str, *, headers: Sequence[str], rows: Iterable[Sequence[object]
     """Print `document` as JSON or the rows as a table, as asked."""
     if not show_document(output, document):
         print(render_table(headers, rows))
+
+
+def show_documents(output: str, columns: Sequence[str], documents: Sequence[Mapping[str, object]]) -> None:
+    """Print documents whose fields are also the columns of a table, as `IN USE` for `in_use`."""
+    headers = [column.upper().replace("_", " ") for column in columns]
+    rows = [[document[column] for column in columns] for document in documents]
+    show(output, headers=headers, rows=rows, document=documents)
 
 
 def say(output: str, sentence: str, document: object) -> None:

@@ -4,34 +4,29 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
 from typing import Final
 
 import click
 
+from odradek.cli.options import combined
 from odradek.foundation.errors import SettingError
 
 PASSWORD_BYTES_MAX: Final = 4096
 _STANDARD_INPUT: Final = "-"
 
 
-def password_options(command: Callable[..., object]) -> Callable[..., object]:
-    """`--password-file` and `--password-variable`; without either, a prompt."""
-    for option in (
-        click.option(
-            "--password-variable",
-            metavar="NAME",
-            help="Take the password from this environment variable.",
-        ),
-        click.option(
-            "--password-file",
-            metavar="FILE",
-            type=click.Path(allow_dash=True),
-            help="Take the password from this file, without its last line end; - is standard input.",
-        ),
-    ):
-        command = option(command)
-    return command
+# Without either option the password is asked for.
+password_options = combined(
+    click.option(
+        "--password-file",
+        metavar="FILE",
+        type=click.Path(allow_dash=True),
+        help="Take the password from this file, without its last line end; - is standard input.",
+    ),
+    click.option(
+        "--password-variable", metavar="NAME", help="Take the password from this environment variable."
+    ),
+)
 
 
 def read_password(user: str, *, password_file: str | None, password_variable: str | None) -> str:
@@ -49,12 +44,8 @@ def read_password(user: str, *, password_file: str | None, password_variable: st
         raise click.UsageError(
             "there is no terminal to ask for the password; give --password-file or --password-variable"
         )
-    return _checked(_prompted(user), "the password")
-
-
-def _prompted(user: str) -> str:
-    text: str = click.prompt(f"Password of {user}", hide_input=True, confirmation_prompt=True, err=True)
-    return text
+    prompted = click.prompt(f"Password of {user}", hide_input=True, confirmation_prompt=True, err=True)
+    return _checked(prompted, "the password")
 
 
 def _file_text(path: str) -> str:

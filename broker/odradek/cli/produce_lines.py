@@ -93,11 +93,7 @@ class LineFormat:
         if self._separator is not None:
             return self._parse_keys(lines, numbers, self._separator)
         group = RecordGroup(
-            self._with_nulls(lines),
-            numbers,
-            key=self._key,
-            headers=self._headers,
-            partition=self._partition,
+            self._with_nulls(lines), numbers, key=self._key, headers=self._headers, partition=self._partition
         )
         return Parsed([group])
 

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import click
 
 from odradek.cli.completers import one_of
-from odradek.cli.options import CommandSession, parse_assignments, session_options
+from odradek.cli.options import CommandSession, combined, parse_assignments, session_options
 from odradek.cli.output import say, show
 
 if TYPE_CHECKING:
     from odradek.client.admin.quotas import QuotaEntry
-    from odradek.client.client import Client
     from odradek.foundation.client_entities import ClientEntity
 
 KEYS = (
@@ -36,20 +35,15 @@ def quotas() -> None:
     """
 
 
-def entity_options(command: Callable[..., object]) -> Callable[..., object]:
-    """The options that name whose quotas."""
-    for option in (
-        click.option("--default-ip", is_flag=True, help="All addresses without a quota of their own."),
-        click.option("--ip", metavar="ADDRESS", help="This address."),
-        click.option(
-            "--default-client-id", is_flag=True, help="All client ids without a quota of their own."
-        ),
-        click.option("--client-id", metavar="ID", help="This client id."),
-        click.option("--default-user", is_flag=True, help="All users without a quota of their own."),
-        click.option("--user", metavar="NAME", help="This user."),
-    ):
-        command = option(command)
-    return command
+# The options that name whose quotas.
+entity_options = combined(
+    click.option("--user", metavar="NAME", help="This user."),
+    click.option("--default-user", is_flag=True, help="All users without a quota of their own."),
+    click.option("--client-id", metavar="ID", help="This client id."),
+    click.option("--default-client-id", is_flag=True, help="All client ids without a quota of their own."),
+    click.option("--ip", metavar="ADDRESS", help="This address."),
+    click.option("--default-ip", is_flag=True, help="All addresses without a quota of their own."),
+)
 
 
 def _entity(given: Mapping[str, str | bool | None]) -> ClientEntity:
@@ -91,14 +85,7 @@ def list_quotas(session: CommandSession, *, exact: bool, **given: str | bool | N
       odradek quotas list --user alice
       odradek quotas list --default-client-id --exact
     """
-    entity = _entity(given)
-
-    async def work(client: Client) -> list[QuotaEntry]:
-        from odradek.client.admin.quotas import QuotaAdmin
-
-        return await QuotaAdmin(client).describe(entity, is_strict=exact)
-
-    entries = session.run(work)
+    entries = _described(session, _entity(given), is_strict=exact)
     show(
         session.output,
         headers=("USER", "CLIENT ID", "IP", "QUOTA", "VALUE"),
@@ -148,8 +135,7 @@ def set_quotas(
             values[key] = float(text)
         except ValueError:
             raise click.UsageError(f"{key}={text}: the value of a quota is a number") from None
-    _alter(session, entity, values, validate_only=validate_only)
-    _say_done(session, entity, "valid" if validate_only else "set", list(values))
+    _alter(session, entity, values, done="set", validate_only=validate_only)
 
 
 @quotas.command("remove")
@@ -168,33 +154,29 @@ def remove_quotas(
       odradek quotas remove --default-client-id
     """
     entity = _named(given)
-    wanted = list(keys) or _set_keys(session, entity)
-    _alter(session, entity, dict.fromkeys(wanted), validate_only=validate_only)
-    _say_done(session, entity, "valid" if validate_only else "removed", wanted)
+    entries = [] if keys else _described(session, entity, is_strict=True)
+    wanted = list(keys) or sorted(key for entry in entries for key in entry.values)
+    _alter(session, entity, dict.fromkeys(wanted), done="removed", validate_only=validate_only)
 
 
-def _set_keys(session: CommandSession, entity: ClientEntity) -> list[str]:
-    """The quotas that the entity has."""
+def _described(session: CommandSession, entity: ClientEntity, *, is_strict: bool) -> list[QuotaEntry]:
+    from odradek.client.admin.quotas import QuotaAdmin
 
-    async def work(client: Client) -> list[QuotaEntry]:
-        from odradek.client.admin.quotas import QuotaAdmin
-
-        return await QuotaAdmin(client).describe(entity, is_strict=True)
-
-    return sorted(key for entry in session.run(work) for key in entry.values)
+    return session.run(lambda client: QuotaAdmin(client).describe(entity, is_strict=is_strict))
 
 
 def _alter(
-    session: CommandSession, entity: ClientEntity, values: dict[str, float | None], *, validate_only: bool
+    session: CommandSession,
+    entity: ClientEntity,
+    values: Mapping[str, float | None],
+    *,
+    done: str,
+    validate_only: bool,
 ) -> None:
-    async def work(client: Client) -> None:
-        from odradek.client.admin.quotas import QuotaAdmin
+    """Alter quotas, or only check them, and print which ones."""
+    from odradek.client.admin.quotas import QuotaAdmin
 
-        await QuotaAdmin(client).alter(entity, values, validate_only=validate_only)
-
-    session.run(work)
-
-
-def _say_done(session: CommandSession, entity: ClientEntity, verb: str, keys: list[str]) -> None:
-    document = {**_parts(entity), "result": verb, "quotas": keys}
-    say(session.output, f"{verb}  {entity}: {', '.join(keys) or 'no quotas'}", document)
+    session.run(lambda client: QuotaAdmin(client).alter(entity, values, validate_only=validate_only))
+    verb = "valid" if validate_only else done
+    document = {**_parts(entity), "result": verb, "quotas": list(values)}
+    say(session.output, f"{verb}  {entity}: {', '.join(values) or 'no quotas'}", document)

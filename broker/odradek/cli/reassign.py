@@ -20,7 +20,7 @@ from odradek.cli.moves import (
     wait_option,
 )
 from odradek.cli.options import CommandSession, session_options
-from odradek.cli.output import count, say, show
+from odradek.cli.output import count, say, show, show_documents
 from odradek.cli.watch import WatchCommand, look, watch_option
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def plan(
     if (replication_factor is not None) != bool(topics):
         raise click.UsageError("topics are named with --replication-factor, and only with it")
 
-    async def work(client: Client) -> tuple[Plan, dict[TopicPartition, tuple[int, ...]]]:
+    async def work(client: Client) -> tuple[Plan, Plan]:
         from odradek.client.admin.brokers import BrokerAdmin
 
         admin = BrokerAdmin(client)
@@ -91,8 +91,7 @@ def plan(
             return await admin.plan_factor(topics, factor=replication_factor), before
         return await admin.plan_spread(onto or None), before
 
-    made, before = session.run(work)
-    show_plan(session, made, before)
+    show_plan(session, *session.run(work))
 
 
 @reassign.command()
@@ -111,16 +110,14 @@ def execute(
       odradek reassign execute plan.json --throttle 50000000
       odradek reassign plan --spread -o json | odradek reassign execute - --wait
     """
+    from odradek.client.admin.brokers import BrokerAdmin
+
     wanted = read_plan(path)
-
-    async def work(client: Client) -> None:
-        from odradek.client.admin.brokers import BrokerAdmin
-
-        await begin(
+    session.run(
+        lambda client: begin(
             BrokerAdmin(client), wanted, throttle=throttle, wait=wait, may_change_factor=not keep_factor
         )
-
-    session.run(work)
+    )
     say_begun(session, wanted, waited=wait)
 
 
@@ -147,9 +144,7 @@ def verify(session: CommandSession, *, path: str, keep_throttle: bool) -> int:
             {
                 "topic": where.topic,
                 "partition": where.partition,
-                "replicas": list(found.get(where, ()))
-                if where not in moving
-                else list(moving[where].replicas),
+                "replicas": list(moving[where].replicas if where in moving else found.get(where, ())),
                 "result": _result(where, replicas, moving, found),
             }
             for where, replicas in sorted(wanted.items())
@@ -159,12 +154,7 @@ def verify(session: CommandSession, *, path: str, keep_throttle: bool) -> int:
         return rows
 
     rows = session.run(work)
-    show(
-        session.output,
-        headers=("TOPIC", "PARTITION", "REPLICAS", "RESULT"),
-        rows=[(row["topic"], row["partition"], row["replicas"], row["result"]) for row in rows],
-        document=rows,
-    )
+    show_documents(session.output, ("topic", "partition", "replicas", "result"), rows)
     return ExitCode.OK if all(row["result"] == "done" for row in rows) else ExitCode.REFUSED
 
 
@@ -208,11 +198,8 @@ def cancel(session: CommandSession, *, path: str | None, everything: bool) -> No
         return len(moving)
 
     taken_back = session.run(work)
-    say(
-        session.output,
-        f"cancelled  {count(taken_back, 'move')}",
-        {"result": "cancelled", "moves": taken_back},
-    )
+    document = {"result": "cancelled", "moves": taken_back}
+    say(session.output, f"cancelled  {count(taken_back, 'move')}", document)
 
 
 @reassign.command("list", cls=WatchCommand)
@@ -226,19 +213,12 @@ def list_moves(session: CommandSession, *, watch: float | None) -> int:
       odradek reassign list
       odradek reassign list --watch
     """
+    from odradek.client.admin.reassignments import ReassignmentAdmin
 
-    async def work(client: Client) -> dict[TopicPartition, OngoingPartitionReassignment]:
-        from odradek.client.admin.reassignments import ReassignmentAdmin
-
-        return await ReassignmentAdmin(client).under_way()
-
-    return look(session, work, _show_moves, every_seconds=watch)
+    return look(
+        session, lambda client: ReassignmentAdmin(client).under_way(), _show_moves, every_seconds=watch
+    )
 
 
 def _show_moves(session: CommandSession, moving: dict[TopicPartition, OngoingPartitionReassignment]) -> None:
-    show(
-        session.output,
-        headers=MOVES_HEADERS,
-        rows=move_rows(moving),
-        document=move_documents(moving),
-    )
+    show(session.output, headers=MOVES_HEADERS, rows=move_rows(moving), document=move_documents(moving))

@@ -72,14 +72,7 @@ async def find_offsets(client: Client, names: Sequence[str], timestamp_ms: int) 
         if isinstance(one, OdradekError):
             rows.append(FoundOffset(*key, None, None, None, one))
             continue
-        rows.append(
-            FoundOffset(
-                *key,
-                _known(one.offset),
-                _known(one.timestamp_ms),
-                _known(one.leader_epoch),
-            )
-        )
+        rows.append(FoundOffset(*key, _known(one.offset), _known(one.timestamp_ms), _known(one.leader_epoch)))
     return rows
 
 

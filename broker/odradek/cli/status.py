@@ -12,7 +12,6 @@ from odradek.cli.watch import WatchCommand, look, watch_option
 
 if TYPE_CHECKING:
     from odradek.client.admin.health import ClusterHealth
-    from odradek.client.client import Client
 
 PARTITIONS_SHOWN_MAX = 20
 
@@ -34,23 +33,17 @@ def status(session: CommandSession, *, show_all: bool, watch: float | None) -> i
       odradek status --watch 5
       odradek status --output json | jq -r '.findings[].message'
     """
-
-    async def work(client: Client) -> ClusterHealth:
-        from odradek.client.admin.health_probes import cluster_health
-
-        return await cluster_health(client)
+    from odradek.client.admin.health_probes import cluster_health
 
     def present(session: CommandSession, health: ClusterHealth) -> int:
         from odradek.cli.output import show_document
         from odradek.cli.status_view import health_document, print_health
 
-        if session.is_json:
-            show_document(session.output, health_document(health))
-        else:
+        if not show_document(session.output, health_document(health)):
             print_health(health, partitions_max=None if show_all else PARTITIONS_SHOWN_MAX)
         return _EXIT_CODES[health.verdict]
 
-    return look(session, work, present, every_seconds=watch)
+    return look(session, cluster_health, present, every_seconds=watch)
 
 
 # By the number of `health.Verdict`, which is not imported before it is needed.

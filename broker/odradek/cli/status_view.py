@@ -8,13 +8,7 @@ from odradek.cli.disk_words import directory_document, disk_cell
 from odradek.cli.moves import MOVES_HEADERS, move_documents, move_rows
 from odradek.cli.output import bad, count, good, in_color, render_table, warning
 from odradek.cli.partition_words import problem_words
-from odradek.client.admin.health import (
-    BrokerHealth,
-    BrokerStatus,
-    ClusterHealth,
-    Verdict,
-    directory_status,
-)
+from odradek.client.admin.health import BrokerHealth, BrokerStatus, ClusterHealth, Verdict, directory_status
 from odradek.client.admin.partition_states import PartitionState, Problem
 
 _VERDICTS = {

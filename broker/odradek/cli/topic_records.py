@@ -44,16 +44,12 @@ def offsets(session: CommandSession, *, names: tuple[str, ...], at: str, watch: 
       odradek topics offsets orders --at 2026-03-01T12:00:00Z --output json
       odradek topics offsets orders --at max-timestamp
     """
-    from odradek.cli.record_offsets import parse_at
+    from odradek.cli.record_offsets import find_offsets, parse_at
 
     timestamp_ms = parse_at(at)
-
-    async def work(client: Client) -> list[FoundOffset]:
-        from odradek.cli.record_offsets import find_offsets
-
-        return await find_offsets(client, names, timestamp_ms)
-
-    return look(session, work, _show_offsets, every_seconds=watch)
+    return look(
+        session, lambda client: find_offsets(client, names, timestamp_ms), _show_offsets, every_seconds=watch
+    )
 
 
 def _show_offsets(session: CommandSession, found: list[FoundOffset]) -> int:
@@ -123,15 +119,13 @@ def trim(
       odradek topics trim orders:0,2 --to-offset 1000 --execute
       odradek topics trim --from-file offsets.json --execute
     """
-    from odradek.cli.trims import parse_target
+    from odradek.cli.trims import apply_trims, parse_target, plan_trims
 
     target = parse_target(
         names, to_offset=to_offset, to_datetime=to_datetime, to_latest=to_latest, from_file=from_file
     )
 
     async def work(client: Client) -> list[Trim]:
-        from odradek.cli.trims import apply_trims, plan_trims
-
         planned = await plan_trims(client, names, target)
         return await apply_trims(client, planned) if execute else planned
 
@@ -141,29 +135,15 @@ def trim(
 
 
 def _show_trims(session: CommandSession, trims: list[Trim], *, is_done: bool) -> None:
-    headers = [
-        "TOPIC",
-        "PARTITION",
-        "FIRST",
-        "NEW FIRST",
-        "END",
-        "RECORDS GONE" if is_done else "RECORDS TO GO",
-    ]
-    rows = [
-        [
-            one.topic,
-            one.partition,
-            one.first,
-            one.new_first if one.error is None else bad("failed"),
-            one.end,
-            one.records,
-        ]
-        for one in trims
-    ]
+    records = "RECORDS GONE" if is_done else "RECORDS TO GO"
+    new_firsts = [one.new_first if one.error is None else bad("failed") for one in trims]
     show(
         session.output,
-        headers=headers,
-        rows=rows,
+        headers=("TOPIC", "PARTITION", "FIRST", "NEW FIRST", "END", records),
+        rows=[
+            (one.topic, one.partition, one.first, new_first, one.end, one.records)
+            for one, new_first in zip(trims, new_firsts, strict=True)
+        ],
         document={"executed": is_done, "partitions": [one.document() for one in trims]},
     )
     if not is_done:

@@ -15,8 +15,14 @@ from odradek.cli.completers import (
 )
 from odradek.cli.exit_codes import ExitCode, exit_code_for
 from odradek.cli.lazy import LazyGroup
-from odradek.cli.options import CommandSession, parse_assignments, session_options
-from odradek.cli.output import failure_fields, print_error, say, show, show_document, warn
+from odradek.cli.options import (
+    CommandSession,
+    Decorator,
+    parse_assignments,
+    parse_partitions,
+    session_options,
+)
+from odradek.cli.output import failure_fields, print_error, say, show_document, show_documents, warn
 
 if TYPE_CHECKING:
     from odradek.client.client import Client
@@ -38,6 +44,18 @@ VERBS = {
 }
 
 
+def _config_option(help: str) -> Decorator:
+    return click.option(
+        "-c",
+        "--config",
+        "configs",
+        multiple=True,
+        metavar="KEY=VALUE",
+        shell_complete=topic_assignments_completed,
+        help=help,
+    )
+
+
 @click.group(cls=LazyGroup, verbs=VERBS)
 def topics() -> None:
     """List, create, describe, alter, trim and delete topics."""
@@ -47,15 +65,7 @@ def topics() -> None:
 @click.argument("names", nargs=-1, required=True, metavar="TOPIC…")
 @click.option("-p", "--partitions", type=click.IntRange(min=1), help="Default: the broker's num.partitions.")
 @click.option("-r", "--replication-factor", type=click.IntRange(min=1), help="Default: the broker's.")
-@click.option(
-    "-c",
-    "--config",
-    "configs",
-    multiple=True,
-    metavar="KEY=VALUE",
-    shell_complete=topic_assignments_completed,
-    help="May be repeated.",
-)
+@_config_option("May be repeated.")
 @click.option("--if-not-exists", is_flag=True, help="A topic that exists already is not an error.")
 @click.option("--validate-only", is_flag=True, help="Check, but create nothing.")
 @session_options
@@ -77,24 +87,12 @@ def create(
       odradek topics create sessions --config cleanup.policy=compact --config segment.ms=3600000
       odradek topics create orders --if-not-exists
     """
+    from odradek.client.admin.results import TopicSpec
+    from odradek.client.admin.topics import TopicAdmin
+
     settings = parse_assignments(configs, option="--config")
-
-    async def work(client: Client) -> Mapping[str, object]:
-        from odradek.client.admin.results import TopicSpec
-        from odradek.client.admin.topics import TopicAdmin
-
-        specs = [
-            TopicSpec(
-                name=name,
-                partitions=partitions or -1,
-                replication_factor=replication_factor or -1,
-                configs=settings,
-            )
-            for name in names
-        ]
-        return await TopicAdmin(client).create_many(specs, validate_only=validate_only)
-
-    outcome = session.run(work)
+    specs = [TopicSpec(name, partitions or -1, replication_factor or -1, configs=settings) for name in names]
+    outcome = session.run(lambda client: TopicAdmin(client).create_many(specs, validate_only=validate_only))
     verb = "valid" if validate_only else "created"
     return _report(session, outcome, verb=verb, exists_is_fine=if_not_exists)
 
@@ -110,20 +108,16 @@ def _report(
     for name, result in outcome.items():
         if isinstance(result, UnknownTopicOrPartition):
             result = UnknownTopicOrPartition(_NO_SUCH_TOPIC.format(name))
-        if isinstance(result, OdradekError):
-            if exists_is_fine and isinstance(result, TopicAlreadyExists):
-                documents.append({"topic": name, "result": "exists"})
-                if not session.is_json:
-                    click.echo(f"exists   {name}")
-                continue
+        is_there = exists_is_fine and isinstance(result, TopicAlreadyExists)
+        if isinstance(result, OdradekError) and not is_there:
             exit_code = exit_code or exit_code_for(result)
             documents.append({"topic": name, "result": "failed", **failure_fields(result)})
             print_error(result)
             continue
-        documents.append({"topic": name, "result": verb})
+        documents.append({"topic": name, "result": "exists" if is_there else verb})
         warn(getattr(result, "warning", None), about=f"topic {name}")
         if not session.is_json:
-            click.echo(f"{verb}  {name}")
+            click.echo(f"exists   {name}" if is_there else f"{verb}  {name}")
     show_document(session.output, documents)
     return exit_code
 
@@ -137,18 +131,9 @@ def _report(
     type=click.IntRange(min=1),
     help="The new number of replicas of each partition.",
 )
-@click.option(
-    "-c",
-    "--config",
-    "configs",
-    multiple=True,
-    metavar="KEY=VALUE",
-    shell_complete=topic_assignments_completed,
-    help="Set; may be repeated.",
-)
+@_config_option("Set; may be repeated.")
 @click.option(
     "--unset",
-    "unset",
     multiple=True,
     metavar="KEY",
     shell_complete=topic_keys_completed,
@@ -218,16 +203,11 @@ def delete(session: CommandSession, *, names: tuple[str, ...], if_exists: bool) 
       odradek topics delete orders
       odradek topics delete old-1 old-2 --if-exists
     """
+    from odradek.client.admin.topics import TopicAdmin
+    from odradek.foundation.errors import UnknownTopicOrPartition
 
-    async def work(client: Client) -> dict[str, object]:
-        from odradek.client.admin.topics import TopicAdmin
-
-        return dict(await TopicAdmin(client).delete_many(names))
-
-    outcome = session.run(work)
+    outcome: Mapping[str, object] = session.run(lambda client: TopicAdmin(client).delete_many(names))
     if if_exists:
-        from odradek.foundation.errors import UnknownTopicOrPartition
-
         outcome = {
             name: None if isinstance(result, UnknownTopicOrPartition) else result
             for name, result in outcome.items()
@@ -262,8 +242,6 @@ def elect_leaders(
       odradek topics elect-leaders orders --partition 0-3
       odradek topics elect-leaders orders --unclean
     """
-    from odradek.cli.options import parse_partitions
-
     numbers = None if partitions is None else parse_partitions(partitions)
     if numbers is not None and len(names) != 1:
         raise click.UsageError("--partition needs the name of one topic")
@@ -285,7 +263,7 @@ def _report_elections(session: CommandSession, outcome: Mapping[TopicPartition, 
     from odradek.foundation.errors import ElectionNotNeeded
 
     exit_code: int = ExitCode.OK
-    rows: list[tuple[str, int, str]] = []
+    documents: list[dict[str, object]] = []
     for where, failure in sorted(outcome.items()):
         result = "elected"
         if isinstance(failure, ElectionNotNeeded):
@@ -293,10 +271,9 @@ def _report_elections(session: CommandSession, outcome: Mapping[TopicPartition, 
         elif failure is not None:
             result = str(failure)
             exit_code = exit_code or exit_code_for(failure)
-        rows.append((where.topic, where.partition, result))
-    document = [{"topic": topic, "partition": number, "result": result} for topic, number, result in rows]
-    if not rows and not session.is_json:
+        documents.append({"topic": where.topic, "partition": where.partition, "result": result})
+    if not documents and not session.is_json:
         click.echo("no partition needs an election")
     else:
-        show(session.output, headers=("TOPIC", "PARTITION", "RESULT"), rows=rows, document=document)
+        show_documents(session.output, ("topic", "partition", "result"), documents)
     return exit_code

@@ -258,11 +258,7 @@ def find_hanging(session: CommandSession, *, topics: tuple[str, ...], longer_tha
 @click.command()
 @click.argument("partition", metavar="TOPIC:PARTITION", shell_complete=partitions_completed)
 @click.option(
-    "--start-offset",
-    type=int,
-    required=True,
-    metavar="OFFSET",
-    help="Its first offset, from find-hanging.",
+    "--start-offset", type=int, required=True, metavar="OFFSET", help="Its first offset, from find-hanging."
 )
 @execute_options
 @session_options

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import click
 
 from odradek.cli.completers import one_of
-from odradek.cli.options import CommandSession, session_options
+from odradek.cli.options import CommandSession, Decorator, combined, session_options
 from odradek.cli.output import say, show
 from odradek.cli.passwords import password_options, read_password
 
@@ -30,7 +30,7 @@ def users() -> None:
     """
 
 
-def _mechanism_option(help: str) -> Callable[[Callable[..., object]], Callable[..., object]]:
+def _mechanism_option(help: str) -> Decorator:
     return click.option(
         "--mechanism",
         "mechanisms",
@@ -41,22 +41,19 @@ def _mechanism_option(help: str) -> Callable[[Callable[..., object]], Callable[.
     )
 
 
-def _password_of_user(command: Callable[..., object]) -> Callable[..., object]:
-    """The user, the mechanisms and the source of the password."""
-    for option in (
-        password_options,
-        click.option(
-            "--iterations",
-            type=click.IntRange(ITERATIONS_MIN, ITERATIONS_MAX),
-            default=ITERATIONS_MIN,
-            show_default=True,
-            help="How much work a guess costs a thief of the registry, and a login its client.",
-        ),
-        _mechanism_option(f"The mechanism; may be repeated. Default: {MECHANISM_DEFAULT}."),
-        click.argument("name", metavar="USER"),
-    ):
-        command = option(command)
-    return command
+# The user, the mechanisms and the source of the password.
+_password_of_user = combined(
+    click.argument("name", metavar="USER"),
+    _mechanism_option(f"The mechanism; may be repeated. Default: {MECHANISM_DEFAULT}."),
+    click.option(
+        "--iterations",
+        type=click.IntRange(ITERATIONS_MIN, ITERATIONS_MAX),
+        default=ITERATIONS_MIN,
+        show_default=True,
+        help="How much work a guess costs a thief of the registry, and a login its client.",
+    ),
+    password_options,
+)
 
 
 @users.command("list")
@@ -85,10 +82,7 @@ def describe(session: CommandSession, *, names: tuple[str, ...]) -> None:
 
 
 def _show(session: CommandSession, names: tuple[str, ...]) -> None:
-    async def work(client: Client) -> dict[str, dict[str, int]]:
-        return await _described(client, names)
-
-    found = sorted(session.run(work).items())
+    found = sorted(session.run(lambda client: _described(client, names)).items())
     show(
         session.output,
         headers=("USER", "MECHANISM", "ITERATIONS"),

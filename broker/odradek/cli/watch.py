@@ -56,15 +56,14 @@ def _with_seconds(arguments: Sequence[str]) -> list[str]:
     return given
 
 
-def watch_option(function: Callable[..., object]) -> Callable[..., object]:
-    """`--watch [SECONDS]`. The verb gets `watch`: seconds, or None to run once. Needs `WatchCommand`."""
-    return click.option(
-        _OPTION,
-        "watch",
-        type=click.FloatRange(min=0.1, max=SECONDS_MAX),
-        metavar="[SECONDS]",
-        help=f"Repeat every so many seconds ({SECONDS_DEFAULT:g} without a number) until Ctrl-C.",
-    )(function)
+# The verb gets `watch`: seconds, or None to run once. Needs `WatchCommand`.
+watch_option = click.option(
+    _OPTION,
+    "watch",
+    type=click.FloatRange(min=0.1, max=SECONDS_MAX),
+    metavar="[SECONDS]",
+    help=f"Repeat every so many seconds ({SECONDS_DEFAULT:g} without a number) until Ctrl-C.",
+)
 
 
 def look(

@@ -24,6 +24,10 @@ from odradek.foundation.metric_kinds import counter as _counter
 from odradek.foundation.metric_kinds import gauge as _gauge
 from odradek.foundation.metric_kinds import histogram as _histogram
 
+# Labels of several metrics.
+_LOGIN = ("listener", "mechanism")
+_PARTITION = ("topic", "partition")
+
 # --- requests ------------------------------------------------------------------------------------------
 
 REQUESTS = _counter("odradek_requests_total", "Requests answered.", "api")
@@ -77,27 +81,22 @@ CERTIFICATE_RELOAD_FAILURES = _counter(
     "Attempts to take changed files that failed; each is made again, twice a second, until it succeeds.",
     "listener",
 )
-LOGINS = _counter("odradek_logins_total", "Logins of new connections.", "listener", "mechanism")
+LOGINS = _counter("odradek_logins_total", "Logins of new connections.", *_LOGIN)
 LOGIN_FAILURES = _counter(
     "odradek_login_failures_total",
     "Logins of new connections that were refused; with none of the listener's mechanisms it is `none`.",
-    "listener",
-    "mechanism",
+    *_LOGIN,
 )
-LOGIN_RENEWALS = _counter(
-    "odradek_login_renewals_total", "Logins renewed on open connections.", "listener", "mechanism"
-)
+LOGIN_RENEWALS = _counter("odradek_login_renewals_total", "Logins renewed on open connections.", *_LOGIN)
 LOGIN_RENEWAL_FAILURES = _counter(
     "odradek_login_renewal_failures_total",
     "Renewals of logins that were refused; each ended its connection.",
-    "listener",
-    "mechanism",
+    *_LOGIN,
 )
 LOGINS_EXPIRED = _counter(
     "odradek_logins_expired_total",
     "Connections closed because their login had ended and was not renewed.",
-    "listener",
-    "mechanism",
+    *_LOGIN,
 )
 RECEIVED_BYTES = _counter("odradek_received_bytes_total", "Bytes read from connections.", "listener")
 SENT_BYTES = _counter("odradek_sent_bytes_total", "Bytes written to connections.", "listener")
@@ -109,16 +108,15 @@ TOPIC_RECORDS_IN = _counter("odradek_topic_records_in_total", "Records appended.
 TOPIC_BATCHES_IN = _counter("odradek_topic_batches_in_total", "Batches appended.", "topic")
 TOPIC_BYTES_OUT = _counter("odradek_topic_bytes_out_total", "Bytes of batches sent to consumers.", "topic")
 TOPIC_APPEND_FAILURES = _counter("odradek_topic_append_failures_total", "Appends refused or failed.", "topic")
-LOG_START_OFFSET = _gauge("odradek_log_start_offset", "The first offset kept.", "topic", "partition")
-LOG_END_OFFSET = _gauge("odradek_log_end_offset", "The next offset to be written.", "topic", "partition")
+LOG_START_OFFSET = _gauge("odradek_log_start_offset", "The first offset kept.", *_PARTITION)
+LOG_END_OFFSET = _gauge("odradek_log_end_offset", "The next offset to be written.", *_PARTITION)
 HIGH_WATERMARK = _gauge(
-    "odradek_high_watermark", "Offsets below are held by all in-sync replicas.", "topic", "partition"
+    "odradek_high_watermark", "Offsets below are held by all in-sync replicas.", *_PARTITION
 )
 LAST_STABLE_OFFSET_LAG = _gauge(
     "odradek_last_stable_offset_lag",
     "Offsets below the high watermark that readers of committed records may not read yet.",
-    "topic",
-    "partition",
+    *_PARTITION,
 )
 OPEN_TRANSACTIONS = _gauge(
     "odradek_open_transactions", "Transactions without a marker, counted once for each partition."
@@ -126,8 +124,7 @@ OPEN_TRANSACTIONS = _gauge(
 OLDEST_TRANSACTION_SECONDS = _gauge(
     "odradek_oldest_transaction_seconds",
     "The age of a partition's oldest open transaction; absent where none is open.",
-    "topic",
-    "partition",
+    *_PARTITION,
     "producer_id",
 )
 PARTITIONS_WITH_LATE_TRANSACTIONS = _gauge(
@@ -141,10 +138,8 @@ TRANSACTION_VERIFICATIONS = _counter(
 TRANSACTION_VERIFICATION_REQUESTS = _counter(
     "odradek_transaction_verification_requests_total", "Requests that carried these questions."
 )
-LOG_SIZE_BYTES = _gauge(
-    "odradek_log_size_bytes", "Bytes of a partition's segments on disk.", "topic", "partition"
-)
-LOG_SEGMENTS = _gauge("odradek_log_segments", "Segments of a partition.", "topic", "partition")
+LOG_SIZE_BYTES = _gauge("odradek_log_size_bytes", "Bytes of a partition's segments on disk.", *_PARTITION)
+LOG_SEGMENTS = _gauge("odradek_log_segments", "Segments of a partition.", *_PARTITION)
 LOG_FLUSHES = _counter("odradek_log_flushes_total", "Times that a log was synced to disk.")
 LOG_FLUSH_SECONDS = _counter("odradek_log_flush_seconds_total", "Seconds spent syncing logs to disk.")
 LOGS_TO_OPEN = _gauge(
@@ -258,8 +253,7 @@ PARTITIONS_UNDER_REPLICATED = _gauge(
     "Partitions with fewer replicas in sync than they have; on the active controller.",
 )
 PARTITIONS_REASSIGNING = _gauge(
-    "odradek_partitions_reassigning",
-    "Partitions that are moving to other brokers; on the active controller.",
+    "odradek_partitions_reassigning", "Partitions that are moving to other brokers; on the active controller."
 )
 IS_FENCED = _gauge(
     "odradek_is_fenced", "1 on a broker that is not a member of its cluster at the moment, else 0."
@@ -328,15 +322,13 @@ GROUP_LAG_MESSAGES = _gauge(
     "odradek_group_lag_messages",
     "Offsets between a group's committed offset and the end of the readable records.",
     "group",
-    "topic",
-    "partition",
+    *_PARTITION,
 )
 GROUP_LAG_SECONDS = _gauge(
     "odradek_group_lag_seconds",
     "Age of the first record that a group has not committed; 0 when it has committed all.",
     "group",
-    "topic",
-    "partition",
+    *_PARTITION,
 )
 
 # --- quotas of clients -----------------------------------------------------------------------------------

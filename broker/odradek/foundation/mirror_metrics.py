@@ -9,56 +9,44 @@ from __future__ import annotations
 from odradek.foundation.metric_kinds import counter as _counter
 from odradek.foundation.metric_kinds import gauge as _gauge
 
+_PARTITION = ("source", "topic", "partition")
+
 # --- partitions ------------------------------------------------------------------------------------------
 
 MIRROR_LAG_RECORDS = _gauge(
     "odradek_mirror_lag_records",
     "Offsets between what is at the target and the end of the source's readable records; no sample while unknown.",
-    "source",
-    "topic",
-    "partition",
+    *_PARTITION,
 )
 MIRROR_LAG_SECONDS = _gauge(
     "odradek_mirror_lag_seconds",
     "Seconds for which records of the source have waited to be mirrored; 0 when all are at the target, no sample while "
     "that is unknown.",
-    "source",
-    "topic",
-    "partition",
+    *_PARTITION,
 )
 MIRROR_LAST_RECORD_AGE_SECONDS = _gauge(
     "odradek_mirror_last_record_age_seconds",
     "Age of the newest record that this process mirrored, by the record's own time.",
-    "source",
-    "topic",
-    "partition",
+    *_PARTITION,
 )
-MIRROR_RECORDS = _counter("odradek_mirror_records_total", "Records mirrored.", "source", "topic", "partition")
-MIRROR_BYTES = _counter(
-    "odradek_mirror_bytes_total", "Bytes of batches mirrored.", "source", "topic", "partition"
-)
-MIRROR_BATCHES = _counter("odradek_mirror_batches_total", "Batches mirrored.", "source", "topic", "partition")
+MIRROR_RECORDS = _counter("odradek_mirror_records_total", "Records mirrored.", *_PARTITION)
+MIRROR_BYTES = _counter("odradek_mirror_bytes_total", "Bytes of batches mirrored.", *_PARTITION)
+MIRROR_BATCHES = _counter("odradek_mirror_batches_total", "Batches mirrored.", *_PARTITION)
 MIRROR_BATCHES_OPENED = _counter(
     "odradek_mirror_batches_opened_total",
     "Batches that could not pass as they were, and were written again.",
-    "source",
-    "topic",
-    "partition",
+    *_PARTITION,
     "reason",
 )
 MIRROR_PARTITION_STOPPED = _gauge(
     "odradek_mirror_partition_stopped",
     "1 for a partition that is not mirrored until the cause is removed; /mirror says why.",
-    "source",
-    "topic",
-    "partition",
+    *_PARTITION,
 )
 MIRROR_ERRORS = _counter(
     "odradek_mirror_errors_total",
     "Errors by kind; those of a whole flow have no topic and no partition.",
-    "source",
-    "topic",
-    "partition",
+    *_PARTITION,
     "kind",
 )
 

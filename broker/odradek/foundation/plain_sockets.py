@@ -12,13 +12,7 @@ from types import ModuleType
 from typing import Any, Final
 
 # What asyncio and uvloop bind when they are imported. The numbers are OpenSSL's.
-_ERRORS: Final = (
-    "SSLError",
-    "SSLWantReadError",
-    "SSLSyscallError",
-    "SSLZeroReturnError",
-    "CertificateError",
-)
+_ERRORS: Final = ("SSLError", "SSLWantReadError", "SSLSyscallError", "SSLZeroReturnError", "CertificateError")
 _CLASSES: Final = ("SSLContext", "MemoryBIO", "create_default_context")
 _NUMBERS: Final = {"SSL_ERROR_WANT_READ": 2, "SSL_ERROR_WANT_WRITE": 3, "SSL_ERROR_SYSCALL": 5}
 

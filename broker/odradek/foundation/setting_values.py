@@ -22,11 +22,7 @@ from odradek.foundation.broker_settings.logs import (
     SegmentSettings,
     TopicSettings,
 )
-from odradek.foundation.broker_settings.network import (
-    ConnectionSettings,
-    IdentitySettings,
-    ListenerSettings,
-)
+from odradek.foundation.broker_settings.network import ConnectionSettings, IdentitySettings, ListenerSettings
 from odradek.foundation.broker_settings.quotas import QuotaSettings
 from odradek.foundation.broker_settings.replicas import ControllerSettings, ReplicaSettings
 from odradek.foundation.broker_settings.security import SaslSettings, TlsSettings, TokenSettings

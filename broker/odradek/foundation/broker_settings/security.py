@@ -143,8 +143,7 @@ class SaslSettings:
         None,
         "Kafka's name for the fetching of tokens for the broker's own logins. It is accepted, and not needed.",
         OneOf(
-            f"{_OAUTH}.OAuthBearerLoginCallbackHandler",
-            f"{_OAUTH}.secured.OAuthBearerLoginCallbackHandler",
+            f"{_OAUTH}.OAuthBearerLoginCallbackHandler", f"{_OAUTH}.secured.OAuthBearerLoginCallbackHandler"
         ),
     )
     sasl_oauthbearer_token_endpoint_url: str | None = text(

@@ -15,67 +15,38 @@ from odradek.foundation.setting_types import Allowed, EachOf, Kind, NotEmpty, On
 _READ: Final = Scope.READ_ONLY
 _BROKER: Final = Scope.PER_BROKER
 _CLUSTER: Final = Scope.CLUSTER_WIDE
-_INTERNAL: Final = frozenset(
-    {
-        "group.consumer.regex.refresh.interval.ms",
-        "controller.performance.always.log.threshold.ms",
-        "controller.performance.sample.period.ms",
-        "group.share.enable",
-        "group.share.persister.class.name",
-        "internal.metadata.delete.delay.millis",
-        "internal.metadata.log.segment.bytes",
-        "internal.metadata.max.batch.size.in.bytes",
-        "internal.metadata.max.fetch.size.in.bytes",
-        "remote.log.manager.task.retry.backoff.max.ms",
-        "remote.log.manager.task.retry.backoff.ms",
-        "remote.log.manager.task.retry.jitter",
-        "server.max.startup.time.ms",
-        "share.coordinator.cold.partition.snapshot.interval.ms",
-        "share.coordinator.state.topic.prune.interval.ms",
-        "unclean.leader.election.interval.ms",
-        "unstable.api.versions.enable",
-        "unstable.feature.versions.enable",
-    }
+_PERSISTER: Final = "org.apache.kafka.server.share.persister.DefaultStatePersister"
+_PRINCIPAL_BUILDER: Final = "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder"
+_REMOTE_METADATA: Final = (
+    "org.apache.kafka.server.log.remote.metadata.storage.TopicBasedRemoteLogMetadataManager"
 )
+_TOKEN_RETRIEVER: Final = "org.apache.kafka.common.security.oauthbearer.DefaultJwtRetriever"
+_ALGORITHMS: Final = OneOf("ES256", "RS256", any_case=True)
 
-# The subject of each family of keys; the first matching prefix gives a key its description.
-_FAMILIES: Final = (
-    ("group.share.", "share groups"),
-    ("share.", "share groups"),
-    ("group.streams.", "groups of Kafka Streams on the broker"),
-    ("remote.", "tiered storage"),
-    ("sasl.", "authentication with SASL"),
-    ("ssl.", "encryption with TLS"),
-    ("delegation.token.", "delegation tokens"),
-    ("connection.failed.authentication.", "authentication with SASL"),
-    ("connections.max.reauth.", "authentication with SASL"),
-    ("principal.builder.", "authentication by classes of Java"),
-    ("security.providers", "authentication by classes of Java"),
-    ("early.start.listeners", "authorisation by classes of Java"),
-    ("alter.config.policy.", "policies by classes of Java"),
-    ("create.topic.policy.", "policies by classes of Java"),
-    ("client.quota.callback.", "quotas by classes of Java"),
-    ("alter.log.dirs.replication.quota.", "the measuring of quotas"),
-    ("replication.quota.", "the measuring of quotas"),
-    ("controller.", "Kafka's metadata quorum (KRaft)"),
-    ("metadata.", "Kafka's metadata quorum (KRaft)"),
-    ("internal.metadata.", "Kafka's metadata quorum (KRaft)"),
-    ("process.roles", "Kafka's metadata quorum (KRaft)"),
-    ("initial.broker.registration.", "Kafka's metadata quorum (KRaft)"),
-    ("server.max.startup.", "Kafka's metadata quorum (KRaft)"),
-    ("unclean.leader.election.interval.", "Kafka's metadata quorum (KRaft)"),
-    ("kafka.metrics.", "metrics of the Java virtual machine"),
-    ("metric", "metrics of the Java virtual machine"),
-    ("telemetry.", "metrics that clients push"),
-    ("group.coordinator.append.", "waiting to write the commits of several groups at once"),
-    ("group.consumer.regex.", "periodic matching of patterns (they are matched when topics change)"),
-    (
-        "log.flush.start.offset.",
-        "a separate round for start offsets (they are written with the recovery points)",
-    ),
-    ("socket.connection.setup.", "connections between brokers"),
-    ("unstable.", "features in development in Kafka"),
-    ("", "Kafka's threads and its queues of waiting requests"),
+# The subject of each family of keys, and its prefixes; the first that matches gives a key its description.
+_FAMILIES: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
+    ("share groups", ("group.share.", "share.")),
+    ("groups of Kafka Streams on the broker", ("group.streams.",)),
+    ("tiered storage", ("remote.",)),
+    ("authentication with SASL", ("sasl.",)),
+    ("encryption with TLS", ("ssl.",)),
+    ("delegation tokens", ("delegation.token.",)),
+    ("authentication by classes of Java", ("principal.builder.", "security.providers")),
+    ("authorisation by classes of Java", ("early.start.listeners",)),
+    ("policies by classes of Java", ("alter.config.policy.", "create.topic.policy.")),
+    ("quotas by classes of Java", ("client.quota.callback.",)),
+    ("the measuring of quotas", ("alter.log.dirs.replication.quota.", "replication.quota.")),
+    ("Kafka's metadata quorum (KRaft)", ("controller.", "metadata.", "internal.metadata.", "process.roles")),
+    ("Kafka's metadata quorum (KRaft)", ("initial.broker.registration.", "server.max.startup.")),
+    ("Kafka's metadata quorum (KRaft)", ("unclean.leader.election.interval.",)),
+    ("metrics of the Java virtual machine", ("kafka.metrics.", "metric")),
+    ("metrics that clients push", ("telemetry.",)),
+    ("waiting to write the commits of several groups at once", ("group.coordinator.append.",)),
+    ("periodic matching of patterns (they are matched when topics change)", ("group.consumer.regex.",)),
+    ("a separate round for start offsets (they are written with the recovery points)", ("log.flush.",)),
+    ("connections between brokers", ("socket.connection.setup.",)),
+    ("features in development in Kafka", ("unstable.",)),
+    ("Kafka's threads and its queues of waiting requests", ("",)),
 )
 
 # Keys of Kafka before 4.0, mostly its life with ZooKeeper: known by their beginning.
@@ -105,14 +76,14 @@ RETIRED_PREFIXES: Final = (
     "advertised.port",
 )
 
-_ROWS: Final[tuple[tuple[str, Kind, str | None, Allowed | None, Scope], ...]] = (
+_Row = tuple[str, Kind, str | None, Allowed | None, Scope]
+
+_ROWS: Final[tuple[_Row, ...]] = (
     ("alter.config.policy.class.name", Kind.CLASS, None, None, _READ),
     ("alter.log.dirs.replication.quota.window.num", Kind.INT, "11", Range(1), _READ),
     ("alter.log.dirs.replication.quota.window.size.seconds", Kind.INT, "1", Range(1), _READ),
     ("background.threads", Kind.INT, "10", Range(1), _CLUSTER),
     ("client.quota.callback.class", Kind.CLASS, None, None, _READ),
-    ("controller.performance.always.log.threshold.ms", Kind.LONG, "2000", Range(0), _READ),
-    ("controller.performance.sample.period.ms", Kind.LONG, "60000", Range(100), _READ),
     ("controller.quorum.append.linger.ms", Kind.INT, "25", Range(0), _READ),
     ("controller.quorum.bootstrap.servers", Kind.LIST, "", None, _READ),
     ("controller.quorum.election.backoff.max.ms", Kind.INT, "1000", Range(0), _READ),
@@ -129,7 +100,6 @@ _ROWS: Final[tuple[tuple[str, Kind, str | None, Allowed | None, Scope], ...]] = 
     ("group.coordinator.threads", Kind.INT, "4", Range(1), _READ),
     ("group.share.assignors", Kind.LIST, "simple", None, _READ),
     ("group.share.delivery.count.limit", Kind.INT, "5", Range(2, 10), _READ),
-    ("group.share.enable", Kind.BOOLEAN, "false", None, _READ),
     ("group.share.heartbeat.interval.ms", Kind.INT, "5000", Range(1), _READ),
     ("group.share.max.heartbeat.interval.ms", Kind.INT, "15000", Range(1), _READ),
     ("group.share.max.record.lock.duration.ms", Kind.INT, "60000", Range(30000, 3600000), _READ),
@@ -140,13 +110,6 @@ _ROWS: Final[tuple[tuple[str, Kind, str | None, Allowed | None, Scope], ...]] = 
     ("group.share.min.record.lock.duration.ms", Kind.INT, "15000", Range(1000, 30000), _READ),
     ("group.share.min.session.timeout.ms", Kind.INT, "45000", Range(1), _READ),
     ("group.share.partition.max.record.locks", Kind.INT, "2000", Range(100, 10000), _READ),
-    (
-        "group.share.persister.class.name",
-        Kind.STRING,
-        "org.apache.kafka.server.share.persister.DefaultStatePersister",
-        None,
-        _READ,
-    ),
     ("group.share.record.lock.duration.ms", Kind.INT, "30000", Range(1000, 3600000), _READ),
     ("group.share.session.timeout.ms", Kind.INT, "45000", Range(1), _READ),
     ("group.streams.heartbeat.interval.ms", Kind.INT, "5000", Range(1), _READ),
@@ -159,10 +122,6 @@ _ROWS: Final[tuple[tuple[str, Kind, str | None, Allowed | None, Scope], ...]] = 
     ("group.streams.num.standby.replicas", Kind.INT, "0", Range(0), _READ),
     ("group.streams.session.timeout.ms", Kind.INT, "45000", Range(1), _READ),
     ("initial.broker.registration.timeout.ms", Kind.INT, "60000", None, _READ),
-    ("internal.metadata.delete.delay.millis", Kind.LONG, "60000", None, _READ),
-    ("internal.metadata.log.segment.bytes", Kind.INT, None, None, _READ),
-    ("internal.metadata.max.batch.size.in.bytes", Kind.INT, "8388608", None, _READ),
-    ("internal.metadata.max.fetch.size.in.bytes", Kind.INT, "8388608", None, _READ),
     ("kafka.metrics.polling.interval.secs", Kind.INT, "10", Range(1), _READ),
     ("kafka.metrics.reporters", Kind.LIST, "", None, _READ),
     ("metadata.log.dir", Kind.STRING, None, None, _READ),
@@ -180,13 +139,7 @@ _ROWS: Final[tuple[tuple[str, Kind, str | None, Allowed | None, Scope], ...]] = 
     ("num.io.threads", Kind.INT, "8", Range(1), _CLUSTER),
     ("num.network.threads", Kind.INT, "3", Range(1), _CLUSTER),
     ("num.replica.alter.log.dirs.threads", Kind.INT, None, None, _READ),
-    (
-        "principal.builder.class",
-        Kind.CLASS,
-        "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder",
-        None,
-        _BROKER,
-    ),
+    ("principal.builder.class", Kind.CLASS, _PRINCIPAL_BUILDER, None, _BROKER),
     ("process.roles", Kind.LIST, None, EachOf("broker", "controller"), _READ),
     ("producer.purgatory.purge.interval.requests", Kind.INT, "1000", None, _READ),
     ("remote.fetch.max.wait.ms", Kind.INT, "500", Range(1), _CLUSTER),
@@ -201,18 +154,9 @@ _ROWS: Final[tuple[tuple[str, Kind, str | None, Allowed | None, Scope], ...]] = 
     ("remote.log.manager.fetch.quota.window.num", Kind.INT, "11", Range(1), _READ),
     ("remote.log.manager.fetch.quota.window.size.seconds", Kind.INT, "1", Range(1), _READ),
     ("remote.log.manager.task.interval.ms", Kind.LONG, "30000", Range(1), _READ),
-    ("remote.log.manager.task.retry.backoff.max.ms", Kind.LONG, "30000", Range(1), _READ),
-    ("remote.log.manager.task.retry.backoff.ms", Kind.LONG, "500", Range(1), _READ),
-    ("remote.log.manager.task.retry.jitter", Kind.DOUBLE, "0.2", Range(0, 0.5), _READ),
     ("remote.log.manager.thread.pool.size", Kind.INT, "2", Range(1), _READ),
     ("remote.log.metadata.custom.metadata.max.bytes", Kind.INT, "128", Range(0), _READ),
-    (
-        "remote.log.metadata.manager.class.name",
-        Kind.STRING,
-        "org.apache.kafka.server.log.remote.metadata.storage.TopicBasedRemoteLogMetadataManager",
-        NotEmpty(),
-        _READ,
-    ),
+    ("remote.log.metadata.manager.class.name", Kind.STRING, _REMOTE_METADATA, NotEmpty(), _READ),
     ("remote.log.metadata.manager.class.path", Kind.STRING, None, None, _READ),
     ("remote.log.metadata.manager.impl.prefix", Kind.STRING, "rlmm.config.", NotEmpty(), _READ),
     ("remote.log.metadata.manager.listener.name", Kind.STRING, None, NotEmpty(), _READ),
@@ -240,13 +184,7 @@ _ROWS: Final[tuple[tuple[str, Kind, str | None, Allowed | None, Scope], ...]] = 
     ("sasl.login.refresh.window.jitter", Kind.DOUBLE, "0.05", None, _BROKER),
     ("sasl.login.retry.backoff.max.ms", Kind.LONG, "10000", None, _READ),
     ("sasl.login.retry.backoff.ms", Kind.LONG, "100", None, _READ),
-    (
-        "sasl.oauthbearer.assertion.algorithm",
-        Kind.STRING,
-        "RS256",
-        OneOf("ES256", "RS256", any_case=True),
-        _READ,
-    ),
+    ("sasl.oauthbearer.assertion.algorithm", Kind.STRING, "RS256", _ALGORITHMS, _READ),
     ("sasl.oauthbearer.assertion.claim.aud", Kind.STRING, None, None, _READ),
     ("sasl.oauthbearer.assertion.claim.exp.seconds", Kind.INT, "300", Range(0, 86400), _READ),
     ("sasl.oauthbearer.assertion.claim.iss", Kind.STRING, None, None, _READ),
@@ -257,23 +195,14 @@ _ROWS: Final[tuple[tuple[str, Kind, str | None, Allowed | None, Scope], ...]] = 
     ("sasl.oauthbearer.assertion.private.key.file", Kind.STRING, None, None, _READ),
     ("sasl.oauthbearer.assertion.private.key.passphrase", Kind.PASSWORD, None, None, _READ),
     ("sasl.oauthbearer.assertion.template.file", Kind.STRING, None, None, _READ),
-    (
-        "sasl.oauthbearer.jwt.retriever.class",
-        Kind.CLASS,
-        "org.apache.kafka.common.security.oauthbearer.DefaultJwtRetriever",
-        None,
-        _READ,
-    ),
+    ("sasl.oauthbearer.jwt.retriever.class", Kind.CLASS, _TOKEN_RETRIEVER, None, _READ),
     ("security.providers", Kind.STRING, None, None, _READ),
-    ("server.max.startup.time.ms", Kind.LONG, "9223372036854775807", Range(0), _READ),
     ("share.coordinator.append.linger.ms", Kind.INT, "5", Range(0), _READ),
-    ("share.coordinator.cold.partition.snapshot.interval.ms", Kind.INT, "300000", Range(1), _READ),
     ("share.coordinator.load.buffer.size", Kind.INT, "5242880", Range(1), _READ),
     ("share.coordinator.snapshot.update.records.per.snapshot", Kind.INT, "500", Range(0), _READ),
     ("share.coordinator.state.topic.compression.codec", Kind.INT, "0", None, _READ),
     ("share.coordinator.state.topic.min.isr", Kind.SHORT, "2", Range(1), _READ),
     ("share.coordinator.state.topic.num.partitions", Kind.INT, "50", Range(1), _READ),
-    ("share.coordinator.state.topic.prune.interval.ms", Kind.INT, "300000", Range(1), _READ),
     ("share.coordinator.state.topic.replication.factor", Kind.SHORT, "3", Range(1), _READ),
     ("share.coordinator.state.topic.segment.bytes", Kind.INT, "104857600", Range(1), _READ),
     ("share.coordinator.threads", Kind.INT, "1", Range(1), _READ),
@@ -289,14 +218,32 @@ _ROWS: Final[tuple[tuple[str, Kind, str | None, Allowed | None, Scope], ...]] = 
     ("ssl.secure.random.implementation", Kind.STRING, None, None, _BROKER),
     ("ssl.trustmanager.algorithm", Kind.STRING, "PKIX", None, _BROKER),
     ("telemetry.max.bytes", Kind.INT, "1048576", Range(1), _READ),
-    ("unclean.leader.election.interval.ms", Kind.LONG, "300000", Range(1), _READ),
-    ("unstable.api.versions.enable", Kind.BOOLEAN, "false", None, _READ),
-    ("unstable.feature.versions.enable", Kind.BOOLEAN, "false", None, _READ),
-    ("group.consumer.regex.refresh.interval.ms", Kind.INT, "600000", Range(10000), _READ),
     ("group.coordinator.append.linger.ms", Kind.INT, "5", Range(0), _READ),
     ("log.flush.start.offset.checkpoint.interval.ms", Kind.INT, "60000", Range(0), _READ),
     ("queued.max.request.bytes", Kind.LONG, "-1", None, _READ),
     ("queued.max.requests", Kind.INT, "500", Range(1), _READ),
+)
+
+# Kafka calls these internal: its documents leave them out.
+_INTERNAL_ROWS: Final[tuple[_Row, ...]] = (
+    ("controller.performance.always.log.threshold.ms", Kind.LONG, "2000", Range(0), _READ),
+    ("controller.performance.sample.period.ms", Kind.LONG, "60000", Range(100), _READ),
+    ("group.share.enable", Kind.BOOLEAN, "false", None, _READ),
+    ("group.share.persister.class.name", Kind.STRING, _PERSISTER, None, _READ),
+    ("internal.metadata.delete.delay.millis", Kind.LONG, "60000", None, _READ),
+    ("internal.metadata.log.segment.bytes", Kind.INT, None, None, _READ),
+    ("internal.metadata.max.batch.size.in.bytes", Kind.INT, "8388608", None, _READ),
+    ("internal.metadata.max.fetch.size.in.bytes", Kind.INT, "8388608", None, _READ),
+    ("remote.log.manager.task.retry.backoff.max.ms", Kind.LONG, "30000", Range(1), _READ),
+    ("remote.log.manager.task.retry.backoff.ms", Kind.LONG, "500", Range(1), _READ),
+    ("remote.log.manager.task.retry.jitter", Kind.DOUBLE, "0.2", Range(0, 0.5), _READ),
+    ("server.max.startup.time.ms", Kind.LONG, "9223372036854775807", Range(0), _READ),
+    ("share.coordinator.cold.partition.snapshot.interval.ms", Kind.INT, "300000", Range(1), _READ),
+    ("share.coordinator.state.topic.prune.interval.ms", Kind.INT, "300000", Range(1), _READ),
+    ("unclean.leader.election.interval.ms", Kind.LONG, "300000", Range(1), _READ),
+    ("unstable.api.versions.enable", Kind.BOOLEAN, "false", None, _READ),
+    ("unstable.feature.versions.enable", Kind.BOOLEAN, "false", None, _READ),
+    ("group.consumer.regex.refresh.interval.ms", Kind.INT, "600000", Range(10000), _READ),
 )
 
 
@@ -306,24 +253,27 @@ def _describe(key: str) -> str:
         return (
             f"Asks that {promise.asks_for}, which this broker does not support: only the default is accepted."
         )
-    family = next(words for prefix, words in _FAMILIES if key.startswith(prefix))
+    family = next(words for words, prefixes in _FAMILIES if key.startswith(prefixes))
     return f"Belongs to {family}, which this broker does not have: accepted, not used."
 
 
-def _setting(key: str, kind: Kind, default: str | None, allowed: Allowed | None, scope: Scope) -> Setting:
+def _setting(
+    key: str,
+    kind: Kind,
+    default: str | None,
+    allowed: Allowed | None,
+    scope: Scope,
+    *,
+    internal: bool = False,
+) -> Setting:
     setting = Setting(
-        kind,
-        None,
-        _describe(key),
-        allowed=allowed,
-        scope=scope,
-        key=key,
-        used=False,
-        internal=key in _INTERNAL,
+        kind, None, _describe(key), allowed=allowed, scope=scope, key=key, used=False, internal=internal
     )
     setting.default = None if default is None else setting.parse(default)
     setting.default_text = setting.text(setting.default)
     return setting
 
 
-UNUSED: Final[dict[str, Setting]] = {row[0]: _setting(*row) for row in _ROWS}
+UNUSED: Final[dict[str, Setting]] = {row[0]: _setting(*row) for row in _ROWS} | {
+    row[0]: _setting(*row, internal=True) for row in _INTERNAL_ROWS
+}

@@ -14,16 +14,7 @@ from collections.abc import Mapping
 from typing import Final, NoReturn
 
 from odradek.foundation.errors import SettingError
-from odradek.foundation.setting_types import (
-    EachOf,
-    Kind,
-    OneOf,
-    Setting,
-    boolean,
-    integer,
-    text,
-    words,
-)
+from odradek.foundation.setting_types import EachOf, Kind, OneOf, Setting, boolean, integer, text, words
 from odradek.foundation.words import nearest_name
 
 PREFIX: Final = "zookeeper."
@@ -67,8 +58,7 @@ class ZookeeperSettings:
         10, "Requests to ZooKeeper that may be under way at once; more wait.", 1, 128
     )
     zookeeper_set_acl: bool = boolean(
-        False,
-        "Whether only zookeeper.digest.user may change the nodes, and read those with secrets.",
+        False, "Whether only zookeeper.digest.user may change the nodes, and read those with secrets."
     )
     zookeeper_digest_user: str | None = text(
         None, "The user that nodes belong to, by digest authentication or SASL."
