@@ -2,7 +2,8 @@
 
 They are accepted without a warning, because a `server.properties` for Kafka should work here. They are described like
 every other key. Those that promise protection are refused: see `protection`. This module is imported only for a key
-that is not the broker's own, or for a list of all keys. Each row: key, kind, default as text, allowed values, scope.
+that is not the broker's own, or for a list of all keys. Each row: key, kind, default as text, allowed values, scope,
+and whether it is internal.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from odradek.foundation.setting_types import Allowed, EachOf, Kind, NotEmpty, On
 _READ: Final = Scope.READ_ONLY
 _BROKER: Final = Scope.PER_BROKER
 _CLUSTER: Final = Scope.CLUSTER_WIDE
+# Kafka's documents leave the key out.
+_INTERNAL: Final = True
 _PERSISTER: Final = "org.apache.kafka.server.share.persister.DefaultStatePersister"
 _PRINCIPAL_BUILDER: Final = "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder"
 _REMOTE_METADATA: Final = (
@@ -76,7 +79,8 @@ RETIRED_PREFIXES: Final = (
     "advertised.port",
 )
 
-_Row = tuple[str, Kind, str | None, Allowed | None, Scope]
+_Unmarked = tuple[str, Kind, str | None, Allowed | None, Scope]
+_Row = _Unmarked | tuple[str, Kind, str | None, Allowed | None, Scope, bool]
 
 _ROWS: Final[tuple[_Row, ...]] = (
     ("alter.config.policy.class.name", Kind.CLASS, None, None, _READ),
@@ -84,6 +88,8 @@ _ROWS: Final[tuple[_Row, ...]] = (
     ("alter.log.dirs.replication.quota.window.size.seconds", Kind.INT, "1", Range(1), _READ),
     ("background.threads", Kind.INT, "10", Range(1), _CLUSTER),
     ("client.quota.callback.class", Kind.CLASS, None, None, _READ),
+    ("controller.performance.always.log.threshold.ms", Kind.LONG, "2000", Range(0), _READ, _INTERNAL),
+    ("controller.performance.sample.period.ms", Kind.LONG, "60000", Range(100), _READ, _INTERNAL),
     ("controller.quorum.append.linger.ms", Kind.INT, "25", Range(0), _READ),
     ("controller.quorum.bootstrap.servers", Kind.LIST, "", None, _READ),
     ("controller.quorum.election.backoff.max.ms", Kind.INT, "1000", Range(0), _READ),
@@ -100,6 +106,7 @@ _ROWS: Final[tuple[_Row, ...]] = (
     ("group.coordinator.threads", Kind.INT, "4", Range(1), _READ),
     ("group.share.assignors", Kind.LIST, "simple", None, _READ),
     ("group.share.delivery.count.limit", Kind.INT, "5", Range(2, 10), _READ),
+    ("group.share.enable", Kind.BOOLEAN, "false", None, _READ, _INTERNAL),
     ("group.share.heartbeat.interval.ms", Kind.INT, "5000", Range(1), _READ),
     ("group.share.max.heartbeat.interval.ms", Kind.INT, "15000", Range(1), _READ),
     ("group.share.max.record.lock.duration.ms", Kind.INT, "60000", Range(30000, 3600000), _READ),
@@ -110,6 +117,7 @@ _ROWS: Final[tuple[_Row, ...]] = (
     ("group.share.min.record.lock.duration.ms", Kind.INT, "15000", Range(1000, 30000), _READ),
     ("group.share.min.session.timeout.ms", Kind.INT, "45000", Range(1), _READ),
     ("group.share.partition.max.record.locks", Kind.INT, "2000", Range(100, 10000), _READ),
+    ("group.share.persister.class.name", Kind.STRING, _PERSISTER, None, _READ, _INTERNAL),
     ("group.share.record.lock.duration.ms", Kind.INT, "30000", Range(1000, 3600000), _READ),
     ("group.share.session.timeout.ms", Kind.INT, "45000", Range(1), _READ),
     ("group.streams.heartbeat.interval.ms", Kind.INT, "5000", Range(1), _READ),
@@ -122,6 +130,10 @@ _ROWS: Final[tuple[_Row, ...]] = (
     ("group.streams.num.standby.replicas", Kind.INT, "0", Range(0), _READ),
     ("group.streams.session.timeout.ms", Kind.INT, "45000", Range(1), _READ),
     ("initial.broker.registration.timeout.ms", Kind.INT, "60000", None, _READ),
+    ("internal.metadata.delete.delay.millis", Kind.LONG, "60000", None, _READ, _INTERNAL),
+    ("internal.metadata.log.segment.bytes", Kind.INT, None, None, _READ, _INTERNAL),
+    ("internal.metadata.max.batch.size.in.bytes", Kind.INT, "8388608", None, _READ, _INTERNAL),
+    ("internal.metadata.max.fetch.size.in.bytes", Kind.INT, "8388608", None, _READ, _INTERNAL),
     ("kafka.metrics.polling.interval.secs", Kind.INT, "10", Range(1), _READ),
     ("kafka.metrics.reporters", Kind.LIST, "", None, _READ),
     ("metadata.log.dir", Kind.STRING, None, None, _READ),
@@ -154,6 +166,9 @@ _ROWS: Final[tuple[_Row, ...]] = (
     ("remote.log.manager.fetch.quota.window.num", Kind.INT, "11", Range(1), _READ),
     ("remote.log.manager.fetch.quota.window.size.seconds", Kind.INT, "1", Range(1), _READ),
     ("remote.log.manager.task.interval.ms", Kind.LONG, "30000", Range(1), _READ),
+    ("remote.log.manager.task.retry.backoff.max.ms", Kind.LONG, "30000", Range(1), _READ, _INTERNAL),
+    ("remote.log.manager.task.retry.backoff.ms", Kind.LONG, "500", Range(1), _READ, _INTERNAL),
+    ("remote.log.manager.task.retry.jitter", Kind.DOUBLE, "0.2", Range(0, 0.5), _READ, _INTERNAL),
     ("remote.log.manager.thread.pool.size", Kind.INT, "2", Range(1), _READ),
     ("remote.log.metadata.custom.metadata.max.bytes", Kind.INT, "128", Range(0), _READ),
     ("remote.log.metadata.manager.class.name", Kind.STRING, _REMOTE_METADATA, NotEmpty(), _READ),
@@ -197,12 +212,15 @@ _ROWS: Final[tuple[_Row, ...]] = (
     ("sasl.oauthbearer.assertion.template.file", Kind.STRING, None, None, _READ),
     ("sasl.oauthbearer.jwt.retriever.class", Kind.CLASS, _TOKEN_RETRIEVER, None, _READ),
     ("security.providers", Kind.STRING, None, None, _READ),
+    ("server.max.startup.time.ms", Kind.LONG, "9223372036854775807", Range(0), _READ, _INTERNAL),
     ("share.coordinator.append.linger.ms", Kind.INT, "5", Range(0), _READ),
+    ("share.coordinator.cold.partition.snapshot.interval.ms", Kind.INT, "300000", Range(1), _READ, _INTERNAL),
     ("share.coordinator.load.buffer.size", Kind.INT, "5242880", Range(1), _READ),
     ("share.coordinator.snapshot.update.records.per.snapshot", Kind.INT, "500", Range(0), _READ),
     ("share.coordinator.state.topic.compression.codec", Kind.INT, "0", None, _READ),
     ("share.coordinator.state.topic.min.isr", Kind.SHORT, "2", Range(1), _READ),
     ("share.coordinator.state.topic.num.partitions", Kind.INT, "50", Range(1), _READ),
+    ("share.coordinator.state.topic.prune.interval.ms", Kind.INT, "300000", Range(1), _READ, _INTERNAL),
     ("share.coordinator.state.topic.replication.factor", Kind.SHORT, "3", Range(1), _READ),
     ("share.coordinator.state.topic.segment.bytes", Kind.INT, "104857600", Range(1), _READ),
     ("share.coordinator.threads", Kind.INT, "1", Range(1), _READ),
@@ -218,32 +236,14 @@ _ROWS: Final[tuple[_Row, ...]] = (
     ("ssl.secure.random.implementation", Kind.STRING, None, None, _BROKER),
     ("ssl.trustmanager.algorithm", Kind.STRING, "PKIX", None, _BROKER),
     ("telemetry.max.bytes", Kind.INT, "1048576", Range(1), _READ),
+    ("unclean.leader.election.interval.ms", Kind.LONG, "300000", Range(1), _READ, _INTERNAL),
+    ("unstable.api.versions.enable", Kind.BOOLEAN, "false", None, _READ, _INTERNAL),
+    ("unstable.feature.versions.enable", Kind.BOOLEAN, "false", None, _READ, _INTERNAL),
+    ("group.consumer.regex.refresh.interval.ms", Kind.INT, "600000", Range(10000), _READ, _INTERNAL),
     ("group.coordinator.append.linger.ms", Kind.INT, "5", Range(0), _READ),
     ("log.flush.start.offset.checkpoint.interval.ms", Kind.INT, "60000", Range(0), _READ),
     ("queued.max.request.bytes", Kind.LONG, "-1", None, _READ),
     ("queued.max.requests", Kind.INT, "500", Range(1), _READ),
-)
-
-# Kafka calls these internal: its documents leave them out.
-_INTERNAL_ROWS: Final[tuple[_Row, ...]] = (
-    ("controller.performance.always.log.threshold.ms", Kind.LONG, "2000", Range(0), _READ),
-    ("controller.performance.sample.period.ms", Kind.LONG, "60000", Range(100), _READ),
-    ("group.share.enable", Kind.BOOLEAN, "false", None, _READ),
-    ("group.share.persister.class.name", Kind.STRING, _PERSISTER, None, _READ),
-    ("internal.metadata.delete.delay.millis", Kind.LONG, "60000", None, _READ),
-    ("internal.metadata.log.segment.bytes", Kind.INT, None, None, _READ),
-    ("internal.metadata.max.batch.size.in.bytes", Kind.INT, "8388608", None, _READ),
-    ("internal.metadata.max.fetch.size.in.bytes", Kind.INT, "8388608", None, _READ),
-    ("remote.log.manager.task.retry.backoff.max.ms", Kind.LONG, "30000", Range(1), _READ),
-    ("remote.log.manager.task.retry.backoff.ms", Kind.LONG, "500", Range(1), _READ),
-    ("remote.log.manager.task.retry.jitter", Kind.DOUBLE, "0.2", Range(0, 0.5), _READ),
-    ("server.max.startup.time.ms", Kind.LONG, "9223372036854775807", Range(0), _READ),
-    ("share.coordinator.cold.partition.snapshot.interval.ms", Kind.INT, "300000", Range(1), _READ),
-    ("share.coordinator.state.topic.prune.interval.ms", Kind.INT, "300000", Range(1), _READ),
-    ("unclean.leader.election.interval.ms", Kind.LONG, "300000", Range(1), _READ),
-    ("unstable.api.versions.enable", Kind.BOOLEAN, "false", None, _READ),
-    ("unstable.feature.versions.enable", Kind.BOOLEAN, "false", None, _READ),
-    ("group.consumer.regex.refresh.interval.ms", Kind.INT, "600000", Range(10000), _READ),
 )
 
 
@@ -258,13 +258,7 @@ def _describe(key: str) -> str:
 
 
 def _setting(
-    key: str,
-    kind: Kind,
-    default: str | None,
-    allowed: Allowed | None,
-    scope: Scope,
-    *,
-    internal: bool = False,
+    key: str, kind: Kind, default: str | None, allowed: Allowed | None, scope: Scope, internal: bool = False
 ) -> Setting:
     setting = Setting(
         kind, None, _describe(key), allowed=allowed, scope=scope, key=key, used=False, internal=internal
@@ -274,6 +268,4 @@ def _setting(
     return setting
 
 
-UNUSED: Final[dict[str, Setting]] = {row[0]: _setting(*row) for row in _ROWS} | {
-    row[0]: _setting(*row, internal=True) for row in _INTERNAL_ROWS
-}
+UNUSED: Final[dict[str, Setting]] = {row[0]: _setting(*row) for row in _ROWS}
