@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from odradek.protocol import messages
+from tests.support.field_names import check_field_names
 from tests.support.peers import bootstrap, broker, unique
 
 __all__ = ["bootstrap", "broker", "unique"]
@@ -15,6 +15,6 @@ __all__ = ["bootstrap", "broker", "unique"]
 @pytest.fixture(autouse=True)
 def checked_field_names() -> Iterator[None]:
     """A misspelt field of a request is an error in these tests."""
-    messages.check_field_names()
+    check_field_names()
     yield
-    messages.check_field_names(False)
+    check_field_names(False)

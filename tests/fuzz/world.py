@@ -42,6 +42,7 @@ from odradek.transport.connection import Connection
 from tests.fuzz import logins
 from tests.fuzz.damage import changed, edge
 from tests.fuzz.requests import RequestMaker
+from tests.support.framing import feed
 from tests.support.whole_broker import WholeBroker
 
 CPU_SECONDS_MAX: Final = 20.0
@@ -121,7 +122,7 @@ class Stranger(asyncio.Protocol):
         self.transport = transport
 
     def data_received(self, data: bytes) -> None:
-        self.frames += [bytes(frame) for frame in self._reader.feed(data)]
+        self.frames += [bytes(frame) for frame in feed(self._reader, data)]
 
     def connection_lost(self, failure: Exception | None) -> None:
         self.is_lost.set()

@@ -16,6 +16,7 @@ from odradek.protocol import codec, messages
 from odradek.protocol.api import ApiKey
 from odradek.registry.memory_store import MemoryRegistry, MemoryStore
 from odradek.transport.connection import Connection
+from tests.support.field_names import check_field_names
 from tests.support.loop import run
 from tests.support.one_broker import ENDPOINTS, OneBroker
 
@@ -54,7 +55,7 @@ class OneController:
         return self.one.images.current.brokers[1].epoch
 
     async def ask(self, api: ApiKey, version: int, **fields: Any) -> Any:
-        messages.check_field_names()
+        check_field_names()
         sent = codec.encode_request(api, version, 7, "broker-1", messages.request(api, version, **fields))
         connection = Connection(id=1, listener_name="CONTROLLER")
         answer: Any = self.dispatcher(connection, memoryview(bytearray(sent))[4:])

@@ -6,10 +6,10 @@ from hypothesis import strategies as st
 
 from odradek.foundation.errors import InvalidRequest
 from odradek.protocol import cluster_changes
-from odradek.protocol.cluster_changes import FollowRequest
+from odradek.protocol.cluster_changes import FollowRequest, FollowResponse, Node
 
 INT32, INT64 = st.integers(-(2**31), 2**31 - 1), st.integers(-(2**63), 2**63 - 1)
-NODES = st.lists(st.tuples(st.text(max_size=50), st.none() | st.binary(max_size=60), INT32), max_size=8)
+NODES = st.lists(st.builds(Node, st.text(max_size=50), st.none() | st.binary(max_size=60), INT32), max_size=8)
 
 
 @given(request=st.builds(FollowRequest, INT32, st.text(max_size=20), INT32, INT64, INT32, INT64, INT32))
@@ -25,25 +25,18 @@ def test_requests_are_read_back(request: FollowRequest) -> None:
 
 @given(nodes=NODES, epoch=INT32, number=INT64, snapshot=st.booleans(), complete=st.booleans(), data=st.data())
 def test_answers_are_read_back(
-    nodes: list[cluster_changes.Node],
+    nodes: list[Node],
     epoch: int,
     number: int,
     snapshot: bool,
     complete: bool,
     data: st.DataObject,
 ) -> None:
-    frame = cluster_changes.pack_response(
-        correlation_id=9,
-        controller_epoch=epoch,
-        next_number=number,
-        is_snapshot=snapshot,
-        is_complete=complete,
-        nodes=nodes,
-    )
+    response = FollowResponse(9, 0, epoch, number, snapshot, complete, tuple(nodes))
+    frame = cluster_changes.pack_response(response)
     assert int.from_bytes(frame[:4], "big") == len(frame) - 4
     body = memoryview(frame)[4:]
-    found = cluster_changes.parse_response(body)
-    assert found == (9, 0, epoch, number, snapshot, complete, tuple(nodes))
+    assert cluster_changes.parse_response(body) == response
     end = data.draw(st.integers(0, len(body) - 1))
     with pytest.raises(InvalidRequest):
         cluster_changes.parse_response(body[:end])

@@ -14,6 +14,7 @@ from odradek.foundation.limits import (
     RECEIVE_BUFFER_BYTES,
 )
 from odradek.protocol.framing import FrameReader, receive_buffer
+from tests.support.framing import feed
 
 
 def framed(*bodies: bytes) -> bytes:
@@ -42,7 +43,7 @@ def test_small_frames_in_any_pieces(bodies: list[bytes], sizes: list[int]) -> No
     reader = FrameReader(1000)
     fed: list[bytes] = []
     for start in range(0, len(stream), sizes[0]):
-        fed += [bytes(frame) for frame in reader.feed(stream[start : start + sizes[0]])]
+        fed += [bytes(frame) for frame in feed(reader, stream[start : start + sizes[0]])]
     assert fed == bodies
     assert reader.bytes_held() == 0
 
@@ -58,7 +59,7 @@ def test_large_frames_in_any_pieces(lengths: list[int], sizes: list[int], seed: 
     stream = framed(*bodies)
     assert receive(FrameReader(10_000_000), stream, sizes) == bodies
     reader = FrameReader(10_000_000)
-    assert [bytes(frame) for frame in reader.feed(stream)] == bodies
+    assert [bytes(frame) for frame in feed(reader, stream)] == bodies
 
 
 def test_readers_share_a_buffer_and_frames_stay_as_they_came() -> None:
@@ -78,7 +79,7 @@ def test_readers_share_a_buffer_and_frames_stay_as_they_came() -> None:
 
 
 def test_a_frame_is_writable_memory_of_its_own() -> None:
-    (frame,) = FrameReader(1000).feed(framed(b"abc"))
+    (frame,) = feed(FrameReader(1000), framed(b"abc"))
     frame[0] = 0x7A
     assert bytes(frame) == b"zbc"
 
@@ -86,20 +87,20 @@ def test_a_frame_is_writable_memory_of_its_own() -> None:
 def test_frames_before_a_wrong_size_are_given_and_all_after_it_ignored() -> None:
     for wrong in (-1, 1001, 0x47455420):
         reader = FrameReader(1000)
-        frames = reader.feed(framed(b"good") + struct.pack(">i", wrong) + b"bad")
+        frames = feed(reader, framed(b"good") + struct.pack(">i", wrong) + b"bad")
         assert [bytes(frame) for frame in frames] == [b"good"]
         assert str(wrong) in str(reader.failure)
-        assert reader.feed(framed(b"more")) == []
+        assert feed(reader, framed(b"more")) == []
 
 
 def test_an_announced_size_reserves_a_multiple_of_what_came_and_no_more() -> None:
     reader = FrameReader(100 * 1024 * 1024)
     announced = struct.pack(">i", 100 * 1024 * 1024)
-    reader.feed(announced)
+    feed(reader, announced)
     assert reader.bytes_held() == 4
     sent = 4
     while sent < 8 * 1024 * 1024:
-        reader.feed(bytes(10_000))
+        feed(reader, bytes(10_000))
         sent += 10_000
         assert reader.bytes_held() <= max(sent, FRAME_RESERVE_FACTOR * sent)
         if sent < FRAME_BYTES_BEFORE_RESERVE:
@@ -108,6 +109,6 @@ def test_an_announced_size_reserves_a_multiple_of_what_came_and_no_more() -> Non
 
 def test_an_idle_reader_holds_nothing() -> None:
     reader = FrameReader(1000, receive_buffer())
-    reader.feed(framed(b"a", b"b"))
+    feed(reader, framed(b"a", b"b"))
     assert reader.bytes_held() == 0
     assert len(reader.get_buffer()) == RECEIVE_BUFFER_BYTES

@@ -19,15 +19,16 @@ from odradek.protocol.codec import (
 )
 from odradek.protocol.framing import parse_request_header
 from odradek.protocol.schema import versions_of
+from tests.support.field_names import check_field_names
 
 LONG_MAX = 2**63 - 1
 
 
 @pytest.fixture(autouse=True)
 def _names_are_checked() -> Iterator[None]:
-    messages.check_field_names()
+    check_field_names()
     yield
-    messages.check_field_names(False)
+    check_field_names(False)
 
 
 def test_fields_that_a_version_lacks_are_left_out() -> None:

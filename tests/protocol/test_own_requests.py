@@ -6,7 +6,8 @@ import pytest
 
 from odradek.foundation.errors import InvalidRequest
 from odradek.protocol import cluster_changes, controller_requests
-from odradek.protocol.cluster_changes import FollowRequest
+from odradek.protocol.cluster_changes import FollowRequest, FollowResponse, Node
+from odradek.protocol.controller_requests import ForwardResponse, LeaveRequest, LeaveResponse
 
 FRAMES = {
     "0000002f03e8000000000007000962726f6b65722dc3a900000003000001000000000000000005"
@@ -16,20 +17,22 @@ FRAMES = {
     "00000060000000090000000000040000000800000000010000000004000e2f62726f6b6572732f6964732f31"
     "00000003000000027b7d00052f676f6e65ffffffffffffffff00062f656d70747900000000000000000003"
     "2fc3a97fffffff0000000200ff": cluster_changes.pack_response(
-        correlation_id=9,
-        controller_epoch=4,
-        next_number=1 << 35,
-        is_snapshot=True,
-        is_complete=False,
-        nodes=[
-            ("/brokers/ids/1", b"{}", 3),
-            ("/gone", None, -1),
-            ("/empty", b"", 0),
-            ("/é", b"\0\xff", 2**31 - 1),
-        ],
+        FollowResponse(
+            correlation_id=9,
+            controller_epoch=4,
+            next_number=1 << 35,
+            is_snapshot=True,
+            is_complete=False,
+            nodes=(
+                Node("/brokers/ids/1", b"{}", 3),
+                Node("/gone", None, -1),
+                Node("/empty", b"", 0),
+                Node("/é", b"\0\xff", 2**31 - 1),
+            ),
+        )
     ),
     "00000018fffffffe0029ffffffff0000000000000000000100000000": cluster_changes.pack_response(
-        correlation_id=-2, error_code=41
+        FollowResponse(correlation_id=-2, error_code=41)
     ),
     "0000002703e9000000000007000862726f6b65722d31000831302e302e302e310000000700016672616d65": (
         controller_requests.pack_forward(
@@ -37,15 +40,15 @@ FRAMES = {
         )
     ),
     "0000001c00000008000000000003000001000000000000000006616e73776572": controller_requests.pack_forwarded(
-        b"answer", correlation_id=8, controller_epoch=3, next_number=1 << 40
+        ForwardResponse(correlation_id=8, controller_epoch=3, next_number=1 << 40, frame=b"answer")
     ),
     "00000016000000090029ffffffff000000000000000000000000": controller_requests.pack_forwarded(
-        correlation_id=9, error_code=41
+        ForwardResponse(correlation_id=9, error_code=41)
     ),
     "0000001e03ea000000000001000862726f6b65722d32000000020000000000000005": controller_requests.pack_leave(
-        correlation_id=1, client_id="broker-2", broker_id=2, broker_epoch=5
+        LeaveRequest(correlation_id=1, client_id="broker-2", broker_id=2, broker_epoch=5)
     ),
-    "0000000a00000001000000000004": controller_requests.pack_left(correlation_id=1, left=4),
+    "0000000a00000001000000000004": controller_requests.pack_left(LeaveResponse(correlation_id=1, left=4)),
 }
 
 
@@ -56,7 +59,9 @@ def test_the_bytes_are_those_of_the_first_release(golden: str) -> None:
 
 def test_another_api_or_version_is_refused_with_a_hint() -> None:
     leave = bytearray(
-        controller_requests.pack_leave(correlation_id=1, client_id="b", broker_id=1, broker_epoch=1)
+        controller_requests.pack_leave(
+            LeaveRequest(correlation_id=1, client_id="b", broker_id=1, broker_epoch=1)
+        )
     )
     with pytest.raises(InvalidRequest, match="same release"):
         controller_requests.parse_forward(memoryview(leave)[4:])

@@ -12,6 +12,7 @@ from odradek.cluster import acl_nodes
 from odradek.protocol import cluster_changes, controller_requests
 from odradek.protocol.api import ApiKey
 from odradek.protocol.cluster_changes import FollowRequest
+from odradek.protocol.controller_requests import LeaveRequest
 from odradek.registry.memory_store import MemoryStore
 from odradek.transport.outbound import OutboundConnection
 from tests.support.guarded_broker import ALL, CREATE, NO_CLUSTER, NO_TOPIC, WRITE, acl, codes
@@ -175,9 +176,7 @@ def packed(what: str, number: int) -> bytes:
     if what == "follow":
         return cluster_changes.pack_request(FOLLOW._replace(correlation_id=number))
     if what == "leave":
-        return controller_requests.pack_leave(
-            correlation_id=number, client_id="stranger", broker_id=1, broker_epoch=1
-        )
+        return controller_requests.pack_leave(LeaveRequest(number, "stranger", broker_id=1, broker_epoch=1))
     from odradek.protocol import codec, messages
 
     versions = codec.encode_request(ApiKey.API_VERSIONS, 0, 0, "c", messages.request(ApiKey.API_VERSIONS, 0))

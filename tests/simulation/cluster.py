@@ -13,7 +13,6 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any, Final
 
 from odradek.foundation.errors import KafkaStorageError, RequestError
-from odradek.protocol import messages
 from odradek.protocol.api import ApiKey
 from odradek.registry.memory_faults import RegistryFaults
 from odradek.registry.memory_store import MemoryRegistry
@@ -22,6 +21,7 @@ from odradek.registry.store import Operation
 from odradek.replication.partition import Partition
 from odradek.transport.network import Network
 from tests.simulation.history import History
+from tests.support.field_names import check_field_names
 from tests.support.loop import VirtualTimeLoop
 from tests.support.whole_cluster import PORT, ClusterBroker, WholeCluster
 
@@ -118,7 +118,7 @@ class SimulatedCluster(WholeCluster):
     def __init__(self, seed: int, history: History, *, partitions: int) -> None:
         super().__init__(dict(_ENTRIES), seed)
         # Ten thousand requests with the same fields; every other test looks at them.
-        messages.check_field_names(is_on=False)
+        check_field_names(is_on=False)
         self.history = history
         self.partition_count = partitions
         self.states: dict[int, dict[str, Any]] = {}

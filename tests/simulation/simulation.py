@@ -18,7 +18,6 @@ from contextlib import contextmanager
 from typing import Final
 from unittest import mock
 
-from odradek.protocol import messages
 from tests.simulation.administration import Administrator
 from tests.simulation.checks import Checker
 from tests.simulation.cluster import SimulatedCluster
@@ -31,6 +30,7 @@ from tests.simulation.members import Members
 from tests.simulation.transactors import Transactors
 from tests.simulation.workload import Actor, Workload
 from tests.support import loop
+from tests.support.field_names import check_field_names
 
 ACTORS: Final = ("weak", "admin", "classic", "consumer", "transactions")
 ACTOR_CHANCE: Final = 0.25
@@ -75,7 +75,7 @@ def _repeatable(seed: int) -> Iterator[None]:
         with mock.patch.object(uuid, "uuid4", lambda: uuid.UUID(int=chance.getrandbits(128), version=4)):
             yield
     finally:
-        messages.check_field_names()
+        check_field_names()
         logging.disable(before)
 
 

@@ -18,6 +18,7 @@ from odradek.protocol import codec, messages
 from odradek.protocol.api import ApiKey
 from odradek.protocol.framing import parse_request_header
 from odradek.protocol.schema import REQUEST, fields_of, message_class
+from tests.support.field_names import check_field_names
 from tests.support.group_world import World, image, topic_id
 
 
@@ -35,7 +36,7 @@ def supported(api: ApiKey, version: int, **fields: Any) -> dict[str, Any]:
 
 async def ask(world: World, api: ApiKey, version: int, **fields: Any) -> Any:
     """The answer to a request, both having gone through their bytes."""
-    messages.check_field_names()
+    check_field_names()
     sent = codec.encode_request(api, version, 7, "client", messages.request(api, version, **fields))
     frame = memoryview(sent)[4:]
     header = parse_request_header(frame)

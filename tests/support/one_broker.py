@@ -22,6 +22,7 @@ from odradek.protocol.api import ApiKey
 from odradek.protocol.framing import parse_request_header
 from odradek.registry.memory_store import MemoryStore
 from odradek.registry.store import Store
+from tests.support.field_names import check_field_names
 
 ENDPOINTS = {"PLAINTEXT": ("broker.test", 9092), "EXTERNAL": ("outside.test", 19092)}
 
@@ -45,7 +46,7 @@ class OneBroker:
 
     async def ask(self, api: ApiKey, version: int, *, listener_name: str = "PLAINTEXT", **fields: Any) -> Any:
         """The answer to a request, both having gone through their bytes."""
-        messages.check_field_names()
+        check_field_names()
         sent = codec.encode_request(api, version, 7, "test", messages.request(api, version, **fields))
         frame = memoryview(sent)[4:]
         header = parse_request_header(frame)

@@ -52,6 +52,7 @@ from odradek.replication.partition import Partition
 from odradek.replication.purgatory import Purgatory
 from odradek.transport.connection import Connection
 from tests.support.disk import SimulatedDisk
+from tests.support.field_names import check_field_names
 from tests.support.logs import stored_records
 from tests.support.loop import LoopClock
 from tests.support.whole_broker import batch, decoded
@@ -185,7 +186,7 @@ class ReplicaNode:
 
     async def ask(self, api: ApiKey, version: int, /, **fields: Any) -> Any:
         """What a client is answered."""
-        messages.check_field_names()
+        check_field_names()
         return await self.answer(api, version, messages.request(api, version, **fields))
 
     async def answer(self, api: ApiKey, version: int, message: Any) -> Any:

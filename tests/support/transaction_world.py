@@ -16,6 +16,7 @@ from odradek.replication.broker_transport import read_response
 from odradek.transactions.coordinator import EndedTransaction, TransactionCoordinator
 from odradek.transactions.decisions import ProducerIdentity
 from odradek.transactions.metadata import TV2, TransactionMetadata
+from tests.support.field_names import check_field_names
 from tests.support.group_world import JumpingLoop, LoopClock, topic_id
 from tests.support.offsets_log import MemoryOffsetsLog
 
@@ -187,7 +188,7 @@ def in_transaction_world(
     story: Callable[[TransactionWorld], Coroutine[Any, Any, None]], **changes: Any
 ) -> None:
     """Run `story` with a started coordinator on a loop that jumps."""
-    messages.check_field_names()
+    check_field_names()
     loop = JumpingLoop()
 
     async def run() -> None:

@@ -22,6 +22,7 @@ from odradek.server.broker.broker_process import BrokerProcess
 from odradek.server.broker.local_control import LocalControl
 from odradek.transport.connection import Connection
 from tests.support.disk import SimulatedDisk
+from tests.support.field_names import check_field_names
 from tests.support.loop import LoopClock
 from tests.support.network import MemoryNetwork
 
@@ -87,7 +88,7 @@ class WholeBroker:
 
     def send(self, api: ApiKey, version: int, /, connection: Connection | None = None, **fields: Any) -> Any:
         """What the dispatcher returns for the request: bytes, parts, a future, a coroutine or None."""
-        messages.check_field_names()
+        check_field_names()
         sent = codec.encode_request(api, version, 7, self.client_id, messages.request(api, version, **fields))
         return self.dispatcher(connection or self.connection, memoryview(bytearray(sent))[4:])
 

@@ -23,6 +23,7 @@ from odradek.server.broker.cluster_control import ClusterControl
 from odradek.server.controller.controller_process import ControllerProcess
 from odradek.transport.outbound import OutboundConnection
 from tests.support.disk import SimulatedDisk
+from tests.support.field_names import check_field_names
 from tests.support.loop import LoopClock
 from tests.support.network import MemoryNetwork
 from tests.support.whole_broker import batch
@@ -37,7 +38,7 @@ class WholeCluster:
     """Make it with `await WholeCluster.start(...)`; end it with `stop`."""
 
     def __init__(self, entries: dict[str, str], seed: int) -> None:
-        messages.check_field_names()
+        check_field_names()
         self.entries = entries
         self.broker_entries: dict[str, str] = {}
         """Those of brokers only."""

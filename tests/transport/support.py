@@ -14,6 +14,7 @@ from odradek.transport.connection import Connection
 from odradek.transport.flow_control import Admission
 from odradek.transport.listener import Listener
 from odradek.transport.pending import Pending
+from tests.support.framing import feed
 from tests.support.network import MemoryNetwork, MemoryTransport
 
 
@@ -37,7 +38,7 @@ class Peer(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self.received_bytes += len(data)
-        self._frames += [bytes(frame) for frame in self._reader.feed(data)]
+        self._frames += [bytes(frame) for frame in feed(self._reader, data)]
         self._came.set()
 
     def connection_lost(self, failure: Exception | None) -> None:

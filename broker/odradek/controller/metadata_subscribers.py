@@ -14,7 +14,7 @@ from typing import Final
 
 from odradek.cluster.change_log import ChangeLog
 from odradek.foundation.limits import FOLLOW_WAIT_MS_MAX
-from odradek.protocol.cluster_changes import FollowRequest, pack_response
+from odradek.protocol.cluster_changes import FollowRequest, FollowResponse, Node, pack_response
 
 _NOTHING_APPLIED: Final = -1
 
@@ -100,10 +100,12 @@ class MetadataSubscribers:
     def _response(self, request: FollowRequest) -> bytes:
         batch = self._change_log.since(request.controller_epoch, request.number)
         return pack_response(
-            correlation_id=request.correlation_id,
-            controller_epoch=batch.controller_epoch,
-            next_number=batch.next_number,
-            is_snapshot=batch.is_snapshot,
-            is_complete=batch.is_complete,
-            nodes=batch.changes,
+            FollowResponse(
+                correlation_id=request.correlation_id,
+                controller_epoch=batch.controller_epoch,
+                next_number=batch.next_number,
+                is_snapshot=batch.is_snapshot,
+                is_complete=batch.is_complete,
+                nodes=tuple(Node(*change) for change in batch.changes),
+            )
         )

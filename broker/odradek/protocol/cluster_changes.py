@@ -6,7 +6,6 @@ The rows below are the layout; `own_requests` has the header. "I have applied ev
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Final
 
 from odradek.foundation.named_tuple import NamedTuple
@@ -15,8 +14,13 @@ from odradek.protocol.own_requests import OwnStructure
 
 API_KEY: Final = 1000
 
-# A node: path, bytes or None when it is gone, version.
-Node = tuple[str, bytes | None, int]
+
+class Node(NamedTuple):
+    """A node of the registry; without `data` it is gone."""
+
+    path: str
+    data: bytes | None
+    version: int
 
 
 class FollowRequest(NamedTuple):
@@ -35,18 +39,12 @@ class FollowResponse(NamedTuple):
     """What the broker lacks; with an `error_code` other than 0 there is nothing else in it."""
 
     correlation_id: int
-    error_code: int
-    controller_epoch: int
-    next_number: int
-    is_snapshot: bool
-    is_complete: bool
-    nodes: tuple[Node, ...]
-
-
-class _Node(NamedTuple):
-    path: str
-    data: bytes | None
-    version: int
+    error_code: int = 0
+    controller_epoch: int = -1
+    next_number: int = 0
+    is_snapshot: bool = False
+    is_complete: bool = True
+    nodes: tuple[Node, ...] = ()
 
 
 _REQUEST: Final = OwnStructure(
@@ -61,8 +59,6 @@ _REQUEST: Final = OwnStructure(
 )
 _RESPONSE: Final = OwnStructure(
     FollowResponse,
-    FieldRow("correlation_id", "int32"),
-    FieldRow("error_code", "int16"),
     FieldRow("controller_epoch", "int32"),
     FieldRow("next_number", "int64"),
     FieldRow("is_snapshot", "bool"),
@@ -70,7 +66,7 @@ _RESPONSE: Final = OwnStructure(
     FieldRow(
         "nodes",
         structure=Declaration(
-            _Node,
+            Node,
             FieldRow("path", "string"),
             FieldRow("version", "int32"),
             FieldRow("data", "bytes", is_nullable=True),
@@ -80,38 +76,5 @@ _RESPONSE: Final = OwnStructure(
     what="an answer to a follower",
 )
 
-
-def pack_request(request: FollowRequest) -> bytes:
-    """A whole frame, its size included."""
-    return _REQUEST.pack(request)
-
-
-def parse_request(frame: memoryview) -> FollowRequest:
-    """The request in a frame without its size. Raises InvalidRequest."""
-    request: FollowRequest = _REQUEST.parse(frame)
-    return request
-
-
-def pack_response(
-    *,
-    correlation_id: int,
-    error_code: int = 0,
-    controller_epoch: int = -1,
-    next_number: int = 0,
-    is_snapshot: bool = False,
-    is_complete: bool = True,
-    nodes: Iterable[Node] = (),
-) -> bytes:
-    """A whole frame, its size included."""
-    named = tuple(_Node(*node) for node in nodes)
-    return _RESPONSE.pack(
-        FollowResponse(
-            correlation_id, error_code, controller_epoch, next_number, is_snapshot, is_complete, named
-        )
-    )
-
-
-def parse_response(frame: memoryview) -> FollowResponse:
-    """The answer in a frame without its size. Raises InvalidRequest."""
-    response: FollowResponse = _RESPONSE.parse(frame)
-    return response
+pack_request, parse_request = _REQUEST.pack, _REQUEST.parse
+pack_response, parse_response = _RESPONSE.pack, _RESPONSE.parse

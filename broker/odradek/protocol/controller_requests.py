@@ -19,25 +19,6 @@ from odradek.foundation.named_tuple import NamedTuple
 from odradek.protocol.declared import FieldRow
 from odradek.protocol.own_requests import OwnStructure, api_key_of
 
-__all__ = [
-    "FORWARD",
-    "FORWARD_AS",
-    "LEAVE",
-    "ForwardRequest",
-    "ForwardResponse",
-    "LeaveRequest",
-    "LeaveResponse",
-    "api_key_of",
-    "pack_forward",
-    "pack_forwarded",
-    "pack_leave",
-    "pack_left",
-    "parse_forward",
-    "parse_forwarded",
-    "parse_leave",
-    "parse_left",
-]
-
 FORWARD: Final = 1001
 LEAVE: Final = 1002
 FORWARD_AS: Final = 1003
@@ -57,10 +38,10 @@ class ForwardResponse(NamedTuple):
     """The answer's frame, its size included; empty with an `error_code` other than 0."""
 
     correlation_id: int
-    error_code: int
-    controller_epoch: int
-    next_number: int
-    frame: bytes
+    error_code: int = 0
+    controller_epoch: int = -1
+    next_number: int = 0
+    frame: bytes = b""
 
 
 class LeaveRequest(NamedTuple):
@@ -76,8 +57,8 @@ class LeaveResponse(NamedTuple):
     """How many partitions the broker still leads, for want of another replica in sync."""
 
     correlation_id: int
-    error_code: int
-    left: int
+    error_code: int = 0
+    left: int = 0
 
 
 def _anonymous(
@@ -104,8 +85,6 @@ _FORWARD_AS: Final = OwnStructure(
 )
 _FORWARDED: Final = OwnStructure(
     ForwardResponse,
-    FieldRow("correlation_id", "int32"),
-    FieldRow("error_code", "int16"),
     FieldRow("controller_epoch", "int32"),
     FieldRow("next_number", "int64"),
     FieldRow("frame", "bytes"),
@@ -119,11 +98,7 @@ _LEAVE: Final = OwnStructure(
     api_key=LEAVE,
 )
 _LEFT: Final = OwnStructure(
-    LeaveResponse,
-    FieldRow("correlation_id", "int32"),
-    FieldRow("error_code", "int16"),
-    FieldRow("left", "int32"),
-    what="the answer to a broker that leaves",
+    LeaveResponse, FieldRow("left", "int32"), what="the answer to a broker that leaves"
 )
 
 
@@ -138,45 +113,9 @@ def pack_forward(
 def parse_forward(frame: memoryview) -> ForwardRequest:
     """Raises InvalidRequest."""
     structure = _FORWARD_AS if api_key_of(frame) == FORWARD_AS else _FORWARD
-    request: ForwardRequest = structure.parse(frame)
-    return request
+    return structure.parse(frame)
 
 
-def pack_forwarded(
-    frame: bytes = b"",
-    *,
-    correlation_id: int,
-    error_code: int = 0,
-    controller_epoch: int = -1,
-    next_number: int = 0,
-) -> bytes:
-    """A whole frame, its size included."""
-    return _FORWARDED.pack(ForwardResponse(correlation_id, error_code, controller_epoch, next_number, frame))
-
-
-def parse_forwarded(frame: memoryview) -> ForwardResponse:
-    """Raises InvalidRequest."""
-    response: ForwardResponse = _FORWARDED.parse(frame)
-    return response
-
-
-def pack_leave(*, correlation_id: int, client_id: str, broker_id: int, broker_epoch: int) -> bytes:
-    """A whole frame, its size included."""
-    return _LEAVE.pack(LeaveRequest(correlation_id, client_id, broker_id, broker_epoch))
-
-
-def parse_leave(frame: memoryview) -> LeaveRequest:
-    """Raises InvalidRequest."""
-    request: LeaveRequest = _LEAVE.parse(frame)
-    return request
-
-
-def pack_left(*, correlation_id: int, error_code: int = 0, left: int = 0) -> bytes:
-    """A whole frame, its size included."""
-    return _LEFT.pack(LeaveResponse(correlation_id, error_code, left))
-
-
-def parse_left(frame: memoryview) -> LeaveResponse:
-    """Raises InvalidRequest."""
-    response: LeaveResponse = _LEFT.parse(frame)
-    return response
+pack_forwarded, parse_forwarded = _FORWARDED.pack, _FORWARDED.parse
+pack_leave, parse_leave = _LEAVE.pack, _LEAVE.parse
+pack_left, parse_left = _LEFT.pack, _LEFT.parse

@@ -83,22 +83,6 @@ class FrameReader:
             return self._received_large(size)
         return self._split(self._shared[:size])
 
-    def feed(self, data: bytes | bytearray | memoryview) -> list[memoryview]:
-        """The frames completed by `data`, which is copied."""
-        if self._large is None:
-            return self._split(memoryview(data))
-        frames: list[memoryview] = []
-        rest = memoryview(data)
-        while len(rest) and self._large is not None:
-            buffer = self.get_buffer()
-            size = min(len(rest), len(buffer))
-            buffer[:size] = rest[:size]
-            frames += self._received_large(size)
-            rest = rest[size:]
-        if len(rest):
-            frames += self._split(rest)
-        return frames
-
     def bytes_held(self) -> int:
         """Memory that this reader keeps between two reads, in bytes."""
         if self._large is not None:

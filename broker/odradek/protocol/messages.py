@@ -5,8 +5,7 @@ serves all versions that differ only in their fields. Nested structures are mapp
 any iterables; error codes, spans and times may be plain ints (milliseconds). A field not given has the schema's
 default, as in Apache Kafka's own generated classes.
 
-A misspelt name would be left out silently, so tests switch `check_field_names` on: then a name that no
-version of the message has raises TypeError. It is off in a broker because it loads every version.
+A misspelt name is left out silently; the tests have a check of names.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from functools import cache
 from typing import Any, Final, Protocol, cast
 from uuid import UUID
 
-from odradek.protocol.reading import EPOCH, default_of
+from odradek.protocol.reading import default_of, to_datetime, to_error_code, to_timedelta
 from odradek.protocol.schema import (
     REQUEST,
     RESPONSE,
@@ -28,12 +27,10 @@ from odradek.protocol.schema import (
     data_class,
     fields_of,
     message_class,
-    versions_of,
-    versions_of_data,
 )
 from odradek.protocol.writing import milliseconds
 
-__all__ = ["Fields", "Message", "check_field_names", "data", "milliseconds", "request", "response"]
+__all__ = ["Fields", "Message", "data", "milliseconds", "request", "response"]
 
 
 class Message(Protocol):
@@ -47,13 +44,7 @@ class Message(Protocol):
 Fields = Mapping[str, object]
 Builder = Callable[[Mapping[str, object]], object]
 
-_checking = [False]
 _ZERO_UUID: Final = UUID(int=0)
-
-
-def check_field_names(is_on: bool = True) -> None:
-    """Refuse names that no version of a message has; for tests."""
-    _checking[0] = is_on
 
 
 def response(api_key: int, api_version: int, /, **fields: object) -> Message:
@@ -61,15 +52,11 @@ def response(api_key: int, api_version: int, /, **fields: object) -> Message:
 
     Raises UnsupportedVersion when there is no such version.
     """
-    if _checking[0]:
-        _check_message(int(api_key), RESPONSE, fields)
     return cast(Message, structure_builder(message_class(api_key, api_version, RESPONSE))(fields))
 
 
 def request(api_key: int, api_version: int, /, **fields: object) -> Message:
     """The request of this version, an instance of kio's class. Raises as `response`."""
-    if _checking[0]:
-        _check_message(int(api_key), REQUEST, fields)
     return cast(Message, structure_builder(message_class(api_key, api_version, REQUEST))(fields))
 
 
@@ -77,8 +64,6 @@ def data(name: str, version: int, /, **fields: object) -> object:
     """A structure that is no request or response, such as `consumer_protocol_assignment`. Raises as
     `response`.
     """
-    if _checking[0]:
-        _check(_data_names(name), fields, name)
     return structure_builder(data_class(name, version))(fields)
 
 
@@ -124,33 +109,12 @@ def _structure_converter(build: Builder) -> Callable[[object], object]:
     return convert_structure
 
 
-def _to_error_code(value: int) -> int:
-    from kio.schema.errors import ErrorCode
-
-    try:
-        return ErrorCode(value)
-    except ValueError:
-        return value  # of a newer release; `reading` leaves it as it is too
-
-
 def _to_timedelta(value: timedelta | int) -> timedelta | int:
-    if isinstance(value, timedelta):
-        return value
-    try:
-        return timedelta(milliseconds=value)
-    except OverflowError:
-        return value
+    return value if isinstance(value, timedelta) else to_timedelta(value)
 
 
 def _to_datetime(value: datetime | int | None) -> datetime | int | None:
-    if not isinstance(value, int):
-        return value
-    if value == -1:
-        return None
-    try:
-        return EPOCH + timedelta(milliseconds=value)
-    except OverflowError:
-        return value
+    return to_datetime(value) if isinstance(value, int) else value
 
 
 def _to_uuid(value: UUID | None) -> UUID | None:
@@ -158,51 +122,9 @@ def _to_uuid(value: UUID | None) -> UUID | None:
 
 
 _CONVERTERS: Final[dict[str, Callable[[Any], object]]] = {
-    "error_code": _to_error_code,
+    "error_code": to_error_code,
     "timedelta_i32": _to_timedelta,
     "timedelta_i64": _to_timedelta,
     "datetime_i64": _to_datetime,
     "uuid": _to_uuid,
 }
-
-
-# --- the check of names ------------------------------------------------------------
-
-Names = dict[str, "Names"]
-
-
-@cache
-def _message_names(api_key: int, kind: str) -> Names:
-    names: Names = {}
-    for version in versions_of(api_key):
-        _merge(names, message_class(api_key, version, kind))
-    return names
-
-
-@cache
-def _data_names(name: str) -> Names:
-    names: Names = {}
-    for version in versions_of_data(name):
-        _merge(names, data_class(name, version))
-    return names
-
-
-def _merge(names: Names, structure: object) -> None:
-    for field in fields_of(structure):
-        inner = names.setdefault(field.name, {})
-        if field.structure is not None:
-            _merge(inner, field.structure)
-
-
-def _check_message(api_key: int, kind: str, fields: Mapping[str, object]) -> None:
-    _check(_message_names(api_key, kind), fields, kind)
-
-
-def _check(names: Names, fields: Mapping[str, object], path: str) -> None:
-    for name, value in fields.items():
-        if name not in names:
-            raise TypeError(f"no version of {path} has a field {name!r}; it has {', '.join(sorted(names))}")
-        elements = value if isinstance(value, list | tuple) else (value,)
-        for element in elements:
-            if isinstance(element, Mapping):
-                _check(names[name], element, f"{path}.{name}")

@@ -2,6 +2,7 @@
 
     frame     size int32, then the structure
     request   api_key int16, api_version int16, correlation_id int32, client_id string, then its own fields
+    response  correlation_id int32, error_code int16, then its own fields
 
 Integers are big-endian; strings have a length int16, bytes and arrays a length int32. Kafka's API numbers are far below
 1000, where ours begin, so that neither is taken for the other.
@@ -11,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from struct import Struct, error
-from typing import Any, Final
+from typing import Final, Generic, TypeVar
 
 from odradek.foundation.errors import InvalidRequest
 from odradek.protocol.declared import Declaration, FieldRow
@@ -20,28 +21,31 @@ from odradek.protocol.writing import structure_writer
 
 VERSION: Final = 0
 
-_HEADER: Final = (FieldRow("correlation_id", "int32"), FieldRow("client_id", "string"))
+Value = TypeVar("Value")
+
+_CORRELATION_ID: Final = FieldRow("correlation_id", "int32")
+_REQUEST_HEADER: Final = (_CORRELATION_ID, FieldRow("client_id", "string"))
+_RESPONSE_HEADER: Final = (_CORRELATION_ID, FieldRow("error_code", "int16"))
 _API_AND_VERSION: Final = Struct(">hh")
 _SIZE: Final = Struct(">i")
 _SIZE_BYTES: Final = 4
 
 
-class OwnStructure:
+class OwnStructure(Generic[Value]):
     """A request or response, to a frame and back. `what` names it in errors."""
 
     def __init__(
-        self, make: Callable[..., object], *rows: FieldRow, what: str, api_key: int | None = None
+        self, make: Callable[..., Value], *rows: FieldRow, what: str, api_key: int | None = None
     ) -> None:
-        """With `api_key` it is a request, whose header comes before `rows`."""
+        """With `api_key` it is a request. Its header, or a response's, comes before `rows`."""
         self._what = what
         self._api_key = api_key
-        declared = Declaration(make, *(() if api_key is None else _HEADER), *rows).at(
-            VERSION, is_flexible=False
-        )
+        header = _RESPONSE_HEADER if api_key is None else _REQUEST_HEADER
+        declared = Declaration(make, *header, *rows).at(VERSION, is_flexible=False)
         self._read = structure_reader(declared)
         self._write = structure_writer(declared)
 
-    def pack(self, value: object) -> bytes:
+    def pack(self, value: Value) -> bytes:
         """A whole frame, its size included; the fields are the attributes of `value`."""
         out = bytearray(_SIZE_BYTES)
         if self._api_key is not None:
@@ -50,13 +54,14 @@ class OwnStructure:
         _SIZE.pack_into(out, 0, len(out) - _SIZE_BYTES)
         return bytes(out)
 
-    def parse(self, frame: memoryview) -> Any:
-        """What `make` makes of a frame without its size. Raises InvalidRequest, also for bytes that are left over."""
+    def parse(self, frame: memoryview) -> Value:
+        """The value in a frame without its size. Raises InvalidRequest, also for bytes that are left over."""
         try:
             position = 0
             if self._api_key is not None:
                 self._check_api(*_API_AND_VERSION.unpack_from(frame))
                 position = _API_AND_VERSION.size
+            value: Value
             value, end = self._read(frame, position, [len(frame)])
         except (error, InvalidRequest) as failure:
             raise InvalidRequest(f"{self._what} cannot be read: {failure}") from failure

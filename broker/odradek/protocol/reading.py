@@ -14,8 +14,9 @@ from collections.abc import Callable
 from dataclasses import MISSING
 from datetime import UTC, datetime, timedelta
 from functools import cache
+from itertools import groupby
 from struct import Struct
-from typing import Any, Final, cast
+from typing import Any, Final, TypeVar, cast
 from uuid import UUID
 
 from odradek.foundation.errors import InvalidRequest
@@ -26,6 +27,9 @@ from odradek.protocol.varint import read_unsigned_varint
 Values = dict[str, object]
 Budget = list[int]  # one number: array elements that may still be read
 Reader = Callable[[memoryview, int, Budget], tuple[Any, int]]
+# Reads one field or several into a dict by name; gives the position after them.
+Step = Callable[[memoryview, int, Budget, Values], int]
+AnyStep = TypeVar("AnyStep")
 
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 NULL_UUID: Final = bytes(16)
@@ -49,14 +53,14 @@ FIXED_FORMATS: Final = {
 }
 
 
-def _timedelta(milliseconds: int) -> timedelta | int:
+def to_timedelta(milliseconds: int) -> timedelta | int:
     try:
         return timedelta(milliseconds=milliseconds)
     except OverflowError:
         return milliseconds
 
 
-def _datetime(milliseconds: int) -> datetime | int | None:
+def to_datetime(milliseconds: int) -> datetime | int | None:
     if milliseconds == -1:
         return None
     try:
@@ -69,7 +73,7 @@ def _uuid(value: bytes) -> UUID | None:
     return None if value == NULL_UUID else UUID(bytes=value)
 
 
-def _error_code(value: int) -> object:
+def to_error_code(value: int) -> object:
     from kio.schema.errors import ErrorCode
 
     try:
@@ -80,10 +84,10 @@ def _error_code(value: int) -> object:
 
 _CONVERTERS: Final[dict[str, Callable[[Any], object]]] = {
     "uuid": _uuid,
-    "error_code": _error_code,
-    "timedelta_i32": _timedelta,
-    "timedelta_i64": _timedelta,
-    "datetime_i64": _datetime,
+    "error_code": to_error_code,
+    "timedelta_i32": to_timedelta,
+    "timedelta_i64": to_timedelta,
+    "datetime_i64": to_datetime,
 }
 
 
@@ -159,38 +163,42 @@ def default_of(field: FieldSchema) -> object:
     return 0 if converter is None else converter(0)
 
 
-def _untagged_reader(
-    fields: tuple[FieldSchema, ...], is_flexible: bool, request: type | None
-) -> Callable[[memoryview, int, Budget, Values], int]:
-    """Reads the fields that are always there into a dict by name."""
-    steps: list[Callable[[memoryview, int, Budget, Values], int]] = []
-    run: list[FieldSchema] = []
+def steps_of(
+    fields: tuple[FieldSchema, ...],
+    of_run: Callable[[tuple[FieldSchema, ...]], AnyStep],
+    of_field: Callable[[FieldSchema], AnyStep],
+) -> tuple[AnyStep, ...]:
+    """A step for each run of neighbouring fields of fixed size, and for each other field."""
+    steps: list[AnyStep] = []
+    for is_fixed, group in groupby(fields, _is_fixed):
+        run = tuple(group)
+        steps += [of_run(run)] if is_fixed else map(of_field, run)
+    return tuple(steps)
 
-    def end_run() -> None:
-        if run:
-            steps.append(_fixed_run_reader(tuple(run)))
-            run.clear()
 
-    for field in fields:
-        if not field.is_array and field.wire_type in FIXED_FORMATS:
-            run.append(field)
-            continue
-        end_run()
-        steps.append(_named(field.name, _value_reader(field, is_flexible, request)))
-    end_run()
+def _is_fixed(field: FieldSchema) -> bool:
+    return not field.is_array and field.wire_type in FIXED_FORMATS
+
+
+def _untagged_reader(fields: tuple[FieldSchema, ...], is_flexible: bool, request: type | None) -> Step:
+    """Reads the fields that are always there."""
+    steps = steps_of(
+        fields,
+        _fixed_run_reader,
+        lambda field: _named(field.name, _value_reader(field, is_flexible, request)),
+    )
     if len(steps) == 1:
         return steps[0]
-    all_steps = tuple(steps)
 
     def read(data: memoryview, position: int, budget: Budget, values: Values) -> int:
-        for step in all_steps:
+        for step in steps:
             position = step(data, position, budget, values)
         return position
 
     return read
 
 
-def _named(name: str, read_value: Reader) -> Callable[[memoryview, int, Budget, Values], int]:
+def _named(name: str, read_value: Reader) -> Step:
     def read(data: memoryview, position: int, budget: Budget, values: Values) -> int:
         values[name], position = read_value(data, position, budget)
         return position
@@ -198,9 +206,7 @@ def _named(name: str, read_value: Reader) -> Callable[[memoryview, int, Budget, 
     return read
 
 
-def _fixed_run_reader(
-    fields: tuple[FieldSchema, ...],
-) -> Callable[[memoryview, int, Budget, Values], int]:
+def _fixed_run_reader(fields: tuple[FieldSchema, ...]) -> Step:
     packed = Struct(">" + "".join(FIXED_FORMATS[field.wire_type] for field in fields))
     unpack = packed.unpack_from
     size = packed.size
@@ -221,12 +227,8 @@ def _fixed_run_reader(
 def _value_reader(field: FieldSchema, is_flexible: bool, request: type | None) -> Reader:
     if field.is_array:
         element = field._replace(is_array=False, is_nullable=False)
-        return _array_reader(
-            _value_reader(element, is_flexible, request),
-            field.name,
-            is_flexible,
-            is_nullable=field.is_nullable,
-        )
+        read_element = _value_reader(element, is_flexible, request)
+        return _array_reader(read_element, field.name, is_flexible, is_nullable=field.is_nullable)
     if field.wire_type == STRUCTURE:
         read_structure = structure_reader(field.structure, nested_type(request, field.name))
         return _nullable_structure_reader(read_structure) if field.is_nullable else read_structure

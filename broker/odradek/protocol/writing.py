@@ -14,7 +14,7 @@ from struct import Struct
 from typing import Any, Final
 from uuid import UUID
 
-from odradek.protocol.reading import EPOCH, FIXED_FORMATS, NULL_UUID, default_of
+from odradek.protocol.reading import EPOCH, FIXED_FORMATS, NULL_UUID, default_of, steps_of
 from odradek.protocol.schema import STRUCTURE, FieldSchema, Structure, fields_of
 from odradek.protocol.varint import append_unsigned_varint, unsigned_varint
 
@@ -53,7 +53,11 @@ def structure_writer(structure: Structure) -> Writer:
     """The writer of a kio class."""
     fields = fields_of(structure)
     is_flexible: bool = structure.__flexible__
-    steps = _untagged_steps(tuple(field for field in fields if field.tag is None), is_flexible)
+    steps = steps_of(
+        tuple(field for field in fields if field.tag is None),
+        _fixed_run_writer,
+        lambda field: _named(field.name, _value_writer(field, is_flexible)),
+    )
     if not is_flexible:
 
         def write_plain(out: bytearray, value: object) -> None:
@@ -100,25 +104,6 @@ def _tagged_writer(fields: list[FieldSchema]) -> Writer:
             out += content
 
     return write
-
-
-def _untagged_steps(fields: tuple[FieldSchema, ...], is_flexible: bool) -> tuple[Writer, ...]:
-    steps: list[Writer] = []
-    run: list[FieldSchema] = []
-
-    def end_run() -> None:
-        if run:
-            steps.append(_fixed_run_writer(tuple(run)))
-            run.clear()
-
-    for field in fields:
-        if not field.is_array and field.wire_type in FIXED_FORMATS:
-            run.append(field)
-            continue
-        end_run()
-        steps.append(_named(field.name, _value_writer(field, is_flexible)))
-    end_run()
-    return tuple(steps)
 
 
 def _named(name: str, write_value: Writer) -> Writer:
@@ -193,16 +178,16 @@ def _compact_length(length: int) -> bytes:
     return _COMPACT_LENGTHS[length] if 0 <= length < 256 else unsigned_varint(length + 1)
 
 
-def _refuse_null(field: FieldSchema) -> TypeError:
-    return TypeError(f"the field {field.name} is null, which its version does not allow")
+def _null(field: FieldSchema, pack_length: Callable[[int], bytes]) -> bytes:
+    if not field.is_nullable:
+        raise TypeError(f"the field {field.name} is null, which its version does not allow")
+    return pack_length(-1)
 
 
 def _text_writer(field: FieldSchema, pack_length: Callable[[int], bytes]) -> Writer:
     def write(out: bytearray, value: str | None) -> None:
         if value is None:
-            if not field.is_nullable:
-                raise _refuse_null(field)
-            out += pack_length(-1)
+            out += _null(field, pack_length)
             return
         content = value.encode()
         out += pack_length(len(content))
@@ -214,9 +199,7 @@ def _text_writer(field: FieldSchema, pack_length: Callable[[int], bytes]) -> Wri
 def _bytes_writer(field: FieldSchema, pack_length: Callable[[int], bytes]) -> Writer:
     def write(out: bytearray, value: bytes | memoryview | None) -> None:
         if value is None:
-            if not field.is_nullable:
-                raise _refuse_null(field)
-            out += pack_length(-1)
+            out += _null(field, pack_length)
             return
         out += pack_length(len(value))
         out += value
@@ -229,9 +212,7 @@ def _array_writer(write_element: Writer, is_flexible: bool, field: FieldSchema) 
 
     def write(out: bytearray, value: Sequence[object] | None) -> None:
         if value is None:
-            if not field.is_nullable:
-                raise _refuse_null(field)
-            out += pack_length(-1)
+            out += _null(field, pack_length)
             return
         out += pack_length(len(value))
         for element in value:

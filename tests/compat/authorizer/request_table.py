@@ -35,12 +35,12 @@ from odradek.authorization.acls import (
     ResourceType,
 )
 from odradek.handlers.table import HANDLERS
-from odradek.protocol import messages
 from odradek.protocol.api import ApiKey
 from odradek.protocol.schema import REQUEST, fields_of, message_class
 from tests.compat.authorizer.sides import ADMINISTRATOR, DENIALS, RECORDS, SETTINGS, Side, first_acls
 from tests.handlers import denied_groups, denied_topics
 from tests.support.broker_process import Broker
+from tests.support.field_names import check_field_names
 from tests.support.guarded_broker import Row, codes
 from tests.support.kafka_peer import KafkaPeer
 
@@ -138,7 +138,7 @@ def _acls(rng: random.Random) -> Iterator[AclBinding]:
 
 def compare(kafka: Side, ours: Side, sets: Sequence[tuple[str, list[AclBinding]]]) -> Table:
     """Ask both everything, under each of the sets."""
-    messages.check_field_names(is_on=False)
+    check_field_names(is_on=False)
     table = Table()
     try:
         _give(kafka, sets)
@@ -149,7 +149,7 @@ def compare(kafka: Side, ours: Side, sets: Sequence[tuple[str, list[AclBinding]]
             for side in (kafka, ours):
                 side.close_client(address)
     finally:
-        messages.check_field_names()
+        check_field_names()
     return table
 
 

@@ -24,6 +24,7 @@ from odradek.authorization.acls import (
 from odradek.protocol import messages
 from odradek.protocol.api import ApiKey
 from odradek.protocol.codec import decode_response, encode_request
+from tests.support.field_names import check_field_names
 from tests.support.guarded_broker import READ, TOPIC, WRITE, Row, acl, codes, committed
 from tests.support.whole_broker import batch
 
@@ -91,7 +92,7 @@ class Side:
     """Connections to one broker: the administrator's and the client's."""
 
     def __init__(self, bootstrap: str) -> None:
-        messages.check_field_names()
+        check_field_names()
         host, _, port = bootstrap.rpartition(":")
         self._address = host, int(port)
         self._sockets: dict[str, socket.socket] = {}

@@ -18,6 +18,7 @@ from odradek.protocol import messages
 from odradek.protocol.codec import decode_response, encode_request
 from odradek.records.batch import BatchView
 from odradek.records.record import records as records_of
+from tests.support.field_names import check_field_names
 
 ANSWER_SECONDS_MAX = 20
 UNASKED_SECONDS_MAX = 2
@@ -55,7 +56,7 @@ class Wire:
     """Connections to one broker, by name, and what was answered on them."""
 
     def __init__(self, bootstrap: str) -> None:
-        messages.check_field_names()
+        check_field_names()
         host, _, port = bootstrap.rpartition(":")
         self._address = (host, int(port))
         self._connections: dict[str, socket.socket] = {}

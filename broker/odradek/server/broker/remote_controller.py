@@ -37,6 +37,7 @@ from odradek.protocol import codec, messages
 from odradek.protocol.api import ApiKey
 from odradek.protocol.controller_requests import (
     ForwardResponse,
+    LeaveRequest,
     LeaveResponse,
     pack_forward,
     pack_leave,
@@ -374,10 +375,7 @@ class RemoteController:
         async def exchange(connection: OutboundConnection) -> LeaveResponse:
             answer = await connection.send_frame(
                 lambda correlation_id: pack_leave(
-                    correlation_id=correlation_id,
-                    client_id=self._client_id,
-                    broker_id=self._broker_id,
-                    broker_epoch=self._broker_epoch(),
+                    LeaveRequest(correlation_id, self._client_id, self._broker_id, self._broker_epoch())
                 ),
                 timeout_ms=_LEAVE_WAIT_MS_MAX,
             )

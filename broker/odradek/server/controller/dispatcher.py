@@ -23,10 +23,12 @@ from odradek.handlers.loading import Answer, Handle
 from odradek.handlers.table import CONTROLLER_HANDLERS, Handler
 from odradek.protocol import cluster_changes, controller_requests
 from odradek.protocol.api import ApiKey
-from odradek.protocol.controller_requests import ForwardRequest, LeaveRequest
+from odradek.protocol.cluster_changes import FollowRequest, FollowResponse
+from odradek.protocol.controller_requests import ForwardRequest, ForwardResponse, LeaveRequest, LeaveResponse
 from odradek.protocol.errors import error_code
 from odradek.protocol.frames import Frame
 from odradek.protocol.messages import Message
+from odradek.protocol.own_requests import api_key_of
 from odradek.server.controller.active_controller import ActiveController
 from odradek.transport.connection import Connection
 from odradek.transport.pending import Pending
@@ -59,7 +61,7 @@ class ControllerDispatcher:
 
     def __call__(self, connection: Connection, frame: memoryview) -> Frame | Pending[Frame | None] | None:
         """The answer to one frame, at once or pending. Raises InvalidRequest for a frame that cannot be read."""
-        match controller_requests.api_key_of(frame):
+        match api_key_of(frame):
             case cluster_changes.API_KEY:
                 return self._follow(cluster_changes.parse_request(frame), connection)
             case controller_requests.FORWARD | controller_requests.FORWARD_AS:
@@ -83,31 +85,21 @@ class ControllerDispatcher:
 
         return is_broker(authorizer, connection, active.parts.counters)
 
-    def _follow(
-        self, request: cluster_changes.FollowRequest, connection: Connection
-    ) -> bytes | Pending[Frame | None]:
+    def _follow(self, request: FollowRequest, connection: Connection) -> bytes | Pending[Frame | None]:
         active = self._active_controller
         if not self._may_act(connection):
-            return cluster_changes.pack_response(
-                correlation_id=request.correlation_id, error_code=_DENIED_CODE
-            )
+            return cluster_changes.pack_response(FollowResponse(request.correlation_id, _DENIED_CODE))
         if not _is_deciding(active):
-            return cluster_changes.pack_response(
-                correlation_id=request.correlation_id, error_code=_NOT_CONTROLLER_CODE
-            )
+            return cluster_changes.pack_response(FollowResponse(request.correlation_id, _NOT_CONTROLLER_CODE))
         answer = active.subscribers.answer(request)
         return answer if isinstance(answer, bytes) else Pending(answer)
 
     async def _forward(self, connection: Connection, request: ForwardRequest) -> Frame:
         active = self._active_controller
         if not _is_deciding(active):
-            return controller_requests.pack_forwarded(
-                correlation_id=request.correlation_id, error_code=_NOT_CONTROLLER_CODE
-            )
+            return _refuse_forwarded(request, _NOT_CONTROLLER_CODE)
         if not self._may_act(connection):
-            return controller_requests.pack_forwarded(
-                correlation_id=request.correlation_id, error_code=_DENIED_CODE
-            )
+            return _refuse_forwarded(request, _DENIED_CODE)
         client = Connection(
             id=connection.id,
             listener_name=connection.listener_name,
@@ -121,14 +113,9 @@ class ControllerDispatcher:
         # Each of these APIs has an answer, and none of them is answered from files.
         assert isinstance(answer, bytes)
         if not _is_deciding(active):
-            return controller_requests.pack_forwarded(
-                correlation_id=request.correlation_id, error_code=_NOT_CONTROLLER_CODE
-            )
+            return _refuse_forwarded(request, _NOT_CONTROLLER_CODE)
         return controller_requests.pack_forwarded(
-            answer,
-            correlation_id=request.correlation_id,
-            controller_epoch=active.term.epoch,
-            next_number=active.next_number,
+            ForwardResponse(request.correlation_id, 0, active.term.epoch, active.next_number, answer)
         )
 
     async def _leave(self, request: LeaveRequest, connection: Connection) -> Frame:
@@ -149,9 +136,11 @@ class ControllerDispatcher:
             failure = error
         if failure is not None:
             logger.info("broker %d cannot leave yet: %s", request.broker_id, failure)
-        return controller_requests.pack_left(
-            correlation_id=request.correlation_id, error_code=error_code(failure), left=left
-        )
+        return controller_requests.pack_left(LeaveResponse(request.correlation_id, error_code(failure), left))
+
+
+def _refuse_forwarded(request: ForwardRequest, code: int) -> bytes:
+    return controller_requests.pack_forwarded(ForwardResponse(request.correlation_id, code))
 
 
 def _is_deciding(active: ActiveController | None) -> TypeGuard[ActiveController]:
