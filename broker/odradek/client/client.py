@@ -10,8 +10,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from random import Random
-from types import TracebackType
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from odradek.client.addresses import Address, parse_addresses
 from odradek.client.connection import NO_FEATURES, BrokerConnection, BrokerFeatures
@@ -21,12 +20,13 @@ from odradek.client.errors import (
     ClientClosed,
     ClientTimeout,
     ConnectionFailed,
-    error_for,
+    raise_for,
 )
 from odradek.client.metadata import NO_LEADER, ClusterInfo, NewestLeaders, cluster_info
 from odradek.foundation.errors import (
     CoordinatorNotAvailable,
     LeaderNotAvailable,
+    NotController,
     NotCoordinator,
     OdradekError,
     UnknownTopicOrPartition,
@@ -38,11 +38,13 @@ from odradek.foundation.limits import (
     CLIENT_UNKNOWN_TOPIC_RETRIES_MAX,
 )
 from odradek.protocol.api import ApiKey
+from odradek.protocol.errors import code_of
 from odradek.transport.network import Network, SystemNetwork
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
+_NOT_CONTROLLER = code_of(NotController)
 _COORDINATOR_MOVED = (NotCoordinator, CoordinatorNotAvailable, ConnectionFailed, ClientTimeout)
 METADATA_VERSIONS = (4, 12)
 GROUP_COORDINATOR = 0
@@ -99,9 +101,7 @@ class Client:
             raise
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, failure: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     async def connect(self) -> None:
@@ -149,13 +149,8 @@ class Client:
 
     def leader_epochs(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """The known epochs of the leaders; -1 for an unknown one."""
-        epochs: dict[TopicPartition, int] = {}
-        for key in partitions:
-            try:
-                epochs[key] = self._cluster.partition(key).leader_epoch
-            except OdradekError:
-                epochs[key] = -1
-        return epochs
+        found = ((key, self._cluster.find_partition(key)) for key in partitions)
+        return {key: -1 if partition is None else partition.leader_epoch for key, partition in found}
 
     async def refresh(self, names: Sequence[str] | None, *, allow_creation: bool = False) -> ClusterInfo:
         """Ask a broker about these topics and all cached ones (None: every topic)."""
@@ -266,7 +261,7 @@ class Client:
                 connect_timeout_ms=self._connect_timeout_ms,
                 request_timeout_ms=self.request_timeout_ms,
             )
-            if self._is_closed_meanwhile():
+            if self._was_closed():
                 await connection.close()
                 raise ClientClosed("the client was closed while it connected")
             self._connections[key] = connection
@@ -274,7 +269,7 @@ class Client:
                 self._features = connection.features
             return connection
 
-    def _is_closed_meanwhile(self) -> bool:
+    def _was_closed(self) -> bool:
         return self._closed
 
     # --- leaders and coordinators ---------------------------------------------------------------------------------
@@ -316,12 +311,10 @@ class Client:
             )
             answer = getattr(response, "coordinators", (response,))[0]
             about = f"{_COORDINATED[key_type]} {key!r}"
-            failure = error_for(int(answer.error_code), getattr(answer, "error_message", None), about=about)
-            if failure is not None:
-                raise failure
-            broker_id = int(answer.node_id)
+            raise_for(answer.error_code, getattr(answer, "error_message", None), about=about)
+            broker_id = answer.node_id
             known = self._cluster.brokers.get(broker_id)
-            if known is None or known.address != Address(answer.host, int(answer.port)):
+            if known is None or known.address != Address(answer.host, answer.port):
                 # Also a broker that restarted at another address: its old address would fail for ever.
                 await self.refresh(())
             self._coordinators[key_type, key] = broker_id
@@ -331,13 +324,35 @@ class Client:
             self._coordinators.pop((key_type, key), None)
             raise
 
-    def forget_coordinator(self, group_id: str) -> None:
-        """Forget the coordinator of a group that moved: the next call asks for it again."""
-        self._coordinators.pop((GROUP_COORDINATOR, group_id), None)
-
     def finalized_level(self, feature: str) -> int:
         """The level of a feature that all brokers agree on, by the newest that any broker said; 0 without one."""
         return self._features.levels.get(feature, 0)
+
+    # --- requests with retries ------------------------------------------------------------------------------------
+
+    async def ask(self, api: ApiKey, versions: tuple[int, int], **fields: Any) -> Any:
+        """Some broker's answer to a request, which is sent again where it got none. Its errors are the caller's."""
+
+        async def attempt() -> Any:
+            return await (await self.any_broker()).request(api, versions=versions, **fields)
+
+        return await self.with_retries(attempt)
+
+    async def ask_controller(
+        self, api: ApiKey, versions: tuple[int, int], *, answers: str, **fields: Any
+    ) -> Any:
+        """The controller's answer, with rows in its field `answers`. The request is sent again when the controller has
+        moved, and for no other error of a row.
+        """
+
+        async def attempt() -> Any:
+            answer = await (await self.controller()).request(api, versions=versions, **fields)
+            for row in getattr(answer, answers):
+                if row.error_code == _NOT_CONTROLLER:
+                    raise_for(row.error_code)
+            return answer
+
+        return await self.with_retries(attempt)
 
     async def with_retries(
         self,

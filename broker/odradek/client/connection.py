@@ -92,18 +92,15 @@ class BrokerConnection:
 
     async def _negotiate(self, timeout_ms: int) -> None:
         response = await self._ask_versions(API_VERSIONS_VERSION, timeout_ms)
-        failure = error_for(int(response.error_code))
+        failure = error_for(response.error_code)
         if isinstance(failure, UnsupportedVersion):
             response = await self._ask_versions(API_VERSIONS_VERSION_OLDEST, timeout_ms)
-            failure = error_for(int(response.error_code))
+            failure = error_for(response.error_code)
         if failure is not None:
             raise ConnectionFailed(f"{self.address} does not report its versions: {failure}")
-        self._versions = {
-            int(key.api_key): (int(key.min_version), int(key.max_version)) for key in response.api_keys
-        }
+        self._versions = {key.api_key: (key.min_version, key.max_version) for key in response.api_keys}
         levels = {
-            str(feature.name): int(feature.max_version_level)
-            for feature in getattr(response, "finalized_features", ())
+            feature.name: feature.max_version_level for feature in getattr(response, "finalized_features", ())
         }
         self.features = BrokerFeatures(int(getattr(response, "finalized_features_epoch", -1)), levels)
 

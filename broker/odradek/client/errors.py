@@ -7,6 +7,7 @@ error looks like a success.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 from odradek.foundation import errors
@@ -86,8 +87,13 @@ def error_for(code: int, message: str | None = None, *, about: str = "") -> Odra
     return kind(f"{about}: {words}" if about and about not in words else words)
 
 
+def raise_first(failures: Iterable[OdradekError | None]) -> None:
+    """Raise the first error, if there is any."""
+    for failure in failures:
+        if failure is not None:
+            raise failure
+
+
 def raise_for(code: int, message: str | None = None, *, about: str = "") -> None:
     """Raise the exception for a code on the wire; do nothing for success."""
-    failure = error_for(code, message, about=about)
-    if failure is not None:
-        raise failure
+    raise_first([error_for(code, message, about=about)])

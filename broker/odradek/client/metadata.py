@@ -86,12 +86,8 @@ class ClusterInfo:
     def topic(self, name: str) -> TopicInfo:
         """The topic. Raises UnknownTopicOrPartition or the error that the broker gave for it."""
         found = self.topics.get(name)
-        if found is None:
-            raise UnknownTopicOrPartition(
-                f"there is no topic {name!r}; `odradek topics list` lists all topics"
-            )
-        failure = found.error()
-        if isinstance(failure, UnknownTopicOrPartition):
+        failure = None if found is None else found.error()
+        if found is None or isinstance(failure, UnknownTopicOrPartition):
             raise UnknownTopicOrPartition(
                 f"there is no topic {name!r}; `odradek topics list` lists all topics"
             )
@@ -106,6 +102,18 @@ class ClusterInfo:
             if partition.partition == topic_partition.partition:
                 return partition
         raise topic.no_partition(topic_partition.partition)
+
+    def find_partition(self, topic_partition: TopicPartition) -> PartitionInfo | None:
+        """The partition, or None if it is unknown."""
+        try:
+            return self.partition(topic_partition)
+        except OdradekError:
+            return None
+
+    def leader(self, topic_partition: TopicPartition) -> int:
+        """The partition's leader, or `NO_LEADER`, also if the partition is unknown."""
+        found = self.find_partition(topic_partition)
+        return NO_LEADER if found is None else found.leader
 
     def partitions(self, name: str, numbers: Iterable[int] | None = None) -> list[TopicPartition]:
         """The partitions of a topic, or those of these numbers. Raises UnknownTopicOrPartition."""
@@ -190,15 +198,15 @@ class NewestLeaders:
 def cluster_info(response: MetadataResponse) -> ClusterInfo:
     """A Metadata response as a value."""
     brokers = {
-        int(broker.node_id): BrokerInfo(
-            id=int(broker.node_id), address=Address(broker.host, int(broker.port)), rack=broker.rack
+        broker.node_id: BrokerInfo(
+            id=broker.node_id, address=Address(broker.host, broker.port), rack=broker.rack
         )
         for broker in response.brokers
     }
-    topics = {str(topic.name): _topic_info(topic) for topic in response.topics if topic.name is not None}
+    topics = {topic.name: _topic_info(topic) for topic in response.topics if topic.name is not None}
     return ClusterInfo(
         cluster_id=getattr(response, "cluster_id", None),
-        controller_id=int(response.controller_id),
+        controller_id=response.controller_id,
         brokers=brokers,
         topics=topics,
     )
@@ -210,9 +218,9 @@ def _topic_info(topic: MetadataResponseTopic) -> TopicInfo:
     has_epochs = topic_id != NO_TOPIC_ID
     partitions = (
         PartitionInfo(
-            partition=int(partition.partition_index),
-            leader=int(partition.leader_id),
-            leader_epoch=int(partition.leader_epoch) if has_epochs else -1,
+            partition=partition.partition_index,
+            leader=partition.leader_id,
+            leader_epoch=partition.leader_epoch if has_epochs else -1,
             replicas=tuple(map(int, partition.replica_nodes)),
             in_sync_replicas=tuple(map(int, partition.isr_nodes)),
             offline_replicas=tuple(map(int, getattr(partition, "offline_replicas", ()))),

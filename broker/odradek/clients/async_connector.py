@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from types import TracebackType
 
 from odradek.clients.connector import Connector
 from odradek.clients.group_offsets import StartOffsets
@@ -38,9 +37,7 @@ class ConsumerConnector:
         await self.start()
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, failure: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.shutdown()
 
     async def start(self) -> None:

@@ -9,7 +9,6 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
-from types import TracebackType
 
 from odradek.clients.blocking_producer import Data, flat_messages
 from odradek.clients.brokers import check_one_source
@@ -62,9 +61,7 @@ class Producer:
     async def __aenter__(self) -> Producer:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, failure: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     async def send(self, data: Data | Iterable[Data]) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
-from types import TracebackType
 
 from odradek.clients.connector import Connector
 from odradek.clients.engine_thread import EngineThread
@@ -50,9 +49,7 @@ class ConsumerConnector:
     def __enter__(self) -> ConsumerConnector:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, failure: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.shutdown()
 
     @property

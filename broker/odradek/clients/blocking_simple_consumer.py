@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from types import TracebackType
 
 from odradek.clients.caller_loop import CallerLoop
 from odradek.clients.message_sets import MessageSet
@@ -46,9 +45,7 @@ class SimpleConsumer:
     def __enter__(self) -> SimpleConsumer:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, failure: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:

@@ -7,13 +7,12 @@ answers NotLeaderOrFollower otherwise, and nothing is looked up or retried.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from types import TracebackType
 from typing import Any, Final, NamedTuple
 
 from odradek.client.addresses import Address
 from odradek.client.connection import BrokerConnection
 from odradek.client.consumer.fetches import CompletedFetch, FetchBounds, fetch_on
-from odradek.client.errors import ClientClosed, error_for
+from odradek.client.errors import ClientClosed, raise_for
 from odradek.clients.errors import InvalidConfigException
 from odradek.clients.message_sets import MessageSet
 from odradek.clients.offset_lists import OFFSET_LISTS_VERSION, ask_offset_list
@@ -75,9 +74,7 @@ class SimpleConsumer:
         await self.connect()
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, failure: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     async def connect(self) -> BrokerConnection:
@@ -182,9 +179,7 @@ class SimpleConsumer:
             timeout=self._timeout_ms,
         )
         answer = response.topics[0].partitions[0]
-        failure = error_for(int(answer.error_code), about=f"partition {key}")
-        if failure is not None:
-            raise failure
+        raise_for(answer.error_code, about=f"partition {key}")
         return int(answer.offset)
 
 

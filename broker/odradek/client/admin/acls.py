@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from odradek.authorization.acls import (
     AccessControlEntry,
@@ -17,11 +17,10 @@ from odradek.authorization.acls import (
 from odradek.authorization.filters import AclFilter
 from odradek.client.client import Client
 from odradek.client.errors import error_for, raise_for
-from odradek.foundation.errors import NotController, OdradekError
+from odradek.foundation.errors import OdradekError
 from odradek.protocol.api import ApiKey
 
 if TYPE_CHECKING:
-    from odradek.protocol.responses import Response
     from odradek.protocol.responses.clients import (
         AclDescription,
         CreateAclsResponse,
@@ -47,24 +46,20 @@ class AclAdmin:
 
     async def list(self, wanted: AclFilter | None = None) -> Bindings:
         """The ACLs that match, by resource. Raises ClusterAuthorizationFailed."""
-
-        async def attempt() -> DescribeAclsResponse:
-            connection = await self._client.any_broker()
-            response: DescribeAclsResponse = await connection.request(
-                ApiKey.DESCRIBE_ACLS, versions=VERSIONS, **_fields(wanted or AclFilter())
-            )
-            return response
-
-        answer = await self._client.with_retries(attempt)
-        raise_for(int(answer.error_code), answer.error_message, about="the ACLs")
-        found = [_binding(one, one.pattern_type, entry) for one in answer.resources for entry in one.acls]
-        return sorted(found)
+        answer: DescribeAclsResponse = await self._client.ask(
+            ApiKey.DESCRIBE_ACLS, VERSIONS, **_fields(wanted or AclFilter())
+        )
+        raise_for(answer.error_code, answer.error_message, about="the ACLs")
+        return sorted(
+            _binding(one, one.pattern_type, entry) for one in answer.resources for entry in one.acls
+        )
 
     async def create(self, acls: Sequence[AclBinding]) -> Failures:
         """Add ACLs; None or an error for each, in order. One that is there already is no error."""
-        answer: CreateAclsResponse = await self._ask(
+        answer: CreateAclsResponse = await self._client.ask_controller(
             ApiKey.CREATE_ACLS,
-            "results",
+            VERSIONS,
+            answers="results",
             creations=[
                 {
                     "resource_type": pattern.type,
@@ -78,36 +73,24 @@ class AclAdmin:
                 for pattern, entry in acls
             ],
         )
-        return [error_for(int(one.error_code), one.error_message, about="the ACL") for one in answer.results]
+        return [error_for(one.error_code, one.error_message, about="the ACL") for one in answer.results]
 
     async def delete(self, filters: Sequence[AclFilter]) -> RemovedAcls:
         """Remove the ACLs that match; for each filter those that it removed, or its error."""
-        answer: DeleteAclsResponse = await self._ask(
-            ApiKey.DELETE_ACLS, "filter_results", filters=[_fields(one) for one in filters]
+        answer: DeleteAclsResponse = await self._client.ask_controller(
+            ApiKey.DELETE_ACLS,
+            VERSIONS,
+            answers="filter_results",
+            filters=[_fields(one) for one in filters],
         )
         removed: RemovedAcls = []
         for result in answer.filter_results:
-            failure = error_for(int(result.error_code), result.error_message, about="the filter")
+            failure = error_for(result.error_code, result.error_message, about="the filter")
             removed.append(failure or [_binding(one, one.pattern_type, one) for one in result.matching_acls])
         return removed
 
-    async def _ask(self, api: ApiKey, answers: str, **fields: Any) -> Any:
-        """Send to the controller, and again when it moved meanwhile: a repetition changes nothing."""
 
-        async def attempt() -> Response:
-            answer: Response = await (await self._client.controller()).request(
-                api, versions=VERSIONS, **fields
-            )
-            for one in getattr(answer, answers):
-                failure = error_for(int(one.error_code))
-                if isinstance(failure, NotController):
-                    raise failure
-            return answer
-
-        return await self._client.with_retries(attempt)
-
-
-def _fields(wanted: AclFilter) -> dict[str, Any]:
+def _fields(wanted: AclFilter) -> dict[str, object]:
     return {
         "resource_type_filter": wanted.type,
         "resource_name_filter": wanted.name,

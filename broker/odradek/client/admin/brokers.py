@@ -117,9 +117,7 @@ class BrokerAdmin:
         operation = AlterOperation.DELETE if value is None else AlterOperation.SET
         # Not through the broker itself, which may be down.
         changes = {str(broker_id): [ConfigChange(CORDON_KEY, value, operation)]}
-        for failure in (await self._configs.alter_many(ResourceType.BROKER, changes)).values():
-            if failure is not None:
-                raise failure
+        await self._configs.alter_all(ResourceType.BROKER, changes)
 
     async def _cordoned(self) -> set[int]:
         cluster = await self._client.with_retries(lambda: self._client.refresh(()))

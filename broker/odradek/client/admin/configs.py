@@ -10,7 +10,7 @@ from odradek.client.admin.replaced_configs import replaced_values
 from odradek.client.admin.results import ConfigChange, ConfigEntry, ConfigSource, ResourceType
 from odradek.client.client import Client
 from odradek.client.connection import BrokerConnection
-from odradek.client.errors import error_for
+from odradek.client.errors import error_for, raise_first
 from odradek.foundation.errors import OdradekError
 from odradek.foundation.limits import CONFIG_RESOURCES_PER_REQUEST_MAX
 from odradek.protocol.api import ApiKey
@@ -46,33 +46,42 @@ class ConfigAdmin:
         include_documentation: bool = False,
     ) -> list[ConfigEntry]:
         """The configs in force, by key. Raises UnknownTopicOrPartition, NoSuchBroker, InvalidConfig, …"""
-        found = await self._described(
-            lambda: self._of(resource_type, name),
+        results = await self._results(
+            partial(self._of, resource_type, name),
             resource_type,
             [name],
             keys=keys,
             include_synonyms=include_synonyms,
             include_documentation=include_documentation,
         )
-        entries: list[ConfigEntry] = []
-        for outcome in found.values():
-            if isinstance(outcome, OdradekError):
-                raise outcome
-            entries += outcome
+        raise_first(_failure(resource_type, result) for result in results)
+        entries = [_entry(config) for result in results for config in result.configs]
         return sorted(entries, key=lambda entry: entry.name)
 
     async def describe_many(
         self, resource_type: ResourceType, names: Sequence[str], *, keys: Sequence[str] | None = None
     ) -> dict[str, list[ConfigEntry] | OdradekError]:
         """The configs in force of many topics or groups, by few requests. Each name has its configs or its error."""
-        return await self._described(self._client.any_broker, resource_type, names, keys=keys)
+        results = await self._results(self._client.any_broker, resource_type, names, keys=keys)
+        return {
+            result.resource_name: _failure(resource_type, result)
+            or [_entry(config) for config in result.configs]
+            for result in results
+        }
 
     async def alter_many(
         self, resource_type: ResourceType, changes: Mapping[str, Sequence[ConfigChange]]
     ) -> dict[str, OdradekError | None]:
         """Change keys of many resources by one request to any broker. Each name has None or its error."""
         results = await self._altered(self._client.any_broker, resource_type, changes, validate_only=False)
-        return {str(result.resource_name): _failure(resource_type, result) for result in results}
+        return {result.resource_name: _failure(resource_type, result) for result in results}
+
+    async def alter_all(
+        self, resource_type: ResourceType, changes: Mapping[str, Sequence[ConfigChange]]
+    ) -> None:
+        """As `alter_many`. Raises the first error."""
+        if changes:
+            raise_first((await self.alter_many(resource_type, changes)).values())
 
     async def alter(
         self,
@@ -86,44 +95,19 @@ class ConfigAdmin:
 
         Raises InvalidConfig, UnknownTopicOrPartition, NoSuchBroker, …
         """
-        results = await self._altered(
-            lambda: self._of(resource_type, name),
-            resource_type,
-            {name: changes},
-            validate_only=validate_only,
-        )
-        warning = None
-        for result in results:
-            failure = _failure(resource_type, result)
-            if failure is not None:
-                raise failure
-            warning = result.error_message or None
-        return warning
+        whom = partial(self._of, resource_type, name)
+        results = await self._altered(whom, resource_type, {name: changes}, validate_only=validate_only)
+        raise_first(_failure(resource_type, result) for result in results)
+        return results[-1].error_message or None if results else None
 
     async def topic_warnings(self, names: Sequence[str]) -> dict[str, str]:
         """The broker's warning for each topic, as for a cleanup.policy that is not in effect yet."""
-        results = await self._results(
-            self._client.any_broker, ResourceType.TOPIC, names, keys=["cleanup.policy"]
-        )
+        whom = self._client.any_broker
+        results = await self._results(whom, ResourceType.TOPIC, names, keys=["cleanup.policy"])
         return {
-            str(result.resource_name): result.error_message
-            for result in results
-            if result.error_code == 0 and result.error_message
-        }
-
-    async def _described(
-        self,
-        whom: _Whom,
-        resource_type: ResourceType,
-        names: Sequence[str],
-        *,
-        keys: Sequence[str] | None,
-        **options: bool,
-    ) -> dict[str, list[ConfigEntry] | OdradekError]:
-        return {
-            str(result.resource_name): _failure(resource_type, result)
-            or [_entry(config) for config in result.configs]
-            for result in await self._results(whom, resource_type, names, keys=keys, **options)
+            one.resource_name: one.error_message
+            for one in results
+            if not one.error_code and one.error_message
         }
 
     async def _results(
@@ -133,23 +117,17 @@ class ConfigAdmin:
         names: Sequence[str],
         *,
         keys: Sequence[str] | None,
-        include_synonyms: bool = False,
-        include_documentation: bool = False,
+        **options: bool,
     ) -> Sequence[DescribeConfigsResult]:
         async def attempt(some: Sequence[str]) -> DescribeConfigsResponse:
             response: DescribeConfigsResponse = await (await whom()).request(
                 ApiKey.DESCRIBE_CONFIGS,
                 versions=DESCRIBE_VERSIONS,
                 resources=[
-                    {
-                        "resource_type": int(resource_type),
-                        "resource_name": name,
-                        "configuration_keys": None if keys is None else list(keys),
-                    }
+                    {"resource_type": resource_type, "resource_name": name, "configuration_keys": keys}
                     for name in some
                 ],
-                include_synonyms=include_synonyms,
-                include_documentation=include_documentation,
+                **options,
             )
             return response
 
@@ -176,15 +154,11 @@ class ConfigAdmin:
                 versions=ALTER_VERSIONS,
                 resources=[
                     {
-                        "resource_type": int(resource_type),
+                        "resource_type": resource_type,
                         "resource_name": name,
                         "configs": [
-                            {
-                                "name": change.name,
-                                "config_operation": int(change.operation),
-                                "value": change.value,
-                            }
-                            for change in wanted
+                            {"name": one.name, "config_operation": one.operation, "value": one.value}
+                            for one in wanted
                         ],
                     }
                     for name, wanted in changes.items()
@@ -209,7 +183,7 @@ class ConfigAdmin:
             entries = await self.describe(resource_type, name)
             values = replaced_values(resource_type, name, entries, wanted)
             configs = [{"name": key, "value": value} for key, value in values.items()]
-            resources.append({"resource_type": int(resource_type), "resource_name": name, "configs": configs})
+            resources.append({"resource_type": resource_type, "resource_name": name, "configs": configs})
         response: AlterConfigsResponse = await connection.request(
             ApiKey.ALTER_CONFIGS, versions=REPLACE_VERSIONS, resources=resources, validate_only=validate_only
         )
@@ -218,32 +192,29 @@ class ConfigAdmin:
     async def _of(self, resource_type: ResourceType, name: str) -> BrokerConnection:
         """A broker itself for its own configs, any for all others."""
         if resource_type in (ResourceType.BROKER, ResourceType.BROKER_LOGGER) and name.isdigit():
-            return await self._named_broker(int(name))
+            if int(name) not in self._client.cluster.brokers:
+                # An unknown broker is an error at once, without a wait.
+                (await self._client.refresh(())).require_brokers([int(name)])
+            return await self._client.broker(int(name))
         return await self._client.any_broker()
-
-    async def _named_broker(self, broker_id: int) -> BrokerConnection:
-        """The id of a broker in a user's text. An unknown broker is an error at once, without a wait."""
-        if broker_id not in self._client.cluster.brokers:
-            (await self._client.refresh(())).require_brokers([broker_id])
-        return await self._client.broker(broker_id)
 
 
 def _failure(
     resource_type: ResourceType, result: DescribeConfigsResult | AlterConfigsResourceResponse
 ) -> OdradekError | None:
-    about = f"{resource_type.name.lower().replace('_', ' ')} {str(result.resource_name)!r}"
-    return error_for(int(result.error_code), result.error_message, about=about)
+    about = f"{resource_type.name.lower().replace('_', ' ')} {result.resource_name!r}"
+    return error_for(result.error_code, result.error_message, about=about)
 
 
 def _entry(config: DescribeConfigsResourceResult) -> ConfigEntry:
     return ConfigEntry(
-        name=str(config.name),
+        name=config.name,
         value=config.value,
         source=_source(config.config_source),
-        is_read_only=bool(config.read_only),
-        is_sensitive=bool(config.is_sensitive),
+        is_read_only=config.read_only,
+        is_sensitive=config.is_sensitive,
         documentation=getattr(config, "documentation", None),
-        synonyms=tuple((str(s.name), s.value, _source(s.source)) for s in config.synonyms),
+        synonyms=tuple((s.name, s.value, _source(s.source)) for s in config.synonyms),
     )
 
 

@@ -11,24 +11,26 @@ from typing import TYPE_CHECKING, TypeVar
 from odradek.client.admin.results import CommittedOffset, GroupDescription, GroupListing, GroupMember
 from odradek.client.client import Client
 from odradek.client.connection import BrokerConnection
-from odradek.client.errors import UnsupportedByBroker, error_for, raise_for
+from odradek.client.errors import UnsupportedByBroker, raise_for
+from odradek.client.group_metadata import GroupMetadata, commit
+from odradek.client.partition_rows import answered, numbers_by_topic, rows_by_topic
 from odradek.foundation.errors import (
     GroupIdNotFound,
     GroupSubscribedToTopic,
     InvalidRequest,
     NonEmptyGroup,
-    OdradekError,
     UnknownMemberId,
 )
-from odradek.foundation.ids import TopicPartition, by_topic, flat
+from odradek.foundation.ids import TopicPartition, flat
 from odradek.protocol.api import ApiKey
 from odradek.protocol.consumer import parse_assignment, parse_subscription
 
 if TYPE_CHECKING:
     from odradek.protocol.responses.groups import (
         ConsumerGroupDescribeAssignment,
-        OffsetCommitResponseTopic,
-        OffsetDeleteResponseTopic,
+        OffsetCommitResponsePartition,
+        OffsetDeleteResponsePartition,
+        OffsetFetchResponsePartitions,
     )
 
 T = TypeVar("T")
@@ -38,7 +40,6 @@ DESCRIBE_VERSIONS = (0, 6)
 DESCRIBE_CONSUMER_VERSIONS = (0, 1)
 # Before 8 a request has one group, and before 7 it cannot ask for stable offsets.
 OFFSET_FETCH_VERSIONS = (2, 9)
-OFFSET_COMMIT_VERSIONS = (2, 9)
 OFFSET_DELETE_VERSIONS = (0, 0)
 DELETE_VERSIONS = (0, 2)
 CONSUMER_PROTOCOL = "consumer"
@@ -68,13 +69,13 @@ class GroupAdmin:
         response = await connection.request(
             ApiKey.LIST_GROUPS, versions=LIST_VERSIONS, states_filter=[], types_filter=[]
         )
-        raise_for(int(response.error_code))
+        raise_for(response.error_code)
         return [
             GroupListing(
-                group_id=str(group.group_id),
-                protocol_type=str(group.protocol_type),
-                state=str(getattr(group, "group_state", "")),
-                type=str(getattr(group, "group_type", "") or "classic"),
+                group_id=group.group_id,
+                protocol_type=group.protocol_type,
+                state=getattr(group, "group_state", ""),
+                type=getattr(group, "group_type", "") or "classic",
             )
             for group in response.groups
         ]
@@ -94,24 +95,23 @@ class GroupAdmin:
             include_authorized_operations=False,
         )
         group = response.groups[0]
-        message = getattr(group, "error_message", None)
-        raise_for(int(group.error_code), message, about=f"group {group_id!r}")
+        raise_for(group.error_code, getattr(group, "error_message", None), about=f"group {group_id!r}")
         if group.group_state == DEAD:
             raise GroupIdNotFound(f"there is no group {group_id!r}; `odradek groups list` lists all groups")
         is_consumer = group.protocol_type in (CONSUMER_PROTOCOL, ZOOKEEPER)
         return GroupDescription(
             group_id=group_id,
-            state=str(group.group_state),
+            state=group.group_state,
             type=ZOOKEEPER if group.protocol_type == ZOOKEEPER else "classic",
-            protocol_type=str(group.protocol_type),
-            assignor=str(group.protocol_data),
+            protocol_type=group.protocol_type,
+            assignor=group.protocol_data,
             coordinator=connection.broker_id(self._client.cluster),
             members=tuple(
                 GroupMember(
-                    member_id=str(member.member_id),
-                    instance_id=getattr(member, "group_instance_id", None),
-                    client_id=str(member.client_id),
-                    client_host=str(member.client_host),
+                    member.member_id,
+                    getattr(member, "group_instance_id", None),
+                    member.client_id,
+                    member.client_host,
                     assignment=_assignment(member.member_assignment) if is_consumer else (),
                     topics=_subscription(member.member_metadata) if is_consumer else (),
                 )
@@ -127,30 +127,30 @@ class GroupAdmin:
             include_authorized_operations=False,
         )
         group = response.groups[0]
-        raise_for(int(group.error_code), group.error_message, about=f"group {group_id!r}")
+        raise_for(group.error_code, group.error_message, about=f"group {group_id!r}")
         return GroupDescription(
             group_id=group_id,
-            state=str(group.group_state),
+            state=group.group_state,
             type="consumer",
             protocol_type=CONSUMER_PROTOCOL,
-            assignor=str(group.assignor_name),
+            assignor=group.assignor_name,
             coordinator=connection.broker_id(self._client.cluster),
             members=tuple(
                 GroupMember(
-                    member_id=str(member.member_id),
-                    instance_id=member.instance_id,
-                    client_id=str(member.client_id),
-                    client_host=str(member.client_host),
+                    member.member_id,
+                    member.instance_id,
+                    member.client_id,
+                    member.client_host,
                     assignment=_partitions(member.assignment),
-                    topics=tuple(map(str, member.subscribed_topic_names)),
+                    topics=member.subscribed_topic_names,
                     pattern=member.subscribed_topic_regex or None,
-                    epoch=int(member.member_epoch),
+                    epoch=member.member_epoch,
                     target=_partitions(member.target_assignment),
                 )
                 for member in group.members
             ),
-            epoch=int(group.group_epoch),
-            assignment_epoch=int(group.assignment_epoch),
+            epoch=group.group_epoch,
+            assignment_epoch=group.assignment_epoch,
         )
 
     async def offsets(
@@ -164,12 +164,7 @@ class GroupAdmin:
 
         Brokers before Kafka 2.5 ignore `require_stable`: they cannot wait for the offsets of transactions.
         """
-        topics = None
-        if partitions is not None:
-            topics = [
-                {"name": topic, "partition_indexes": numbers}
-                for topic, numbers in by_topic(partitions).items()
-            ]
+        topics = numbers_by_topic(partitions, partitions="partition_indexes")
 
         async def ask(connection: BrokerConnection) -> dict[TopicPartition, CommittedOffset]:
             response = await connection.request(
@@ -181,19 +176,17 @@ class GroupAdmin:
                 require_stable=require_stable,
             )
             group = getattr(response, "groups", (response,))[0]
-            raise_for(int(group.error_code), about=f"group {group_id!r}")
-            committed: dict[TopicPartition, CommittedOffset] = {}
-            for topic in group.topics:
-                for partition in topic.partitions:
-                    key = TopicPartition(str(topic.name), int(partition.partition_index))
-                    raise_for(int(partition.error_code), about=f"partition {key}")
-                    if partition.committed_offset >= 0:
-                        committed[key] = CommittedOffset(
-                            offset=int(partition.committed_offset),
-                            leader_epoch=int(getattr(partition, "committed_leader_epoch", -1)),
-                            metadata=str(partition.metadata or ""),
-                        )
-            return committed
+            raise_for(group.error_code, about=f"group {group_id!r}")
+            rows: dict[TopicPartition, OffsetFetchResponsePartitions] = dict(answered(group.topics))
+            for key, row in rows.items():
+                raise_for(row.error_code, about=f"partition {key}")
+            return {
+                key: CommittedOffset(
+                    row.committed_offset, getattr(row, "committed_leader_epoch", -1), row.metadata or ""
+                )
+                for key, row in rows.items()
+                if row.committed_offset >= 0
+            }
 
         return await self._on_coordinator(group_id, ask)
 
@@ -202,50 +195,23 @@ class GroupAdmin:
 
         Offsets of a group in ZooKeeper are not changed by this: its coordinator gets a group of the same name.
         """
-        topics = [
-            {
-                "name": topic,
-                "partitions": [
-                    {
-                        "partition_index": number,
-                        "committed_offset": offsets[TopicPartition(topic, number)].offset,
-                        "committed_leader_epoch": offsets[TopicPartition(topic, number)].leader_epoch,
-                        "committed_metadata": offsets[TopicPartition(topic, number)].metadata,
-                    }
-                    for number in numbers
-                ],
-            }
-            for topic, numbers in by_topic(offsets).items()
-        ]
 
         async def ask(connection: BrokerConnection) -> None:
-            response = await connection.request(
-                ApiKey.OFFSET_COMMIT,
-                versions=OFFSET_COMMIT_VERSIONS,
-                group_id=group_id,
-                generation_id_or_member_epoch=-1,
-                member_id="",
-                group_instance_id=None,
-                retention_time=-1,
-                topics=topics,
-            )
-            _raise_partition_errors(response.topics, group_id)
+            response = await commit(connection, GroupMetadata(group_id), offsets)
+            _raise_partition_errors(answered(response.topics), group_id)
 
         await self._on_coordinator(group_id, ask)
 
     async def delete_offsets(self, group_id: str, partitions: Iterable[TopicPartition]) -> None:
         """Delete committed offsets. Raises GroupSubscribedToTopic while a member reads the topic."""
-        topics = [
-            {"name": topic, "partitions": [{"partition_index": number} for number in numbers]}
-            for topic, numbers in by_topic(partitions).items()
-        ]
+        topics = rows_by_topic((key, {"partition_index": key.partition}) for key in partitions)
 
         async def ask(connection: BrokerConnection) -> None:
             response = await connection.request(
                 ApiKey.OFFSET_DELETE, versions=OFFSET_DELETE_VERSIONS, group_id=group_id, topics=topics
             )
-            raise_for(int(response.error_code), about=f"group {group_id!r}")
-            _raise_partition_errors(response.topics, group_id)
+            raise_for(response.error_code, about=f"group {group_id!r}")
+            _raise_partition_errors(answered(response.topics), group_id)
 
         await self._on_coordinator(group_id, ask)
 
@@ -268,9 +234,7 @@ class GroupAdmin:
             response = await connection.request(
                 ApiKey.DELETE_GROUPS, versions=DELETE_VERSIONS, groups_names=[group_id]
             )
-            failure = error_for(int(response.results[0].error_code), about=f"group {group_id!r}")
-            if failure is not None:
-                raise failure
+            raise_for(response.results[0].error_code, about=f"group {group_id!r}")
 
         await self._on_coordinator(group_id, ask)
 
@@ -282,30 +246,23 @@ class GroupAdmin:
 
 
 def _raise_partition_errors(
-    topics: Iterable[OffsetDeleteResponseTopic | OffsetCommitResponseTopic], group_id: str
+    rows: Iterable[tuple[TopicPartition, OffsetDeleteResponsePartition | OffsetCommitResponsePartition]],
+    group_id: str,
 ) -> None:
-    for topic in topics:
-        for partition in topic.partitions:
-            about = f"group {group_id!r}, partition {topic.name}-{partition.partition_index}"
-            failure: OdradekError | None = error_for(int(partition.error_code), about=about)
-            if isinstance(failure, GroupSubscribedToTopic):
-                raise GroupSubscribedToTopic(
-                    f"group {group_id!r} has members that subscribe to topic {str(topic.name)!r}; "
-                    "stop these consumers first"
-                ) from failure
-            if isinstance(failure, UnknownMemberId):
-                # The coordinator's errors for a commit without membership while the group has members.
-                raise NonEmptyGroup(f"group {group_id!r} has members; stop its consumers first") from failure
-            if failure is not None:
-                raise failure
+    for key, row in rows:
+        try:
+            raise_for(row.error_code, about=f"group {group_id!r}, partition {key}")
+        except GroupSubscribedToTopic as failure:
+            raise GroupSubscribedToTopic(
+                f"group {group_id!r} has members that subscribe to topic {key.topic!r}; stop these consumers first"
+            ) from failure
+        except UnknownMemberId as failure:
+            # The coordinator's errors for a commit without membership while the group has members.
+            raise NonEmptyGroup(f"group {group_id!r} has members; stop its consumers first") from failure
 
 
 def _partitions(assignment: ConsumerGroupDescribeAssignment) -> tuple[TopicPartition, ...]:
-    return tuple(
-        TopicPartition(str(topic.topic_name), int(partition))
-        for topic in assignment.topic_partitions
-        for partition in topic.partitions
-    )
+    return flat((topic.topic_name, topic.partitions) for topic in assignment.topic_partitions)
 
 
 def _subscription(data: bytes) -> tuple[str, ...]:

@@ -95,14 +95,14 @@ async def _active_controller(client: Client) -> tuple[bool, int | None]:
                 versions=QUORUM_VERSIONS,
                 topics=[{"topic_name": topic, "partitions": [{"partition_index": partition}]}],
             )
-            raise_for(int(response.error_code))
+            raise_for(response.error_code)
             answer = response.topics[0].partitions[0]
-            raise_for(int(answer.error_code))
+            raise_for(answer.error_code)
     except (NotController, RequestTimedOut, ClientTimeout, TimeoutError):
         return True, None
     except (OdradekError, IndexError):
         return False, None  # a broker without a quorum, or a user who may not describe it
-    leader = int(answer.leader_id)
+    leader = answer.leader_id
     return True, leader if leader >= 0 else None
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from odradek.client.admin.results import (
@@ -16,15 +17,22 @@ from odradek.client.admin.results import (
 from odradek.client.client import Client
 from odradek.client.errors import RETRIABLE, error_for, raise_for
 from odradek.client.metadata import NO_LEADER
+from odradek.client.partition_rows import answered, numbers_by_topic, rows_by_topic
 from odradek.foundation.errors import LeaderNotAvailable, OdradekError
-from odradek.foundation.ids import TopicPartition, by_topic
+from odradek.foundation.ids import TopicPartition
 from odradek.protocol.api import ApiKey
 
 if TYPE_CHECKING:
     from odradek.protocol.responses.cluster import DescribeClusterBroker, DescribeLogDirsResult
-    from odradek.protocol.responses.records import PartitionResponse
+    from odradek.protocol.responses.records import (
+        DeleteRecordsResponse,
+        ListOffsetsResponse,
+        PartitionResponse,
+    )
 
 T = TypeVar("T")
+Outcomes = dict[TopicPartition, T | OdradekError]
+Ask = Callable[[int, Mapping[TopicPartition, int]], Awaitable[Outcomes[T]]]
 
 LIST_OFFSETS_VERSIONS = (2, 10)
 DELETE_RECORDS_VERSIONS = (0, 2)
@@ -53,20 +61,7 @@ class LogAdmin:
         """
         if not timestamps_ms:
             return {}
-
-        async def attempt() -> dict[TopicPartition, ListedOffset]:
-            by_leader = await self._client.leaders(timestamps_ms)
-            answers = await asyncio.gather(
-                *(
-                    self._list_offsets_on(
-                        leader, {tp: timestamps_ms[tp] for tp in partitions}, read_committed
-                    )
-                    for leader, partitions in by_leader.items()
-                )
-            )
-            return {tp: _found(found) for answer in answers for tp, found in answer.items()}
-
-        return await self._client.with_retries(attempt)
+        return await self._all(timestamps_ms, partial(self._list_offsets_on, read_committed=read_committed))
 
     async def offsets_at(
         self, partitions: Iterable[TopicPartition], timestamp_ms: int, *, read_committed: bool = False
@@ -79,25 +74,11 @@ class LogAdmin:
 
     async def list_offsets_each(
         self, timestamps_ms: Mapping[TopicPartition, int], *, read_committed: bool = False
-    ) -> dict[TopicPartition, ListedOffset | OdradekError]:
+    ) -> Outcomes[ListedOffset]:
         """As `list_offsets`, but each partition has its offset or its own error. A partition without a leader, or whose
         leader does not answer, delays the others by one retry at most.
         """
-
-        async def attempt(
-            wanted: Iterable[TopicPartition],
-        ) -> dict[TopicPartition, ListedOffset | OdradekError]:
-            by_leader, found = await self._leaders_each(wanted)
-            outcomes = await asyncio.gather(
-                *(
-                    self._list_offsets_on(leader, {tp: timestamps_ms[tp] for tp in keys}, read_committed)
-                    for leader, keys in by_leader.items()
-                ),
-                return_exceptions=True,
-            )
-            return found | _merged(by_leader.values(), outcomes)
-
-        return await self._each(timestamps_ms, attempt)
+        return await self._each(timestamps_ms, partial(self._list_offsets_on, read_committed=read_committed))
 
     async def known_offsets_at(
         self, partitions: Iterable[TopicPartition], timestamp_ms: int
@@ -126,13 +107,24 @@ class LogAdmin:
                 by_leader.setdefault(leader, []).append(key)
         return by_leader, failed
 
-    async def _each(
-        self,
-        partitions: Iterable[TopicPartition],
-        attempt: Callable[[list[TopicPartition]], Awaitable[dict[TopicPartition, T | OdradekError]]],
-    ) -> dict[TopicPartition, T | OdradekError]:
-        """`attempt` for all, and once more, with new metadata, for those that may succeed then."""
-        wanted = list(partitions)
+    async def _all(self, wanted: Mapping[TopicPartition, int], ask: Ask[T]) -> dict[TopicPartition, T]:
+        """What `ask` finds at the leaders. Raises the first partition's error."""
+
+        async def attempt() -> dict[TopicPartition, T]:
+            by_leader = await self._client.leaders(wanted)
+            answers = await asyncio.gather(*_asked(ask, wanted, by_leader))
+            return {key: _found(found) for answer in answers for key, found in answer.items()}
+
+        return await self._client.with_retries(attempt)
+
+    async def _each(self, wanted: Mapping[TopicPartition, int], ask: Ask[T]) -> Outcomes[T]:
+        """What `ask` finds at the leaders, and once more, with new metadata, for those that may succeed then."""
+
+        async def attempt(some: Iterable[TopicPartition]) -> Outcomes[T]:
+            by_leader, failed = await self._leaders_each(some)
+            outcomes = await asyncio.gather(*_asked(ask, wanted, by_leader), return_exceptions=True)
+            return failed | _merged(by_leader.values(), outcomes)
+
         if not wanted:
             return {}
         outcome = await attempt(wanted)
@@ -143,87 +135,56 @@ class LogAdmin:
         return {key: outcome[key] for key in wanted}
 
     async def _list_offsets_on(
-        self, leader: int, timestamps_ms: Mapping[TopicPartition, int], read_committed: bool
-    ) -> dict[TopicPartition, ListedOffset | OdradekError]:
+        self, leader: int, timestamps_ms: Mapping[TopicPartition, int], *, read_committed: bool
+    ) -> Outcomes[ListedOffset]:
         # A leader that was replaced without knowing it must not answer (KIP-320).
         leader_epochs = self._client.leader_epochs(timestamps_ms)
-        topics: dict[str, list[dict[str, int]]] = {}
-        for key, timestamp_ms in timestamps_ms.items():
-            topics.setdefault(key.topic, []).append(
+        rows = (
+            (
+                key,
                 {
                     "partition_index": key.partition,
                     "current_leader_epoch": leader_epochs[key],
                     "timestamp": timestamp_ms,
-                }
+                },
             )
-        response = await (await self._client.broker(leader)).request(
+            for key, timestamp_ms in timestamps_ms.items()
+        )
+        response: ListOffsetsResponse = await (await self._client.broker(leader)).request(
             ApiKey.LIST_OFFSETS,
             versions=LIST_OFFSETS_VERSIONS,
             replica_id=CONSUMER_REPLICA_ID,
             isolation_level=int(read_committed),
-            topics=[{"name": name, "partitions": partitions} for name, partitions in topics.items()],
+            topics=rows_by_topic(rows),
             timeout=self._client.request_timeout_ms,
         )
-        found: dict[TopicPartition, ListedOffset | OdradekError] = {}
-        for topic in response.topics:
-            for partition in topic.partitions:
-                key = TopicPartition(str(topic.name), int(partition.partition_index))
-                found[key] = error_for(int(partition.error_code), about=f"partition {key}") or ListedOffset(
-                    offset=int(partition.offset),
-                    timestamp_ms=int(partition.timestamp),
-                    leader_epoch=int(getattr(partition, "leader_epoch", -1)),
-                )
-        return found
+        return {
+            key: error_for(row.error_code, about=f"partition {key}")
+            or ListedOffset(row.offset, row.timestamp, getattr(row, "leader_epoch", -1))
+            for key, row in answered(response.topics)
+        }
 
     async def delete_records(self, before: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         """Delete the records below these offsets (-1: all). Returns the new log start offsets."""
-
-        async def attempt() -> dict[TopicPartition, int]:
-            low: dict[TopicPartition, int] = {}
-            for leader, partitions in (await self._client.leaders(before)).items():
-                answer = await self._delete_records_on(leader, {key: before[key] for key in partitions})
-                low |= {key: _found(offset) for key, offset in answer.items()}
-            return low
-
-        return await self._client.with_retries(attempt)
+        return await self._all(before, self._delete_records_on)
 
     async def delete_records_each(
         self, before: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, int | OdradekError]:
         """As `delete_records`, but each partition has its new log start offset or its own error."""
+        return await self._each(before, self._delete_records_on)
 
-        async def attempt(wanted: Iterable[TopicPartition]) -> dict[TopicPartition, int | OdradekError]:
-            by_leader, found = await self._leaders_each(wanted)
-            outcomes = await asyncio.gather(
-                *(
-                    self._delete_records_on(leader, {key: before[key] for key in keys})
-                    for leader, keys in by_leader.items()
-                ),
-                return_exceptions=True,
-            )
-            return found | _merged(by_leader.values(), outcomes)
-
-        return await self._each(before, attempt)
-
-    async def _delete_records_on(
-        self, leader: int, before: Mapping[TopicPartition, int]
-    ) -> dict[TopicPartition, int | OdradekError]:
-        topics: dict[str, list[dict[str, int]]] = {}
-        for key, offset in before.items():
-            row = {"partition_index": key.partition, "offset": offset}
-            topics.setdefault(key.topic, []).append(row)
-        response = await (await self._client.broker(leader)).request(
+    async def _delete_records_on(self, leader: int, before: Mapping[TopicPartition, int]) -> Outcomes[int]:
+        rows = ((key, {"partition_index": key.partition, "offset": offset}) for key, offset in before.items())
+        response: DeleteRecordsResponse = await (await self._client.broker(leader)).request(
             ApiKey.DELETE_RECORDS,
             versions=DELETE_RECORDS_VERSIONS,
-            topics=[{"name": name, "partitions": rows} for name, rows in topics.items()],
+            topics=rows_by_topic(rows),
             timeout=self._client.request_timeout_ms,
         )
         return {
-            key: error_for(int(partition.error_code), about=f"partition {key}")
-            or int(partition.low_watermark)
-            for topic in response.topics
-            for partition in topic.partitions
-            for key in [TopicPartition(str(topic.name), int(partition.partition_index))]
+            key: error_for(row.error_code, about=f"partition {key}") or row.low_watermark
+            for key, row in answered(response.topics)
         }
 
     async def describe_cluster(self, *, include_fenced: bool = False) -> ClusterDescription:
@@ -237,10 +198,10 @@ class LogAdmin:
             endpoint_type=BROKERS_ENDPOINT_TYPE,
             include_fenced_brokers=include_fenced,
         )
-        raise_for(int(response.error_code), response.error_message)
+        raise_for(response.error_code, response.error_message)
         return ClusterDescription(
-            cluster_id=str(response.cluster_id),
-            controller_id=int(response.controller_id),
+            cluster_id=response.cluster_id,
+            controller_id=response.controller_id,
             brokers=_brokers(b for b in response.brokers if not getattr(b, "is_fenced", False)),
             fenced=_brokers(b for b in response.brokers if getattr(b, "is_fenced", False)),
         )
@@ -260,15 +221,12 @@ class LogAdmin:
         self, broker_id: int, partitions: Iterable[TopicPartition] | None = None
     ) -> list[LogDirectoryDescription]:
         """The log directories of one broker. Raises ConnectionFailed or ClientTimeout when it does not answer."""
-        topics = None
-        if partitions is not None:
-            topics = [
-                {"topic": topic, "partitions": numbers} for topic, numbers in by_topic(partitions).items()
-            ]
         response = await (await self._client.broker(broker_id)).request(
-            ApiKey.DESCRIBE_LOG_DIRS, versions=DESCRIBE_LOG_DIRS_VERSIONS, topics=topics
+            ApiKey.DESCRIBE_LOG_DIRS,
+            versions=DESCRIBE_LOG_DIRS_VERSIONS,
+            topics=numbers_by_topic(partitions, topic="topic", partitions="partitions"),
         )
-        raise_for(int(getattr(response, "error_code", 0)), about=f"broker {broker_id}")
+        raise_for(getattr(response, "error_code", 0), about=f"broker {broker_id}")
         return [_log_directory(broker_id, result) for result in response.results]
 
     async def describe_producers(self, partition: TopicPartition) -> list[ProducerOnPartition]:
@@ -282,21 +240,27 @@ class LogAdmin:
                 topics=[{"name": partition.topic, "partition_indexes": [partition.partition]}],
             )
             answer: PartitionResponse = response.topics[0].partitions[0]
-            raise_for(int(answer.error_code), answer.error_message, about=f"partition {partition}")
+            raise_for(answer.error_code, answer.error_message, about=f"partition {partition}")
             return answer
 
         answer = await self._client.with_retries(attempt)
         return [
             ProducerOnPartition(
-                producer_id=int(producer.producer_id),
-                producer_epoch=int(producer.producer_epoch),
-                last_sequence=int(producer.last_sequence),
-                last_timestamp_ms=int(producer.last_timestamp),
-                transaction_start_offset=int(producer.current_txn_start_offset),
-                coordinator_epoch=int(producer.coordinator_epoch),
+                producer_id=producer.producer_id,
+                producer_epoch=producer.producer_epoch,
+                last_sequence=producer.last_sequence,
+                last_timestamp_ms=producer.last_timestamp,
+                transaction_start_offset=producer.current_txn_start_offset,
+                coordinator_epoch=producer.coordinator_epoch,
             )
             for producer in answer.active_producers
         ]
+
+
+def _asked(
+    ask: Ask[T], wanted: Mapping[TopicPartition, int], by_leader: Mapping[int, list[TopicPartition]]
+) -> Iterator[Awaitable[Outcomes[T]]]:
+    return (ask(leader, {key: wanted[key] for key in keys}) for leader, keys in by_leader.items())
 
 
 def _found(outcome: T | OdradekError) -> T:
@@ -306,11 +270,10 @@ def _found(outcome: T | OdradekError) -> T:
 
 
 def _merged(
-    asked: Iterable[list[TopicPartition]],
-    outcomes: Iterable[dict[TopicPartition, T | OdradekError] | BaseException],
-) -> dict[TopicPartition, T | OdradekError]:
+    asked: Iterable[list[TopicPartition]], outcomes: Iterable[Outcomes[T] | BaseException]
+) -> Outcomes[T]:
     """Merge the answers of several leaders. A request that failed as a whole fails all its partitions."""
-    merged: dict[TopicPartition, T | OdradekError] = {}
+    merged: Outcomes[T] = {}
     for keys, outcome in zip(asked, outcomes, strict=True):
         if isinstance(outcome, OdradekError):
             merged |= dict.fromkeys(keys, outcome)
@@ -322,22 +285,18 @@ def _merged(
 
 
 def _brokers(answered: Iterable[DescribeClusterBroker]) -> dict[int, tuple[str, int, str | None]]:
-    return {int(b.broker_id): (str(b.host), int(b.port), b.rack) for b in answered}
+    return {b.broker_id: (b.host, b.port, b.rack) for b in answered}
 
 
 def _log_directory(broker_id: int, result: DescribeLogDirsResult) -> LogDirectoryDescription:
-    failure = error_for(int(result.error_code), about=f"log directory {result.log_dir}")
+    failure = error_for(result.error_code, about=f"log directory {result.log_dir}")
     return LogDirectoryDescription(
         broker_id=broker_id,
-        path=str(result.log_dir),
-        total_bytes=int(getattr(result, "total_bytes", -1)),
-        usable_bytes=int(getattr(result, "usable_bytes", -1)),
+        path=result.log_dir,
+        total_bytes=getattr(result, "total_bytes", -1),
+        usable_bytes=getattr(result, "usable_bytes", -1),
         replicas={
-            TopicPartition(str(topic.name), int(partition.partition_index)): ReplicaSize(
-                size_bytes=int(partition.partition_size), offset_lag=int(partition.offset_lag)
-            )
-            for topic in result.topics
-            for partition in topic.partitions
+            key: ReplicaSize(row.partition_size, row.offset_lag) for key, row in answered(result.topics)
         },
         error=None if failure is None else str(failure),
     )

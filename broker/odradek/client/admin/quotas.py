@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from odradek.client.client import Client
-from odradek.client.errors import error_for
+from odradek.client.errors import raise_for
 from odradek.foundation.client_entities import DEFAULT, ClientEntity
 from odradek.protocol.api import ApiKey
 
@@ -50,21 +50,14 @@ class QuotaAdmin:
             for kind, name in zip(ENTITY_TYPES, entity or ClientEntity(), strict=True)
             if name is not None
         ]
-
-        async def attempt() -> DescribeClientQuotasResponse:
-            response: DescribeClientQuotasResponse = await (await self._client.any_broker()).request(
-                ApiKey.DESCRIBE_CLIENT_QUOTAS, versions=VERSIONS, components=components, strict=is_strict
-            )
-            return response
-
-        answer = await self._client.with_retries(attempt)
-        failure = error_for(int(answer.error_code), answer.error_message, about="quotas")
-        if failure is not None:
-            raise failure
+        answer: DescribeClientQuotasResponse = await self._client.ask(
+            ApiKey.DESCRIBE_CLIENT_QUOTAS, VERSIONS, components=components, strict=is_strict
+        )
+        raise_for(answer.error_code, answer.error_message, about="quotas")
         found = [
             QuotaEntry(
                 _entity([(part.entity_type, part.entity_name) for part in entry.entity]),
-                {str(one.key): float(one.value) for one in entry.values},
+                {one.key: float(one.value) for one in entry.values},
             )
             for entry in answer.entries or ()
         ]
@@ -83,20 +76,14 @@ class QuotaAdmin:
             for kind, name in zip(ENTITY_TYPES, entity, strict=True)
             if name is not None
         ]
-
-        async def attempt() -> AlterClientQuotasResponse:
-            response: AlterClientQuotasResponse = await (await self._client.any_broker()).request(
-                ApiKey.ALTER_CLIENT_QUOTAS,
-                versions=VERSIONS,
-                entries=[{"entity": parts, "ops": operations}],
-                validate_only=validate_only,
-            )
-            return response
-
-        for result in (await self._client.with_retries(attempt)).entries:
-            failure = error_for(int(result.error_code), result.error_message, about=f"quotas of {entity}")
-            if failure is not None:
-                raise failure
+        answer: AlterClientQuotasResponse = await self._client.ask(
+            ApiKey.ALTER_CLIENT_QUOTAS,
+            VERSIONS,
+            entries=[{"entity": parts, "ops": operations}],
+            validate_only=validate_only,
+        )
+        for result in answer.entries:
+            raise_for(result.error_code, result.error_message, about=f"quotas of {entity}")
 
 
 def _entity(parts: Sequence[tuple[str, str | None]]) -> ClientEntity:

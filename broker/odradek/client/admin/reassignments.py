@@ -15,9 +15,11 @@ from odradek.client.admin.plans import Plan
 from odradek.client.admin.results import AlterOperation, ConfigChange, ResourceType
 from odradek.client.client import Client
 from odradek.client.errors import error_for, raise_for
+from odradek.client.partition_rows import answered, numbers_by_topic, rows_by_topic
 from odradek.foundation.errors import NotController, OdradekError
-from odradek.foundation.ids import TopicPartition, by_topic
+from odradek.foundation.ids import TopicPartition
 from odradek.protocol.api import ApiKey
+from odradek.protocol.errors import code_of
 
 if TYPE_CHECKING:
     from odradek.protocol.responses import Response
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
 ALTER_VERSIONS: Final = (0, 1)
 LIST_VERSIONS: Final = (0, 0)
 ELECT_VERSIONS: Final = (0, 2)
+_NOT_CONTROLLER: Final = code_of(NotController)
 # A frame of some hundred kilobytes, and a write that delays other requests only briefly.
 MOVES_PER_REQUEST_MAX: Final = 1000
 SIDES: Final = ("leader", "follower")
@@ -96,25 +99,20 @@ class ReassignmentAdmin:
     async def _reassign(
         self, moves: Mapping[TopicPartition, Sequence[int] | None], *, may_change_factor: bool
     ) -> dict[TopicPartition, OdradekError | None]:
-        topics: dict[str, list[Mapping[str, object]]] = {}
-        for where, replicas in moves.items():
-            row = {
-                "partition_index": where.partition,
-                "replicas": None if replicas is None else list(replicas),
-            }
-            topics.setdefault(where.topic, []).append(row)
+        rows = (
+            (where, {"partition_index": where.partition, "replicas": replicas})
+            for where, replicas in moves.items()
+        )
         response: AlterPartitionReassignmentsResponse = await self._ask(
             ApiKey.ALTER_PARTITION_REASSIGNMENTS,
             # A broker that does not know the flag would change the number of replicas.
             ALTER_VERSIONS if may_change_factor else (1, 1),
-            topics=[{"name": name, "partitions": rows} for name, rows in topics.items()],
+            topics=rows_by_topic(rows),
             allow_replication_factor_change=may_change_factor,
         )
         return {
-            where: error_for(int(row.error_code), row.error_message, about=f"partition {where}")
-            for topic in response.responses
-            for row in topic.partitions
-            for where in [TopicPartition(str(topic.name), int(row.partition_index))]
+            where: error_for(row.error_code, row.error_message, about=f"partition {where}")
+            for where, row in answered(response.responses)
         }
 
     async def cancel(
@@ -128,22 +126,14 @@ class ReassignmentAdmin:
         self, partitions: Iterable[TopicPartition] | None = None
     ) -> dict[TopicPartition, OngoingPartitionReassignment]:
         """The moves under way, of all or of some partitions."""
-        topics = None if partitions is None else by_topic(partitions)
         response: ListPartitionReassignmentsResponse = await self._ask(
             ApiKey.LIST_PARTITION_REASSIGNMENTS,
             LIST_VERSIONS,
-            topics=None
-            if topics is None
-            else [{"name": name, "partition_indexes": numbers} for name, numbers in topics.items()],
+            topics=numbers_by_topic(partitions, partitions="partition_indexes"),
         )
         return {
-            TopicPartition(str(topic.name), int(row.partition_index)): OngoingPartitionReassignment(
-                tuple(map(int, row.replicas)),
-                tuple(map(int, row.adding_replicas)),
-                tuple(map(int, row.removing_replicas)),
-            )
-            for topic in response.topics
-            for row in topic.partitions
+            where: OngoingPartitionReassignment(row.replicas, row.adding_replicas, row.removing_replicas)
+            for where, row in answered(response.topics)
         }
 
     # --- throttles -----------------------------------------------------------------------------------------------
@@ -166,8 +156,8 @@ class ReassignmentAdmin:
             feeding.setdefault(where.topic, []).extend(f"{where.partition}:{one}" for one in now[where])
             fetching.setdefault(where.topic, []).extend(f"{where.partition}:{one}" for one in coming)
         rates = [ConfigChange(f"{side}.replication.throttled.rate", str(bytes_per_second)) for side in SIDES]
-        await self._alter(ResourceType.BROKER, {str(broker): rates for broker in sorted(brokers)})
-        await self._alter(
+        await self._configs.alter_all(ResourceType.BROKER, {str(broker): rates for broker in sorted(brokers)})
+        await self._configs.alter_all(
             ResourceType.TOPIC,
             {
                 topic: [
@@ -182,22 +172,15 @@ class ReassignmentAdmin:
 
     async def unthrottle(self, *, topics: Iterable[str], brokers: Iterable[int]) -> None:
         """Lift the throttles of these topics' replicas, and those brokers' rates."""
-        rates = [
-            ConfigChange(f"{side}.replication.throttled.rate", None, AlterOperation.DELETE) for side in SIDES
-        ]
-        lists = [
-            ConfigChange(f"{side}.replication.throttled.replicas", None, AlterOperation.DELETE)
-            for side in SIDES
-        ]
-        await self._alter(ResourceType.TOPIC, dict.fromkeys(topics, lists))
-        await self._alter(ResourceType.BROKER, {str(broker): rates for broker in brokers})
-
-    async def _alter(self, kind: ResourceType, changes: Mapping[str, Sequence[ConfigChange]]) -> None:
-        if not changes:
-            return
-        for failure in (await self._configs.alter_many(kind, changes)).values():
-            if failure is not None:
-                raise failure
+        rates, lists = (
+            [
+                ConfigChange(f"{side}.replication.throttled.{what}", None, AlterOperation.DELETE)
+                for side in SIDES
+            ]
+            for what in ("rate", "replicas")
+        )
+        await self._configs.alter_all(ResourceType.TOPIC, dict.fromkeys(topics, lists))
+        await self._configs.alter_all(ResourceType.BROKER, {str(broker): rates for broker in brokers})
 
     # --- leaders -------------------------------------------------------------------------------------------------
 
@@ -208,37 +191,32 @@ class ReassignmentAdmin:
         records that it lacks are lost. Each partition has None or its error, as ElectionNotNeeded. For all partitions
         (None) only those that needed an election are returned.
         """
-        topics = None if partitions is None else by_topic(partitions)
         response: ElectLeadersResponse = await self._ask(
             ApiKey.ELECT_LEADERS,
             (1, 2) if unclean else ELECT_VERSIONS,
             election_type=int(unclean),
-            topic_partitions=None
-            if topics is None
-            else [{"topic": name, "partitions": numbers} for name, numbers in topics.items()],
+            topic_partitions=numbers_by_topic(partitions, topic="topic", partitions="partitions"),
         )
         self._client.invalidate()
         return {
-            where: error_for(int(row.error_code), row.error_message, about=f"partition {where}")
+            where: error_for(row.error_code, row.error_message, about=f"partition {where}")
             for topic in response.replica_election_results
             for row in topic.partition_result
-            for where in [TopicPartition(str(topic.topic), int(row.partition_id))]
+            for where in [TopicPartition(topic.topic, row.partition_id)]
         }
 
     async def _ask(self, api: ApiKey, versions: tuple[int, int], **fields: Any) -> Any:
-        """Send to the controller, and again when it moved meanwhile: a repeated request has the same result."""
+        """Send to the controller, and again when it has moved: a repeated request has the same result."""
         timeout_ms = self._client.request_timeout_ms
 
         async def attempt() -> Response:
             response: Response = await (await self._client.controller()).request(
-                api, versions=versions, timeout_ms=timeout_ms, timeout=timeout_ms, **fields
+                api, versions=versions, timeout=timeout_ms, **fields
             )
-            code = int(getattr(response, "error_code", 0))
-            if isinstance(error_for(code), NotController):
-                raise NotController(
-                    getattr(response, "error_message", None) or "the controller moved; try again"
-                )
-            raise_for(code, getattr(response, "error_message", None))
+            code, message = getattr(response, "error_code", 0), getattr(response, "error_message", None)
+            if code == _NOT_CONTROLLER:
+                raise NotController(message or "the controller moved; try again")
+            raise_for(code, message)
             return response
 
         return await self._client.with_retries(attempt)

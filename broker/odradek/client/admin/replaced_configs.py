@@ -12,18 +12,15 @@ from typing import Final
 from odradek.client.admin.results import AlterOperation, ConfigChange, ConfigEntry, ConfigSource, ResourceType
 from odradek.client.errors import UnsupportedByBroker
 
-_OWN: Final = {
-    ResourceType.TOPIC: (ConfigSource.TOPIC,),
-    ResourceType.BROKER: (ConfigSource.DYNAMIC_BROKER,),
-}
+_OWN: Final = {ResourceType.TOPIC: ConfigSource.TOPIC, ResourceType.BROKER: ConfigSource.DYNAMIC_BROKER}
 
 
 def replaced_values(
     resource_type: ResourceType, name: str, entries: Iterable[ConfigEntry], changes: Sequence[ConfigChange]
 ) -> dict[str, str | None]:
     """All own configs of a resource after the changes. Raises UnsupportedByBroker for what cannot be replaced."""
-    sources = _OWN.get(resource_type)
-    if sources is None or not name:
+    source = _OWN.get(resource_type)
+    if source is None or not name:
         raise UnsupportedByBroker(
             f"the broker is older than Kafka 2.3, which changes configs of topics and single brokers only, not of "
             f"{resource_type.name.lower().replace('_', ' ')} {name!r}"
@@ -31,7 +28,7 @@ def replaced_values(
     in_force = {entry.name: entry.value for entry in entries}
     values: dict[str, str | None] = {}
     for entry in entries:
-        if entry.source in sources:
+        if entry.source is source:
             if entry.is_sensitive:
                 raise UnsupportedByBroker(
                     f"the broker is older than Kafka 2.3: a change there would lose {entry.name}, whose value it hides"

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from odradek.client.client import Client
 from odradek.client.errors import error_for, raise_for
-from odradek.foundation.errors import NotController, OdradekError
+from odradek.foundation.errors import OdradekError
 from odradek.foundation.named_tuple import NamedTuple
 from odradek.protocol.api import ApiKey
 from odradek.security.scram import ITERATIONS_MIN, SALT_BYTES, salted_password_of
@@ -57,27 +57,21 @@ class ScramAdmin:
 
     async def describe(self, users: Sequence[str] | None = None) -> dict[str, dict[str, int]]:
         """The iterations by user and mechanism, of these users or of all; one without credentials is left out."""
-
-        async def attempt() -> DescribeUserScramCredentialsResponse:
-            connection = await self._client.any_broker()
-            response: DescribeUserScramCredentialsResponse = await connection.request(
-                ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS,
-                versions=VERSIONS,
-                users=None if users is None else [{"name": user} for user in users],
-            )
-            return response
-
-        answer = await self._client.with_retries(attempt)
-        raise_for(int(answer.error_code), answer.error_message, about="the users")
+        answer: DescribeUserScramCredentialsResponse = await self._client.ask(
+            ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS,
+            VERSIONS,
+            users=None if users is None else [{"name": user} for user in users],
+        )
+        raise_for(answer.error_code, answer.error_message, about="the users")
         found: dict[str, dict[str, int]] = {}
         for result in answer.results:
-            if int(result.error_code) == _NOT_FOUND:
+            if result.error_code == _NOT_FOUND:
                 continue
-            raise_for(int(result.error_code), result.error_message, about=f"the user {result.user}")
-            found[str(result.user)] = {
-                _WORDS[int(one.mechanism)]: int(one.iterations)
+            raise_for(result.error_code, result.error_message, about=f"the user {result.user}")
+            found[result.user] = {
+                _WORDS[one.mechanism]: one.iterations
                 for one in result.credential_infos
-                if int(one.mechanism) in _WORDS
+                if one.mechanism in _WORDS
             }
         return found
 
@@ -87,23 +81,15 @@ class ScramAdmin:
         """Set passwords and remove credentials; None or an error by user. A user may be named once only."""
         upsertions = [await asyncio.to_thread(_upsertion, one) for one in passwords]
         deletions = [{"name": one.user, "mechanism": _MECHANISMS[one.mechanism]} for one in removals]
-
-        async def attempt() -> AlterUserScramCredentialsResponse:
-            answer: AlterUserScramCredentialsResponse = await (await self._client.controller()).request(
-                ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
-                versions=VERSIONS,
-                deletions=deletions,
-                upsertions=upsertions,
-            )
-            for one in answer.results:
-                failure = error_for(int(one.error_code))
-                if isinstance(failure, NotController):
-                    raise failure
-            return answer
-
-        answer = await self._client.with_retries(attempt)
+        answer: AlterUserScramCredentialsResponse = await self._client.ask_controller(
+            ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
+            VERSIONS,
+            answers="results",
+            deletions=deletions,
+            upsertions=upsertions,
+        )
         return {
-            str(one.user): error_for(int(one.error_code), one.error_message, about=f"the user {one.user}")
+            one.user: error_for(one.error_code, one.error_message, about=f"the user {one.user}")
             for one in answer.results
         }
 

@@ -15,11 +15,10 @@ from odradek.client.arguments import config_text, topic_name
 from odradek.client.client import Client
 from odradek.client.errors import error_for, raise_for
 from odradek.client.metadata import NO_TOPIC_ID, TopicInfo
-from odradek.foundation.errors import LeaderNotAvailable, NotController, OdradekError
+from odradek.foundation.errors import LeaderNotAvailable, OdradekError
 from odradek.protocol.api import ApiKey
 
 if TYPE_CHECKING:
-    from odradek.protocol.responses import Response
     from odradek.protocol.responses.cluster import (
         CreatePartitionsResponse,
         CreateTopicsResponse,
@@ -55,7 +54,6 @@ class TopicAdmin:
     ) -> dict[str, CreatedTopic | OdradekError]:
         """Create topics. Each name has the topic or its error."""
         specs = await self._with_numbers(specs)
-        by_name = {spec.name: spec for spec in specs}
         topics = [
             {
                 "name": topic_name(spec.name, argument="name"),
@@ -78,21 +76,20 @@ class TopicAdmin:
             topics=topics,
             validate_only=validate_only,
         )
-        outcome: dict[str, CreatedTopic | OdradekError] = {}
-        for topic in response.topics:
-            name = str(topic.name)
-            failure = error_for(int(topic.error_code), topic.error_message, about=f"topic {name!r}")
-            outcome[name] = failure or CreatedTopic(
-                name=name,
+        by_name = {spec.name: spec for spec in specs}
+        return {
+            topic.name: error_for(topic.error_code, topic.error_message, about=f"topic {topic.name!r}")
+            or CreatedTopic(
+                name=topic.name,
                 id=getattr(topic, "topic_id", None) or NO_TOPIC_ID,
-                partitions=int(getattr(topic, "num_partitions", by_name[name].partitions)),
-                replication_factor=int(
-                    getattr(topic, "replication_factor", by_name[name].replication_factor)
+                partitions=getattr(topic, "num_partitions", by_name[topic.name].partitions),
+                replication_factor=getattr(
+                    topic, "replication_factor", by_name[topic.name].replication_factor
                 ),
                 warning=topic.error_message or None,
             )
-        self._client.invalidate()
-        return outcome
+            for topic in response.topics
+        }
 
     async def create(
         self,
@@ -120,12 +117,9 @@ class TopicAdmin:
         response: DeleteTopicsResponse = await self._ask(
             ApiKey.DELETE_TOPICS, DELETE_VERSIONS, answers="responses", topics=topics, topic_names=names
         )
-        self._client.invalidate()
         return {
             str(topic.name): error_for(
-                int(topic.error_code),
-                getattr(topic, "error_message", None),
-                about=f"topic {str(topic.name)!r}",
+                topic.error_code, getattr(topic, "error_message", None), about=f"topic {topic.name!r}"
             )
             for topic in response.responses
         }
@@ -146,9 +140,8 @@ class TopicAdmin:
             topics=topics,
             validate_only=validate_only,
         )
-        self._client.invalidate()
         for result in response.results:
-            raise_for(int(result.error_code), result.error_message, about=f"topic {name!r}")
+            raise_for(result.error_code, result.error_message, about=f"topic {name!r}")
 
     async def _with_numbers(self, specs: Sequence[TopicSpec]) -> Sequence[TopicSpec]:
         """The specs, with the broker's own default numbers where it cannot fill them in itself."""
@@ -185,19 +178,10 @@ class TopicAdmin:
         return cluster.controller_id if cluster.controller_id in cluster.brokers else min(cluster.brokers)
 
     async def _ask(self, api: ApiKey, versions: tuple[int, int], *, answers: str, **fields: Any) -> Any:
-        """Send to the controller, and again when it moved meanwhile. Nothing else is retried: creation is not
-        idempotent.
-        """
+        """Send a change of topics to the controller. Creation is not idempotent, so only a moved one is asked again."""
         timeout_ms = self._client.request_timeout_ms
-
-        async def attempt() -> Response:
-            response: Response = await (await self._client.controller()).request(
-                api, versions=versions, timeout_ms=timeout_ms, timeout=timeout_ms, **fields
-            )
-            for item in getattr(response, answers):
-                failure = error_for(int(item.error_code))
-                if isinstance(failure, NotController):
-                    raise failure
-            return response
-
-        return await self._client.with_retries(attempt)
+        answer = await self._client.ask_controller(
+            api, versions, answers=answers, timeout=timeout_ms, **fields
+        )
+        self._client.invalidate()
+        return answer

@@ -15,6 +15,7 @@ from odradek.client.admin.logs import LogAdmin
 from odradek.client.admin.results import ProducerOnPartition
 from odradek.client.client import Client
 from odradek.client.errors import raise_for
+from odradek.client.partition_rows import answered
 from odradek.foundation.errors import InvalidRequest
 from odradek.foundation.ids import TopicPartition, flat
 from odradek.foundation.transaction_errors import TransactionalIdNotFound
@@ -28,13 +29,10 @@ if TYPE_CHECKING:
         ListTransactionsTransactionState,
     )
 
-FIND_COORDINATOR_VERSIONS = (4, 6)
 LIST_VERSIONS = (0, 2)
 DESCRIBE_VERSIONS = (0, 0)
 MARKER_VERSIONS = (1, 1)
-TRANSACTION_COORDINATOR = 1
 NO_TRANSACTION = -1
-NO_COORDINATOR_EPOCH = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +94,7 @@ class TransactionAdmin:
                 duration_filter=duration_ms,
                 transactional_id_pattern=pattern,
             )
-            raise_for(int(response.error_code))
+            raise_for(response.error_code)
             if response.unknown_state_filters:
                 raise InvalidRequest(
                     f"broker {broker_id} does not know the state {response.unknown_state_filters[0]}"
@@ -107,9 +105,7 @@ class TransactionAdmin:
         for broker_id in sorted(cluster.brokers):
             rows = await self._client.with_retries(lambda: of_broker(broker_id))  # noqa: B023 (awaited here)
             found += [
-                TransactionListing(
-                    str(row.transactional_id), int(row.producer_id), str(row.transaction_state), broker_id
-                )
+                TransactionListing(row.transactional_id, row.producer_id, row.transaction_state, broker_id)
                 for row in rows
             ]
         return sorted(found, key=lambda one: one.transactional_id)
@@ -118,39 +114,25 @@ class TransactionAdmin:
         """One transactional id. Raises TransactionalIdNotFound."""
 
         async def attempt() -> TransactionDescription:
-            broker_id = await self._coordinator(transactional_id)
-            connection = await self._client.broker(broker_id)
+            connection = await self._client.transaction_coordinator(transactional_id)
             response = await connection.request(
                 ApiKey.DESCRIBE_TRANSACTIONS, versions=DESCRIBE_VERSIONS, transactional_ids=[transactional_id]
             )
             (row,) = response.transaction_states
-            raise_for(int(row.error_code), about=f"transactional id {transactional_id!r}")
+            raise_for(row.error_code, about=f"transactional id {transactional_id!r}")
             start = row.transaction_start_time
             return TransactionDescription(
                 transactional_id=transactional_id,
-                coordinator=broker_id,
-                producer_id=int(row.producer_id),
-                producer_epoch=int(row.producer_epoch),
-                state=str(row.transaction_state),
+                coordinator=connection.broker_id(self._client.cluster),
+                producer_id=row.producer_id,
+                producer_epoch=row.producer_epoch,
+                state=row.transaction_state,
                 timeout_ms=milliseconds(row.transaction_timeout),
                 start_ms=-1 if start is None else round((start - EPOCH).total_seconds() * 1000),
-                partitions=flat((str(topic.topic), topic.partitions) for topic in row.topics),
+                partitions=flat((topic.topic, topic.partitions) for topic in row.topics),
             )
 
-        return await self._client.with_retries(attempt)
-
-    async def _coordinator(self, transactional_id: str) -> int:
-        response = await (await self._client.any_broker()).request(
-            ApiKey.FIND_COORDINATOR,
-            versions=FIND_COORDINATOR_VERSIONS,
-            key_type=TRANSACTION_COORDINATOR,
-            coordinator_keys=[transactional_id],
-        )
-        (answer,) = response.coordinators
-        raise_for(
-            int(answer.error_code), answer.error_message, about=f"transactional id {transactional_id!r}"
-        )
-        return int(answer.node_id)
+        return await self._client.with_retries(attempt, transactional_id=transactional_id)
 
     async def open_in(self, partitions: Iterable[TopicPartition]) -> Sequence[OpenTransaction]:
         """The transactions that are open in these partitions, as their leaders have them."""
@@ -215,8 +197,7 @@ class TransactionAdmin:
                 ],
             )
             for marker in response.markers:
-                for topic in marker.topics:
-                    for row in topic.partitions:
-                        raise_for(int(row.error_code), about=f"the marker for {partition}")
+                for _, row in answered(marker.topics):
+                    raise_for(row.error_code, about=f"the marker for {partition}")
 
         await self._client.with_retries(attempt)

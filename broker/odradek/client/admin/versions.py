@@ -48,15 +48,15 @@ async def _of(client: Client, broker_id: int) -> BrokerVersions:
         client_software_name=SOFTWARE_NAME,
         client_software_version=__version__,
     )
-    raise_for(int(response.error_code), about=f"broker {broker_id}")
+    raise_for(response.error_code, about=f"broker {broker_id}")
     return BrokerVersions(
-        apis={int(one.api_key): (int(one.min_version), int(one.max_version)) for one in response.api_keys},
+        apis={one.api_key: (one.min_version, one.max_version) for one in response.api_keys},
         supported_features={
-            str(one.name): (int(one.min_version), int(one.max_version))
+            one.name: (one.min_version, one.max_version)
             for one in getattr(response, "supported_features", ())
         },
         finalized_features={
-            str(one.name): int(one.max_version_level) for one in getattr(response, "finalized_features", ())
+            one.name: one.max_version_level for one in getattr(response, "finalized_features", ())
         },
         finalized_epoch=int(getattr(response, "finalized_features_epoch", -1)),
     )

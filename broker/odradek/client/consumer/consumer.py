@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterable, Mapping
-from types import TracebackType
 
 from odradek.client.admin.logs import EARLIEST, LATEST, LogAdmin
 from odradek.client.client import Client
@@ -93,9 +92,7 @@ class PartitionConsumer:
     async def __aenter__(self) -> PartitionConsumer:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, failure: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     async def close(self) -> None:
@@ -268,7 +265,7 @@ class PartitionConsumer:
                 wait = position.fetch_at - now
                 pause_seconds = wait if pause_seconds is None else min(pause_seconds, wait)
                 continue
-            leader = self._leader_of(key)
+            leader = self._client.cluster.leader(key)
             if leader not in self._busy_leaders:
                 by_leader.setdefault(leader, []).append(position)
         for leader, positions in by_leader.items():
@@ -277,12 +274,6 @@ class PartitionConsumer:
                 position.is_fetching = True
             self._tasks.start(self._fetch(leader, positions), name=f"fetch from {leader}")
         return pause_seconds
-
-    def _leader_of(self, key: TopicPartition) -> int:
-        try:
-            return self._client.cluster.partition(key).leader
-        except OdradekError:
-            return NO_LEADER
 
     async def _fetch(self, leader: int, positions: list[PartitionPosition]) -> None:
         generations = [position.generation for position in positions]

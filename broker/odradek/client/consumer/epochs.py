@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 
 from odradek.client.client import Client
 from odradek.client.errors import error_for
+from odradek.client.partition_rows import rows_by_topic
 from odradek.foundation.errors import LeaderNotAvailable, OdradekError
 from odradek.foundation.ids import TopicPartition
 from odradek.protocol.api import ApiKey
@@ -39,20 +40,22 @@ async def epoch_ends(
     """The ends of these epochs, for each partition. Raises the error of a request that failed as a whole, and
     UnsupportedByBroker.
     """
-    topics: dict[str, list[dict[str, int]]] = {}
-    for (topic, partition), epochs in asked.items():
-        topics.setdefault(topic, []).append(
+    rows = (
+        (
+            key,
             {
-                "partition": partition,
+                "partition": key.partition,
                 "current_leader_epoch": epochs.leader_epoch,
                 "leader_epoch": epochs.epoch,
-            }
+            },
         )
+        for key, epochs in asked.items()
+    )
     response = await (await client.broker(leader, lane=lane)).request(
         ApiKey.OFFSET_FOR_LEADER_EPOCH,
         versions=OFFSET_FOR_LEADER_EPOCH_VERSIONS,
         replica_id=CONSUMER_REPLICA_ID,
-        topics=[{"topic": name, "partitions": rows} for name, rows in topics.items()],
+        topics=rows_by_topic(rows, topic="topic"),
     )
     ends = {
         key: EpochEnd(LeaderNotAvailable(f"broker {leader} did not answer for partition {key}"))
@@ -60,10 +63,10 @@ async def epoch_ends(
     }
     for topic in response.topics:
         for partition in topic.partitions:
-            key = TopicPartition(str(topic.topic), int(partition.partition))
+            key = TopicPartition(topic.topic, partition.partition)
             ends[key] = EpochEnd(
-                error_for(int(partition.error_code), about=f"partition {key}"),
-                int(partition.leader_epoch),
-                int(partition.end_offset),
+                error_for(partition.error_code, about=f"partition {key}"),
+                partition.leader_epoch,
+                partition.end_offset,
             )
     return ends

@@ -17,10 +17,8 @@ from odradek.protocol.api import ApiKey
 if TYPE_CHECKING:
     from odradek.protocol.responses.records import FetchPartitionData
 
-FETCH_VERSIONS = (
-    4,
-    12,
-)  # from 13 on topics go by id, which only matters if a topic is recreated meanwhile
+# From 13 on topics go by id, which only matters if a topic is created again between two fetches.
+FETCH_VERSIONS = (4, 12)
 FETCH_BY_ID_VERSIONS = (4, 13)
 NO_SESSION_ID = 0
 FINAL_SESSION_EPOCH = -1
@@ -120,22 +118,22 @@ async def fetch_on(
     raise_for(int(getattr(response, "error_code", 0)), about="a fetch")
     found: dict[TopicPartition, CompletedFetch] = {}
     for topic in response.responses:
-        name = str(topic.topic) if hasattr(topic, "topic") else names[topic.topic_id]
+        name = topic.topic if hasattr(topic, "topic") else names[topic.topic_id]
         for partition in topic.partitions:
-            found[TopicPartition(name, int(partition.partition_index))] = _fetched(name, partition)
+            found[TopicPartition(name, partition.partition_index)] = _fetched(name, partition)
     return found
 
 
 def _fetched(topic: str, partition: FetchPartitionData) -> CompletedFetch:
     about = f"partition {topic}-{partition.partition_index}"
     return CompletedFetch(
-        failure=error_for(int(partition.error_code), about=about),
+        failure=error_for(partition.error_code, about=about),
         data=memoryview(partition.records or b""),
         aborted=tuple(
-            (int(transaction.first_offset), int(transaction.producer_id))
+            (transaction.first_offset, transaction.producer_id)
             for transaction in partition.aborted_transactions or ()
         ),
-        high_watermark=int(partition.high_watermark),
-        last_stable_offset=int(partition.last_stable_offset),
+        high_watermark=partition.high_watermark,
+        last_stable_offset=partition.last_stable_offset,
         log_start_offset=int(getattr(partition, "log_start_offset", -1)),
     )

@@ -13,7 +13,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Mapping, Sequence
-from types import TracebackType
 
 from odradek.client.admin.groups import GroupAdmin
 from odradek.client.admin.logs import EARLIEST, LATEST, LogAdmin
@@ -104,9 +103,7 @@ class GroupConsumer:
         await self.start()
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, failure: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     async def start(self) -> None:
@@ -144,9 +141,7 @@ class GroupConsumer:
             raise IllegalGeneration(
                 f"group {self._group_id!r}: this consumer is no member at the moment; the next poll joins"
             )
-        return GroupMetadata(
-            self._group_id, self.generation, self._membership.member_id, self._membership.instance_id
-        )
+        return self._membership.metadata()
 
     def position(self, partition: TopicPartition) -> int:
         """The offset of the next record to return. Raises InvalidRequest if the partition is not assigned."""

@@ -13,6 +13,8 @@ from odradek.client.connection import BrokerConnection
 from odradek.client.consumer.assignors import RANGE
 from odradek.client.consumer.outage import COORDINATOR, Outage
 from odradek.client.errors import ClientTimeout, ConnectionFailed, raise_for
+from odradek.client.group_metadata import GroupMetadata, commit
+from odradek.client.partition_rows import answered
 from odradek.foundation.errors import MemberIdRequired
 from odradek.foundation.ids import TopicPartition, by_topic, flat
 from odradek.protocol.api import ApiKey
@@ -25,7 +27,7 @@ from odradek.protocol.consumer import (
 from odradek.protocol.errors import code_of
 
 if TYPE_CHECKING:
-    from odradek.protocol.responses.groups import HeartbeatResponse, JoinGroupResponse, SyncGroupResponse
+    from odradek.protocol.responses.groups import JoinGroupResponse, SyncGroupResponse
 
 T = TypeVar("T")
 
@@ -35,7 +37,6 @@ STATIC_JOIN_VERSIONS = (5, 9)
 SYNC_VERSIONS = (1, 5)
 HEARTBEAT_VERSIONS = (1, 4)
 LEAVE_VERSIONS = (0, 5)
-COMMIT_VERSIONS = (2, 9)
 # The range assignor needs no more.
 SUBSCRIPTION_VERSION = 1
 ASSIGNMENT_VERSION = 0
@@ -87,6 +88,10 @@ class Membership:
         self.given_data: bytes | None = None
         """What the leader gave this member besides its partitions."""
 
+    def metadata(self) -> GroupMetadata:
+        """The group, and this member of its present generation."""
+        return GroupMetadata(self._group_id, self.generation, self.member_id, self.instance_id)
+
     async def join(self, topics: Sequence[str]) -> Joined:
         """Ask to be a member of the next generation. The broker answers when all members have asked."""
         subscription = build_subscription(topics, version=SUBSCRIPTION_VERSION)
@@ -105,27 +110,23 @@ class Membership:
                 protocols=[{"name": RANGE, "metadata": subscription}],
                 reason=None,
             )
-            if int(response.error_code) != _MEMBER_ID_REQUIRED:
-                self._check(response)
+            if response.error_code != _MEMBER_ID_REQUIRED:
+                self._check(response.error_code)
             return response
 
         response = await self._on_coordinator(ask)
-        if int(response.error_code) == _MEMBER_ID_REQUIRED:
-            self.member_id = str(response.member_id)
+        if response.error_code == _MEMBER_ID_REQUIRED:
+            self.member_id = response.member_id
             response = await self._on_coordinator(ask)
-            self._check(response)
-        self.member_id = str(response.member_id)
-        self.generation = int(response.generation_id)
+            self._check(response.error_code)
+        self.member_id = response.member_id
+        self.generation = response.generation_id
         members = tuple(
-            JoinedMember(
-                member_id=str(member.member_id),
-                instance_id=getattr(member, "group_instance_id", None),
-                subscription=bytes(member.metadata),
-            )
+            JoinedMember(member.member_id, getattr(member, "group_instance_id", None), bytes(member.metadata))
             for member in response.members
         )
         is_leader = response.leader == self.member_id and not getattr(response, "skip_assignment", False)
-        return Joined(is_leader=is_leader, protocol=str(response.protocol_name or RANGE), members=members)
+        return Joined(is_leader, response.protocol_name or RANGE, members)
 
     async def synchronize(
         self,
@@ -157,7 +158,7 @@ class Membership:
                     for member_id, partitions in assignments.items()
                 ],
             )
-            self._check(response)
+            self._check(response.error_code)
             return response
 
         assignment = parse_assignment((await self._on_coordinator(ask)).assignment)
@@ -176,38 +177,17 @@ class Membership:
             member_id=self.member_id,
             group_instance_id=self.instance_id,
         )
-        self._check(response)
+        self._check(response.error_code)
 
     async def commit(self, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
         """Commit offsets as a member of this generation, also when the generation ends before the answer. Without
         membership, the coordinator would accept them whenever the group has no member.
         """
-        generation, member_id = self.generation, self.member_id
-        topics: dict[str, list[dict[str, object]]] = {}
-        for (topic, partition), committed in offsets.items():
-            topics.setdefault(topic, []).append(
-                {
-                    "partition_index": partition,
-                    "committed_offset": committed.offset,
-                    "committed_leader_epoch": committed.leader_epoch,
-                    "committed_metadata": committed.metadata,
-                }
-            )
+        member = self.metadata()
 
         async def ask(connection: BrokerConnection) -> None:
-            response = await connection.request(
-                ApiKey.OFFSET_COMMIT,
-                versions=COMMIT_VERSIONS,
-                group_id=self._group_id,
-                generation_id_or_member_epoch=generation,
-                member_id=member_id,
-                group_instance_id=self.instance_id,
-                retention_time=-1,
-                topics=[{"name": name, "partitions": rows} for name, rows in topics.items()],
-            )
-            for topic in response.topics:
-                for partition in topic.partitions:
-                    raise_for(int(partition.error_code), about=f"group {self._group_id!r}")
+            for _, row in answered((await commit(connection, member, offsets)).topics):
+                self._check(row.error_code)
 
         await self._on_coordinator(ask)
 
@@ -226,7 +206,7 @@ class Membership:
                 {"member_id": member_id, "group_instance_id": None, "reason": "the consumer was closed"}
             ],
         )
-        raise_for(int(response.error_code), about=f"group {self._group_id!r}")
+        self._check(response.error_code)
 
     async def close(self) -> None:
         """Close the connection to the coordinator."""
@@ -238,8 +218,8 @@ class Membership:
         if not is_member:
             self.member_id = ""
 
-    def _check(self, response: JoinGroupResponse | SyncGroupResponse | HeartbeatResponse) -> None:
-        raise_for(int(response.error_code), about=f"group {self._group_id!r}")
+    def _check(self, error_code: int) -> None:
+        raise_for(error_code, about=f"group {self._group_id!r}")
 
     async def _on_coordinator(self, ask: Callable[[BrokerConnection], Awaitable[T]]) -> T:
         async def attempt() -> T:

@@ -14,7 +14,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Mapping
-from types import TracebackType
 from typing import Final
 
 from odradek.client.admin.logs import EARLIEST, LogAdmin
@@ -104,9 +103,7 @@ class Consumer:
             raise
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, failure: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     async def start(self) -> None:

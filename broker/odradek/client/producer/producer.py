@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Iterator, Sequence
-from types import TracebackType
 from typing import NamedTuple, cast
 
 from odradek.client.arguments import (
@@ -124,9 +123,7 @@ class Producer(TransactionCalls):
         await self.start()
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, failure: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, kind: object, failure: BaseException | None, trace: object) -> None:
         await self.close(is_flushing=failure is None)
 
     async def start(self) -> None:

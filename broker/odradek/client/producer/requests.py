@@ -17,10 +17,8 @@ if TYPE_CHECKING:
     from datetime import datetime
 
 ACKS_ALL = -1
-PRODUCE_VERSIONS = (
-    3,
-    12,
-)  # from 13 on topics go by id, which only matters if a topic is recreated meanwhile
+# From 13 on topics go by id, which only matters if a topic is created again between two requests.
+PRODUCE_VERSIONS = (3, 12)
 # By whether partitions join a transaction by what is written to them (TV2), which 12 means.
 TRANSACTIONAL_PRODUCE_VERSIONS = {False: (3, 11), True: (12, 12)}
 # Brokers before it would store bytes that they cannot read (KIP-110).
@@ -62,8 +60,8 @@ async def initialize_producer_id(client: Client) -> ProducerIdAndEpoch:
         producer_id=-1,
         producer_epoch=-1,
     )
-    raise_for(int(response.error_code), about="a producer id")
-    return ProducerIdAndEpoch(int(response.producer_id), int(response.producer_epoch))
+    raise_for(response.error_code, about="a producer id")
+    return ProducerIdAndEpoch(response.producer_id, response.producer_epoch)
 
 
 async def produce(
@@ -94,12 +92,12 @@ async def produce(
     outcomes: dict[TopicPartition, BatchOutcome | OdradekError] = {}
     for topic_answer in response.responses:
         for answer in topic_answer.partition_responses:
-            key = TopicPartition(str(topic_answer.name), int(answer.index))
+            key = TopicPartition(topic_answer.name, answer.index)
             failure = error_for(
-                int(answer.error_code), getattr(answer, "error_message", None), about=f"partition {key}"
+                answer.error_code, getattr(answer, "error_message", None), about=f"partition {key}"
             )
             outcomes[key] = failure or BatchOutcome(
-                int(answer.base_offset), _append_time_ms(answer.log_append_time)
+                answer.base_offset, _append_time_ms(answer.log_append_time)
             )
     return outcomes
 

@@ -230,7 +230,7 @@ class Sender:
             if due > now:
                 next_due = due if next_due is None else min(next_due, due)
                 continue
-            leader = self._leader_of(queue.topic_partition)
+            leader = self._client.cluster.leader(queue.topic_partition)
             if leader == NO_LEADER:
                 self._again(queue, queue.batches.popleft(), LeaderNotAvailable("no leader is known"))
                 is_refresh_due = True
@@ -246,12 +246,6 @@ class Sender:
             retries = (queue.batches[0].retry_at for queue in self._queues.values() if queue.batches)
             next_due = min(retries, default=next_due)
         return None if next_due is None else max(next_due - now, 0.0)
-
-    def _leader_of(self, topic_partition: TopicPartition) -> int:
-        try:
-            return self._client.cluster.partition(topic_partition).leader
-        except OdradekError:
-            return NO_LEADER
 
     async def _refresh(self) -> None:
         try:

@@ -8,15 +8,16 @@ uses them. The second (TV2, KIP-890) does not, and each end gives the producer a
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Mapping
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from odradek.client.admin.results import CommittedOffset
 from odradek.client.client import Client
 from odradek.client.errors import RETRIABLE_OR_LATE, raise_for
 from odradek.client.group_metadata import GroupMetadata
+from odradek.client.partition_rows import answered, committed_rows, numbers_by_topic
 from odradek.client.producer.batches import NO_IDENTITY, ProducerIdAndEpoch
 from odradek.foundation.errors import InvalidProducerEpoch, ProducerFenced
-from odradek.foundation.ids import NO_PRODUCER_ID, TopicPartition, by_topic
+from odradek.foundation.ids import NO_PRODUCER_ID, TopicPartition
 from odradek.foundation.transaction_errors import OperationNotAttempted
 from odradek.protocol.api import ApiKey
 from odradek.protocol.errors import code_of
@@ -49,26 +50,19 @@ class TransactionRequests:
 
     async def initialize(self, identity: ProducerIdAndEpoch = NO_IDENTITY) -> ProducerIdAndEpoch:
         """A new epoch, after the end of what the id has open. `identity` is the one that goes on, if one does."""
-
-        async def ask() -> ProducerIdAndEpoch:
-            response = await (await self._client.transaction_coordinator(self._id)).request(
-                ApiKey.INIT_PRODUCER_ID,
-                versions=INITIALIZE_VERSIONS[identity != NO_IDENTITY],
-                transactional_id=self._id,
-                transaction_timeout=self._timeout_ms,
-                producer_id=identity.id,
-                producer_epoch=identity.epoch,
-            )
-            raise_for(int(response.error_code), about=self._about)
-            return ProducerIdAndEpoch(int(response.producer_id), int(response.producer_epoch))
-
-        return await self._with_retries(ask)
+        response = await self._ask(
+            ApiKey.INIT_PRODUCER_ID,
+            INITIALIZE_VERSIONS[identity != NO_IDENTITY],
+            identity,
+            transaction_timeout=self._timeout_ms,
+        )
+        return ProducerIdAndEpoch(response.producer_id, response.producer_epoch)
 
     async def add_partitions(
         self, identity: ProducerIdAndEpoch, partitions: Collection[TopicPartition]
     ) -> None:
         """Name partitions that the transaction is going to write to."""
-        topics = [{"name": name, "partitions": numbers} for name, numbers in by_topic(partitions).items()]
+        topics = numbers_by_topic(partitions, partitions="partitions")
 
         async def ask() -> None:
             response = await (await self._client.transaction_coordinator(self._id)).request(
@@ -80,7 +74,7 @@ class TransactionRequests:
                 v3_and_below_topics=topics,
             )
             codes = {
-                TopicPartition(str(topic.name), int(row.partition_index)): int(row.partition_error_code)
+                TopicPartition(topic.name, row.partition_index): row.partition_error_code
                 for topic in response.results_by_topic_v3_and_below
                 for row in topic.results_by_partition
             }
@@ -92,19 +86,8 @@ class TransactionRequests:
 
     async def add_offsets(self, identity: ProducerIdAndEpoch, group_id: str) -> None:
         """Name a group whose offsets the transaction is going to commit."""
-
-        async def ask() -> None:
-            response = await (await self._client.transaction_coordinator(self._id)).request(
-                ApiKey.ADD_OFFSETS_TO_TXN,
-                versions=ADD_OFFSETS_VERSIONS,
-                transactional_id=self._id,
-                producer_id=identity.id,
-                producer_epoch=identity.epoch,
-                group_id=group_id,
-            )
-            raise_for(int(response.error_code), about=f"{self._about}, group {group_id!r}")
-
-        await self._with_retries(ask)
+        about = f", group {group_id!r}"
+        await self._ask(ApiKey.ADD_OFFSETS_TO_TXN, ADD_OFFSETS_VERSIONS, identity, about, group_id=group_id)
 
     async def commit_offsets(
         self,
@@ -115,17 +98,12 @@ class TransactionRequests:
         is_implicit: bool,
     ) -> None:
         """Hand offsets to the group's coordinator; they count from the transaction's commit on."""
-        topics: dict[str, list[dict[str, object]]] = {}
-        for (topic, partition), given in offsets.items():
-            committed = given if isinstance(given, CommittedOffset) else CommittedOffset(given)
-            topics.setdefault(topic, []).append(
-                {
-                    "partition_index": partition,
-                    "committed_offset": committed.offset,
-                    "committed_leader_epoch": committed.leader_epoch,
-                    "committed_metadata": committed.metadata,
-                }
-            )
+        topics = committed_rows(
+            {
+                key: given if isinstance(given, CommittedOffset) else CommittedOffset(given)
+                for key, given in offsets.items()
+            }
+        )
 
         async def ask() -> None:
             response = await (await self._client.coordinator(group.group_id)).request(
@@ -138,11 +116,10 @@ class TransactionRequests:
                 generation_id=group.generation,
                 member_id=group.member_id,
                 group_instance_id=group.instance_id,
-                topics=[{"name": name, "partitions": rows} for name, rows in topics.items()],
+                topics=topics,
             )
-            for topic in response.topics:
-                for row in topic.partitions:
-                    raise_for(int(row.error_code), about=f"{self._about}, group {group.group_id!r}")
+            for _, row in answered(response.topics):
+                raise_for(row.error_code, about=f"{self._about}, group {group.group_id!r}")
 
         await self._with_retries(ask, group_id=group.group_id)
 
@@ -150,21 +127,30 @@ class TransactionRequests:
         self, identity: ProducerIdAndEpoch, *, is_commit: bool, is_implicit: bool
     ) -> ProducerIdAndEpoch:
         """Commit or abort; the identity of the next transaction."""
+        response = await self._ask(ApiKey.END_TXN, END_VERSIONS[is_implicit], identity, committed=is_commit)
+        if getattr(response, "producer_id", NO_PRODUCER_ID) == NO_PRODUCER_ID:
+            return identity
+        return ProducerIdAndEpoch(response.producer_id, response.producer_epoch)
 
-        async def ask() -> ProducerIdAndEpoch:
+    async def _ask(
+        self,
+        api: ApiKey,
+        versions: tuple[int, int],
+        identity: ProducerIdAndEpoch,
+        about: str = "",
+        **fields: Any,
+    ) -> Any:
+        async def ask() -> Any:
             response = await (await self._client.transaction_coordinator(self._id)).request(
-                ApiKey.END_TXN,
-                versions=END_VERSIONS[is_implicit],
+                api,
+                versions=versions,
                 transactional_id=self._id,
                 producer_id=identity.id,
                 producer_epoch=identity.epoch,
-                committed=is_commit,
+                **fields,
             )
-            raise_for(int(response.error_code), about=self._about)
-            producer_id = int(getattr(response, "producer_id", NO_PRODUCER_ID))
-            if producer_id == NO_PRODUCER_ID:
-                return identity
-            return ProducerIdAndEpoch(producer_id, int(response.producer_epoch))
+            raise_for(response.error_code, about=self._about + about)
+            return response
 
         return await self._with_retries(ask)
 
