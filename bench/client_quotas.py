@@ -106,7 +106,7 @@ LEVELS: Final = {
 
 
 def _limits(level: str, *, is_override: bool) -> dict[ClientEntity, dict[str, float | None]]:
-    """What quota_test sets, with decoys at the levels below the one in question."""
+    """The quotas that quota_test sets, with decoys at the levels below the one in question."""
     user, has_client_ids = LEVELS[level]
     default_user = None if user is None else DEFAULT
     rates_in, rates_out = ("producer_byte_rate", DEFAULT_IN), ("consumer_byte_rate", DEFAULT_OUT)
@@ -205,7 +205,7 @@ def _produced(producer: Any, records: int) -> int:
 
 
 def _consumed(consumers: Sequence[Any], records: int) -> int:
-    """How many records one group got, without those that came twice."""
+    """The number of records that one group got, without those that came twice."""
     found: set[tuple[int, int]] = set()
     for consumer in consumers:
         consumer.subscribe([TOPIC])

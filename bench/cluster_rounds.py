@@ -17,7 +17,7 @@ from bench.rounds import PARTITIONS, say
 
 @dataclass(frozen=True, slots=True)
 class ClusterSizes:
-    """How much of each is sent in a round."""
+    """The amount of each that is sent in a round."""
 
     records_100: int
     records_1k: int

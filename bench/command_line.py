@@ -31,7 +31,7 @@ _LETTERS = b"abcdefghijklmnopqrstuvwxyz0123456789"
 
 @dataclass(frozen=True, slots=True)
 class LineSizes:
-    """How many lines of each kind are sent in a round."""
+    """The number of lines of each kind that are sent in a round."""
 
     lines_100: int
     lines_1k: int
@@ -105,7 +105,7 @@ def _odradek() -> list[str]:
 
 
 def _seconds(command: list[str], *, output: Path | None = None) -> float:
-    """How long a command takes from its start to its end; its output goes to a file."""
+    """The seconds that a command takes from its start to its end; its output goes to a file."""
     with (output or Path(os.devnull)).open("wb") as out:
         began = time.perf_counter()
         subprocess.run(

@@ -110,7 +110,7 @@ def topic(number: int) -> str:
 
 
 def count_ready(server: ApiServer) -> int:
-    """How many Topics are Ready."""
+    """The number of Topics that are Ready."""
     path = '{range .items[*]}{.status.conditions[?(@.type=="Ready")].status}{"\\n"}{end}'
     listed = server.kubectl(
         "get", "topics.odradek.io", "--namespace", NAMESPACE, "--output", f"jsonpath={path}"

@@ -27,7 +27,7 @@ Peer = Broker | KafkaPeer
 
 
 class Served(Protocol):
-    """What is measured: a broker, or a cluster of several processes."""
+    """A peer of the measurement: a broker, or a cluster of several processes."""
 
     @property
     def name(self) -> str: ...
@@ -49,7 +49,7 @@ SETTINGS = {
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What the processes that serve have used since they began."""
+    """The processor time that the serving processes have used since they began."""
 
     cpu_seconds: float
     resident_bytes: int

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What is asked: a name, a unit, the goal as a bound on ours / the other's, and whether more is better."""
+    """A question: a name, a unit, the goal as a bound on ours / the other's, and whether more is better."""
 
     name: str
     unit: str

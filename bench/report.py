@@ -1,4 +1,4 @@
-"""What a comparison found: a table to be read in a terminal and in docs/performance.md alike, or JSON for programs."""
+"""Reports of a comparison: a table for a terminal and docs/performance.md alike, or JSON for programs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _NUMBERS = {1, 2, 4}  # columns whose texts stand on the right
 
 
 def machine(*, disk: str | None, rounds: int, is_pinned: bool) -> str:
-    """What the numbers were measured on."""
+    """The machine that the numbers were measured on."""
     model = "an unnamed processor"
     for line in Path("/proc/cpuinfo").read_text().splitlines():
         if line.startswith("model name"):

@@ -25,7 +25,7 @@ PARTITIONS = 6
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """How much of each is sent in a round."""
+    """The amount of each that is sent in a round."""
 
     records_100: int
     records_1k: int

@@ -23,7 +23,7 @@ WARMING_RECORDS = 20_000
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What one job took, and whether what it read at its end is what it wrote at its beginning."""
+    """The time of one job, and whether what it read at its end is what it wrote at its beginning."""
 
     records: int
     is_right: bool

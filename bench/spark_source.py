@@ -82,7 +82,7 @@ def measure(rounds: int, records: int) -> dict[str, Any]:
 
 
 def cpu_seconds(broker: Any) -> float:
-    """What this process and its children have used, without the broker."""
+    """The processor time of this process and its children, without the broker."""
     own = psutil.Process()
     total = 0.0
     for one in (own, *own.children(recursive=True)):

@@ -40,7 +40,7 @@ def command_line(text: str) -> None:
 
 
 def quote(text: str) -> None:
-    """What a program printed."""
+    """Return what a program printed."""
     for line in text.rstrip().splitlines():
         print(_styled("2", f"    {line}"), flush=True)
 

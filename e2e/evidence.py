@@ -1,4 +1,4 @@
-"""What the cluster looked like when a test failed: resources, events, and the last lines of every pod."""
+"""Evidence of a failed test: resources, events, and the last lines of every pod."""
 
 from __future__ import annotations
 

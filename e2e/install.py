@@ -64,12 +64,12 @@ def clear(kube: Kube) -> None:
 
 
 def helm_test() -> str:
-    """What the chart's own test says. Its pod stays only when it failed, so logs cannot be asked for."""
+    """Return the output of the chart's own test. Its pod stays only when it failed, so logs cannot be asked for."""
     return helm("test", RELEASE, "--namespace", NAMESPACE, "--timeout", "3m")
 
 
 def helm(*arguments: str) -> str:
-    """What a command of Helm prints; HelmError."""
+    """Return what a command of Helm prints. Raises HelmError."""
     if registry() and arguments[0] in ("install", "upgrade"):
         arguments = (*arguments, "--set", f"global.imageRegistry={registry()}")
     done = subprocess.run(

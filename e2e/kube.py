@@ -25,7 +25,7 @@ class KubectlError(Exception):
 
 
 class NeverTrueError(AssertionError):
-    """What was waited for did not come; the text says what was there instead."""
+    """A condition that was waited for did not become true; the text says what was there instead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +103,7 @@ class Kube:
 def until(
     read: Callable[[], Seen | None], wanted: Callable[[Seen], bool], *, seconds_max: float, what: str
 ) -> Seen:
-    """What `read` gives once `wanted` holds for it; NeverTrueError with the last that was read."""
+    """Return what `read` gives once `wanted` holds for it. Raises NeverTrueError with the last value."""
     deadline = time.monotonic() + seconds_max
     while True:
         seen = read()

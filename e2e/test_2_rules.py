@@ -229,7 +229,7 @@ def declared(kind: str, name: str, spec: dict[str, Any]) -> Resource:
 
 
 def refusal(kube: Kube, kind: str, there: dict[str, Any] | None, change: dict[str, Any]) -> str:
-    """What the API server says to a new resource, or to an edit of one that is there."""
+    """The API server's answer to a new resource, or to an edit of an existing one."""
     with pytest.raises(KubectlError) as refused:
         if there is None:
             new = yaml.safe_dump(declared(kind, "new", change))

@@ -101,7 +101,7 @@ def test_a_scale_down_that_is_blocked_changes_nothing_else(kube: Kube) -> None:
 
 
 def test_volumes_grow_and_no_pod_is_touched(kube: Kube) -> None:
-    """What Kubernetes is asked for. The one-node cluster's volumes are folders, so nothing behind the claims grows."""
+    """The sizes asked of Kubernetes. The one-node cluster's volumes are folders, so nothing behind the claims grows."""
     classes = kube.items("storageclass")
     if boot.is_one_node():
         for one in classes:
@@ -122,7 +122,7 @@ def test_volumes_grow_and_no_pod_is_touched(kube: Kube) -> None:
 
 
 def sizes(kube: Kube) -> dict[str, set[str]]:
-    """What the brokers' claims ask for, and what the StatefulSet will ask for in new ones."""
+    """The sizes in the brokers' claims, and in the StatefulSet's template for new ones."""
     made = kube.get("statefulset", "demo-broker") or {}
     claims = {pod: kube.get("pvc", f"data-{pod}") for pod in pods_by_name(kube, "broker")}
     templates = made.get("spec", {}).get("volumeClaimTemplates", [])

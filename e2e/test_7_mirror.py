@@ -67,7 +67,7 @@ def records(kube: Kube, bootstrap: str, topic: str) -> dict[int, list[str]]:
 
 
 def copied(kube: Kube) -> int:
-    """How many records there are at the target."""
+    """The number of records at the target."""
     return sum(map(len, records(kube, BOOTSTRAP, "shop.orders").values()))
 
 

@@ -20,7 +20,7 @@ CLIENT_ERROR_SECONDS_MAX = 10.0
 
 @dataclass(slots=True)
 class Load:
-    """What a producer says of itself; filled in when the load ends."""
+    """A producer's report about itself; filled in when the load ends."""
 
     topic: str
     sent: int = 0

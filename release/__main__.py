@@ -154,7 +154,7 @@ def _build_and_check(clone: Path, work: Path, *, isolated: bool) -> list[Path]:
 
 
 def check(made: list[Path], checkout: Path) -> list[str]:
-    """What is wrong with the sdists and wheels that were built of `checkout`."""
+    """The problems of the sdists and wheels that were built of `checkout`."""
     released, names = version.declared(checkout), {path.name: path for path in made}
     wrong: list[str] = []
     for distribution in DISTRIBUTIONS:

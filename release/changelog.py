@@ -27,7 +27,7 @@ def released(text: str, version: str, day: datetime.date) -> str:
 
 
 def notes(text: str, version: str) -> str | None:
-    """What the CHANGELOG says of a version; None when it has no part of its own."""
+    """The CHANGELOG's part about a version; None when it has no part of its own."""
     found = re.search(rf"^## {re.escape(version)}(?: \(.*\))?$", text, re.MULTILINE)
     return None if found is None else _part(text, found[0])
 

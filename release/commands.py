@@ -14,7 +14,7 @@ class ReleaseError(Exception):
 
 
 def run(command: Sequence[str], *, folder: Path, environment: Mapping[str, str] | None = None) -> str:
-    """What a program prints. Raises ReleaseError with the end of what it said when it fails."""
+    """Return what a program prints. Raises ReleaseError with the end of what it said when it fails."""
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         said = (done.stdout + done.stderr).strip()[-_SAID_CHARACTERS_MAX:]
@@ -23,5 +23,5 @@ def run(command: Sequence[str], *, folder: Path, environment: Mapping[str, str] 
 
 
 def git(folder: Path, *arguments: str) -> str:
-    """What git prints, without the last line break. Raises ReleaseError."""
+    """Return what git prints, without the last line break. Raises ReleaseError."""
     return run(["git", *arguments], folder=folder).strip()

@@ -23,7 +23,7 @@ from release.distributions import Distribution
 _IN_EVERY_SDIST = ("pyproject.toml", "LICENSE", ".gitignore", "PKG-INFO")
 _IN_EVERY_WHEEL = ("METADATA", "WHEEL", "RECORD", "entry_points.txt", "licenses/LICENSE")
 _KINDS = (".py", ".typed")
-"""What packages consist of. A file of another kind is a reason to look, and then to be added here."""
+"""The kinds of files in packages. A file of another kind is a reason to look, and then to be added here."""
 # [text](target) and [name]: target, where the target is no address and no part of the same page.
 _LINK = re.compile(
     r"\]\(\s*(?!https?://|mailto:|#)([^)\s]+)\s*\)|^\[[^\]]+\]:\s+(?!https?://|mailto:|#)(\S+)", re.MULTILINE
@@ -53,7 +53,7 @@ def odd_files(checkout: Path, distribution: Distribution) -> list[str]:
 
 
 def wheel(path: Path, checkout: Path, distribution: Distribution, version: str) -> list[str]:
-    """What is wrong with a wheel."""
+    """The problems of a wheel."""
     with zipfile.ZipFile(path) as archive:
         names = set(archive.namelist())
         information = f"{distribution.file_name}-{version}.dist-info"
@@ -69,7 +69,7 @@ def wheel(path: Path, checkout: Path, distribution: Distribution, version: str) 
 
 
 def sdist(path: Path, checkout: Path, distribution: Distribution, version: str) -> list[str]:
-    """What is wrong with an sdist."""
+    """The problems of an sdist."""
     root = f"{distribution.file_name}-{version}"
     with tarfile.open(path) as archive:
         members = archive.getmembers()
@@ -95,7 +95,7 @@ def sdist(path: Path, checkout: Path, distribution: Distribution, version: str) 
 
 
 def checked_by_tools(paths: Sequence[Path]) -> list[str]:
-    """What `twine check --strict` and `check-wheel-contents` find."""
+    """The findings of `twine check --strict` and `check-wheel-contents`."""
     files = [str(path) for path in paths]
     wheels = [name for name in files if name.endswith(".whl")]
     # W009 is about a second package in a wheel; `wheel` compares all that a wheel holds.

@@ -19,13 +19,13 @@ class Distribution:
     plugin: str | None = None
     """Its pytest plugin's module."""
     sdist_extras: tuple[str, ...] = ()
-    """What an sdist has beside the package, as paths below `folder`."""
+    """The files of an sdist beside the package, as paths below `folder`."""
     beside: str | None = None
     """The folder of a second package, for programs that look for that name; beside the first one."""
 
     @property
     def file_name(self) -> str:
-        """How file names spell it."""
+        """The spelling of file names."""
         return self.name.replace("-", "_")
 
     @property

@@ -45,7 +45,7 @@ class Environment:
         _run([*command, *map(str, wheels)], seconds_max=INSTALL_SECONDS_MAX)
 
     def run(self, program: str, *arguments: str, said: str = "") -> str:
-        """What an installed program prints, given `said` on standard input. Raises TryoutError."""
+        """Return what an installed program prints, given `said` on standard input. Raises TryoutError."""
         command = [str(self.folder / "bin" / program), *arguments]
         return _run(command, seconds_max=COMMAND_SECONDS_MAX, folder=self.empty, said=said)
 

@@ -60,7 +60,7 @@ class Prometheus:
             return None
 
     def targets(self) -> list[Resource]:
-        """What is scraped."""
+        """The targets that are scraped."""
         found = self.ask("targets?state=active")
         return list(found["activeTargets"]) if found else []
 

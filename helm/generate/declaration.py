@@ -25,7 +25,7 @@ class Value:
     default: Any
     schema: Schema
     doc: str
-    """What it does, one or two sentences; shown in all three files."""
+    """Its effect in one or two sentences; shown in all three files."""
     example: str = ""
     """YAML shown as a comment below a default that is empty."""
 

@@ -1,4 +1,4 @@
-"""What can go wrong in a run, and the exit code that each failure has: one table, for schedulers and for people.
+"""The failures of a run, and the exit code that each has: one table, for schedulers and for people.
 
 A number never changes its meaning. Numbers up to 7 are those of `odradek`; the pipeline's own begin at 20.
 """

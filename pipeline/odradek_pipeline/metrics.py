@@ -114,7 +114,7 @@ class RunMetrics:
         self._set_lag()
 
     def found(self, newest: RunRecord | None, held: Holdings) -> None:
-        """What the table holds now."""
+        """The table's holdings now."""
         self._held = held
         if newest is not None:
             self._of(LAST_COMMIT).set(newest.committed_ms / 1000)

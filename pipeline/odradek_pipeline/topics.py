@@ -58,7 +58,7 @@ def log_facts(
 
 
 def cleaning_of(settings: Mapping[str, str], topics: Sequence[str]) -> dict[str, Cleaning]:
-    """How the topics are cleaned, by name. Raises as `log_facts` does."""
+    """Return how the topics are cleaned, by name. Raises as `log_facts` does."""
     return asyncio.run(_cleaning(settings, topics))
 
 

@@ -14,7 +14,7 @@ def words(records: DataFrame) -> DataFrame:
 
 
 def counts(of_words: DataFrame) -> DataFrame:
-    """How often each word came, as the rows of a topic: the word as `key`, its count as `value`."""
+    """The counts of words, as the rows of a topic: the word as `key`, its count as `value`."""
     counted = of_words.groupBy("word").count()
     return counted.select(
         functions.col("word").alias("key"), functions.col("count").cast("string").alias("value")

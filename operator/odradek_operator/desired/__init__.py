@@ -1,1 +1,1 @@
-"""What shall be there: a resource's manifests, as pure functions of its checked values."""
+"""Desired state: a resource's manifests, as pure functions of its checked values."""

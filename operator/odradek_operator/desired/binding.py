@@ -28,7 +28,7 @@ def binding_config_map(context: Context) -> Json:
 
 
 def internal_authority(context: Context) -> str | None:
-    """What clients of the internal listener trust, in PEM; None without TLS, and for their system's authorities."""
+    """The authorities that clients of the internal listener trust, in PEM; None without TLS, and for their system's."""
     listener = context.spec.internal_listener
     if listener is None or not listener.tls:
         return None

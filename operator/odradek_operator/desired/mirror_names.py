@@ -60,7 +60,7 @@ class MirrorContext:
 
     @property
     def workers(self) -> int:
-        """How many pods there shall be."""
+        """The number of pods that are wanted."""
         return 0 if self.spec.paused else self.spec.replicas
 
     @property
@@ -70,12 +70,12 @@ class MirrorContext:
 
     @property
     def given_labels(self) -> dict[str, str]:
-        """What the Mirror asks for on every object."""
+        """The labels and annotations that the Mirror sets on every object."""
         return dict(self.spec.object_metadata.labels or {})
 
     @property
     def given_annotations(self) -> dict[str, str]:
-        """What the Mirror asks for on every object."""
+        """The labels and annotations that the Mirror sets on every object."""
         return dict(self.spec.object_metadata.annotations or {})
 
     def called(self, suffix: str) -> str:

@@ -64,7 +64,7 @@ def _common(context: MirrorContext) -> dict[str, str]:
 
 
 def _share(spec: MirrorSpec) -> int:
-    """How many bytes one worker may copy in a second; none would be no limit."""
+    """The bytes per second that one worker may copy; none would be no limit."""
     assert spec.bytes_per_second_max is not None
     return max(1, spec.bytes_per_second_max // spec.replicas)
 

@@ -142,12 +142,12 @@ class Context:
 
     @property
     def given_labels(self) -> dict[str, str]:
-        """What the Cluster asks for on every object."""
+        """The labels and annotations that the Cluster sets on every object."""
         return dict(self.spec.object_metadata.labels or {})
 
     @property
     def given_annotations(self) -> dict[str, str]:
-        """What the Cluster asks for on every object."""
+        """The labels and annotations that the Cluster sets on every object."""
         return dict(self.spec.object_metadata.annotations or {})
 
     def labels(self, component: str) -> dict[str, str]:

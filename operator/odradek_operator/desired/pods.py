@@ -32,7 +32,7 @@ _POD_SECURITY: Final[Json] = {
 
 
 class PodOwner(Protocol):
-    """What pods are made for: a Cluster or a Mirror, as a context of its manifests."""
+    """The owner of pods: a Cluster or a Mirror, as a context of its manifests."""
 
     @property
     def restart(self) -> str: ...

@@ -50,7 +50,7 @@ _OWN_VOLUME: Final = "broker-tls"
 
 
 class Secured(Protocol):
-    """What the internal listener and the others have in common."""
+    """The common part of the internal listener and the others."""
 
     @property
     def tls(self) -> bool: ...

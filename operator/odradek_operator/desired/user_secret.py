@@ -35,7 +35,7 @@ class UserConnection:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Login:
-    """What a user logs in with. `store` has the same certificate as PKCS#12, and the password of that."""
+    """A user's credentials. `store` has the same certificate as PKCS#12, and the password of that."""
 
     credential: Credential
     store: Mapping[str, bytes] = field(default_factory=dict, repr=False)

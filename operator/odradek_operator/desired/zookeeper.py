@@ -75,7 +75,7 @@ def zookeeper_stateful_set(context: Context, servers: ZookeeperServers) -> Json:
 
 
 def _resources(servers: ZookeeperServers) -> Resources:
-    """What is given; without limits, one for memory that leaves room beside the heap."""
+    """The resources that are given; without limits, one for memory that leaves room beside the heap."""
     given = servers.resources
     if given.limits is not None:
         return given

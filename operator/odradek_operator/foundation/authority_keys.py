@@ -61,7 +61,7 @@ class AuthorityKeys(NamedTuple):
 
 
 class KeyPolicy(NamedTuple):
-    """How long an authority is good for, how long before its end it is renewed, and how long each step lasts."""
+    """The lifetime of an authority, the time before its end at which it is renewed, and the length of each step."""
 
     days: int
     renewal: timedelta
@@ -69,7 +69,7 @@ class KeyPolicy(NamedTuple):
 
 
 class KeyEvent(NamedTuple):
-    """What has happened to an authority, as an event of Kubernetes says it."""
+    """A change of an authority, as an event of Kubernetes says it."""
 
     reason: str
     message: str

@@ -32,7 +32,7 @@ class KeyPair(NamedTuple):
 
 
 class CertificateFacts(NamedTuple):
-    """What is to be known of a certificate. `names` are hosts and addresses, `common_name` is of its subject."""
+    """The facts of a certificate. `names` are hosts and addresses, `common_name` is of its subject."""
 
     common_name: str
     not_after: datetime
@@ -101,7 +101,7 @@ def issue(
 
 
 def facts_of(certificate: str) -> CertificateFacts:
-    """What a certificate says. Raises ValueError for a text that is none."""
+    """Return the facts of a certificate. Raises ValueError for a text that is none."""
     from cryptography import x509
     from cryptography.x509.oid import NameOID
 

@@ -1,4 +1,4 @@
-"""What the work queue holds: which resource, not what is in it."""
+"""Keys of the work queue: which resource, not what is in it."""
 
 from __future__ import annotations
 

@@ -78,17 +78,17 @@ class WorkQueue:
 
     @property
     def waiting(self) -> int:
-        """How many keys wait for a worker."""
+        """The number of keys that wait for a worker."""
         return len(self._waiting)
 
     @property
     def at_work(self) -> int:
-        """How many keys are worked on."""
+        """The number of keys that a worker has."""
         return len(self._at_work)
 
     @property
     def failing(self) -> int:
-        """How many keys failed the last time."""
+        """The number of keys that failed the last time."""
         return len(self._failures)
 
     @property

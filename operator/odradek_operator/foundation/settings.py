@@ -25,7 +25,7 @@ class OperatorSettings:
     workers: int = 8
     resync_seconds: float = 300.0
     looks_seconds: float = 5.0
-    """How often pods are looked at, which no watch brings: what people ask of them by annotation."""
+    """The pause between two looks at pods' annotations, which no watch brings."""
     cluster_domain: str = "cluster.local"
     """The DNS domain of Services, for brokers' addresses."""
     broker_image: str = ""

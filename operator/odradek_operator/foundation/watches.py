@@ -16,7 +16,7 @@ BEHIND_SECONDS_MAX: Final = 60.0
 
 
 class Watches:
-    """What each kind's watch has brought, and what it owes. `time` gives seconds that only grow."""
+    """The state of each kind's watch. `time` gives seconds that only grow."""
 
     def __init__(self, kinds: Iterable[str], time: Callable[[], float]) -> None:
         self._time = time
@@ -43,7 +43,7 @@ class Watches:
             self._owed.setdefault(kind, self._listed[kind])
 
     def dead(self) -> str | None:
-        """What is wrong, or None."""
+        """The problem, or None."""
         for kind, seconds in self._behind().items():
             if seconds > BEHIND_SECONDS_MAX:
                 return f"the watch of {kind} has brought nothing for {seconds:.0f} s, while a list shows newer objects"

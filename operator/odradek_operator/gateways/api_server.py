@@ -99,7 +99,7 @@ class ApiServerGateway:
                     await client.close()
 
     def samples(self) -> Iterator[Sample]:
-        """How many requests there were, by method and status."""
+        """The number of requests, by method and status."""
         for (method, status), count in sorted(self._answers.items()):
             yield API_REQUESTS.sample(count, method, status)
 

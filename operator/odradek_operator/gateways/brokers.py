@@ -45,7 +45,7 @@ class BrokerClients:
             await former.close()
 
     def https(self, bootstrap: str) -> ssl.SSLContext | None:
-        """How the HTTP ports of this cluster are asked; None for those without TLS."""
+        """The TLS context for the HTTP ports of this cluster; None for those without TLS."""
         return self._https.get(bootstrap)
 
     @asynccontextmanager

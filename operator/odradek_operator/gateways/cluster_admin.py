@@ -52,7 +52,7 @@ class RestartAnswer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Health:
-    """What a broker or controller measures of its ties to the others, as far as a roll waits for it."""
+    """A broker's or controller's measures of its ties to the others, as far as a roll waits for them."""
 
     is_active_controller: bool = False
     followers: int = 0
@@ -77,10 +77,10 @@ class ClusterAdmin(Protocol):
     """The calls. Those with a bootstrap address raise OdradekError when no broker answers."""
 
     async def restart_answer(self, host: str, port: int, cluster: Key) -> RestartAnswer:
-        """What the broker at this address says of its own restart."""
+        """Return the answer of the broker at this address about its own restart."""
 
     async def health(self, host: str, port: int, cluster: Key) -> Health | None:
-        """What the broker or controller at this address measures; None when it does not answer."""
+        """Return the measures of the broker or controller at this address; None when it does not answer."""
 
     async def zookeeper_mode(self, host: str, port: int) -> str | None:
         """`leader`, `follower`, `observer` or `standalone`; None of a server that does not serve."""
@@ -115,7 +115,7 @@ class ClusterAdmin(Protocol):
         """Let some brokers be given replicas, and begin to move them their share; how many partitions began to move."""
 
     async def arriving(self, bootstrap: str, brokers: Collection[int]) -> int:
-        """How many partitions are on their way to some brokers."""
+        """Return the number of partitions that are on their way to some brokers."""
 
     async def check_drain(self, bootstrap: str, leaving: Collection[int]) -> None:
         """Raises InvalidReplicationFactor when the other brokers are too few for all that these have."""

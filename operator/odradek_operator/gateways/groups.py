@@ -47,7 +47,7 @@ RESETS_KEY: Final = "odradek.resets"
 
 
 class _Kept(NamedTuple):
-    """What is kept in a group's settings."""
+    """The entries that are kept in a group's settings."""
 
     fenced_until_ms: int = 0
     resets: tuple[str, ...] = ()
@@ -219,7 +219,7 @@ class BrokerGroups:
 
 
 def next_offsets(group: ActualGroup, topics: Iterable[str], seen: GroupsSeen) -> dict[TopicPartition, int]:
-    """What the group reads next in each partition whose ends are known; the first kept where it committed nothing."""
+    """The group's next offset in each partition whose ends are known; the first kept where it committed nothing."""
     wanted = {TopicPartition(topic, number) for topic in topics for number in seen.partitions.get(topic, ())}
     return {
         where: max(group.committed.get(where, 0), seen.ends[where].start)

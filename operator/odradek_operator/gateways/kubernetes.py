@@ -184,7 +184,7 @@ def metadata(body: Mapping[str, Any]) -> Json:
 
 
 def owner_reference(body: Json) -> Json:
-    """What marks another object as belonging to this one: it goes when this one goes."""
+    """The owner reference: another object belongs to this one, and is deleted with it."""
     return {
         "apiVersion": body["apiVersion"],
         "kind": body["kind"],

@@ -20,7 +20,7 @@ REQUEST_SECONDS_MAX: Final = 5.0
 PAGE_BYTES_MAX: Final = 16 << 20
 """A page has a row for each partition of a worker; 100,000 of them are 16 MB."""
 STATES_BY_URGENCY: Final = ("failed", "waiting", "stopped", "starting", "running")
-"""What a worker does for a source, the worst first. It waits after an error, before its next try."""
+"""The state of a worker for a source, the worst first. It waits after an error, before its next try."""
 _FAILING: Final = frozenset({"failed", "waiting"})
 
 
@@ -36,7 +36,7 @@ class PartitionSeen:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowSeen:
-    """What one worker does for one source. `error` is what went wrong last."""
+    """One worker's report about one source. `error` is its last error."""
 
     source: str
     state: str = ""

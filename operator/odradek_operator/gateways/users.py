@@ -69,7 +69,7 @@ class BrokerUsers:
         self._admin = Admin(client)
 
     async def look(self, name: str, *, user: str) -> SeenUser:
-        """What brokers know. `name` logs in, with SCRAM; `user` is the name of the principal, as quotas have it."""
+        """A user as brokers know it. `name` logs in, with SCRAM; `user` is the principal's name, as in quotas."""
         mechanisms = (await self._admin.scram.describe([name])).get(name, {})
         quotas: dict[str, float] = {}
         for entry in await self._admin.quotas.describe(ClientEntity(user=user), is_strict=True):

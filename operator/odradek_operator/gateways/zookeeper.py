@@ -14,7 +14,7 @@ ANSWER_BYTES_MAX: Final = 256 * 1024
 
 
 async def ask(host: str, port: int, word: str) -> str | None:
-    """What a server answers to a word; None of one that does not answer within 5 s."""
+    """Return a server's answer to a four-letter word; None of one that does not answer within 5 s."""
     try:
         async with asyncio.timeout(ANSWER_SECONDS_MAX):
             return await _asked(host, port, word)

@@ -32,7 +32,7 @@ class EnsembleError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Configuration:
-    """What all servers have agreed on: the ids of those that vote, from 1, and its version, hexadecimal."""
+    """The agreed configuration: the ids of servers that vote, from 1, and its version, hexadecimal."""
 
     voters: tuple[int, ...]
     version: str

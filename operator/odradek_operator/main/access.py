@@ -36,7 +36,7 @@ _TRANSPORT: Final = ("host", "ssl_ca_cert", "cert_file", "key_file", "verify_ssl
 
 @dataclass(frozen=True, slots=True)
 class LogIn:
-    """What the package has read. `configuration` renews its own token when it is asked for it."""
+    """The configuration that the package has read. `configuration` renews its own token when it is asked for it."""
 
     configuration: Any
     namespace: str = "default"

@@ -156,7 +156,7 @@ class Applier:
 
 
 def _changed(before: Json, after: Json) -> list[str]:
-    """What differs in what is wanted, by its path, two names deep: `spec.replicas`, `data.broker.properties`."""
+    """The differences in what is wanted, by path, two names deep: `spec.replicas`, `data.broker.properties`."""
     paths: list[str] = []
     for part in ("metadata", "spec", "data"):
         old, new = before.get(part) or {}, after.get(part) or {}

@@ -28,7 +28,7 @@ FAILED_AGAIN_SECONDS: Final = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a batch left a resource: its version then, and after how many seconds it is due without an event."""
+    """The state of a resource after a batch: its version, and the seconds until it is due without an event."""
 
     key: Key
     version: str

@@ -52,6 +52,6 @@ class Claims:
         return f"{holder.name}, which is older"
 
     def sharers(self, uid: str, cluster: str, thing: str) -> int:
-        """How many others name it and will stay."""
+        """The number of others that name it and will stay."""
         rivals = self._claims.get((cluster, thing), ())
         return sum(not claim.is_deleted and claim.uid != uid for claim in rivals)

@@ -1,4 +1,4 @@
-"""What the operator has found of a Cluster: its status."""
+"""The status of a Cluster."""
 
 from __future__ import annotations
 

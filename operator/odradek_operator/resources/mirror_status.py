@@ -1,4 +1,4 @@
-"""What the status of a Mirror shows."""
+"""The status of a Mirror."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ SCALABLE_WORKLOADS: Final = Listing(Nested(ScalableWorkload), max_items=SCALABLE
 
 
 def scalable_workloads(cluster: Mapping[str, Any]) -> tuple[ScalableWorkload, ...]:
-    """What the Cluster with this body lets be scaled. Nothing, where its list cannot be read."""
+    """The workloads that the Cluster with this body lets be scaled. Nothing, where its list cannot be read."""
     problems: list[str] = []
     given = (cluster.get("spec") or {}).get("scalableWorkloads") or ()
     found = SCALABLE_WORKLOADS.parse(given, "spec.scalableWorkloads", problems)

@@ -58,7 +58,7 @@ class ZookeeperServers:
 
     @property
     def size(self) -> int:
-        """How many, where nothing that is there says otherwise."""
+        """The number, where nothing that is there says otherwise."""
         return self.replicas or ENSEMBLE_SIZE
 
 

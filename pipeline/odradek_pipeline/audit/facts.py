@@ -1,4 +1,4 @@
-"""What the audit knows: sessions of producers, and what each tier counted for each window of each partition."""
+"""The audit's facts: sessions of producers, and each tier's counts for each window of each partition."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class WindowOfPartition(NamedTuple):
 
 
 class ReportKey(NamedTuple):
-    """What a report of counts replaces an earlier one by."""
+    """The order by which a report of counts replaces an earlier one."""
 
     session: str
     part: int
@@ -139,7 +139,7 @@ class Reports:
         ]
 
     def produced(self, topic: str, topic_id: str) -> dict[WindowOfPartition, Counts]:
-        """What all sessions wrote, by window."""
+        """The records of all sessions, by window."""
         found: dict[WindowOfPartition, Counts] = {}
         for key, (_, counts) in self.counts.items():
             if (key.topic, key.topic_id) == (topic, topic_id):

@@ -53,7 +53,7 @@ def common(first: Iterable[Span], second: Iterable[Span]) -> list[Span]:
 
 
 def size(spans: Iterable[Span]) -> int:
-    """How many offsets there are; spans that overlap count twice."""
+    """The number of offsets; spans that overlap count twice."""
     return sum(end - start for start, end in spans)
 
 

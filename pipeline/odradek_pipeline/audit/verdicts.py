@@ -94,7 +94,7 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What a tier is judged by. Times are in milliseconds since 1970."""
+    """The rules that a tier is judged by. Times are in milliseconds since 1970."""
 
     topic: str
     window_ms: int

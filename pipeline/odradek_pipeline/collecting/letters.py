@@ -25,7 +25,7 @@ class Origin(NamedTuple):
 
 
 class Letter(NamedTuple):
-    """What the audit needs of a dead record: its time, the bytes of key and value, and the digest."""
+    """The parts of a dead record that the audit needs: its time, the bytes of key and value, and the digest."""
 
     timestamp_ms: int
     size_bytes: int

@@ -31,7 +31,7 @@ _SHOWN_MAX: Final = 3
 
 
 def part_schemas(settings: DecodingSettings) -> list[PartSchema]:
-    """What is to be decoded. Raises SettingError, and JobRefusedError for a file that cannot be read."""
+    """The decoding that is asked for. Raises SettingError, and JobRefusedError for a file that cannot be read."""
     if not 0 <= settings.bad_share_max <= 1:
         raise SettingError(f"--bad-share-max is {settings.bad_share_max}; it is a share, from 0 to 1")
     found = []
@@ -63,7 +63,7 @@ def part_schemas(settings: DecodingSettings) -> list[PartSchema]:
 
 @dataclass(frozen=True, slots=True)
 class Decoding:
-    """How one run decodes, and where what it cannot read goes."""
+    """The decoding of one run, and where bad records go."""
 
     decoders: Sequence[Decoder]
     settings: DecodingSettings

@@ -1,4 +1,4 @@
-"""What a subcommand is, and the settings that several of them share."""
+"""The protocol of a subcommand, and the settings that several of them share."""
 
 from __future__ import annotations
 
@@ -209,7 +209,7 @@ class ReadingSettings(ReaderSettings, DecodingSettings):
 
 @dataclass(frozen=True, kw_only=True)
 class TopicSettings:
-    """What is loaded into a table that continues where it ends."""
+    """The settings of a load into a table that continues where it ends."""
 
     topic: tuple[str, ...] = setting("A topic to load. May be repeated; all are one commit.", metavar="NAME")
     start: str = setting(

@@ -62,7 +62,7 @@ def run(settings: PageSettings, console: Console) -> Summary:
 
 
 def page_data(settings: PageSettings, console: Console) -> PageData:
-    """What the page shows now. Raises NotFoundError for a table without runs, and PipelineError."""
+    """The page as of now. Raises NotFoundError for a table without runs, and PipelineError."""
     from odradek_pipeline.commands.work import history, now_ms
     from odradek_pipeline.pages.model import PageData
 

@@ -153,7 +153,7 @@ class Stream:
         return self._rates.is_due(plan.span, int((self._stop.now_seconds() - self._news_since) * 1000))
 
     def _look(self) -> None:
-        """What the table holds now. Raises FencedError when another driver took over."""
+        """The table's holdings now. Raises FencedError when another driver took over."""
         self._known = self._work.output.newest()
         require_driver(self._known.queries, self._query, self._state)
 

@@ -1,4 +1,4 @@
-"""What load and replay share: the session, the log's facts, the commit and the summary."""
+"""The common part of load and replay: the session, the log's facts, the commit and the summary."""
 
 from __future__ import annotations
 
@@ -185,7 +185,7 @@ def new_record(kind: str, known: Known, plan: Plan, replaced: Sequence[str] = ()
 
 
 def summary(committed: Committed, output: str) -> Summary:
-    """What a run answers: its figures, and a row for each range."""
+    """The answer of a run: its figures, and a row for each range."""
     record = committed.record
     seconds = (record.committed_ms - record.started_ms) / 1000
     gaps = None if committed.rows is None else record.span - committed.rows - record.dead_count

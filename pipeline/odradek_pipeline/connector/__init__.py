@@ -1,1 +1,1 @@
-"""What the data source and its sink share: their options, and our asyncio client for code that is not asyncio."""
+"""The common part of the data source and its sink: options, and our asyncio client for code that is not asyncio."""

@@ -130,7 +130,7 @@ class Options:
         return self._values.get(name.lower(), self._declared[name.lower()].default).strip()
 
     def security(self) -> dict[str, str]:
-        """What was set of connections that are encrypted or logged in. It may hold secrets."""
+        """The options of connections that are encrypted or logged in. They may hold secrets."""
         return {one.name: self._values[one.name] for one in SECURITY if one.name in self._values}
 
     def needed(self, name: str) -> str:

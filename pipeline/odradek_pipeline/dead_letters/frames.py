@@ -43,7 +43,7 @@ def letters(bad: DataFrame, topic: Column, partitions: int) -> DataFrame:
 
 
 def attempts() -> Column:
-    """How often a row was tried before: what its header says, or 0."""
+    """The number of earlier tries of a row: its header's, or 0."""
     said = functions.expr(f"try_cast(cast({_last(names.ATTEMPT)} as string) as int)")
     return functions.coalesce(said, functions.lit(0))
 

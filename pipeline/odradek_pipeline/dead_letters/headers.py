@@ -43,7 +43,7 @@ class Origin(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Letter:
-    """What the headers of a dead letter say. `headers` are the record's own."""
+    """The contents of a dead letter's headers. `headers` are the record's own."""
 
     origin: Origin
     timestamp_ms: int

@@ -55,7 +55,7 @@ class Found:
 
 
 def asked(settings: Mapping[str, str], topic: str, work: Callable[[Client], Awaitable[T]]) -> T:
-    """What `work` answers with a client of its own. Client errors become the pipeline's, each with its exit code."""
+    """Return `work`'s answer with a client of its own. Client errors become the pipeline's, each with its exit code."""
 
     async def ask() -> T:
         async with new_client(settings) as client:

@@ -26,7 +26,7 @@ _TRANSACTION_TIMEOUT_MS: Final = 60_000
 
 @dataclass(slots=True)
 class Returned:
-    """What became of the letters that waited."""
+    """The result for the letters that waited."""
 
     letters: int = 0
     repeated: int = 0

@@ -1,4 +1,4 @@
-"""What a decoder is, and frames of decoded records: each row has its columns, or why it cannot be read."""
+"""The protocol of a decoder, and frames of decoded records: each row has its columns, or why it cannot be read."""
 
 from __future__ import annotations
 

@@ -247,7 +247,7 @@ class IcebergOutput:
                 yield _committed(table.snapshot(number).summary(), number, record)
 
     def _file_ranges(self) -> list[OffsetRange]:
-        """What each data file holds, by the bounds in the table's metadata."""
+        """The contents of each data file, by the bounds in the table's metadata."""
         bounds = "readable_metrics.offset.lower_bound as low, readable_metrics.offset.upper_bound as high"
         rows = self._spark.sql(
             f"SELECT partition as place, {bounds} FROM {self._name}.files WHERE content = 0"

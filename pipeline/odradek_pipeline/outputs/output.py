@@ -1,4 +1,4 @@
-"""What an output is. Rows and the record of their ranges become visible in one commit, or neither does."""
+"""The protocol of an output. Rows and the record of their ranges become visible in one commit, or neither does."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Committed:
 
 
 class History(Protocol):
-    """What a table says of itself, without its rows."""
+    """The table's own description, without its rows."""
 
     def newest(self) -> Known:
         """What the output holds, by its newest record. Its cost does not grow with what was loaded.

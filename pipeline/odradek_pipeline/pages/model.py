@@ -1,4 +1,4 @@
-"""What the page shows, as values, and the verdict over all of it."""
+"""The values of the page, and the verdict over all of it."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ class PageData:
     windows: Sequence[WindowRow] | None = None
     marks: Sequence[MarkRow] = ()
     options: Sequence[str] = ()
-    """What a command needs beside the table to reach the brokers."""
+    """The parts of a command that reach the brokers."""
 
     def replay_command(self, run: RunRow) -> str | None:
         """The command that reads a run's ranges again; None for a run that read none."""

@@ -1,4 +1,4 @@
-"""What a reader is: a way to read ranges of offsets with Spark. Nothing else of the pipeline knows connectors."""
+"""The protocol of a reader: a way to read ranges of offsets with Spark. Nothing else here knows connectors."""
 
 from __future__ import annotations
 

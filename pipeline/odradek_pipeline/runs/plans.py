@@ -145,7 +145,7 @@ def plan_replay(
 def ranges_between(
     held: Holdings, facts: Sequence[LogFacts], start: Position, stop: Position
 ) -> list[OffsetRange]:
-    """What the output holds between two positions, for a replay. Raises RecreatedError for another topic."""
+    """Return the holdings between two positions, for a replay. Raises RecreatedError for another topic."""
     found = []
     for one in facts:
         _is_new(held, one, FAIL)

@@ -33,7 +33,7 @@ class OffsetRange:
 
     @property
     def span(self) -> int:
-        """How many offsets lie in it; rows may be fewer."""
+        """The number of offsets in it; rows may be fewer."""
         return self.end - self.start
 
     @property
@@ -67,7 +67,7 @@ class OffsetRange:
 
 @dataclass(frozen=True, slots=True)
 class TopicHolding:
-    """What an output holds of one topic: for each partition the offsets from the first to the next to be loaded."""
+    """The holdings of one topic: for each partition the offsets from the first to the next to be loaded."""
 
     topic: str
     topic_id: str
@@ -91,7 +91,7 @@ class TopicHolding:
 
 @dataclass(frozen=True, slots=True)
 class Holdings:
-    """What an output holds, by topic: the whole vector, which every commit repeats."""
+    """The holdings of an output, by topic: the whole vector, which every commit repeats."""
 
     topics: Mapping[str, TopicHolding]
 
@@ -138,7 +138,7 @@ class Holdings:
 
 
 def subtracted(whole: OffsetRange, taken: Iterable[OffsetRange]) -> list[OffsetRange]:
-    """What is left of `whole` without `taken`, in order."""
+    """The rest of `whole` without `taken`, sorted."""
     left = []
     start = whole.start
     for one in sorted(one for one in taken if one.overlaps(whole)):

@@ -1,4 +1,4 @@
-"""How much a batch of a stream reads, and when it is due: Spark's own rate options as pure functions."""
+"""The size of a stream's batch, and the time when it is due: Spark's own rate options as pure functions."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ QUERY: Final = "query"
 
 @dataclass(frozen=True, slots=True)
 class DeadCount:
-    """How many records of one partition a run sent to the dead letters: all of them lie in `within`."""
+    """The number of records of one partition that a run sent to the dead letters: all of them lie in `within`."""
 
     within: OffsetRange
     count: int
@@ -65,13 +65,13 @@ class RunRecord:
     replaced: tuple[str, ...] = ()
     """Runs that a replay was asked to do again."""
     details: Mapping[str, Any] = field(default_factory=dict)
-    """What a kind adds of its own: the fenced runs of a vacuum, a stream's query."""
+    """The additions of a kind: the fenced runs of a vacuum, a stream's query."""
     queries: Mapping[str, QueryState] = field(default_factory=dict)
     """The streams of the output by name. Every record repeats them."""
     columns: tuple[Mapping[str, Any], ...] = ()
     """The columns of decoded records, as Spark's JSON of fields. Each record has all that the table has."""
     dead: tuple[DeadCount, ...] = ()
-    """What could not be read and lies among the dead letters: rows, these and gaps make up the span."""
+    """The records that could not be read and lie among the dead letters: rows, these and gaps make up the span."""
     scope: tuple[OffsetRange, ...] = ()
     """Of a snapshot: the offsets whose rows it replaces, which are whole partitions."""
     snapshots: Mapping[str, int] = field(default_factory=dict)

@@ -60,7 +60,7 @@ class Begun:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What one task has written. `prepared` is None where an earlier run of the batch has committed it."""
+    """The work of one task. `prepared` is None where an earlier run of the batch has committed it."""
 
     task: int
     rows: int

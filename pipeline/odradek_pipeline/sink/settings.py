@@ -79,7 +79,7 @@ class SinkSettings:
 
 
 def prefix_of(sink: str) -> str:
-    """What all transactional ids of a sink begin with."""
+    """The common prefix of a sink's transactional ids."""
     return f"{_PREFIX}{sink}."
 
 

@@ -33,7 +33,7 @@ _BATCH_ID = "streaming.sql.batchId"
 
 @dataclass
 class TaskMessage(WriterCommitMessage):
-    """What a task reports: what it has written, and the batch that it belongs to."""
+    """The report of a task: what it has written, and the batch that it belongs to."""
 
     written: Written
     begun: Begun
@@ -42,7 +42,7 @@ class TaskMessage(WriterCommitMessage):
 
 
 class SinkWriter:
-    """What both writers share. Raises OptionError for options and columns that cannot be."""
+    """The common part of both writers. Raises OptionError for options and columns that cannot be."""
 
     ending: type[Ending] = Ending
 

@@ -28,7 +28,7 @@ class StreamOffset:
     is_initial: bool = False
 
     def as_json(self) -> dict[str, Any]:
-        """What goes to Spark."""
+        """The text that Spark gets."""
         topics = {
             name: {"id": self.ids[name], "partitions": numbers}
             for name, numbers in _by_name(self.offsets).items()

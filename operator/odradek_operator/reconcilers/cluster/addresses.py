@@ -15,7 +15,7 @@ from odradek_operator.resources.listeners import BrokerAddress, Listener, Listen
 
 NODE_IP: Final = "${NODE_IP}"
 PENDING: Final = "pending"
-"""What the status shows of an address that is not there yet."""
+"""The text of the status for an address that is not there yet."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,7 +38,7 @@ def with_size(spec: ClusterSpec, name: str, before: ClusterStatus, objects: Obje
 
 
 def _there(name: str, before: ClusterStatus, objects: Objects) -> int | None:
-    """How many servers there are: by the status, the StatefulSet, or volumes that an earlier Cluster left."""
+    """The number of servers: by the status, the StatefulSet, or volumes that an earlier Cluster left."""
     if before.zookeeper is not None and before.zookeeper.wanted:
         return before.zookeeper.wanted
     called = f"{name}-{ZOOKEEPER}"

@@ -47,7 +47,7 @@ class Verdict:
 
 
 def verdict(pods: Sequence[facts.BrokerPod], answers: Mapping[int, RestartAnswer], *, wanted: int) -> Verdict:
-    """What the brokers' pods and answers come to. `wanted` is how many pods there should be."""
+    """The summary of the brokers' pods and answers. `wanted` is how many pods there should be."""
     if not pods or len(pods) < wanted or not all(pod.ready for pod in pods):
         return Verdict(may_go=False)
     for pod in pods:
@@ -90,7 +90,7 @@ async def hold(run: ReconcileRun) -> None:
 async def restart_answers(
     admin: ClusterAdmin, pods: Iterable[facts.BrokerPod], cluster: Key
 ) -> dict[int, RestartAnswer]:
-    """What brokers answer, by id, when asked whether they may restart. Pods without an address are left out."""
+    """The brokers' answers, by id, about their own restart. Pods without an address are left out."""
     asked = [(pod.broker, pod.address) for pod in pods if pod.address is not None]
     answers = await asyncio.gather(*(admin.restart_answer(host, HTTP_PORT, cluster) for _, host in asked))
     return {broker: answer for (broker, _), answer in zip(asked, answers, strict=True)}

@@ -1,4 +1,4 @@
-"""What there is of a Cluster, as values read from Kubernetes' objects."""
+"""Facts of a Cluster, as values read from Kubernetes' objects."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def server_pods(objects: Objects, stateful_set: Json | None) -> tuple[ServerPod,
 
 
 def component_of(body: Json) -> str | None:
-    """What a pod is of a Cluster: broker, controller or zookeeper."""
+    """The role of a pod in a Cluster: broker, controller or zookeeper."""
     found = (metadata(body).get("labels") or {}).get("app.kubernetes.io/component")
     return None if found is None else str(found)
 

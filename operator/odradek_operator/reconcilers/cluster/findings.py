@@ -1,4 +1,4 @@
-"""What the steps of a run found. Conditions, status and the next run's time are made from it."""
+"""Findings of a run's steps. Conditions, status and the next run's time are made from them."""
 
 from __future__ import annotations
 

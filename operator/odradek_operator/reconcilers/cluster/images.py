@@ -77,7 +77,7 @@ def newest_version(before: ClusterStatus) -> str | None:
 def choose_image(
     spec: ClusterSpec, default: str, before: ClusterStatus, stateful_set: Json | None
 ) -> ImageChoice:
-    """What runs. Raises ImageRefused where the wanted image may not run and there is no other."""
+    """The image that runs. Raises ImageRefused where the wanted image may not run and there is no other."""
     newest = newest_version(before)
     refused = refusal_of(spec, default, newest)
     if refused is None:

@@ -16,7 +16,7 @@ from odradek_operator.reconcilers.cluster.settings_plan import SettingsPlan, pla
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SettingsFound:
-    """What became of brokers' settings. `unknown` are the brokers that serve and do not answer about theirs."""
+    """The result for brokers' settings. `unknown` are the brokers that serve and do not answer about theirs."""
 
     plan: SettingsPlan = field(default_factory=SettingsPlan)
     unknown: tuple[int, ...] = ()
@@ -78,7 +78,7 @@ async def _alter(run: ReconcileRun, plan: SettingsPlan) -> str | None:
 
 
 def _covered(plan: SettingsPlan) -> str | None:
-    """What to do about a broker whose own values cover those of the Cluster."""
+    """The advice about a broker whose own values cover those of the Cluster."""
     if not plan.covered:
         return None
     broker, keys = list(plan.covered.items())[-1]

@@ -14,12 +14,12 @@ Answer = TypeVar("Answer")
 
 
 async def unsteady(run: ReconcileRun, pods: Sequence[facts.BrokerPod]) -> str | None:
-    """What a step that takes a broker or controller which serves has to wait for."""
+    """The condition that a step waits for before it takes a broker or controller which serves."""
     return steadiness.waits_for(await observe(run, pods), takes_server=False)
 
 
 async def observe(run: ReconcileRun, pods: Sequence[facts.BrokerPod]) -> steadiness.Observed:
-    """What all pods that are ready answer; they are asked together. `pods` are the brokers'."""
+    """The answers of all pods that are ready; they are asked together. `pods` are the brokers'."""
     servers = {pod.name: pod.address for pod in run.server_pods() if pod.ready}
     brokers = {pod.name: pod.address for pod in pods if pod.ready}
     controllers = {

@@ -16,7 +16,7 @@ from odradek_operator.resources.schema import quantity_value
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MoveFound:
-    """How far a movement is. `problem` is what forbids it, `unreachable` why the brokers could not be asked."""
+    """The progress of a movement. `problem` forbids it; `unreachable` is why the brokers could not be asked."""
 
     movement: Movement | None = None
     problem: str | None = None

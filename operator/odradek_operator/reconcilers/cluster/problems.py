@@ -38,7 +38,7 @@ class Problems:
 async def read_problems(
     kubernetes: Kubernetes, context: Context, objects: Objects, now: datetime
 ) -> Problems:
-    """What is wrong with the pods of a Cluster. Raises KubernetesError."""
+    """Return the problems of a Cluster's pods. Raises KubernetesError."""
     not_made: dict[str, str] = {}
     of_pods: dict[str, str] = {}
     events = _Events(kubernetes, context.namespace, now)

@@ -120,7 +120,7 @@ class ClusterReconciler:
             raise
 
     async def _begin(self, key: Key, body: Json, spec: ClusterSpec, before: ClusterStatus) -> ReconcileRun:
-        """What there is, and how many brokers there shall be now."""
+        """The facts, and the number of brokers that are wanted now."""
         objects = await self._applier.read(key, str(metadata(body)["uid"]))
         there = facts.set_state(objects.get(("StatefulSet", f"{key.name}-{BROKER}")))
         brokers_there = scaling.brokers_there(there, facts.broker_numbers(objects), before.movement)

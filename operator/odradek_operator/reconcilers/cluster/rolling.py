@@ -19,7 +19,7 @@ _NAMED_MAX = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Roll:
-    """What is to be done. `left` are the brokers whose pods must still be replaced, `replace` the one for now."""
+    """The plan of a roll. `left` are the brokers whose pods must still be replaced, `replace` the one for now."""
 
     left: tuple[int, ...] = ()
     replace: BrokerPod | None = None
@@ -109,7 +109,7 @@ def named(partitions: tuple[str, ...]) -> str:
 
 
 def why_it_waits(broker: int, answer: RestartAnswer) -> str:
-    """What keeps a broker from being stopped now."""
+    """The reason why a broker must not be stopped now."""
     if not answer.known:
         return f"broker {broker} does not say yet whether it may restart"
     if answer.refused_writes:

@@ -27,7 +27,7 @@ _EXCLUDING_EFFECTS: Final = ("NoSchedule", "NoExecute")
 
 
 async def decide_spread(run: ReconcileRun) -> Mapping[str, Hardness]:
-    """How strictly the pods of each component are spread."""
+    """The strictness by which the pods of each component are spread."""
     spec, found = run.context.spec, {}
     nodes: list[Json] | None = None
     for component, (pod, count) in _kinds(spec).items():
@@ -53,7 +53,7 @@ async def decide_spread(run: ReconcileRun) -> Mapping[str, Hardness]:
 
 
 def strictness(spec: ClusterSpec, auto: Hardness) -> Hardness:
-    """What the Cluster says, and `auto` where it says nothing."""
+    """The Cluster's own value, and `auto` where it has none."""
 
     def is_hard(asked: Strictness, decided: bool) -> bool:
         return decided if asked is Strictness.AUTO else asked is Strictness.REQUIRED
@@ -70,7 +70,7 @@ def is_given(spec: ClusterSpec, pod: Pod) -> bool:
 
 
 def kept_hardness(objects: Objects, component: str, name: str, label: str) -> Hardness | None:
-    """What the set has, or its pods where it is just being made again; None where there is neither."""
+    """The set's own value, or that of its pods while it is made again; None where there is neither."""
     there = objects.get((_SETS[component], name))
     if there is not None:
         return _hardness(there["spec"]["template"]["spec"], label)

@@ -14,7 +14,7 @@ from odradek_operator.gateways.cluster_admin import Health
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observed:
-    """What the pods of a Cluster answered, by pod. None is no answer. Pods that are not ready are not asked."""
+    """The answers of a Cluster's pods, by pod. None is no answer. Pods that are not ready are not asked."""
 
     servers: Mapping[str, str | None] = field(default_factory=dict)
     """ZooKeeper servers' modes; empty where the Cluster runs none."""

@@ -89,7 +89,7 @@ def with_class(stateful_set: Json, class_: str | None) -> Json:
 
 
 def _claim(stateful_set: Json) -> tuple[float, Json, Json, str | None]:
-    """What may change in the claim that a StatefulSet makes for a pod: its size, labels, annotations and class."""
+    """The parts of a StatefulSet's claim for a pod that may change: its size, labels, annotations and class."""
     template = claim_template(stateful_set)
     requests = ((template.get("spec") or {}).get("resources") or {}).get("requests") or {}
     about, size = metadata(template), quantity_value(str(requests.get("storage", "0")))

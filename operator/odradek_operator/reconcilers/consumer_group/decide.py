@@ -1,4 +1,4 @@
-"""What to do about one ConsumerGroup: a pure function of what is wanted and what there is."""
+"""Decisions about one ConsumerGroup: a pure function of what is wanted and what there is."""
 
 from __future__ import annotations
 
@@ -290,7 +290,7 @@ _REPORTED = (MEMBERS_AS_EXPECTED, LAG_WITHIN_OBJECTIVE, TOPICS_EXIST, STARTED)
 
 
 def _changes(desired: Desired, conditions: list[Condition]) -> tuple[Event, ...]:
-    """What is worth an event: a condition that ceases to hold, or holds again."""
+    """The changes that are worth an event: a condition that ceases to hold, or holds again."""
     before = {known.type: str(known.status) for known in desired.status.conditions}
     events = []
     for stated in conditions:

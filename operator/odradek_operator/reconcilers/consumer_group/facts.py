@@ -45,7 +45,7 @@ class WorkloadSeen:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Actual(ActualOf):
-    """What there is at the time `now`. `resolved` are the offsets that the last `Resolve` asked for."""
+    """The facts at the time `now`. `resolved` are the offsets that the last `Resolve` asked for."""
 
     now: datetime
     group: ActualGroup | None = None

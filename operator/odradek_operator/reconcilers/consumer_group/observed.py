@@ -23,7 +23,7 @@ from odradek_operator.resources.consumer_group import (
 
 
 def observed_status(desired: Desired, actual: Actual) -> ConsumerGroupStatus:
-    """What is to be shown of the group, which this resource governs. `measured_at` moves when something else does."""
+    """The status of the group, which this resource governs. `measured_at` moves when something else does."""
     group, seen, before = actual.group, actual.seen, desired.status
     assert group is not None
     assert seen is not None

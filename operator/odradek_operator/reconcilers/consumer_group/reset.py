@@ -55,7 +55,7 @@ _DIGEST_LENGTH = 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """What to do next, or (without actions) what the status says from here on, and when to look again."""
+    """The next actions, or (without any) the status from here on, and the time of the next look."""
 
     actions: tuple[Action, ...] = ()
     status: ConsumerGroupStatus | None = None
@@ -237,7 +237,7 @@ def _ended(desired: Desired, actual: Actual, known: ResetStatus) -> Step:
 
 
 def digest(reset_id: str) -> str:
-    """What is remembered of an id: ids may hold anything, and settings are short."""
+    """The stored form of an id: ids may hold anything, and settings are short."""
     return hashlib.sha256(reset_id.encode()).hexdigest()[:_DIGEST_LENGTH]
 
 

@@ -32,7 +32,7 @@ class Problem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Connections:
-    """What workers mount and which addresses are known, by alias; and what is in the way."""
+    """The mounts and known addresses of workers, by alias; and the problems."""
 
     files: tuple[ConnectionFiles, ...] = ()
     bootstraps: tuple[tuple[str, str], ...] = ()
@@ -40,7 +40,7 @@ class Connections:
 
 
 async def connections(kubernetes: Kubernetes, namespace: str, spec: MirrorSpec) -> Connections:
-    """How workers connect to all clusters of a Mirror. Raises KubernetesError."""
+    """Return how workers connect to all clusters of a Mirror. Raises KubernetesError."""
     named: Sequence[tuple[str, Connection]] = [
         (spec.target_alias, spec.target),
         *((one.alias, one) for one in spec.sources),
@@ -120,6 +120,6 @@ async def _without_user(
 
 
 def _reason_of(body: Json) -> str:
-    """What a resource that is not ready says of it."""
+    """The message about a resource that is not ready."""
     ready = next((one for one in known_conditions(body) if one.type == READY), None)
     return f" ({ready.reason}: {ready.message})" if ready is not None and ready.message else ""

@@ -1,4 +1,4 @@
-"""What the status of a Mirror says: a pure function of what is wanted, what Kubernetes has, and workers' pages."""
+"""The status of a Mirror: a pure function of what is wanted, what Kubernetes has, and workers' pages."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from odradek_operator.resources.mirror_status import (
 
 MIRRORING: Final = "Mirroring"
 WATCHED_SECONDS: Final = 15.0
-"""How often workers are asked what they do."""
+"""The pause between two questions to workers."""
 STARTING_SECONDS: Final = 5.0
 WAITING_SECONDS: Final = 10.0
 _ERRORS_SHOWN_MAX: Final = 3
@@ -55,7 +55,7 @@ def blocking(problems: Iterable[Problem], *, is_running: bool) -> Problem | None
 
 
 def judge(context: MirrorContext, before: MirrorStatus, seen: Seen, now: datetime) -> Verdict:
-    """What the status says."""
+    """The status."""
     status = replace(
         before,
         target=context.spec.target_alias,

@@ -21,7 +21,7 @@ from odradek_operator.resources.topic import (
 
 
 def observed_status(desired: Desired, actual: Actual) -> TopicStatus:
-    """What is to be shown of the topic, which belongs to the resource from here on."""
+    """The status of the topic, which belongs to the resource from here on."""
     topic = actual.topic
     assert topic is not None
     before = desired.status

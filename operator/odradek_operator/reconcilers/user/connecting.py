@@ -28,7 +28,7 @@ class CannotConnect(Exception):
 
 
 class ClusterFacts:
-    """What Users of one Cluster need of it. Its Secrets are read once."""
+    """The parts of one Cluster that its Users need. Its Secrets are read once."""
 
     def __init__(self, cluster: Json, secrets: Secrets) -> None:
         self._body = cluster

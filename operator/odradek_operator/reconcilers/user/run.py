@@ -160,7 +160,7 @@ class UserRun(BatchRun[UserWork]):
         )
 
     async def _login_of(self, work: UserWork, files: dict[str, str]) -> Login | None:
-        """What the Secret has, if it is of the wanted kind and good for a while yet."""
+        """The Secret's credentials, if they are of the wanted kind and good for a while yet."""
         user = work.desired.user
         if not work.desired.has_certificate:
             mechanism, password = files.get("sasl.mechanism"), files.get("password")
@@ -244,7 +244,7 @@ class UserRun(BatchRun[UserWork]):
 
 
 def after(seen: SeenUser, step: UserStep) -> SeenUser:
-    """What brokers know after a step."""
+    """Brokers' knowledge of the user after a step."""
     match step:
         case SetPassword(_, mechanism, _):
             return replace(seen, mechanisms=seen.mechanisms | {mechanism})

@@ -130,7 +130,7 @@ async def _collected(
 async def _topic_state(
     client: Client, settings: CollectSettings, state: AuditState, name: str
 ) -> TopicState | None:
-    """What is known of a topic, begun where it is new. None while no producer reports it."""
+    """The state of a topic, begun where it is new. None while no producer reports it."""
     from odradek_pipeline.audit.state import TierState, TopicState
 
     widths = state.reports.windows_ms.get(name, set())

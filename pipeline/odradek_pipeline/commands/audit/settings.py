@@ -1,4 +1,4 @@
-"""What the subcommands of `audit` share: the folder, its state, and how times are shown."""
+"""The common part of `audit`'s subcommands: the folder, its state, and how times are shown."""
 
 from __future__ import annotations
 

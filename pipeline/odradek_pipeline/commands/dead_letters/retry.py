@@ -38,7 +38,7 @@ _ORIGIN = ("topic", TOPIC_ID, "partition", "offset")
 
 @dataclass(slots=True)
 class Counts:
-    """What became of the letters."""
+    """The result for the letters."""
 
     letters: int = 0
     rows: int = 0
@@ -166,7 +166,7 @@ def chunks(log: LetterLog, topic: str, letters_max: int) -> Iterator[list[Offset
 def waiting_ranges(
     waiting: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int], topic: str
 ) -> list[OffsetRange]:
-    """What waits, by partition. The topic's id is of no use here."""
+    """The letters that wait, by partition. The topic's id is of no use here."""
     found = [
         OffsetRange(PartitionKey(topic, "", key.partition), waiting[key], ends[key]) for key in sorted(ends)
     ]

@@ -20,7 +20,7 @@ _DATA: Final = "data"
 
 @dataclass(frozen=True, slots=True)
 class Vacuumed:
-    """What was removed, and the runs that can no longer publish."""
+    """The removed files, and the runs that can no longer publish."""
 
     files: int
     size_bytes: int
