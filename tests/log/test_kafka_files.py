@@ -22,7 +22,7 @@ from odradek.records.compression import Compression
 from odradek.records.control import build_marker
 from tests.support.java import JavaUnavailableError, kafka_classpath, run_kafka_tool
 from tests.support.kafka_peer import KafkaPeer
-from tests.support.logs import START_MS, StillClock, stored_records
+from tests.support.logs import START_MS, StillClock, load, stored_records
 
 pytestmark = pytest.mark.java
 
@@ -171,7 +171,7 @@ def test_a_directory_of_kafka_opens_here(peer: KafkaPeer, stop: str) -> None:
     manager = LogManager([str(peer.data)], disk=SystemDisk(), clock=SystemClock(), broker_id=1)
     manager.directories.open()
     assert manager.directories.cluster_id is not None
-    manager.load(lambda _: LogConfig(segment_bytes=1048576, index_interval_bytes=1000))
+    load(manager, lambda _: LogConfig(segment_bytes=1048576, index_interval_bytes=1000))
     for partition in range(2):
         log = manager.get(TopicPartition("from-kafka", partition))
         assert log is not None and log.topic_id is not None

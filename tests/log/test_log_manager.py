@@ -14,7 +14,7 @@ from odradek.log.config import LogConfig
 from odradek.log.log_manager import LogManager
 from odradek.log.placement import PLACEMENT_FILE, read_placement
 from tests.support.disk import SimulatedDisk
-from tests.support.logs import StillClock, batch, stored_records
+from tests.support.logs import StillClock, batch, delete_due, load, stored_records
 
 TOPIC_ID = uuid.UUID(int=12345)
 CONFIG = LogConfig(segment_bytes=2000, file_delete_delay_ms=1000)
@@ -28,7 +28,7 @@ def _open(
     manager.directories.open()
     if manager.directories.cluster_id is None:
         manager.directories.set_cluster_id(CLUSTER_ID)
-    manager.load(lambda _: CONFIG)
+    load(manager, lambda _: CONFIG)
     return manager
 
 
@@ -126,7 +126,7 @@ def test_where_every_directory_failed_it_is_said_which_and_why() -> None:
     manager = LogManager(["a", "b"], disk=disk, clock=StillClock(), broker_id=1)
     manager.directories.open()
     manager.directories.set_cluster_id(CLUSTER_ID)
-    manager.load(lambda _: CONFIG)
+    load(manager, lambda _: CONFIG)
     _fill(manager, "t", 2)
     for path, reason in (("a", errno.EIO), ("b", errno.EROFS)):
         disk.fail_path(f"{path}/", reason)
@@ -155,7 +155,7 @@ def test_a_failed_directory_affects_only_its_own_partitions() -> None:
     )
     manager.directories.open()
     manager.directories.set_cluster_id(CLUSTER_ID)
-    manager.load(lambda _: CONFIG)
+    load(manager, lambda _: CONFIG)
     _fill(manager, "t", 4)
     lost = [log for log in manager.logs() if log.parent_directory == "a"]
     disk.fail_path("a/", errno.EIO)
@@ -230,15 +230,15 @@ def test_a_deleted_log_is_renamed_at_once_and_removed_later() -> None:
     assert [entry.name for entry in disk.entries("a") if entry.name.endswith("-delete")]
     other = manager.create(TopicPartition("t", 0), uuid.UUID(int=99), CONFIG)
     assert (other.log_end_offset, other.topic_id) == (0, uuid.UUID(int=99))
-    manager.delete_due()
+    delete_due(manager)
     assert [entry.name for entry in disk.entries("a") if entry.name.endswith("-delete")]
     clock.advance(1000)
-    manager.delete_due()
+    delete_due(manager)
     assert not [entry.name for entry in disk.entries("a") if entry.name.endswith("-delete")]
     manager.delete(TopicPartition("t", 0))
     disk.kill()
     manager = _open(disk, clock=clock)
-    manager.delete_due()
+    delete_due(manager)
     assert not [entry.name for entry in disk.entries("a") if entry.name.endswith("-delete")]
     assert len(list(manager.logs())) == 1
 
@@ -251,11 +251,11 @@ def test_a_stray_log_is_renamed_and_kept_over_starts(caplog: pytest.LogCaptureFi
     manager.delete(TopicPartition("t", 0), is_stray=True)
     assert manager.get(TopicPartition("t", 0)) is None
     clock.advance(3600)
-    manager.delete_due()
+    delete_due(manager)
     manager.close()
     manager = _open(disk, clock=clock)
     assert not list(manager.logs())
-    manager.delete_due()
+    delete_due(manager)
     (stray,) = (entry.name for entry in disk.entries("a") if entry.name.startswith("t-0"))
     assert stray.endswith("-stray")
     assert disk.read(f"a/{stray}/00000000000000000000.log") == before
@@ -365,7 +365,7 @@ def test_a_failed_creation_of_a_log_takes_its_directory_offline() -> None:
     )
     manager.directories.open()
     manager.directories.set_cluster_id(CLUSTER_ID)
-    manager.load(lambda _: CONFIG)
+    load(manager, lambda _: CONFIG)
     disk.fail_path("a/", errno.EIO)
     with pytest.raises(KafkaStorageError):
         manager.create(TopicPartition("t", 0), TOPIC_ID, CONFIG)

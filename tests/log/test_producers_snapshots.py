@@ -193,17 +193,6 @@ def test_expired_producers_are_not_loaded_unless_their_transaction_is_open(tmp_p
     assert [entry.producer_id for entry in states.entries()] == [2]
 
 
-def test_strays_are_those_without_a_segment_save_the_newest(tmp_path: Path) -> None:
-    files = SnapshotFiles(disk=SystemDisk(), directory=str(tmp_path))
-    for offset in (0, 5, 10, 12, 20, 33):
-        files.write(offset, [], sync=False)
-    (tmp_path / "00000000000000000005.log").write_bytes(b"")
-    files.remove_strays([0, 10, 20])
-    assert sorted(files.offsets()) == [0, 10, 20, 33]
-    files.remove_strays([0, 10, 40])
-    assert sorted(files.offsets()) == [0, 10]
-
-
 def test_the_checksum_is_crc32c_of_the_body() -> None:
     from aiokafka.record.util import calc_crc32c
 

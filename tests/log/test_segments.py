@@ -9,7 +9,6 @@ import pytest
 from odradek.foundation.errors import OffsetOutOfRange
 from odradek.log.config import LogConfig
 from odradek.log.log import Log
-from odradek.log.retention import RetentionView
 from tests.support.disk import SimulatedDisk
 from tests.support.logs import DIRECTORY, START_MS, StillClock, batch, open_log, stored_records
 
@@ -133,22 +132,6 @@ def test_retention_keeps_uncommitted_and_compacted_records() -> None:
     assert log.delete_old_segments() == 2
 
 
-def test_a_strategy_of_ones_own() -> None:
-    seen: list[RetentionView] = []
-
-    def first_only(view: RetentionView) -> int:
-        seen.append(view)
-        return 1
-
-    log = open_log(SimulatedDisk(), strategies=[first_only])
-    log.append(batch(), leader_epoch=0)
-    log.roll()
-    log.append(batch(), leader_epoch=0)
-    assert log.delete_old_segments() == 1
-    assert log.log_start_offset == 1
-    assert len(seen[0].segments) == 2
-
-
 def test_deleted_files_are_renamed_first_and_removed_later() -> None:
     clock, disk = StillClock(), SimulatedDisk()
     log = _aged(clock, disk)
@@ -157,9 +140,9 @@ def test_deleted_files_are_renamed_first_and_removed_later() -> None:
     assert len(_names(disk, ".log")) == 4
     assert len(_names(disk, ".log.deleted")) == 2
     assert not [name for name in _names(disk, ".index") if name.startswith("0" * 20)]
-    assert log.delete_due(clock.monotonic_seconds() + 4.9) == 0
-    assert log.delete_due(clock.monotonic_seconds() + 5.0) > 4
-    assert not _names(disk, ".deleted")
+    assert not log.segments.pop_due_deletes(clock.monotonic_seconds() + 4.9)
+    due = log.segments.pop_due_deletes(clock.monotonic_seconds() + 5.0)
+    assert sorted(due) == [f"{DIRECTORY}/{name}" for name in _names(disk, ".deleted")]
 
 
 def test_what_a_crash_left_half_deleted_is_removed_at_the_next_start() -> None:

@@ -8,11 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odradek.foundation.errors import CorruptRecord, InvalidRecord
 from odradek.records.batch import HEADER_BYTES, BatchView, TimestampType, verified_header
-from odradek.records.builder import BatchBuilder, build_batch, rebuild, recompress
+from odradek.records.builder import BatchBuilder, build_batch, recompress
 from odradek.records.compression import Compression
-from odradek.records.record import record_spans, records
+from odradek.records.record import records
 from tests.records.strategies import RECORDS, expected
 
 
@@ -89,23 +88,3 @@ def test_recompress_changes_the_codec_and_nothing_else(
     assert list(records(changed)) == expected(built, base_offset=50)
     unchanged = {"batch_length": 0, "crc": 0, "attributes": 0}
     assert changed.header._replace(**unchanged) == BatchView(batch).header._replace(**unchanged)
-
-
-@pytest.mark.parametrize("compression", Compression)
-def test_rebuild_keeps_offsets_of_what_remains(compression: Compression) -> None:
-    built = [(100 + index, b"k%d" % index, b"v", ()) for index in range(5)]
-    batch = BatchView(
-        build_batch(built, base_offset=20, compression=compression, producer_id=1, base_sequence=0)
-    )
-    payload = bytes(BatchView(recompress(batch, Compression.NONE)).payload)
-    spans = list(record_spans(payload, record_count=5))
-    kept = [(spans[index].offset_delta, payload[spans[index].start : spans[index].end]) for index in (1, 3)]
-    rebuilt = BatchView(rebuild(batch, kept))
-    rebuilt.verify()
-    assert [(record.offset, record.key) for record in records(rebuilt)] == [(21, b"k1"), (23, b"k3")]
-    assert (rebuilt.base_offset, rebuilt.last_offset, rebuilt.last_sequence) == (20, 24, 4)
-    assert rebuilt.compression == compression
-    with pytest.raises(InvalidRecord):
-        rebuild(batch, list(reversed(kept)))
-    with pytest.raises(CorruptRecord):
-        rebuild(batch, [(5, kept[0][1])])

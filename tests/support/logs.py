@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from odradek.foundation.ids import TopicPartition
 from odradek.log.config import LogConfig
 from odradek.log.files import Disk
 from odradek.log.log import Log
+from odradek.log.log_manager import LogManager
 from odradek.records.batch import BatchView, split
 from odradek.records.builder import build_batch
 from odradek.records.record import Record, records
@@ -31,6 +33,21 @@ class StillClock:
 
     def advance(self, milliseconds: int) -> None:
         self._wall_ms += milliseconds
+
+
+def load(manager: LogManager, configs: Callable[[TopicPartition], LogConfig]) -> None:
+    """Open every log that is there, one after the other."""
+    for job in manager.begin_load(configs):
+        job.run()
+        manager.end_open(job)
+    manager.end_load()
+
+
+def delete_due(manager: LogManager) -> None:
+    """Remove what is due here and now."""
+    remove = manager.removal_due()
+    if remove is not None:
+        remove()
 
 
 def batch(

@@ -53,7 +53,7 @@ from odradek.replication.purgatory import Purgatory
 from odradek.transport.connection import Connection
 from tests.support.disk import SimulatedDisk
 from tests.support.field_names import check_field_names
-from tests.support.logs import stored_records
+from tests.support.logs import load, stored_records
 from tests.support.loop import LoopClock
 from tests.support.whole_broker import batch, decoded
 
@@ -141,7 +141,7 @@ class ReplicaNode:
     def start(self, image: ClusterImage) -> bool:
         """Open the logs and follow; whether the stop before was clean."""
         self.log_manager.directories.open()
-        self.log_manager.load(self.partitions.configs_on_disk())
+        load(self.log_manager, self.partitions.configs_on_disk())
         was_clean = all(not self.log_manager.may_have_lost(log) for log in self.log_manager.logs())
         self.images.current = image
         self.fetchers.start()

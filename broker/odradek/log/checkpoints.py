@@ -90,10 +90,10 @@ class OffsetCheckpoint:
                 ) from None
         return offsets
 
-    def write(self, offsets: Mapping[TopicPartition, int], *, sync: bool = True) -> None:
-        """Replace the file. Raises OSError."""
+    def write(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """Replace the file, and sync it. Raises OSError."""
         lines = (f"{topic} {partition} {offset}" for (topic, partition), offset in offsets.items())
-        self._disk.replace(self.path, format_lines(lines), sync=sync)
+        self._disk.replace(self.path, format_lines(lines))
 
 
 class MetaProperties(NamedTuple):
@@ -193,9 +193,9 @@ def _parse_topic_id(data: bytes, path: str) -> TopicId:
         raise CheckpointDamagedError(f"{path}: the topic id is wrong: {error}") from error
 
 
-def write_topic_id(disk: Disk, path: str, topic_id: TopicId, *, sync: bool = True) -> None:
-    """Replace a `partition.metadata` file. Raises OSError."""
-    disk.replace(path, f"version: 0\ntopic_id: {format_id(topic_id)}".encode(), sync=sync)
+def write_topic_id(disk: Disk, path: str, topic_id: TopicId) -> None:
+    """Replace a `partition.metadata` file; a flush syncs it. Raises OSError."""
+    disk.replace(path, f"version: 0\ntopic_id: {format_id(topic_id)}".encode(), sync=False)
 
 
 def write_clean_shutdown(disk: Disk, path: str, *, broker_epoch: int = -1) -> None:

@@ -148,12 +148,12 @@ class LeaderEpochs:
             self.latest_epoch = NO_LEADER_EPOCH
             self.write()
 
-    def write(self, *, sync: bool = False) -> None:
-        """Replace the file with what is in memory; with `sync`, return once it is on the device."""
+    def write(self) -> None:
+        """Replace the file with what is in memory; a flush syncs it."""
         if self._disk is None or self._path is None:
             return
         lines = (f"{epoch} {offset}" for epoch, offset in zip(self._epochs, self._start_offsets, strict=True))
-        self._disk.replace(self._path, format_lines(lines), sync=sync)
+        self._disk.replace(self._path, format_lines(lines), sync=False)
 
 
 def _parse_entry(line: str, path: str) -> tuple[int, int]:

@@ -307,18 +307,6 @@ class SystemFile:
         self.close()
 
 
-class _SystemLock:
-    """An flock on an open file; the kernel releases it when the process dies."""
-
-    def __init__(self, descriptor: int) -> None:
-        self._descriptor = descriptor
-
-    def close(self) -> None:
-        descriptor, self._descriptor = self._descriptor, -1
-        if descriptor >= 0:
-            os.close(descriptor)
-
-
 class SystemDisk:
     """The host's file systems."""
 
@@ -418,7 +406,8 @@ class SystemDisk:
         except OSError:
             return ""
 
-    def lock(self, path: str) -> _SystemLock:
+    def lock(self, path: str) -> SystemFile:
+        # The kernel releases it when the file is closed or the process dies.
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
             # Kafka locks the file with fcntl (lockf), which flock does not see: taking both keeps a JVM broker out too.
@@ -432,4 +421,4 @@ class SystemDisk:
                 f"another process uses the log directory {os.path.dirname(path)!r} (it holds {path}): "
                 "stop it, or give this broker a directory of its own"
             ) from error
-        return _SystemLock(descriptor)
+        return SystemFile(path, descriptor)

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import struct
 from bisect import bisect_right
-from typing import Final
+from typing import ClassVar, Final
 
 from odradek.log.files import Disk, DiskFile
 
@@ -36,14 +36,16 @@ class IndexDamagedError(Exception):
 class SparseIndex:
     """Pairs of rising key and value on disk, the newest of them still in memory."""
 
-    __slots__ = ("_disk", "_entry", "_file", "_last_stored", "_stored", "count", "path", "unwritten")
+    __slots__ = ("_disk", "_file", "_last_stored", "_stored", "base_offset", "count", "path", "unwritten")
 
-    def __init__(self, path: str, *, disk: Disk, entry: struct.Struct, stored: int) -> None:
+    _entry: ClassVar[struct.Struct]
+
+    def __init__(self, path: str, *, disk: Disk, base_offset: int, size_bytes: int = 0) -> None:
         self.path = path
+        self.base_offset = base_offset
         self._disk = disk
-        self._entry = entry
         # How many entries the file has; those after them are in memory.
-        self._stored = stored
+        self._stored = stored = size_bytes // self._entry.size
         # All entries, those in memory too; every append asks for it.
         self.count = stored
         # The last of them, once it was read: it is asked for with every new entry.
@@ -142,7 +144,7 @@ class SparseIndex:
 
     def replace(self, entries: list[tuple[int, int]]) -> None:
         """Put these entries in the place of all that there were, on disk too. Raises OSError."""
-        packed = b"".join([self._entry.pack(key, value) for key, value in entries])
+        packed = self._packed(entries)
         file = self._open()
         file.truncate(0)
         self._stored = 0
@@ -163,10 +165,13 @@ class SparseIndex:
             file.truncate(position)
         unwritten = self.unwritten
         if unwritten:
-            file.append(b"".join([self._entry.pack(key, value) for key, value in unwritten]))
+            file.append(self._packed(unwritten))
             self._last_stored = unwritten[-1]
             self._stored += len(unwritten)
             self.unwritten = []
+
+    def _packed(self, entries: list[tuple[int, int]]) -> bytes:
+        return b"".join([self._entry.pack(key, value) for key, value in entries])
 
     def close(self) -> None:
         """Drop the open file; it opens again when it is needed."""
@@ -186,11 +191,9 @@ TIME_ENTRY: Final = struct.Struct(">qi")
 class OffsetIndex(SparseIndex):
     """The `.index` of the segment at `base_offset`."""
 
-    __slots__ = ("base_offset",)
+    __slots__ = ()
 
-    def __init__(self, path: str, *, disk: Disk, base_offset: int, size_bytes: int = 0) -> None:
-        super().__init__(path, disk=disk, entry=OFFSET_ENTRY, stored=size_bytes // OFFSET_ENTRY.size)
-        self.base_offset = base_offset
+    _entry = OFFSET_ENTRY
 
     def position_before(self, offset: int) -> tuple[int, int]:
         """(last offset, position) of a batch at or before the one that holds `offset`; (-1, 0): the file's start."""
@@ -210,11 +213,9 @@ class OffsetIndex(SparseIndex):
 class TimeIndex(SparseIndex):
     """The `.timeindex` of the segment at `base_offset`."""
 
-    __slots__ = ("base_offset",)
+    __slots__ = ()
 
-    def __init__(self, path: str, *, disk: Disk, base_offset: int, size_bytes: int = 0) -> None:
-        super().__init__(path, disk=disk, entry=TIME_ENTRY, stored=size_bytes // TIME_ENTRY.size)
-        self.base_offset = base_offset
+    _entry = TIME_ENTRY
 
     def entry_before(self, timestamp_ms: int) -> tuple[int, int] | None:
         """(timestamp, offset) of the last entry that is not newer; None when all are. All before it is older."""

@@ -32,7 +32,7 @@ from odradek.log.segment import (
     TIME_INDEX_SUFFIX,
     Segment,
 )
-from odradek.log.segment_files import Files, base_offset_of, listed_segment
+from odradek.log.segment_files import Files, SegmentFactory, base_offset_of
 from odradek.log.segment_swap import settle_files
 
 logger = logging.getLogger(__name__)
@@ -42,21 +42,11 @@ class LoadedLog(NamedTuple):
     """A log's parts, ready to be used."""
 
     segments: list[Segment]
-    log_start_offset: int
-    log_end_offset: int
-    recovery_point: int
+    offsets: LogOffsets
     epochs: LeaderEpochs
     producers: ProducerStates
     bytes_scanned: int = 0
     bytes_truncated: int = 0
-
-    def offsets(self) -> LogOffsets:
-        """Where the log begins and ends, as a value that its parts share and change."""
-        return LogOffsets(
-            log_start_offset=self.log_start_offset,
-            recovery_point=self.recovery_point,
-            log_end_offset=self.log_end_offset,
-        )
 
 
 class LogLoader:
@@ -77,7 +67,7 @@ class LogLoader:
         self._name = str(topic_partition)
         self._config = config
         self._disk = disk
-        self._open_files = open_files
+        self._factory = SegmentFactory(directory, disk, open_files)
         self._now_ms = now_ms
         # Base offsets of the segments whose indexes are absent or cannot be right.
         self._unindexed: set[int] = set()
@@ -112,7 +102,7 @@ class LogLoader:
                 rebuild_indexes(segment, config=self._config, name=self._name, why="a file is absent or torn")
                 scanned += segment.size_bytes
         if not segments:
-            segments = [self._new_segment(log_start_offset)]
+            segments = [self._factory.new(log_start_offset, now_ms=self._now_ms)]
         end, more = self._end(segments, epochs)
         scanned += more
         log_start_offset = max(log_start_offset, segments[0].base_offset)
@@ -125,7 +115,8 @@ class LogLoader:
             )
             for segment in segments:
                 self._remove(segment)
-            segments, end = [self._new_segment(log_start_offset)], log_start_offset
+            segments = [self._factory.new(log_start_offset, now_ms=self._now_ms)]
+            end = log_start_offset
         if not epochs_known:
             self._read_epochs(segments, epochs)
         epochs.truncate_from_end(end)
@@ -135,16 +126,12 @@ class LogLoader:
         for segment in segments[:-1]:
             # A broker with many logs keeps no files open that it does not need.
             segment.release()
-        return LoadedLog(
-            segments=segments,
+        offsets = LogOffsets(
             log_start_offset=log_start_offset,
-            log_end_offset=end,
             recovery_point=end if clean and not truncated else min(recovery_point, end),
-            epochs=epochs,
-            producers=self._producers,
-            bytes_scanned=scanned,
-            bytes_truncated=truncated,
+            log_end_offset=end,
         )
+        return LoadedLog(segments, offsets, epochs, self._producers, scanned, truncated)
 
     def _segments(self, files: Files) -> list[Segment]:
         bases = []
@@ -160,9 +147,7 @@ class LogLoader:
         return [self._segment(base, files) for base in sorted(bases)]
 
     def _segment(self, base: int, files: Files) -> Segment:
-        segment = listed_segment(
-            self._directory, base, files, disk=self._disk, open_files=self._open_files, now_ms=self._now_ms
-        )
+        segment = self._factory.listed(base, files, now_ms=self._now_ms)
         index = files.get(f"{base:020d}{INDEX_SUFFIX}")
         times = files.get(f"{base:020d}{TIME_INDEX_SUFFIX}")
         whole = (
@@ -173,13 +158,6 @@ class LogLoader:
         )
         if not whole and segment.size_bytes:
             self._unindexed.add(base)
-        return segment
-
-    def _new_segment(self, base: int) -> Segment:
-        segment = Segment(
-            self._directory, base, disk=self._disk, open_files=self._open_files, now_ms=self._now_ms
-        )
-        segment.create()
         return segment
 
     def _remove(self, segment: Segment) -> None:

@@ -35,12 +35,13 @@ from odradek.log.loading import LoadedLog, LogLoader
 from odradek.log.log_appender import EPOCH_MAX, LogAppender
 from odradek.log.log_flusher import LogFlusher
 from odradek.log.log_health import LogHealth, OnDiskError
+from odradek.log.log_parts import LogParts
 from odradek.log.log_reader import LogReader
 from odradek.log.lookup import TimestampOffset
 from odradek.log.open_files import OpenFiles
 from odradek.log.producer_rules import ProducerRules
 from odradek.log.recovery import replay_producers
-from odradek.log.retention import DEFAULT_STRATEGIES, RetentionStrategy, old_segments
+from odradek.log.retention import old_segments
 from odradek.log.segment import Segment
 from odradek.log.segment_set import SegmentSet
 from odradek.log.unsynced_files import UnsyncedFiles
@@ -66,7 +67,6 @@ class Log:
         open_files: OpenFiles,
         on_failure: OnDiskError | None,
         on_shortage: OnDiskError | None,
-        strategies: Sequence[RetentionStrategy],
     ) -> None:
         self.directory = directory
         self.topic_partition = topic_partition
@@ -78,9 +78,8 @@ class Log:
         self.truncated_bytes = loaded.bytes_truncated
         self._disk = disk
         self._clock = clock
-        self._strategies = tuple(strategies)
         self._unsynced = UnsyncedFiles(directory)
-        self.offsets = loaded.offsets()
+        self.offsets = loaded.offsets
         self.segments = SegmentSet(
             directory,
             loaded.segments,
@@ -98,33 +97,19 @@ class Log:
             on_failure=on_failure,
             on_shortage=on_shortage,
         )
-        self.reader = LogReader(
-            segments=self.segments,
-            offsets=self.offsets,
-            health=self._health,
-            epochs=self.epochs,
-            config=config,
+        parts = LogParts(
+            self.segments,
+            self.offsets,
+            self._health,
+            self.epochs,
+            self.producers,
+            self._unsynced,
+            disk,
+            clock,
         )
-        self._appender = LogAppender(
-            segments=self.segments,
-            offsets=self.offsets,
-            health=self._health,
-            epochs=self.epochs,
-            producers=self.producers,
-            unsynced=self._unsynced,
-            reader=self.reader,
-            clock=clock,
-            config=config,
-        )
-        self._flusher = LogFlusher(
-            segments=self.segments,
-            offsets=self.offsets,
-            health=self._health,
-            producers=self.producers,
-            unsynced=self._unsynced,
-            disk=disk,
-            clock=clock,
-        )
+        self.reader = LogReader(parts, config)
+        self._appender = LogAppender(parts, self.reader, config)
+        self._flusher = LogFlusher(parts)
         self._offer_methods_of_parts()
 
     def _offer_methods_of_parts(self) -> None:
@@ -163,7 +148,6 @@ class Log:
         open_files: OpenFiles | None = None,
         on_failure: OnDiskError | None = None,
         on_shortage: OnDiskError | None = None,
-        strategies: Sequence[RetentionStrategy] = DEFAULT_STRATEGIES,
     ) -> Log:
         """Open the log in `directory`, making it when needed.
 
@@ -177,7 +161,7 @@ class Log:
             metadata = f"{directory}/{PARTITION_METADATA_FILE}"
             stored_id = read_topic_id(disk, metadata, may_be_damaged=not clean)
             if stored_id is None and topic_id is not None:
-                write_topic_id(disk, metadata, topic_id, sync=False)
+                write_topic_id(disk, metadata, topic_id)
             loader = LogLoader(
                 directory,
                 topic_partition,
@@ -205,7 +189,6 @@ class Log:
             open_files=open_files,
             on_failure=on_failure,
             on_shortage=on_shortage,
-            strategies=strategies,
         )
         if stored_id is None and topic_id is not None:
             log._unsynced.add_file(PARTITION_METADATA_FILE)
@@ -213,11 +196,8 @@ class Log:
 
     def adopt_topic_id(self, topic_id: TopicId) -> None:
         """Write down that the directory is this topic's, where nothing says so. Raises KafkaStorageError."""
-        self._health.require_usable()
-        try:
-            write_topic_id(self._disk, f"{self.directory}/{PARTITION_METADATA_FILE}", topic_id, sync=False)
-        except OSError as error:
-            raise self._health.disk_failed("noting the topic's id", error) from error
+        with self._health.attempt("noting the topic's id"):
+            write_topic_id(self._disk, f"{self.directory}/{PARTITION_METADATA_FILE}", topic_id)
         self.topic_id = topic_id
         self._unsynced.add_file(PARTITION_METADATA_FILE)
 
@@ -280,22 +260,16 @@ class Log:
 
         Raises KafkaStorageError; the active segment stays the active one then.
         """
-        self._health.require_usable()
-        try:
+        with self._health.attempt("a roll"):
             self.segments.roll(self.log_end_offset if base_offset is None else base_offset)
-        except OSError as error:
-            raise self._health.disk_failed("a roll", error) from error
 
     def swap_segments(self, replaced: Sequence[Segment], base_offsets: Sequence[int]) -> None:
         """Put the `.cleaned` segments at `base_offsets` in the place of a run of closed segments (`SegmentSet.swap`).
 
         Raises ValueError when they cannot replace that run, CorruptRecord, KafkaStorageError.
         """
-        self._health.require_usable()
-        try:
+        with self._health.attempt("a swap of segments", may_pass=False):
             self.segments.swap(replaced, base_offsets)
-        except OSError as error:
-            raise self._health.disk_failed("a swap of segments", error, may_pass=False) from error
         logger.info("%s: %s replace %d segments", self.topic_partition, base_offsets, len(replaced))
 
     def truncate_to(self, offset: int) -> None:
@@ -307,40 +281,31 @@ class Log:
         self._health.require_usable()
         offsets = self.offsets
         if offset >= offsets.log_end_offset:
-            self._forget_empty_epoch()
+            with self._health.attempt("a truncation"):
+                self.epochs.truncate_from_end(self.log_end_offset)
+            self._unsynced.add_file(EPOCHS_FILE)
             return
         if offset < self.segments.first.base_offset:
             self.truncate_fully_and_start_at(offset)
             return
         logger.info("%s is truncated from %d to %d", self.topic_partition, offsets.log_end_offset, offset)
         offsets.truncations += 1
-        try:
+        with self._health.attempt("a truncation", may_pass=False):
             end_offset = self.segments.truncate_to(offset)
             offsets.truncate_to(end_offset)
             self.epochs.truncate_from_end(end_offset)
             self._reload_producers()
-        except OSError as error:
-            raise self._health.disk_failed("a truncation", error, may_pass=False) from error
-
-    def _forget_empty_epoch(self) -> None:
-        try:
-            self.epochs.truncate_from_end(self.log_end_offset)
-        except OSError as error:
-            raise self._health.disk_failed("a truncation", error) from error
-        self._unsynced.add_file(EPOCHS_FILE)
 
     def truncate_fully_and_start_at(self, offset: int) -> None:
         """Remove all records and begin at `offset`. Raises KafkaStorageError."""
         self._health.require_usable()
         logger.info("%s is emptied and starts at %d", self.topic_partition, offset)
         self.offsets.truncations += 1
-        try:
+        with self._health.attempt("a truncation", may_pass=False):
             self.segments.restart_at(offset)
             self.offsets.restart_at(offset)
             self.epochs.clear()
             self._reload_producers()
-        except OSError as error:
-            raise self._health.disk_failed("a truncation", error, may_pass=False) from error
 
     def _reload_producers(self) -> None:
         self._unsynced.add_file(EPOCHS_FILE)
@@ -384,15 +349,13 @@ class Log:
         self._unsynced.add_file(EPOCHS_FILE)
 
     def delete_old_segments(self, high_watermark: int | None = None) -> int:
-        """Delete the oldest segments that the retention strategies name and that lie wholly below `high_watermark`.
+        """Delete the oldest segments that a retention strategy names and that lie wholly below `high_watermark`.
 
         Returns how many. Raises KafkaStorageError.
         """
-        self._health.require_usable()
-        try:
+        with self._health.attempt("a deletion"):
             segments = old_segments(
                 self.segments,
-                self._strategies,
                 log_start_offset=self.log_start_offset,
                 log_end_offset=self.log_end_offset,
                 high_watermark=high_watermark,
@@ -400,8 +363,6 @@ class Log:
                 now_ms=self._clock.wall_ms(),
             )
             return self._delete(segments) if segments else 0
-        except OSError as error:
-            raise self._health.disk_failed("a deletion", error) from error
 
     def _delete(self, segments: Sequence[Segment]) -> int:
         if segments[-1] is self.segments.active:
@@ -424,16 +385,6 @@ class Log:
         )
         self.segments.delete_files(segments)
         return len(segments)
-
-    def delete_due(self, now_seconds: float) -> int:
-        """Remove the files of deleted segments whose delay is over; how many. Raises KafkaStorageError."""
-        paths = self.segments.pop_due_deletes(now_seconds)
-        try:
-            for path in paths:
-                self._disk.remove(path)
-        except OSError as error:
-            raise self._health.disk_failed("a deletion", error) from error
-        return len(paths)
 
     # --- end -------------------------------------------------------------------------------------------------------
 

@@ -10,7 +10,6 @@ import struct
 from collections.abc import Sequence
 from typing import Final
 
-from odradek.foundation.clock import Clock
 from odradek.foundation.errors import InvalidRecord, OutOfOrderSequence
 from odradek.foundation.limits import INDEX_ENTRIES_UNWRITTEN_MAX, PRODUCER_BATCHES_REMEMBERED
 from odradek.log.append_rules import (
@@ -24,17 +23,13 @@ from odradek.log.append_rules import (
 from odradek.log.config import LogConfig
 from odradek.log.disk_space import is_shortage
 from odradek.log.epochs import FILE_NAME as EPOCHS_FILE
-from odradek.log.epochs import LeaderEpochs
-from odradek.log.log_health import LogHealth
-from odradek.log.log_offsets import LogOffsets
+from odradek.log.log_parts import LogParts
 from odradek.log.log_reader import LogReader
 from odradek.log.older_batches import older_batches
-from odradek.log.producers import ProducerStates
 from odradek.log.recovery import note_abort
 from odradek.log.segment import Segment
-from odradek.log.segment_set import RELATIVE_OFFSET_MAX, SegmentSet
+from odradek.log.segment_set import RELATIVE_OFFSET_MAX
 from odradek.log.sequences import AppendedBatch
-from odradek.log.unsynced_files import UnsyncedFiles
 from odradek.log.verification import VerificationToken
 from odradek.records.batch import (
     CONTROL_FLAG,
@@ -78,27 +73,12 @@ class LogAppender:
         "_unsynced",
     )
 
-    def __init__(
-        self,
-        *,
-        segments: SegmentSet,
-        offsets: LogOffsets,
-        health: LogHealth,
-        epochs: LeaderEpochs,
-        producers: ProducerStates,
-        unsynced: UnsyncedFiles,
-        reader: LogReader,
-        clock: Clock,
-        config: LogConfig,
-    ) -> None:
-        self._segments = segments
-        self._offsets = offsets
-        self._health = health
-        self._epochs = epochs
-        self._producers = producers
-        self._unsynced = unsynced
+    def __init__(self, parts: LogParts, reader: LogReader, config: LogConfig) -> None:
+        self._segments, self._offsets = parts.segments, parts.offsets
+        self._health, self._epochs = parts.health, parts.epochs
+        self._producers, self._unsynced = parts.producers, parts.unsynced
+        self._clock = parts.clock
         self._reader = reader
-        self._clock = clock
         self.reconfigure(config)
 
     def reconfigure(self, config: LogConfig) -> None:
@@ -395,9 +375,6 @@ class LogAppender:
 
     def assign_leader_epoch(self, leader_epoch: int) -> None:
         """This broker leads from here on: the epoch begins at the log's end. Raises KafkaStorageError."""
-        self._health.require_usable()
-        if leader_epoch != self._epochs.latest_epoch:
-            try:
+        with self._health.attempt("noting a leader epoch"):
+            if leader_epoch != self._epochs.latest_epoch:
                 self._assign_epoch(leader_epoch, self._offsets.log_end_offset)
-            except OSError as error:
-                raise self._health.disk_failed("noting a leader epoch", error) from error

@@ -8,55 +8,39 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from odradek.foundation.clock import Clock
+from odradek.foundation.named_tuple import NamedTuple
 from odradek.log.config import LogConfig
 from odradek.log.files import Disk, DiskFile
-from odradek.log.log_health import LogHealth
-from odradek.log.log_offsets import LogOffsets
+from odradek.log.log_parts import LogParts
 from odradek.log.producer_snapshots import snapshot_name
-from odradek.log.producers import ProducerStates
 from odradek.log.segment import INDEX_SUFFIX, TIME_INDEX_SUFFIX
-from odradek.log.segment_set import SegmentSet
-from odradek.log.unsynced_files import UnsyncedFiles
 
 
-class Flush:
+class Flush(NamedTuple):
     """What has to reach the device so that all records below `offset` are safe."""
 
-    __slots__ = ("_directories", "_disk", "_files", "_paths", "offset", "truncations")
-
-    def __init__(
-        self,
-        *,
-        offset: int,
-        truncations: int,
-        files: Sequence[DiskFile],
-        paths: Sequence[str],
-        directories: Sequence[str],
-        disk: Disk,
-    ) -> None:
-        self.offset = offset
-        # A flush that a truncation overtook says nothing of the records that have its offsets since.
-        self.truncations = truncations
-        self._files = files
-        self._paths = paths
-        self._directories = directories
-        self._disk = disk
+    offset: int
+    truncations: int
+    """A flush that a truncation overtook says nothing of the records that have its offsets since."""
+    files: Sequence[DiskFile]
+    paths: Sequence[str]
+    directories: Sequence[str]
+    disk: Disk
 
     def sync(self) -> None:
         """Wait for the device; on any thread. Raises OSError, to be handed to `LogFlusher.end_flush`."""
-        for file in self._files:
+        for file in self.files:
             file.sync()
-        for path in self._paths:
+        for path in self.paths:
             # These files are seldom open, so each opens here; one may be deleted by now.
             try:
-                file = self._disk.open(path)
+                file = self.disk.open(path)
             except FileNotFoundError:
                 continue
             file.sync()
-        for directory in self._directories:
+        for directory in self.directories:
             try:
-                self._disk.sync_directory(directory)
+                self.disk.sync_directory(directory)
             except FileNotFoundError:
                 continue
 
@@ -72,25 +56,11 @@ class Flush:
 class LogFlusher:
     """Knows what of one log is not on the device yet."""
 
-    def __init__(
-        self,
-        *,
-        segments: SegmentSet,
-        offsets: LogOffsets,
-        health: LogHealth,
-        producers: ProducerStates,
-        unsynced: UnsyncedFiles,
-        disk: Disk,
-        clock: Clock,
-    ) -> None:
-        self._segments = segments
-        self._offsets = offsets
-        self._health = health
-        self._producers = producers
-        self._unsynced = unsynced
-        self._disk = disk
-        self._clock = clock
-        self._flushed_at_ms = clock.wall_ms()
+    def __init__(self, parts: LogParts) -> None:
+        self._segments, self._offsets, self._health = parts.segments, parts.offsets, parts.health
+        self._producers, self._unsynced = parts.producers, parts.unsynced
+        self._disk, self._clock = parts.disk, parts.clock
+        self._flushed_at_ms = parts.clock.wall_ms()
 
     def is_flush_due(self, now_ms: int, config: LogConfig) -> bool:
         """Whether a segment was closed since the last flush, or records wait for longer than flush.ms."""
@@ -117,12 +87,10 @@ class LogFlusher:
         unsynced, segments = self._unsynced, self._segments
         paths = list(unsynced.paths)
         directories = list(unsynced.directories)
-        try:
+        with self._health.attempt("a flush", may_pass=False):
             # The segment before the recovery point may have been closed since, its indexes written but not synced.
             synced = segments.from_offset(self._offsets.recovery_point - 1)
             files = [segment.file for segment in synced]
-        except OSError as error:
-            raise self._health.disk_failed("a flush", error, may_pass=False) from error
         for segment in synced:
             # A crash rebuilds the active segment's indexes, so only those of closed ones have to be safe.
             if with_active_indexes or segment is not segments.active:
@@ -159,11 +127,10 @@ class LogFlusher:
         The caller syncs it, on any thread, and hands it to `end_close`; nothing may be appended in between. Without
         `with_parent` the caller syncs the log directory's own names, once for many logs. Raises KafkaStorageError.
         """
-        self._health.require_usable()
         offsets, unsynced = self._offsets, self._unsynced
-        try:
+        with self._health.attempt("the close"):
             self._segments.active.write_indexes(final=True)
-            if self._producers.take_snapshot(offsets.log_end_offset, sync=False):
+            if self._producers.take_snapshot(offsets.log_end_offset):
                 unsynced.paths.add(f"{self._health.directory}/{snapshot_name(offsets.log_end_offset)}")
                 unsynced.add_names()
             elif not unsynced.has_changed_files and offsets.log_end_offset <= min(
@@ -173,8 +140,6 @@ class LogFlusher:
             if not with_parent:
                 unsynced.directories.discard(self._health.parent_directory)
             return self._prepare(with_active_indexes=True)
-        except OSError as error:
-            raise self._health.disk_failed("the close", error) from error
 
     def end_close(self, flush: Flush | None, error: OSError | None = None) -> None:
         """The log is closed; `error` is what the sync raised. Raises KafkaStorageError for it."""

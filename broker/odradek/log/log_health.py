@@ -8,7 +8,8 @@ that the disk returns is certain.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from odradek.foundation.errors import KafkaStorageError
 from odradek.foundation.ids import TopicPartition
@@ -62,6 +63,17 @@ class LogHealth:
         """Raises KafkaStorageError when the log has failed or was closed."""
         if self.failure is not None:
             raise self.unusable()
+
+    @contextmanager
+    def attempt(self, action: str, *, may_pass: bool = True) -> Iterator[None]:
+        """For a block that works on the log's files. Raises KafkaStorageError when the log is not usable, and for an
+        OSError in the block: as `disk_failed` says.
+        """
+        self.require_usable()
+        try:
+            yield
+        except OSError as error:
+            raise self.disk_failed(action, error, may_pass=may_pass) from error
 
     def unusable(self) -> KafkaStorageError:
         """The error of a log that has failed or was closed."""

@@ -103,16 +103,6 @@ class LogManager:
 
     # --- load ------------------------------------------------------------------------------------------------------
 
-    def load(self, configs: Callable[[TopicPartition], LogConfig]) -> None:
-        """Open every log that is there, one after the other. A directory that was closed cleanly is not scanned.
-
-        Raises KafkaStorageError when one partition lies in two directories.
-        """
-        for job in self.begin_load(configs):
-            job.run()
-            self.end_open(job)
-        self.end_load()
-
     def begin_load(self, configs: Callable[[TopicPartition], LogConfig]) -> list[OpenJob]:
         """One job for each log that is there; each is run, on any thread, and its result is then passed back.
 
@@ -383,12 +373,6 @@ class LogManager:
                 self._disk.remove_tree(path)
 
         return remove
-
-    def delete_due(self) -> None:
-        """Remove what is due here and now. Raises OSError."""
-        remove = self.removal_due()
-        if remove is not None:
-            remove()
 
     # --- failure and end -------------------------------------------------------------------------------------------
 

@@ -11,15 +11,13 @@ from collections.abc import Callable
 from odradek.foundation.errors import OffsetOutOfRange
 from odradek.log import lookup
 from odradek.log.config import LogConfig
-from odradek.log.epochs import EpochEntry, LeaderEpochs
+from odradek.log.epochs import EpochEntry
 from odradek.log.files import EMPTY_SLICE, FileSlice
 from odradek.log.index import IndexDamagedError
-from odradek.log.log_health import LogHealth
-from odradek.log.log_offsets import LogOffsets
+from odradek.log.log_parts import LogParts
 from odradek.log.lookup import TimestampOffset
 from odradek.log.recovery import rebuild_indexes
 from odradek.log.segment import Segment
-from odradek.log.segment_set import SegmentSet
 from odradek.log.transaction_index import AbortedTransaction
 
 
@@ -28,19 +26,9 @@ class LogReader:
 
     __slots__ = ("_config", "_epochs", "_health", "_offsets", "_segments")
 
-    def __init__(
-        self,
-        *,
-        segments: SegmentSet,
-        offsets: LogOffsets,
-        health: LogHealth,
-        epochs: LeaderEpochs,
-        config: LogConfig,
-    ) -> None:
-        self._segments = segments
-        self._offsets = offsets
-        self._health = health
-        self._epochs = epochs
+    def __init__(self, parts: LogParts, config: LogConfig) -> None:
+        self._segments, self._offsets = parts.segments, parts.offsets
+        self._health, self._epochs = parts.health, parts.epochs
         self.reconfigure(config)
 
     def reconfigure(self, config: LogConfig) -> None:
@@ -121,20 +109,19 @@ class LogReader:
         try:
             return segment.position_of(offset)
         except IndexDamagedError as damage:
-            rebuild_indexes(
-                segment, config=self._config, name=str(self._health.topic_partition), why=str(damage)
-            )
+            self._rebuild_indexes(segment, damage)
             return segment.position_of(offset)
+
+    def _rebuild_indexes(self, segment: Segment, damage: IndexDamagedError) -> None:
+        name = str(self._health.topic_partition)
+        rebuild_indexes(segment, config=self._config, name=name, why=str(damage))
 
     # --- look up ---------------------------------------------------------------------------------------------------
 
     def highest_timestamp(self) -> int:
         """The newest timestamp in the log in ms, -1 for none. Raises KafkaStorageError."""
-        self._health.require_usable()
-        try:
+        with self._health.attempt("a look-up"):
             return max(segment.max_timestamp()[0] for segment in self._segments.all)
-        except OSError as error:
-            raise self._health.disk_failed("a look-up", error) from error
 
     def offset_for_timestamp(
         self, timestamp_ms: int, *, offset_limit: int | None = None
@@ -165,18 +152,14 @@ class LogReader:
     def _look_up(
         self, search: Callable[[int], TimestampOffset | None], offset_limit: int | None
     ) -> TimestampOffset | None:
-        self._health.require_usable()
         limit = self._offsets.log_end_offset if offset_limit is None else offset_limit
-        try:
-            return search(limit)
-        except IndexDamagedError as damage:
-            for segment in self._segments.all:
-                rebuild_indexes(
-                    segment, config=self._config, name=str(self._health.topic_partition), why=str(damage)
-                )
-            return search(limit)
-        except OSError as error:
-            raise self._health.disk_failed("a look-up", error) from error
+        with self._health.attempt("a look-up"):
+            try:
+                return search(limit)
+            except IndexDamagedError as damage:
+                for segment in self._segments.all:
+                    self._rebuild_indexes(segment, damage)
+                return search(limit)
 
     def end_offset_for_epoch(self, epoch: int) -> EpochEntry:
         """The newest epoch not above `epoch` and the offset where it ended; (-1, -1) when there is none."""
@@ -187,16 +170,13 @@ class LogReader:
 
         Raises KafkaStorageError, CorruptRecord.
         """
-        self._health.require_usable()
         found: list[AbortedTransaction] = []
-        try:
+        with self._health.attempt("a look-up"):
             for segment in self._segments.from_offset(fetch_offset):
                 aborted, is_complete = segment.transaction_index.overlapping(fetch_offset, upper_offset)
                 found += aborted
                 if is_complete:
                     break
-        except OSError as error:
-            raise self._health.disk_failed("a look-up", error) from error
         return found
 
     def aborted_in(

@@ -18,7 +18,7 @@ The name's offset is the log's end when it was taken: state of all batches below
 from __future__ import annotations
 
 import struct
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from typing import Final
 
 from odradek.foundation.errors import KafkaStorageError
@@ -100,9 +100,9 @@ class SnapshotFiles:
         found = (snapshot_offset(entry.name) for entry in self._disk.entries(self._directory))
         return [offset for offset in found if offset is not None]
 
-    def write(self, offset: int, entries: Iterable[SnapshotEntry], *, sync: bool) -> None:
-        """Write one, in place of an older one of the same offset. Raises OSError."""
-        self._disk.replace(self._path(offset), encode_snapshot(entries), sync=sync)
+    def write(self, offset: int, entries: Iterable[SnapshotEntry]) -> None:
+        """Write one, in place of an older one of the same offset; a flush syncs it. Raises OSError."""
+        self._disk.replace(self._path(offset), encode_snapshot(entries), sync=False)
 
     def read(self, offset: int) -> list[SnapshotEntry]:
         """The producers in one. Raises SnapshotDamagedError, OSError."""
@@ -112,14 +112,3 @@ class SnapshotFiles:
     def remove(self, offset: int) -> None:
         """Remove one; it need not be there. A log does so when it deletes the segment that begins there."""
         self._disk.remove(self._path(offset))
-
-    def remove_strays(self, segment_base_offsets: Collection[int]) -> None:
-        """Remove those at which no segment begins. The newest of all stays when it is beyond every segment's start: it
-        holds the state of the log's end. Raises OSError.
-        """
-        kept = frozenset(segment_base_offsets)
-        strays = sorted(offset for offset in self.offsets() if offset not in kept)
-        if strays and strays[-1] > max(kept, default=-1):
-            strays.pop()
-        for offset in strays:
-            self.remove(offset)

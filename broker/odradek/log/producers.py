@@ -371,14 +371,14 @@ class ProducerStates:
 
     # --- snapshots ---------------------------------------------------------------------------------------------------
 
-    def take_snapshot(self, offset: int, *, sync: bool = True) -> bool:
+    def take_snapshot(self, offset: int) -> bool:
         """Write what is known now as the state below `offset`, the log's end; not twice for one offset.
 
-        Whether one was written. Raises OSError.
+        Whether one was written, not yet synced. Raises OSError.
         """
         if self.files is None or offset <= self._snapshot_offset:
             return False
-        self.files.write(offset, self.entries(), sync=sync)
+        self.files.write(offset, self.entries())
         self._snapshot_offset = offset
         return True
 

@@ -6,7 +6,8 @@ offsets above the high watermark. The log deletes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from itertools import takewhile
 
 from odradek.foundation.named_tuple import NamedTuple
 from odradek.log.config import LogConfig
@@ -28,25 +29,17 @@ class RetentionView(NamedTuple):
     now_ms: int
 
 
-# How many of the oldest segments may be deleted.
-RetentionStrategy = Callable[[RetentionView], int]
-
-
 def by_time(view: RetentionView) -> int:
-    """SegmentSet whose newest record is older than retention.ms."""
+    """Segments whose newest record is older than retention.ms."""
     retention_ms = view.config.retention_ms
     if retention_ms < 0 or not view.config.cleanup_delete:
         return 0
-    count = 0
-    for segment in view.segments:
-        if view.now_ms - segment.retention_timestamp_ms() <= retention_ms:
-            break
-        count += 1
-    return count
+    oldest_ms = view.now_ms - retention_ms
+    return len(list(takewhile(lambda one: one.retention_timestamp_ms() < oldest_ms, view.segments)))
 
 
 def by_size(view: RetentionView) -> int:
-    """SegmentSet without which the log still has retention.bytes."""
+    """Segments without which the log still has retention.bytes."""
     retention_bytes = view.config.retention_bytes
     if retention_bytes < 0 or not view.config.cleanup_delete:
         return 0
@@ -61,21 +54,12 @@ def by_size(view: RetentionView) -> int:
 
 
 def by_log_start(view: RetentionView) -> int:
-    """SegmentSet that lie wholly below the log's start, which DeleteRecords has moved; under any cleanup policy."""
-    count = 0
-    for next_offset in view.next_offsets:
-        if next_offset > view.log_start_offset:
-            break
-        count += 1
-    return count
-
-
-DEFAULT_STRATEGIES: tuple[RetentionStrategy, ...] = (by_time, by_size, by_log_start)
+    """Segments that lie wholly below the log's start, which DeleteRecords has moved; under any cleanup policy."""
+    return len(list(takewhile(lambda offset: offset <= view.log_start_offset, view.next_offsets)))
 
 
 def old_segments(
     segments: SegmentSet,
-    strategies: Sequence[RetentionStrategy],
     *,
     log_start_offset: int,
     log_end_offset: int,
@@ -101,4 +85,5 @@ def old_segments(
         config=config,
         now_ms=now_ms,
     )
-    return candidates[: max((strategy(view) for strategy in strategies), default=0)]
+    # How many of the oldest each of them names.
+    return candidates[: max(by_time(view), by_size(view), by_log_start(view))]

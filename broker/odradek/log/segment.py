@@ -70,10 +70,10 @@ class Segment:
     def __init__(
         self,
         directory: str,
-        base_offset: int,
-        *,
         disk: Disk,
         open_files: OpenFiles,
+        base_offset: int,
+        *,
         now_ms: int,
         size_bytes: int = 0,
         index_bytes: int = 0,

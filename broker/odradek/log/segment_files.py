@@ -1,7 +1,8 @@
-"""The files of a log's directory as its listing has them: which belong to which segment."""
+"""The files of a log's directory as its listing has them: which belong to which segment, and segments made of them."""
 
 from __future__ import annotations
 
+from odradek.foundation.named_tuple import NamedTuple
 from odradek.log.files import DirectoryEntry, Disk
 from odradek.log.open_files import OpenFiles
 from odradek.log.segment import (
@@ -27,31 +28,33 @@ def base_offset_of(name: str) -> int | None:
     return int(stem) if len(stem) == 20 and stem.isascii() and stem.isdigit() and suffix else None
 
 
-def listed_segment(
-    directory: str,
-    base_offset: int,
-    files: Files,
-    *,
-    disk: Disk,
-    open_files: OpenFiles,
-    now_ms: int,
-    suffix: str = "",
-) -> Segment:
-    """The segment whose log file is among the listed `files`."""
-    stem = f"{base_offset:020d}"
-    log = files[stem + LOG_SUFFIX + suffix]
-    index = files.get(stem + INDEX_SUFFIX + suffix)
-    times = files.get(stem + TIME_INDEX_SUFFIX + suffix)
-    return Segment(
-        directory,
-        base_offset,
-        disk=disk,
-        open_files=open_files,
-        now_ms=now_ms,
-        size_bytes=log.size_bytes,
-        index_bytes=index.size_bytes if index else 0,
-        time_index_bytes=times.size_bytes if times else 0,
-        has_transaction_index=stem + TRANSACTION_INDEX_SUFFIX + suffix in files,
-        modified_ms=log.modified_ms,
-        suffix=suffix,
-    )
+class SegmentFactory(NamedTuple):
+    """Makes the segments of one log's directory."""
+
+    directory: str
+    disk: Disk
+    open_files: OpenFiles
+
+    def new(self, base_offset: int, *, now_ms: int, jitter_ms: int = 0, suffix: str = "") -> Segment:
+        """An empty segment; its log file takes the place of a leftover of that name. Raises OSError."""
+        segment = Segment(*self, base_offset, now_ms=now_ms, jitter_ms=jitter_ms, suffix=suffix)
+        segment.create()
+        return segment
+
+    def listed(self, base_offset: int, files: Files, *, now_ms: int, suffix: str = "") -> Segment:
+        """The segment whose log file is among the listed `files`."""
+        stem = f"{base_offset:020d}"
+        log = files[stem + LOG_SUFFIX + suffix]
+        index = files.get(stem + INDEX_SUFFIX + suffix)
+        times = files.get(stem + TIME_INDEX_SUFFIX + suffix)
+        return Segment(
+            *self,
+            base_offset,
+            now_ms=now_ms,
+            size_bytes=log.size_bytes,
+            index_bytes=index.size_bytes if index else 0,
+            time_index_bytes=times.size_bytes if times else 0,
+            has_transaction_index=stem + TRANSACTION_INDEX_SUFFIX + suffix in files,
+            modified_ms=log.modified_ms,
+            suffix=suffix,
+        )

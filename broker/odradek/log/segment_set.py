@@ -10,6 +10,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
+from operator import attrgetter
 
 from odradek.foundation.clock import Clock
 from odradek.log.config import LogConfig
@@ -19,7 +20,7 @@ from odradek.log.index import OFFSET_ENTRY, TIME_ENTRY
 from odradek.log.open_files import OpenFiles
 from odradek.log.producers import ProducerStates
 from odradek.log.segment import Segment
-from odradek.log.segment_files import listed_segment
+from odradek.log.segment_files import SegmentFactory
 from odradek.log.segment_swap import SegmentSwap, end_of_run
 from odradek.log.unsynced_files import UnsyncedFiles
 
@@ -45,7 +46,7 @@ class SegmentSet:
         self._directory = directory
         self._disk = disk
         self._clock = clock
-        self._open_files = open_files
+        self._factory = SegmentFactory(directory, disk, open_files)
         self._producers = producers
         self._unsynced = unsynced
         self._deletes = DeferredDeletes(disk)
@@ -87,15 +88,15 @@ class SegmentSet:
         return self._bases[number + 1] if number + 1 < len(self._bases) else end_offset
 
     def _replace(self, segments: Iterable[Segment]) -> None:
-        ordered = tuple(sorted(segments, key=_base_offset))
+        ordered = tuple(sorted(segments, key=attrgetter("base_offset")))
         self._bases = [segment.base_offset for segment in ordered]
         self.all = ordered
         if ordered:
             self.active = ordered[-1]
 
-    def _remove(self, segments: Iterable[Segment]) -> None:
+    def _without(self, segments: Iterable[Segment]) -> list[Segment]:
         removed = set(segments)
-        self._replace(segment for segment in self.all if segment not in removed)
+        return [segment for segment in self.all if segment not in removed]
 
     def release(self) -> None:
         """Drop all open files."""
@@ -136,24 +137,18 @@ class SegmentSet:
         if old.size_bytes == 0 and old.base_offset == base_offset:
             return
         old.write_indexes(final=True)
-        self._producers.take_snapshot(base_offset, sync=False)
+        self._producers.take_snapshot(base_offset)
         new = self._new_segment(base_offset)
         if old.size_bytes == 0:
-            self._remove([old])
+            self._replace(self._without([old]))
             self._deletes.schedule([old], due_at_seconds=self._clock.monotonic_seconds())
         self._replace([*self.all, new])
         old.close_to_appends()
 
     def _new_segment(self, base_offset: int) -> Segment:
-        segment = Segment(
-            self._directory,
-            base_offset,
-            disk=self._disk,
-            open_files=self._open_files,
-            now_ms=self._clock.wall_ms(),
-            jitter_ms=self._config.segment_jitter_ms,
+        segment = self._factory.new(
+            base_offset, now_ms=self._clock.wall_ms(), jitter_ms=self._config.segment_jitter_ms
         )
-        segment.create()
         self._unsynced.add_names()
         return segment
 
@@ -165,7 +160,7 @@ class SegmentSet:
         `offset` is at or above the first segment's base offset.
         """
         removed = [segment for segment in self.all if segment.base_offset > offset]
-        self._remove(removed)
+        self._replace(self._without(removed))
         self._deletes.schedule(removed, due_at_seconds=self._clock.monotonic_seconds())
         active = self.active
         active.open_to_appends()
@@ -186,7 +181,7 @@ class SegmentSet:
 
     def remove(self, segments: Sequence[Segment]) -> None:
         """Take closed segments out of the list; `delete_files` is next."""
-        self._remove(segments)
+        self._replace(self._without(segments))
 
     def delete_files(self, segments: Sequence[Segment]) -> None:
         """Let the files of removed segments go after file.delete.delay.ms. Raises OSError."""
@@ -223,21 +218,10 @@ class SegmentSet:
         )
         self._disk.sync_directory(self._directory)
         files = swap.finish()
-        new = [
-            listed_segment(
-                self._directory,
-                base,
-                files,
-                disk=self._disk,
-                open_files=self._open_files,
-                now_ms=now_ms,
-            )
-            for base in base_offsets
-        ]
+        new = [self._factory.listed(base, files, now_ms=now_ms) for base in base_offsets]
         for segment in new:
             segment.close_to_appends()
-        removed = set(replaced)
-        self._replace([*(segment for segment in self.all if segment not in removed), *new])
+        self._replace([*self._without(replaced), *new])
         self._unsynced.add_names()
 
     def _check_swap(self, replaced: Sequence[Segment], base_offsets: Sequence[int]) -> None:
@@ -257,7 +241,3 @@ class SegmentSet:
                 f"base offsets {list(base_offsets)} have to rise from {replaced[0].base_offset} and stay below "
                 f"{self._bases[after]} to replace segments of {self._directory}"
             )
-
-
-def _base_offset(segment: Segment) -> int:
-    return segment.base_offset

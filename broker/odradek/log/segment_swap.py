@@ -35,7 +35,7 @@ from odradek.log.segment import (
     SNAPSHOT_SUFFIX,
     Segment,
 )
-from odradek.log.segment_files import Files, base_offset_of, listed_files, listed_segment
+from odradek.log.segment_files import Files, SegmentFactory, base_offset_of, listed_files
 
 logger = logging.getLogger(__name__)
 
@@ -71,23 +71,13 @@ class SegmentSwap:
     def cleaned(self, *, now_ms: int) -> list[Segment]:
         """The new segments as step 1 left them. Raises OSError, also when one has no log file."""
         files = listed_files(self._disk, self._directory)
-        open_files = OpenFiles()
+        factory = SegmentFactory(self._directory, self._disk, OpenFiles())
         found = []
         for base in self._base_offsets:
             name = f"{base:020d}{LOG_SUFFIX}{CLEANED_SUFFIX}"
             if name not in files:
                 raise FileNotFoundError(f"{self._directory}/{name} is not there")
-            found.append(
-                listed_segment(
-                    self._directory,
-                    base,
-                    files,
-                    disk=self._disk,
-                    open_files=open_files,
-                    now_ms=now_ms,
-                    suffix=CLEANED_SUFFIX,
-                )
-            )
+            found.append(factory.listed(base, files, now_ms=now_ms, suffix=CLEANED_SUFFIX))
         return found
 
     def begin(self) -> None:
@@ -146,13 +136,8 @@ def _remove_replaced(disk: Disk, directory: str, files: Files, *, now_ms: int) -
     bases = sorted(base for base in map(base_offset_of, names) if base is not None)
     if not bases:
         return
-    open_files = OpenFiles()
-    run = [
-        listed_segment(
-            directory, base, files, disk=disk, open_files=open_files, now_ms=now_ms, suffix=SWAP_SUFFIX
-        )
-        for base in bases
-    ]
+    factory = SegmentFactory(directory, disk, OpenFiles())
+    run = [factory.listed(base, files, now_ms=now_ms, suffix=SWAP_SUFFIX) for base in bases]
     end = end_of_run(run) or bases[0]
     replaced = []
     for name in files:

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, Final, cast
 
-from odradek.foundation.errors import CorruptRecord, InvalidRecord
 from odradek.foundation.limits import DECOMPRESSED_BATCH_BYTES_MAX
 from odradek.records.batch import (
     COMPRESSION_MASK,
@@ -268,27 +267,3 @@ def recompress(
     payload = decompress(batch.payload, header.compression, size_max=size_max)
     attributes = header.attributes & ~COMPRESSION_MASK | compression
     return frame(header._replace(attributes=attributes), compress(payload, compression, level=level))
-
-
-def rebuild(batch: BatchView, kept: Iterable[tuple[int, bytes]]) -> bytearray:
-    """The batch with only the records in `kept`: pairs of rising offset delta and stored bytes.
-
-    Header fields stay, with the last offset delta, so that offsets and sequences do not change. The records are
-    compressed again. Raises InvalidRecord when the deltas do not rise.
-    """
-    header = batch.header
-    parts: list[bytes] = []
-    before = -1
-    for offset_delta, encoded in kept:
-        if offset_delta <= before:
-            raise InvalidRecord(
-                f"offset delta {offset_delta} after {before} in the batch at {header.base_offset}"
-            )
-        if offset_delta > header.last_offset_delta:
-            raise CorruptRecord(
-                f"offset delta {offset_delta} lies beyond the batch's last, {header.last_offset_delta}"
-            )
-        before = offset_delta
-        parts.append(encoded)
-    payload = compress(b"".join(parts), header.compression)
-    return frame(header._replace(record_count=len(parts)), payload)

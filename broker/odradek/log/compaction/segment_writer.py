@@ -12,6 +12,7 @@ from odradek.log.files import Disk
 from odradek.log.headers import header_at
 from odradek.log.open_files import OpenFiles
 from odradek.log.segment import LOG_SUFFIX, SEGMENT_SUFFIXES, Segment
+from odradek.log.segment_files import SegmentFactory
 from odradek.log.segment_swap import CLEANED_SUFFIX
 from odradek.log.transaction_index import AbortedTransaction
 from odradek.records.batch import Buffer
@@ -37,7 +38,7 @@ class SegmentWriter:
         self._segment_bytes = segment_bytes
         self._index_interval_bytes = index_interval_bytes
         self._now_ms = now_ms
-        self._open_files = OpenFiles()
+        self._factory = SegmentFactory(directory, disk, OpenFiles())
         self._done: list[Segment] = []
         self._parts: list[Buffer] = []
         self._unwritten_bytes = 0
@@ -101,16 +102,7 @@ class SegmentWriter:
         for suffix in SEGMENT_SUFFIXES:
             # A round that was given up left them.
             self._disk.remove(stem + suffix + CLEANED_SUFFIX)
-        segment = Segment(
-            self._directory,
-            base_offset,
-            disk=self._disk,
-            open_files=self._open_files,
-            now_ms=self._now_ms,
-            suffix=CLEANED_SUFFIX,
-        )
-        segment.create()
-        return segment
+        return self._factory.new(base_offset, now_ms=self._now_ms, suffix=CLEANED_SUFFIX)
 
     def _write(self) -> None:
         if self._parts:
