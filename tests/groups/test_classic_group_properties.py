@@ -147,16 +147,17 @@ class ClassicGroupMachine(RuleBasedStateMachine):
             else:
                 client.forget()
 
-        self.group.join(
-            join_request(
-                client.member_id,
-                instance_id=client.instance_id,
-                session_timeout_ms=SESSION_MS,
-                rebalance_timeout_ms=30_000,
-                requires_known_member_id=knows_id and not client.member_id and client.instance_id is None,
-            ),
-            answer,
+        request = join_request(
+            client.member_id,
+            instance_id=client.instance_id,
+            session_timeout_ms=SESSION_MS,
+            rebalance_timeout_ms=30_000,
+            requires_known_member_id=knows_id and not client.member_id and client.instance_id is None,
         )
+        try:
+            self.group.join(request, answer)
+        except RequestError as error:
+            answer(JoinResult(error=error, member_id=client.member_id))
 
     @precondition(lambda self: any(client.joined for client in self.clients))
     @rule(data=st.data())
@@ -173,16 +174,18 @@ class ClassicGroupMachine(RuleBasedStateMachine):
                 assignments[member_id] = bytes(sorted(PARTITIONS)[number :: len(members)])
             # After a move a generation's number may come again: the leader of the earlier one is then unknown.
             if (
-                joined.generation == self.group.generation
+                joined.generation == self.group.rebalance.generation
                 and joined.member_id == self.group.members.leader
-                and self.group.state is GroupState.COMPLETING_REBALANCE
+                and self.group.rebalance.state is GroupState.COMPLETING_REBALANCE
             ):
                 self.model[joined.generation].assigned = assignments
         generation = joined.generation
 
         def answer(result: SyncResult) -> None:
             if result.error is None:
-                assert generation == self.group.generation, "an assignment for a generation that is over"
+                assert generation == self.group.rebalance.generation, (
+                    "an assignment for a generation that is over"
+                )
                 known = self.model[generation]
                 if joined.member_id in known.joined:
                     assert result.assignment == known.assigned.get(joined.member_id, b""), (
@@ -195,17 +198,18 @@ class ClassicGroupMachine(RuleBasedStateMachine):
                 client.forget()
             client.joined = None
 
-        self.group.sync(
-            SyncRequest(
-                member_id=joined.member_id,
-                instance_id=client.instance_id,
-                generation=generation,
-                protocol_type=joined.protocol_type,
-                protocol=joined.protocol,
-                assignments=assignments,
-            ),
-            answer,
+        request = SyncRequest(
+            member_id=joined.member_id,
+            instance_id=client.instance_id,
+            generation=generation,
+            protocol_type=joined.protocol_type,
+            protocol=joined.protocol,
+            assignments=assignments,
         )
+        try:
+            self.group.sync(request, answer)
+        except RequestError as error:
+            answer(SyncResult(error=error))
 
     @precondition(lambda self: any(client.member_id for client in self.clients))
     @rule(data=st.data())
@@ -222,7 +226,7 @@ class ClassicGroupMachine(RuleBasedStateMachine):
                 client.forget()
             return
         assert client.member_id in self.group.members
-        assert client.generation == self.group.generation
+        assert client.generation == self.group.rebalance.generation
 
     @precondition(lambda self: self.clients)
     @rule(data=st.data())
@@ -269,12 +273,12 @@ class ClassicGroupMachine(RuleBasedStateMachine):
     def wait(self, seconds: float) -> None:
         end = self.host.clock + seconds
         wakings = 0
-        while self.group.wake_at <= end:
+        while self.group.rebalance.wake_at <= end:
             wakings += 1
             assert wakings < 1000, "the group wants to be woken again and again"
-            assert self.group.wake_at >= self.host.clock, "a deadline was missed"
-            self.host.clock = self.group.wake_at
-            self.group.expire()
+            assert self.group.rebalance.wake_at >= self.host.clock, "a deadline was missed"
+            self.host.clock = self.group.rebalance.wake_at
+            self.group.rebalance.expire()
         self.host.clock = end
 
     @precondition(lambda self: self.host.writes)
@@ -291,9 +295,9 @@ class ClassicGroupMachine(RuleBasedStateMachine):
         stored = self.host.stored
         self.group = ClassicGroup.restored("g", stored, self.host)
         self.group.start_sessions()
-        if self.group.state in (GroupState.STABLE, GroupState.EMPTY):
-            assert self.group.value() == stored
-        self.generation_seen = min(self.generation_seen, self.group.generation)
+        if self.group.rebalance.state in (GroupState.STABLE, GroupState.EMPTY):
+            assert self.group.rebalance.value() == stored
+        self.generation_seen = min(self.generation_seen, self.group.rebalance.generation)
         self.model = {number: known for number, known in self.model.items() if number <= stored.generation}
         self.owners = {
             number: owners for number, owners in self.owners.items() if number <= stored.generation
@@ -304,7 +308,7 @@ class ClassicGroupMachine(RuleBasedStateMachine):
     def told_generation(self, client: Client, result: JoinResult) -> None:
         """A member learns of a generation: it has one leader, which learns of every member; it is never one that is
         over."""
-        assert result.generation == self.group.generation, "a generation that is over"
+        assert result.generation == self.group.rebalance.generation, "a generation that is over"
         self.note_instances()
         known = self.model.setdefault(result.generation, Generation())
         if client.instance_id is None:
@@ -312,7 +316,7 @@ class ClassicGroupMachine(RuleBasedStateMachine):
             # A static member may lead under one id and come back under another.
             known.leaders.add(self.instances.get(result.leader, result.leader))
         names = {member_id for member_id, _, _ in result.members}
-        if result.members and self.group.state is GroupState.COMPLETING_REBALANCE:
+        if result.members and self.group.rebalance.state is GroupState.COMPLETING_REBALANCE:
             assert result.leader == result.member_id, "the list of members is the leader's alone"
             assert names >= known.joined, "the leader does not learn of every member"
         assert len(known.leaders) <= 1, "two leaders of one generation"
@@ -334,8 +338,8 @@ class ClassicGroupMachine(RuleBasedStateMachine):
 
     @invariant()
     def generations_never_go_back(self) -> None:
-        assert self.group.generation >= self.generation_seen
-        self.generation_seen = self.group.generation
+        assert self.group.rebalance.generation >= self.generation_seen
+        self.generation_seen = self.group.rebalance.generation
 
     @invariant()
     def the_leader_is_a_member(self) -> None:
@@ -352,12 +356,12 @@ class ClassicGroupMachine(RuleBasedStateMachine):
         group = self.group
         waiting = [member for member in group.members if member.answer_join is not None]
         assert len(waiting) == group.members.awaiting_join
-        if group.state is GroupState.EMPTY:
+        if group.rebalance.state is GroupState.EMPTY:
             assert not len(group.members)
-        if group.state is GroupState.STABLE:
+        if group.rebalance.state is GroupState.STABLE:
             assert len(group.members)
             assert not [member for member in group.members if member.answer_sync is not None]
-        if group.state is not GroupState.PREPARING_REBALANCE:
+        if group.rebalance.state is not GroupState.PREPARING_REBALANCE:
             allowed = (
                 1 if self.host.writes else 0
             )  # a static member that came back while its new id is written
@@ -373,7 +377,7 @@ class ClassicGroupMachine(RuleBasedStateMachine):
                 or member.answer_sync is not None
             )
             if member.deadline is not None:
-                assert self.group.wake_at <= member.deadline
+                assert self.group.rebalance.wake_at <= member.deadline
 
     def teardown(self) -> None:
         """Without further events, all groups become stable, and every join and sync is answered."""
@@ -383,7 +387,7 @@ class ClassicGroupMachine(RuleBasedStateMachine):
             self.wait(301.0)
         assert not self.host.writes
         assert not [client for client in self.clients + self.clients_gone if client.is_waiting]
-        assert self.group.state is GroupState.EMPTY
+        assert self.group.rebalance.state is GroupState.EMPTY
 
 
 TestClassicGroup = ClassicGroupMachine.TestCase

@@ -48,7 +48,7 @@ def snapshot(world: World) -> Any:
     for shard in world.groups.runtime.loaded_shards():
         for group_id, group in shard.machine.groups.items():
             if isinstance(group, ClassicGroup):
-                groups[group_id] = group.value()
+                groups[group_id] = group.rebalance.value()
             else:
                 assert isinstance(group, ConsumerGroup)
                 groups[group_id] = sorted(group.live_records())

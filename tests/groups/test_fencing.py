@@ -52,7 +52,7 @@ def test_classic_members_are_out_until_the_fence_falls() -> None:
         assert await commit(world, 5, member_id=joined.member_id, generation=joined.generation) == [None]
         fence(world)
         await turns()
-        assert classic(world).state is GroupState.EMPTY
+        assert classic(world).rebalance.state is GroupState.EMPTY
         with pytest.raises(UnknownMemberId, match=r"fenced \(odradek\.fenced\.until\)"):
             world.groups.heartbeat(
                 "g",
@@ -78,7 +78,7 @@ def test_members_waiting_for_a_rebalance_are_answered_at_once() -> None:
         await asyncio.sleep(0.1)
         fence(world)
         assert isinstance((await asyncio.wait_for(first, 0.1)).error, UnknownMemberId)
-        assert classic(world).state is GroupState.EMPTY
+        assert classic(world).rebalance.state is GroupState.EMPTY
 
     in_world(story)
 

@@ -50,9 +50,7 @@ class Transactions:
         commits = [
             ("t", partition, OffsetAndMetadata(offset, commit_timestamp_ms=self.world.clock.wall_ms()))
         ]
-        (error,) = await result_of(
-            self.offsets.commit_transactional(group_id, commits=commits, writer=writer, **asked)
-        )
+        (error,) = await result_of(self.offsets.commit(group_id, commits=commits, writer=writer, **asked))
         return error  # type: ignore[no-any-return]
 
     async def plain(self, offset: int, *, partition: int = 0) -> None:
@@ -269,7 +267,7 @@ def test_a_refused_commit_does_not_fail_others() -> None:
         first = asyncio.ensure_future(transactions.plain(1))
         await turns()
         writer = TransactionalWriter(1, 0)
-        late = world.groups.offsets.commit_transactional(
+        late = world.groups.offsets.commit(
             GROUP,
             member_id="",
             instance_id=None,

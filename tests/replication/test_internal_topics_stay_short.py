@@ -63,7 +63,7 @@ async def commit_in_a_transaction(node: WholeBroker, partition: int, offset: int
     _, writer, _ = offsets.begin_verification("g", TransactionalWriter(PRODUCER_ID, 0), adds_partition=True)
     commits = [("t", partition, committed_offset(node, offset))]
     fields: dict[str, Any] = {"member_id": "", "instance_id": None, "generation": -1, "version": 5}
-    errors = await result_of(offsets.commit_transactional("g", commits=commits, writer=writer, **fields))
+    errors = await result_of(offsets.commit("g", commits=commits, writer=writer, **fields))
     assert errors == [None]
 
 

@@ -171,7 +171,7 @@ def _answer_commits_at_once(patch: pytest.MonkeyPatch) -> None:
 
 def _take_commits_of_anybody(patch: pytest.MonkeyPatch) -> None:
     """A member that was put out of its group commits where it was."""
-    patch.setattr(ClassicGroup, "validate_offset_commit", lambda self, **_: None)
+    patch.setattr(ClassicGroup, "validate_offset_commit", lambda self, by: None)
 
 
 def _give_everybody_everything(patch: pytest.MonkeyPatch) -> None:

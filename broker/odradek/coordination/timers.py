@@ -26,6 +26,18 @@ class Wakeable(Protocol):
     def expire(self) -> None: ...
 
 
+class TimerHost(Protocol):
+    """The clock and the timers of a shard."""
+
+    def now(self) -> float:
+        """The loop's time in seconds; deadlines are on this scale."""
+        ...
+
+    def wake(self, timed: Wakeable) -> None:
+        """Set the timer: `wake_at` may have moved."""
+        ...
+
+
 class SessionTimers:
     """The timers of one coordinator, by what they wake."""
 

@@ -8,7 +8,6 @@ from odradek.coordination.runtime import CoordinatorRuntime
 from odradek.coordination.shard import DeferredAnswer
 from odradek.foundation.errors import (
     CoordinatorLoadInProgress,
-    GroupIdNotFound,
     InvalidGroupId,
     OdradekError,
     RequestError,
@@ -65,7 +64,7 @@ class DescribedConsumerGroup(NamedTuple):
 
 
 class GroupAdministration:
-    """What clients may see of all groups of one coordinator."""
+    """All groups of one coordinator, as far as clients may see them."""
 
     def __init__(self, runtime: CoordinatorRuntime[GroupStateMachine], context: GroupContext) -> None:
         self._runtime = runtime
@@ -96,12 +95,9 @@ class GroupAdministration:
         groups = self._runtime.shard(group_id).machine.groups
         group = groups.classic(group_id)
         if group is None:
-            is_other = group_id in groups
-            raise GroupIdNotFound(
-                f"Group {group_id} {'is not a classic group' if is_other else 'not found'}."
-            )
-        is_stable = group.state is GroupState.STABLE
-        protocol = (group.protocol or "") if is_stable else ""
+            raise groups.missing(group_id, "classic")
+        is_stable = group.rebalance.state is GroupState.STABLE
+        protocol = (group.rebalance.protocol or "") if is_stable else ""
         members = [
             DescribedMember(
                 member.member_id,
@@ -125,10 +121,7 @@ class GroupAdministration:
         groups = self._runtime.shard(group_id).machine.groups
         group = groups.consumer(group_id)
         if group is None:
-            is_other = group_id in groups
-            raise GroupIdNotFound(
-                f"Group {group_id} {'is not a consumer group' if is_other else 'not found'}."
-            )
+            raise groups.missing(group_id, "consumer")
         members = []
         for member_id, member in group.members.items():
             current = group.current(member_id)

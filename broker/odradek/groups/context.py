@@ -1,4 +1,4 @@
-"""What the groups of one broker share: its settings and those of single groups, the cluster's image, counts."""
+"""The values that all groups of a broker share: settings, the cluster's image, fences, topic patterns, counts."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class GroupContext:
         self.rebalances = 0  # of classic groups, that have ended
 
     def session_timeout_ms(self, group_id: str) -> int:
-        """How long a member of a consumer group may send no heartbeat."""
+        """The time that a member of a consumer group may send no heartbeat."""
         return self._group_value("consumer.session.timeout.ms", group_id)
 
     def heartbeat_interval_ms(self, group_id: str) -> int:

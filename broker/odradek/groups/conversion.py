@@ -18,6 +18,7 @@ from odradek.coordination.shard import Shard, StateMachine
 from odradek.coordination.topic_log import EncodedRecord
 from odradek.coordination.writer import OnWritten
 from odradek.foundation.errors import GroupIdNotFound, InvalidRequest, OdradekError, RebalanceInProgress
+from odradek.foundation.named_tuple import NamedTuple
 from odradek.groups.classic.group import ClassicGroup, GroupState
 from odradek.groups.classic.members import Member
 from odradek.groups.classic.rebalance import GroupHost
@@ -41,9 +42,17 @@ from odradek.groups.consumer.schema import (
 )
 from odradek.groups.context import GroupContext
 from odradek.groups.group_table import GroupTable
-from odradek.protocol.consumer import PROTOCOL_TYPE, build_assignment, parse_assignment, parse_subscription
+from odradek.protocol.consumer import build_assignment, parse_assignment, parse_subscription
 
 logger = logging.getLogger(__name__)
+
+
+class GroupParts(NamedTuple):
+    """What the requests of one shard's groups work on."""
+
+    groups: GroupTable
+    shard: Shard[StateMachine]
+    context: GroupContext
 
 
 class ConversionHost(GroupHost, ConsumerGroupHost, Protocol):
@@ -53,12 +62,8 @@ class ConversionHost(GroupHost, ConsumerGroupHost, Protocol):
 class Conversion:
     """Converts the groups of one shard."""
 
-    def __init__(
-        self, *, groups: GroupTable, shard: Shard[StateMachine], context: GroupContext, host: ConversionHost
-    ) -> None:
-        self._groups = groups
-        self._shard = shard
-        self._context = context
+    def __init__(self, parts: GroupParts, host: ConversionHost) -> None:
+        self._groups, self._shard, self._context = parts
         self._host = host
 
     def consumer_group_for(
@@ -73,12 +78,10 @@ class Conversion:
             return consumer, []
         group = self._groups.classic(group_id)
         if not is_join:
-            raise GroupIdNotFound(
-                f"Group {group_id} is not a consumer group." if group else f"Group {group_id} not found."
-            )
+            raise self._groups.missing(group_id, "consumer")
         if group is None:
             return ConsumerGroup(group_id, self._host), []
-        if group.state is GroupState.EMPTY:
+        if group.rebalance.state is GroupState.EMPTY:
             return ConsumerGroup(group_id, self._host), group.tombstones()
         self._check_upgrade(group)
         converted = self._to_consumer(group)
@@ -90,15 +93,14 @@ class Conversion:
         policy = self._context.settings.group_consumer_migration_policy.upper()
         if policy not in ("BIDIRECTIONAL", "UPGRADE"):
             reason = f"group.consumer.migration.policy = {policy.lower()} does not allow it"
-        elif not group.uses_consumer_protocol:
+        elif not group.rebalance.uses_consumer_protocol:
             reason = f"its protocol type is {group.protocol_type!r}"
         elif len(group.members) > self._context.settings.group_consumer_max_size:
             reason = "it has more members than group.consumer.max.size"
         else:
             return
         raise GroupIdNotFound(
-            f"The classic group {group.group_id} cannot become a consumer group: {reason}. Stop its members "
-            f"first."
+            f"The classic group {group.group_id} cannot become a consumer group: {reason}. Stop its members first."
         )
 
     def _to_consumer(self, group: ClassicGroup) -> ConsumerGroup:
@@ -107,7 +109,9 @@ class Conversion:
         converted = ConsumerGroup(group.group_id, self._host)
         try:
             for member in group.members:
-                subscription = parse_subscription(member.metadata(group.protocol or member.protocols[0][0]))
+                subscription = parse_subscription(
+                    member.metadata(group.rebalance.protocol or member.protocols[0][0])
+                )
                 assigned = ids_of(parse_assignment(member.assignment).partitions, topics)
                 value = MemberValue(
                     instance_id=member.instance_id,
@@ -121,8 +125,8 @@ class Conversion:
                     classic=ClassicProtocols(member.session_timeout_ms, member.protocols),
                 )
                 current = CurrentValue(
-                    member_epoch=group.generation,
-                    previous_member_epoch=group.generation,
+                    member_epoch=group.rebalance.generation,
+                    previous_member_epoch=group.rebalance.generation,
                     state=MemberState.STABLE,
                     assigned=assigned,
                     pending_revocation=EMPTY_ASSIGNMENT,
@@ -133,11 +137,10 @@ class Conversion:
         except InvalidRequest as error:
             raise GroupIdNotFound(
                 f"The classic group {group.group_id} cannot become a consumer group: a member's subscription "
-                f"or assignment "
-                f"cannot be read: {error}"
+                f"or assignment cannot be read: {error}"
             ) from error
-        converted.apply(KIND_GROUP, "", GroupValue(group.generation))
-        converted.apply(KIND_TARGET_EPOCH, "", TargetEpochValue(group.generation))
+        converted.apply(KIND_GROUP, "", GroupValue(group.rebalance.generation))
+        converted.apply(KIND_TARGET_EPOCH, "", TargetEpochValue(group.rebalance.generation))
         return converted
 
     def cancelled(self, group_id: str) -> None:
@@ -166,19 +169,13 @@ class Conversion:
         self, group: ConsumerGroup, leaving: Collection[str], on_written: OnWritten
     ) -> None:
         """Remove the members that leave, and make the group a classic one; the others rebalance."""
-        targets = {
-            member_id: (member, group.target(member_id))
-            for member_id, member in group.members.items()
-            if member_id not in leaving
-        }
-        classic = self.classic_group(group.group_id, group.epoch, targets)
-        self.write_classic(group, classic, on_written, rebalance=True)
+        self.write_classic(group, self.classic_group(group, without=leaving), on_written, rebalance=True)
 
     def write_classic(
         self, group: ConsumerGroup, classic: ClassicGroup, on_written: OnWritten, *, rebalance: bool
     ) -> None:
         """Write that the classic group replaces the consumer group, then replace it in memory."""
-        value = classic.value()
+        value = classic.rebalance.value()
         records = [
             *group.tombstones(),
             (encode_classic_group_key(group.group_id), encode_classic_group_value(value)),
@@ -198,12 +195,12 @@ class Conversion:
         logger.info("group %r becomes a classic group", group.group_id)
         self._shard.write(group.group_id, records, started, apply=take_over)
 
-    def classic_group(
-        self, group_id: str, generation: int, targets: Mapping[str, tuple[MemberValue, Assignment]]
-    ) -> ClassicGroup:
-        """A classic group of these members (all of the classic protocol), each assigned its target."""
+    def classic_group(self, group: ConsumerGroup, *, without: Collection[str] = ()) -> ClassicGroup:
+        """A classic group of the members (all of the classic protocol) but those, each assigned its target."""
         members = []
-        for member_id, (value, _) in targets.items():
+        for member_id, value in group.members.items():
+            if member_id in without:
+                continue
             assert value.classic is not None, f"{member_id} does not speak the classic protocol"
             members.append(
                 Member(
@@ -213,14 +210,15 @@ class Conversion:
                     client_host=value.client_host,
                     rebalance_timeout_ms=value.rebalance_timeout_ms,
                     session_timeout_ms=value.classic.session_timeout_ms,
-                    protocol_type=PROTOCOL_TYPE,
                     protocols=value.classic.protocols,
                 )
             )
-        classic = ClassicGroup.converted(group_id, generation=generation, members=members, host=self._host)
+        classic = ClassicGroup.converted(
+            group.group_id, generation=group.epoch, members=members, host=self._host
+        )
         for member in classic.members:
-            version = parse_subscription(member.metadata(classic.protocol or "")).version
-            member.assignment = self.assignment_bytes(targets[member.member_id][1], version=version)
+            version = parse_subscription(member.metadata(classic.rebalance.protocol or "")).version
+            member.assignment = self.assignment_bytes(group.target(member.member_id), version=version)
         return classic
 
     def assignment_bytes(self, assignment: Assignment, *, version: int) -> bytes:

@@ -127,10 +127,9 @@ class GroupCoordinator:
                             f"there is no group {group_id!r} with a member {request.member_id!r}; join again"
                         )
                     group = shard.machine.new_classic_group(group_id)
+                group.join(request, answer)
             except RequestError as error:
                 answer(JoinResult(error=error, member_id=request.member_id))
-                return
-            group.join(request, answer)
 
         try:
             shard = self._named_shard(group_id)
@@ -165,10 +164,9 @@ class GroupCoordinator:
                 group = shard.machine.groups.get(group_id)
                 if group is None:
                     raise UnknownMemberId(f"there is no group {group_id!r}; join again")
+                group.sync(request, answer)
             except RequestError as error:
                 answer(SyncResult(error=error))
-                return
-            group.sync(request, answer)
 
         try:
             shard = self._named_shard(group_id)
@@ -202,10 +200,9 @@ class GroupCoordinator:
                 group = shard.machine.groups.get(group_id)
                 if group is None:
                     raise UnknownMemberId(f"there is no group {group_id!r}")
+                group.leave_members(members, answer)
             except RequestError as error:
                 answer([Departure(member_id, instance_id, error) for member_id, instance_id in members])
-                return
-            group.leave_members(members, answer)
 
         shard.when_free(group_id, act)
         return answer.get()

@@ -1,4 +1,4 @@
-"""What the coordinator does from time to time: it forgets expired offsets and groups."""
+"""The coordinator's periodic work: it forgets expired offsets and groups."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a group is to its coordinator, whichever protocol its members speak: classic or consumer (KIP-848)."""
+"""A group as its coordinator sees it, whichever protocol its members speak: classic or consumer (KIP-848)."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from odradek.coordination.timers import Wakeable
 from odradek.coordination.topic_log import EncodedRecord
 from odradek.foundation.errors import OdradekError
 from odradek.groups.classic.members import AnswerJoin, AnswerLeave, AnswerSync, JoinRequest, SyncRequest
+from odradek.groups.offsets import Committer
 from odradek.groups.schema import OffsetAndMetadata
 
 
 class Group(Protocol):
-    """One group. Errors of joins, syncs and leaves go into the answer, the other requests raise them."""
+    """One group. A refused request raises. Errors of a write, and of single members that leave, are answered."""
 
     group_id: str
 
@@ -35,17 +36,17 @@ class Group(Protocol):
 
     @property
     def timed(self) -> Wakeable:
-        """What the session timers wake for this group."""
+        """The part of this group that the session timers wake."""
         ...
 
     # --- requests of members that speak the classic protocol ------------------------------------------------
 
     def join(self, request: JoinRequest, answer: AnswerJoin) -> None:
-        """Let a member join or rejoin; `answer` is called once, now or later."""
+        """Let a member join or rejoin; `answer` is called once, now or later, unless this raises."""
         ...
 
     def sync(self, request: SyncRequest, answer: AnswerSync) -> None:
-        """Ask for the assignment; `answer` is called once, now or later."""
+        """Ask for the assignment; `answer` is called once, now or later, unless this raises."""
         ...
 
     def heartbeat(self, *, member_id: str, instance_id: str | None, generation: int) -> None:
@@ -58,20 +59,8 @@ class Group(Protocol):
 
     # --- offsets --------------------------------------------------------------------------------------------
 
-    def validate_offset_commit(
-        self,
-        *,
-        member_id: str,
-        instance_id: str | None,
-        generation: int,
-        version: int,
-        is_transactional: bool = False,
-    ) -> None:
-        """Raises when this member may not commit now. `version` is the one of OffsetCommit.
-
-        `is_transactional` is for TxnOffsetCommit: a commit without a member is allowed to a group with members, and one
-        of a member while the group rebalances.
-        """
+    def validate_offset_commit(self, by: Committer) -> None:
+        """Raises when this member may not commit now."""
         ...
 
     def validate_offset_fetch(self, member_id: str | None, member_epoch: int) -> None:

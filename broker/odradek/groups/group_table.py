@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from odradek.foundation.errors import GroupIdNotFound
 from odradek.groups.classic.group import ClassicGroup
 from odradek.groups.consumer.group import ConsumerGroup
 from odradek.groups.group import Group
@@ -9,6 +10,12 @@ from odradek.groups.group import Group
 
 class GroupTable(dict[str, Group]):
     """Groups by id."""
+
+    def missing(self, group_id: str, kind: str) -> GroupIdNotFound:
+        """The error for a group that does not exist, or is not of this kind."""
+        return GroupIdNotFound(
+            f"Group {group_id} {f'is not a {kind} group' if group_id in self else 'not found'}."
+        )
 
     def classic(self, group_id: str) -> ClassicGroup | None:
         """The group if it is a classic one."""

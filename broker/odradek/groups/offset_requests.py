@@ -19,6 +19,7 @@ from odradek.foundation.errors import (
 from odradek.foundation.ids import TopicPartition
 from odradek.groups.consumer.group import COMMIT_VERSION_OF_BOTH_PROTOCOLS
 from odradek.groups.context import GroupContext
+from odradek.groups.offsets import Committer
 from odradek.groups.schema import OffsetAndMetadata, OffsetKey
 from odradek.groups.state_machine import GroupStateMachine
 from odradek.records.control import Marker
@@ -27,41 +28,15 @@ from odradek.records.control import Marker
 UNSTABLE: Final = OffsetAndMetadata(-1, metadata="")
 
 
+Errors = list[OdradekError | None]
+
+
 class OffsetRequests:
     """The committed offsets of all groups of one coordinator."""
 
     def __init__(self, runtime: CoordinatorRuntime[GroupStateMachine], context: GroupContext) -> None:
         self._runtime = runtime
         self._context = context
-
-    def commit(
-        self,
-        group_id: str,
-        *,
-        member_id: str,
-        instance_id: str | None,
-        generation: int,
-        version: int,
-        commits: Sequence[tuple[str, int, OffsetAndMetadata]],
-    ) -> list[OdradekError | None] | Awaitable[list[OdradekError | None]]:
-        """Store offsets, each (topic, partition, committed); gives an error or None for each, in their order.
-
-        Raises what concerns the group or the member: then nothing is stored. A generation of -1 without a member
-        id is an administrator or a consumer that manages its partitions itself.
-        """
-        shard = self._runtime.shard(group_id)
-        if generation >= 0:
-            self._context.fences.check_may_stay(group_id)
-        group = shard.machine.groups.get(group_id)
-        if group is not None:
-            group.validate_offset_commit(
-                member_id=member_id, instance_id=instance_id, generation=generation, version=version
-            )
-        elif generation >= 0:  # else the first commit of a group without members creates it
-            if version >= COMMIT_VERSION_OF_BOTH_PROTOCOLS:
-                raise GroupIdNotFound(f"there is no group {group_id!r}; join it before you commit")
-            raise IllegalGeneration(f"there is no group {group_id!r} at generation {generation}; join again")
-        return self._write(shard, group_id, commits)
 
     def begin_verification(
         self, group_id: str, writer: TransactionalWriter, *, adds_partition: bool
@@ -74,7 +49,7 @@ class OffsetRequests:
         partition = TopicPartition(self._runtime.topic.name, shard.partition)
         return partition, writer._replace(token=token), token is not None
 
-    def commit_transactional(
+    def commit(
         self,
         group_id: str,
         *,
@@ -83,30 +58,31 @@ class OffsetRequests:
         generation: int,
         version: int,
         commits: Sequence[tuple[str, int, OffsetAndMetadata]],
-        writer: TransactionalWriter,
-    ) -> list[OdradekError | None] | Awaitable[list[OdradekError | None]]:
-        """As `commit`, for offsets that count once the writer's transaction is committed.
+        writer: TransactionalWriter | None = None,
+    ) -> Errors | Awaitable[Errors]:
+        """Store offsets, each (topic, partition, committed); gives an error or None for each, in their order.
 
-        Raises IllegalGeneration where `commit` raises StaleMemberEpoch: older clients know no other error.
+        Raises what concerns the group or the member: then nothing is stored. A generation of -1 without a member
+        id is an administrator or a consumer that manages its partitions itself. With `writer` the offsets count once
+        its transaction is committed. StaleMemberEpoch is then IllegalGeneration: older clients know no other error.
         """
         shard = self._runtime.shard(group_id)
         if generation >= 0:
             self._context.fences.check_may_stay(group_id)
         group = shard.machine.groups.get(group_id)
-        if group is None and generation >= 0:
-            raise IllegalGeneration(f"there is no group {group_id!r} at generation {generation}; join again")
         if group is not None:
+            by = Committer(member_id, instance_id, generation, version, is_transactional=writer is not None)
             try:
-                group.validate_offset_commit(
-                    member_id=member_id,
-                    instance_id=instance_id,
-                    generation=generation,
-                    version=version,
-                    is_transactional=True,
-                )
+                group.validate_offset_commit(by)
             except StaleMemberEpoch as error:
+                if writer is None:
+                    raise
                 raise IllegalGeneration(str(error)) from error
-        return self._write(shard, group_id, commits, writer=writer)
+        elif generation >= 0:  # else the first commit of a group without members creates it
+            if version >= COMMIT_VERSION_OF_BOTH_PROTOCOLS and writer is None:
+                raise GroupIdNotFound(f"there is no group {group_id!r}; join it before you commit")
+            raise IllegalGeneration(f"there is no group {group_id!r} at generation {generation}; join again")
+        return self._write(shard, group_id, commits, writer)
 
     def complete_transaction(
         self, partition: int, marker: Marker, *, transaction_version: int
@@ -126,23 +102,21 @@ class OffsetRequests:
         shard: Shard[GroupStateMachine],
         group_id: str,
         commits: Sequence[tuple[str, int, OffsetAndMetadata]],
-        *,
-        writer: TransactionalWriter | None = None,
-    ) -> list[OdradekError | None] | Awaitable[list[OdradekError | None]]:
+        writer: TransactionalWriter | None,
+    ) -> Errors | Awaitable[Errors]:
         metadata_max = self._context.settings.offset_metadata_max_bytes
-        errors: list[OdradekError | None] = [None] * len(commits)
+        errors: Errors = [None] * len(commits)
         accepted = commits
         for index, (topic, partition, committed) in enumerate(commits):
             if _utf16_length(committed.metadata) > metadata_max:
                 errors[index] = InvalidCommitOffsetSize(
-                    f"the metadata of {topic}-{partition} is longer than offset.metadata.max.bytes = "
-                    f"{metadata_max}"
+                    f"the metadata of {topic}-{partition} is longer than offset.metadata.max.bytes = {metadata_max}"
                 )
         if any(errors):
             accepted = [item for item, error in zip(commits, errors, strict=True) if error is None]
         if not accepted:
             return errors
-        answer: DeferredAnswer[list[OdradekError | None]] = DeferredAnswer()
+        answer: DeferredAnswer[Errors] = DeferredAnswer()
 
         def on_written(error: OdradekError | None) -> None:
             if error is None:
@@ -197,16 +171,14 @@ class OffsetRequests:
         shards = self._runtime.loaded_shards()
         return any(group_id in shard.machine.groups for shard in shards)
 
-    def delete(
-        self, group_id: str, partitions: Sequence[tuple[str, int]]
-    ) -> list[OdradekError | None] | Awaitable[list[OdradekError | None]]:
+    def delete(self, group_id: str, partitions: Sequence[tuple[str, int]]) -> Errors | Awaitable[Errors]:
         """Delete offsets; gives an error or None for each of `partitions`. Raises GroupIdNotFound, NonEmptyGroup, …"""
         shard = self._runtime.shard(group_id)
         group = shard.machine.groups.get(group_id)
         if group is None:
             raise GroupIdNotFound(f"there is no group {group_id!r}")
         group.validate_offset_delete()
-        errors: list[OdradekError | None] = []
+        errors: Errors = []
         removals = []
         for topic, partition in partitions:
             if group.is_subscribed_to(topic):
@@ -219,7 +191,7 @@ class OffsetRequests:
                     removals.append((group_id, topic, partition))
         if not removals:
             return errors
-        answer: DeferredAnswer[list[OdradekError | None]] = DeferredAnswer()
+        answer: DeferredAnswer[Errors] = DeferredAnswer()
 
         def on_written(error: OdradekError | None) -> None:
             answer([known or error for known in errors])

@@ -14,11 +14,30 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
+from odradek.foundation.named_tuple import NamedTuple
 from odradek.groups.schema import OffsetAndMetadata
 
 TopicPartitionKey = tuple[str, int]
 
 _NO_OFFSETS: Final[dict[TopicPartitionKey, OffsetAndMetadata]] = {}
+
+
+class Committer(NamedTuple):
+    """The maker of a commit, as it describes itself. `version` is the one of OffsetCommit.
+
+    `is_transactional` is for TxnOffsetCommit: a commit without a member is allowed to a group with members, and one
+    of a member while the group rebalances.
+    """
+
+    member_id: str
+    instance_id: str | None
+    generation: int
+    version: int
+    is_transactional: bool = False
+
+    @property
+    def names_member(self) -> bool:
+        return self.generation >= 0 or bool(self.member_id) or self.instance_id is not None
 
 
 class OffsetStore:

@@ -31,7 +31,7 @@ from odradek.groups.consumer.classic_members import ClassicMembers
 from odradek.groups.consumer.group import ConsumerGroup
 from odradek.groups.consumer.requests import ConsumerRequests
 from odradek.groups.context import GroupContext
-from odradek.groups.conversion import Conversion
+from odradek.groups.conversion import Conversion, GroupParts
 from odradek.groups.group import Group
 from odradek.groups.group_table import GroupTable
 from odradek.groups.offsets import OffsetStore
@@ -68,18 +68,14 @@ class GroupStateMachine:
         self.new_id = context.new_id
         self.max_size: int = context.settings.group_max_size
         self.initial_rebalance_delay_ms: int = context.settings.group_initial_rebalance_delay_ms
-        self._conversion = Conversion(groups=self.groups, shard=shard, context=context, host=self)
-        self.consumers = ConsumerRequests(
-            groups=self.groups, shard=shard, context=context, conversion=self._conversion, host=self
-        )
-        self.classic_members = ClassicMembers(
-            groups=self.groups, shard=shard, context=context, conversion=self._conversion, host=self
-        )
+        parts = GroupParts(self.groups, shard, context)
+        conversion = Conversion(parts, host=self)
+        self.consumers = ConsumerRequests(parts, conversion)
+        self.classic_members = ClassicMembers(parts, conversion, host=self)
+        self.session_timeout_ms = context.session_timeout_ms
+        self.expire_members, self.fence_members = self.consumers.expire_members, self.consumers.fence
 
     # --- what groups ask of their host ----------------------------------------------------------------------
-
-    def session_timeout_ms(self, group_id: str) -> int:
-        return self.context.session_timeout_ms(group_id)
 
     def rebalance_completed(self) -> None:
         self.context.rebalances += 1
@@ -93,12 +89,6 @@ class GroupStateMachine:
         record = encode_classic_group_key(group.group_id), encode_classic_group_value(value)
         self.shard.writer.submit([record], stored)
 
-    def expire_members(self, group: ConsumerGroup) -> None:
-        self.consumers.expire_members(group)
-
-    def fence_members(self, group: ConsumerGroup, member_ids: Sequence[str], on_written: OnWritten) -> None:
-        self.consumers.fence(group, member_ids, on_written)
-
     # --- groups ---------------------------------------------------------------------------------------------
 
     def join_after_removal(self, group: ConsumerGroup, request: JoinRequest, answer: AnswerJoin) -> None:
@@ -111,10 +101,9 @@ class GroupStateMachine:
                 classic = self.new_classic_group(group.group_id)
                 self.shard.check_serving()
                 self.context.fences.check_may_join(group.group_id)
+                classic.join(request, answer)
             except OdradekError as failure:
                 answer(JoinResult(error=failure, member_id=request.member_id))
-                return
-            classic.join(request, answer)
 
         self.shard.write(group.group_id, group.tombstones(), on_written)
 
@@ -135,7 +124,7 @@ class GroupStateMachine:
     def remove(self, group: Group, on_removed: OnWritten) -> None:
         """Write the tombstones of an empty group and of its offsets.
 
-        Then drop the group from memory, unless a member has joined meanwhile.
+        Then drop the group from memory, unless a member has joined by then.
         """
         group_id = group.group_id
         keys = dict.fromkeys((*self.offsets.of_group(group_id), *self.pending.of_group(group_id)))

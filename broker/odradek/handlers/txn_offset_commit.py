@@ -118,7 +118,7 @@ async def _write(
         refusals = await broker.verifier.verify(question)
         if partition in refusals:
             raise refusals[partition]
-    outcome = offsets.commit_transactional(
+    outcome = offsets.commit(
         request.group_id,
         member_id=request.member_id,
         instance_id=request.group_instance_id,

@@ -8,6 +8,7 @@ times, and each would take a walk over all members.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import KW_ONLY, dataclass
 from typing import Final
 
 from odradek.foundation.errors import FencedInstanceId, OdradekError, UnknownMemberId
@@ -81,51 +82,23 @@ AnswerSync = Callable[[SyncResult], object]
 AnswerLeave = Callable[[list[Departure]], object]
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Member:
     """One member. `deadline` is the loop time at which it expires, or None while it waits for an answer."""
 
-    __slots__ = (
-        "answer_join",
-        "answer_sync",
-        "assignment",
-        "client_host",
-        "client_id",
-        "deadline",
-        "instance_id",
-        "is_new",
-        "member_id",
-        "protocol_type",
-        "protocols",
-        "rebalance_timeout_ms",
-        "session_timeout_ms",
-    )
-
-    def __init__(
-        self,
-        member_id: str,
-        *,
-        instance_id: str | None,
-        client_id: str,
-        client_host: str,
-        rebalance_timeout_ms: int,
-        session_timeout_ms: int,
-        protocol_type: str,
-        protocols: Protocols,
-        assignment: bytes = b"",
-    ) -> None:
-        self.member_id = member_id
-        self.instance_id = instance_id
-        self.client_id = client_id
-        self.client_host = client_host
-        self.rebalance_timeout_ms = rebalance_timeout_ms
-        self.session_timeout_ms = session_timeout_ms
-        self.protocol_type = protocol_type
-        self.protocols = protocols
-        self.assignment = assignment
-        self.answer_join: AnswerJoin | None = None
-        self.answer_sync: AnswerSync | None = None
-        self.deadline: float | None = None
-        self.is_new = False
+    member_id: str
+    _: KW_ONLY
+    instance_id: str | None
+    client_id: str
+    client_host: str
+    rebalance_timeout_ms: int
+    session_timeout_ms: int
+    protocols: Protocols
+    assignment: bytes = b""
+    answer_join: AnswerJoin | None = None
+    answer_sync: AnswerSync | None = None
+    deadline: float | None = None
+    is_new: bool = False
 
     def metadata(self, protocol: str) -> bytes:
         """The member's metadata for `protocol`; empty when it does not know the protocol."""
@@ -178,7 +151,7 @@ class Members:
 
     @property
     def awaiting_join(self) -> int:
-        """How many members wait for the answer to their join."""
+        """The number of members that wait for the answer to their join."""
         return self._awaiting_join
 
     def id_of_instance(self, instance_id: str) -> str | None:

@@ -1,4 +1,4 @@
-"""How a classic group gets from one generation to the next: it waits for joins, then for the assignment.
+"""The steps of a classic group from one generation to the next: it waits for joins, then for the assignment.
 
 `group.ClassicGroup` decides what each request means and moves this object through its states (see there). Nothing here
 does I/O. Answers that wait are callables, kept with the members. `GroupHost.store` writes what a restart must find.
@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
 from typing import Final, Protocol
 
-from odradek.coordination.timers import Wakeable
+from odradek.coordination.timers import TimerHost
 from odradek.foundation.errors import (
     CoordinatorNotAvailable,
     IllegalGeneration,
@@ -50,18 +50,14 @@ class GroupState(Enum):
 _REBALANCEABLE: Final = frozenset({GroupState.STABLE, GroupState.COMPLETING_REBALANCE, GroupState.EMPTY})
 
 
-class GroupHost(Protocol):
-    """What a classic group needs from its shard."""
+class GroupHost(TimerHost, Protocol):
+    """The shard of a classic group, as the group needs it."""
 
     max_size: int
     initial_rebalance_delay_ms: int
 
     def rebalance_completed(self) -> None:
         """Count a rebalance that has ended."""
-        ...
-
-    def now(self) -> float:
-        """The loop's time in seconds; deadlines are on this scale."""
         ...
 
     def wall_ms(self) -> int: ...
@@ -74,10 +70,6 @@ class GroupHost(Protocol):
         self, group: Rebalance, value: ClassicGroupValue, on_stored: Callable[[OdradekError | None], None]
     ) -> None:
         """Write the group; `on_stored` is called once, with the error to answer or None, maybe at once."""
-        ...
-
-    def wake(self, timed: Wakeable) -> None:
-        """Set the timer: `wake_at` may have moved."""
         ...
 
 
@@ -95,9 +87,8 @@ class Rebalance:
         self.protocol: str | None = None
         self.subscribed_topics: frozenset[str] | None = None
         self.members = Members()
-        self.pending_joins: dict[
-            str, float
-        ] = {}  # ids that were given but not used yet, and when they expire
+        # Ids that were given but not used yet, and when they expire.
+        self.pending_joins: dict[str, float] = {}
         self.pending_syncs: set[str] = set()
         self.join_deadline: float | None = None
         self._join_delay_left_ms = 0  # by how much the initial delay may still grow
@@ -114,18 +105,15 @@ class Rebalance:
         self.state_timestamp_ms = value.state_timestamp_ms
         self.last_stored = value
         for stored in value.members:
-            rebalance_timeout_ms = stored.rebalance_timeout_ms
+            timeout_ms = stored.rebalance_timeout_ms
             self.members.add(
                 Member(
                     stored.member_id,
                     instance_id=stored.group_instance_id,
                     client_id=stored.client_id,
                     client_host=stored.client_host,
-                    rebalance_timeout_ms=(
-                        stored.session_timeout_ms if rebalance_timeout_ms == -1 else rebalance_timeout_ms
-                    ),
+                    rebalance_timeout_ms=stored.session_timeout_ms if timeout_ms == -1 else timeout_ms,
                     session_timeout_ms=stored.session_timeout_ms,
-                    protocol_type=value.protocol_type,
                     protocols=((value.protocol or "", stored.subscription),),
                     assignment=stored.assignment,
                 )
@@ -156,11 +144,10 @@ class Rebalance:
             client_host=request.client_host,
             rebalance_timeout_ms=request.rebalance_timeout_ms,
             session_timeout_ms=request.session_timeout_ms,
-            protocol_type=request.protocol_type,
             protocols=request.protocols,
+            answer_join=answer,
+            is_new=True,
         )
-        member.is_new = True
-        member.answer_join = answer
         if not len(self.members):
             self.protocol_type = request.protocol_type
         if self.state is GroupState.PREPARING_REBALANCE and self.was_empty:
@@ -339,14 +326,18 @@ class Rebalance:
 
     def validate(self, member_id: str, instance_id: str | None, generation: int) -> Member:
         """The member. Raises UnknownMemberId, FencedInstanceId, IllegalGeneration, CoordinatorNotAvailable."""
-        if self.state is GroupState.DEAD:
-            raise CoordinatorNotAvailable(f"the group {self.group_id!r} is being removed; try again")
+        self.check_alive()
         member = self.members.validate(member_id, instance_id)
         if generation != self.generation:
             raise IllegalGeneration(
                 f"the group {self.group_id!r} is at generation {self.generation}, the member at {generation}"
             )
         return member
+
+    def check_alive(self) -> None:
+        """Raises CoordinatorNotAvailable when the group was unloaded, deleted or converted."""
+        if self.state is GroupState.DEAD:
+            raise CoordinatorNotAvailable(f"the group {self.group_id!r} is being removed; try again")
 
     def wake(self) -> None:
         """Set the timer: `wake_at` may have moved."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from odradek.coordination.shard import Shard, StateMachine
 from odradek.foundation.errors import (
     FencedInstanceId,
     GroupMaxSizeReached,
@@ -25,7 +24,6 @@ from odradek.groups.classic.members import (
     UNKNOWN_MEMBER,
     AnswerJoin,
     AnswerLeave,
-    AnswerSync,
     Departure,
     JoinRequest,
     JoinResult,
@@ -35,45 +33,27 @@ from odradek.groups.classic.members import (
 from odradek.groups.consumer.group import ConsumerGroup, ConsumerGroupHost
 from odradek.groups.consumer.schema import ClassicProtocols, CurrentValue, MemberState, MemberValue
 from odradek.groups.consumer.update import GroupUpdate
-from odradek.groups.context import GroupContext
-from odradek.groups.conversion import Conversion, ids_of
-from odradek.groups.group_table import GroupTable
+from odradek.groups.conversion import Conversion, GroupParts, ids_of
 from odradek.protocol.consumer import PROTOCOL_TYPE, Subscription, parse_subscription
 
 
 class ClassicMembers:
     """The classic members of the consumer groups of one shard."""
 
-    def __init__(
-        self,
-        *,
-        groups: GroupTable,
-        shard: Shard[StateMachine],
-        context: GroupContext,
-        conversion: Conversion,
-        host: ConsumerGroupHost,
-    ) -> None:
-        self._groups = groups
-        self._shard = shard
-        self._context = context
+    def __init__(self, parts: GroupParts, conversion: Conversion, host: ConsumerGroupHost) -> None:
+        self._groups, self._shard, self._context = parts
         self._conversion = conversion
         self._host = host
 
     def join(self, group: ConsumerGroup, request: JoinRequest, answer: AnswerJoin) -> None:
-        """Let the member take its next step; answered once that is written."""
-        try:
-            self._join(group, request, answer)
-        except RequestError as error:
-            answer(JoinResult(error=error, member_id=request.member_id))
-
-    def _join(self, group: ConsumerGroup, request: JoinRequest, answer: AnswerJoin) -> None:
+        """Let the member take its next step; answered once that is written. Raises as `_check_join` and `_member`."""
         member_id = request.member_id or self._context.new_id()
         subscription = self._check_join(group, request)
         if request.requires_known_member_id:
             required = MemberIdRequired(f"join again as {member_id}", member_id=member_id)
             answer(JoinResult(error=required, member_id=member_id))
             return
-        update = GroupUpdate(group, self._context, self._host)
+        update = GroupUpdate(group, self._context)
         replaced = _admit(update, member_id, request)
         known = update.group.members.get(member_id)
         update.advance(member_id, _member_value(known, request, subscription))
@@ -132,36 +112,24 @@ class ClassicMembers:
         self, group: ConsumerGroup, update: GroupUpdate, member_id: str, answer: AnswerJoin
     ) -> None:
         """Make the group classic: its last member of the consumer protocol returns with the classic one."""
-        after = update.group
-        targets = {other: (member, after.target(other)) for other, member in after.members.items()}
-        classic = self._conversion.classic_group(group.group_id, after.epoch, targets)
+        classic = self._conversion.classic_group(update.group)
+        joined = JoinResult(
+            member_id=member_id,
+            generation=update.group.epoch,
+            protocol_type=PROTOCOL_TYPE,
+            protocol=classic.rebalance.protocol,
+        )
 
         def on_written(error: OdradekError | None) -> None:
-            if error is not None:
-                answer(JoinResult(error=error, member_id=member_id))
-                return
-            answer(
-                JoinResult(
-                    member_id=member_id,
-                    generation=classic.generation,
-                    protocol_type=classic.protocol_type,
-                    protocol=classic.protocol,
-                )
-            )
+            answer(joined if error is None else JoinResult(error=error, member_id=member_id))
 
         # A new target has to reach all members: then they rebalance as a classic group does.
-        self._conversion.write_classic(group, classic, on_written, rebalance=after.epoch != group.epoch)
+        self._conversion.write_classic(
+            group, classic, on_written, rebalance=update.group.epoch != group.epoch
+        )
 
-    def sync(self, group: ConsumerGroup, request: SyncRequest, answer: AnswerSync) -> None:
-        """Answer with what the member may own, or with the error."""
-        try:
-            assignment = self._sync(group, request)
-        except RequestError as error:
-            assignment = SyncResult(error=error)
-        answer(assignment)
-
-    def _sync(self, group: ConsumerGroup, request: SyncRequest) -> SyncResult:
-        """What the member may own. Raises UnknownMemberId, IllegalGeneration, RebalanceInProgress, …"""
+    def sync(self, group: ConsumerGroup, request: SyncRequest) -> SyncResult:
+        """The member's present assignment. Raises UnknownMemberId, IllegalGeneration, RebalanceInProgress, …"""
         member, classic = _member(group, request.member_id, request.instance_id)
         current = _at_generation(group, request.member_id, request.generation)
         chosen, metadata = classic.protocols[0]
@@ -278,9 +246,7 @@ def _member(
     """The member. Raises UnknownMemberId (also when it speaks the consumer protocol), FencedInstanceId."""
     if instance_id is not None:
         _member_of_instance(group, instance_id, member_id)
-    member = group.members.get(member_id)
-    if member is None:
-        raise UnknownMemberId(f"the group {group.group_id!r} has no member {member_id!r}; join again")
+    member = group.member(member_id)
     if member.classic is None:
         raise UnknownMemberId(f"the member {member_id!r} does not use the classic protocol")
     return member, member.classic

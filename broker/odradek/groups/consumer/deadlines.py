@@ -7,27 +7,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Protocol
 
-from odradek.coordination.timers import Wakeable
-
-
-class DeadlineHost(Protocol):
-    """The clock and the timers of a shard."""
-
-    def now(self) -> float:
-        """The loop's time in seconds; deadlines are on this scale."""
-        ...
-
-    def wake(self, timed: Wakeable) -> None:
-        """Set the timer: `wake_at` may have moved."""
-        ...
+from odradek.coordination.timers import TimerHost
 
 
 class MemberDeadlines:
     """Loop times by member id. `on_due` removes the members whose time is up (`take_due`)."""
 
-    def __init__(self, host: DeadlineHost, on_due: Callable[[], None]) -> None:
+    def __init__(self, host: TimerHost, on_due: Callable[[], None]) -> None:
         self._host = host
         self._on_due = on_due
         self._sessions: dict[str, float] = {}

@@ -1,4 +1,4 @@
-"""What is known of one consumer group (KIP-848): members, what they should own, what they own.
+"""One consumer group as its records have it (KIP-848): members, what they should own, what they own.
 
 Records alone change it (`apply`), so a restart finds what clients know. `requests` turns heartbeats into records.
 Three epochs drive a group. The group's epoch grows whenever an assignment may have to change. The target's epoch says
@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final, Protocol
 from uuid import UUID
 
-from odradek.coordination.timers import Wakeable
+from odradek.coordination.timers import TimerHost, Wakeable
 from odradek.coordination.topic_log import EncodedRecord
 from odradek.coordination.writer import OnWritten
 from odradek.foundation.errors import (
@@ -25,8 +25,15 @@ from odradek.foundation.errors import (
     UnsupportedVersion,
 )
 from odradek.foundation.words import count
-from odradek.groups.classic.members import AnswerJoin, AnswerLeave, AnswerSync, JoinRequest, SyncRequest
-from odradek.groups.consumer.deadlines import DeadlineHost, MemberDeadlines
+from odradek.groups.classic.members import (
+    AnswerJoin,
+    AnswerLeave,
+    AnswerSync,
+    JoinRequest,
+    SyncRequest,
+    SyncResult,
+)
+from odradek.groups.consumer.deadlines import MemberDeadlines
 from odradek.groups.consumer.schema import (
     EMPTY_ASSIGNMENT,
     KIND_CURRENT,
@@ -47,7 +54,7 @@ from odradek.groups.consumer.schema import (
     encode_key,
     encode_value,
 )
-from odradek.groups.offsets import commit_time_ms
+from odradek.groups.offsets import Committer, commit_time_ms
 from odradek.groups.schema import OffsetAndMetadata
 from odradek.protocol.consumer import PROTOCOL_TYPE
 
@@ -72,7 +79,7 @@ class ClassicMemberRequests(Protocol):
 
     def join(self, group: ConsumerGroup, request: JoinRequest, answer: AnswerJoin) -> None: ...
 
-    def sync(self, group: ConsumerGroup, request: SyncRequest, answer: AnswerSync) -> None: ...
+    def sync(self, group: ConsumerGroup, request: SyncRequest) -> SyncResult: ...
 
     def heartbeat(
         self, group: ConsumerGroup, *, member_id: str, instance_id: str | None, generation: int
@@ -83,14 +90,14 @@ class ClassicMemberRequests(Protocol):
     ) -> None: ...
 
 
-class ConsumerGroupHost(DeadlineHost, Protocol):
-    """What a consumer group needs from its shard."""
+class ConsumerGroupHost(TimerHost, Protocol):
+    """The shard of a consumer group, as the group needs it."""
 
     @property
     def classic_members(self) -> ClassicMemberRequests: ...
 
     def session_timeout_ms(self, group_id: str) -> int:
-        """How long a member may send no heartbeat: the group's own setting or the broker's."""
+        """The time that a member may send no heartbeat: the group's own setting or the broker's."""
         ...
 
     def join_after_removal(self, group: ConsumerGroup, request: JoinRequest, answer: AnswerJoin) -> None:
@@ -130,9 +137,9 @@ class ConsumerGroup:
         # The topics that the group was last compared with. Another mapping means that topics may have changed.
         self.topics_seen: object = None
 
-    def copy(self, host: ConsumerGroupHost) -> ConsumerGroup:
+    def copy(self) -> ConsumerGroup:
         """A group with the same records and no deadlines, for an update."""
-        copied = ConsumerGroup(self.group_id, host)
+        copied = ConsumerGroup(self.group_id, self._host)
         copied.epoch, copied.metadata_hash = self.epoch, self.metadata_hash
         copied.target_epoch = self.target_epoch
         copied.members = self.members.copy()
@@ -236,11 +243,15 @@ class ConsumerGroup:
     def target(self, member_id: str) -> Assignment:
         return self.targets.get(member_id, EMPTY_ASSIGNMENT)
 
+    def member(self, member_id: str | None) -> MemberValue:
+        """Raises UnknownMemberId."""
+        found = None if member_id is None else self.members.get(member_id)
+        if found is None:
+            raise UnknownMemberId(f"the group {self.group_id!r} has no member {member_id!r}; join again")
+        return found
+
     def id_of_instance(self, instance_id: str) -> str | None:
         return self._id_by_instance.get(instance_id)
-
-    def owner(self, topic_id: UUID, partition: int) -> str | None:
-        return self.owners.get((topic_id, partition))
 
     def subscribed_topics(self) -> set[str]:
         """Topics that members subscribe to by name or by pattern."""
@@ -278,15 +289,13 @@ class ConsumerGroup:
         own_timeout_ms = self._host.session_timeout_ms(self.group_id)
         for member_id, member in self.members.items():
             current = self.current(member_id)
-            if current.member_epoch == LEFT_FOR_NOW_EPOCH and member.classic is None:
-                # A static member that left for now keeps its partitions for one session.
-                self.deadlines.extend_session(member_id, own_timeout_ms)
-                continue
-            timeout_ms = own_timeout_ms
             if member.classic is not None:
-                timeout_ms = member.classic.session_timeout_ms
-            self.deadlines.extend_session(member_id, timeout_ms)
-            if current.state is MemberState.UNREVOKED_PARTITIONS and member.classic is None:
+                self.deadlines.extend_session(member_id, member.classic.session_timeout_ms)
+                continue
+            # A static member that left for now keeps its partitions for one session.
+            self.deadlines.extend_session(member_id, own_timeout_ms)
+            has_left = current.member_epoch == LEFT_FOR_NOW_EPOCH
+            if current.state is MemberState.UNREVOKED_PARTITIONS and not has_left:
                 self.deadlines.set_step(member_id, member.rebalance_timeout_ms, current.member_epoch)
         self.deadlines.wake()
 
@@ -311,7 +320,7 @@ class ConsumerGroup:
 
     def sync(self, request: SyncRequest, answer: AnswerSync) -> None:
         """See `Group`; the broker assigns, so those of the request do not count."""
-        self._host.classic_members.sync(self, request, answer)
+        answer(self._host.classic_members.sync(self, request))
 
     def heartbeat(self, *, member_id: str, instance_id: str | None, generation: int) -> None:
         self._host.classic_members.heartbeat(
@@ -323,37 +332,27 @@ class ConsumerGroup:
 
     # --- offsets and removal --------------------------------------------------------------------------------
 
-    def validate_offset_commit(
-        self,
-        *,
-        member_id: str,
-        instance_id: str | None,
-        generation: int,
-        version: int,
-        is_transactional: bool = False,
-    ) -> None:
+    def validate_offset_commit(self, by: Committer) -> None:
         """Raises UnknownMemberId, UnsupportedVersion, IllegalGeneration or StaleMemberEpoch."""
-        if generation < 0 and self.is_empty:
+        if (by.generation < 0 and self.is_empty) or (by.is_transactional and not by.names_member):
             return
-        if is_transactional and generation < 0 and not member_id and instance_id is None:
-            return
-        member = self.members.get(member_id)
-        if member is None:
-            raise UnknownMemberId(f"the group {self.group_id!r} has no member {member_id!r}; join again")
-        if not is_transactional and member.classic is None and version < COMMIT_VERSION_OF_BOTH_PROTOCOLS:
+        member = self.member(by.member_id)
+        if (
+            not by.is_transactional
+            and member.classic is None
+            and by.version < COMMIT_VERSION_OF_BOTH_PROTOCOLS
+        ):
             raise UnsupportedVersion(
-                f"members of consumer groups commit with OffsetCommit {COMMIT_VERSION_OF_BOTH_PROTOCOLS} "
-                f"or newer"
+                f"members of consumer groups commit with OffsetCommit {COMMIT_VERSION_OF_BOTH_PROTOCOLS} or newer"
             )
-        self._check_epoch(member_id, generation)
+        self._check_epoch(by.member_id, by.generation)
 
     def validate_offset_fetch(self, member_id: str | None, member_epoch: int) -> None:
         """Raises UnknownMemberId, IllegalGeneration or StaleMemberEpoch for a member that names itself."""
         if member_epoch < 0 and not member_id:
             return
-        if member_id not in self.members:
-            raise UnknownMemberId(f"the group {self.group_id!r} has no member {member_id!r}; join again")
-        self._check_epoch(member_id, member_epoch)
+        self.member(member_id)
+        self._check_epoch(member_id or "", member_epoch)
 
     def _check_epoch(self, member_id: str, epoch: int) -> None:
         known = self.current(member_id).member_epoch
@@ -399,7 +398,7 @@ class ConsumerGroup:
 
 
 def owned_partitions(current: CurrentValue) -> Iterator[tuple[UUID, int]]:
-    """What a member holds: its assignment, and what it must revoke and has not confirmed."""
+    """The partitions that a member holds: its assignment, and what it must revoke and has not confirmed."""
     for assignment in (current.assigned, current.pending_revocation):
         for topic_id, partitions in assignment.items():
             for partition in partitions:

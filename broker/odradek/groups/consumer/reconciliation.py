@@ -1,4 +1,4 @@
-"""How a member of a consumer group gets from what it owns to what it should own.
+"""The steps of a consumer group's member from the partitions that it owns to those that it should own.
 
 First the member gives up what is no longer in its target. It stays in its epoch until it confirms that
 (UNREVOKED_PARTITIONS). Then it enters the target's epoch and gets every partition that no member holds. While other
@@ -27,41 +27,21 @@ def reconcile(
     `owned` is what the member says it owns, None when it does not say. Raises FencedMemberEpoch for a state
     that only a newer broker knows, until the member owns nothing.
     """
+    epoch = current.member_epoch
     match current.state:
         case MemberState.STABLE:
-            if current.member_epoch == target_epoch:
+            if epoch == target_epoch:
                 return current
-            return _next(current, current.member_epoch, target_epoch, target, is_held, owned)
         case MemberState.UNREVOKED_PARTITIONS:
             if _owns_any(owned, current.pending_revocation):
                 return current
-            return _next(current, current.member_epoch + 1, target_epoch, target, is_held, owned)
-        case MemberState.UNRELEASED_PARTITIONS:
-            return _next(current, current.member_epoch, target_epoch, target, is_held, owned)
+            epoch += 1
         case MemberState.UNKNOWN:
             if owned is None or any(owned.values()):
                 raise FencedMemberEpoch(
-                    "the member is in a state that this broker does not know; give up all partitions and "
-                    "join again"
+                    "the member is in a state that this broker does not know; give up all partitions and join again"
                 )
-            return _next(current, target_epoch, target_epoch, target, is_held, owned)
-
-
-def _owns_any(owned: Owned | None, partitions: Assignment) -> bool:
-    """Whether the member (still) owns one of `partitions`; one that does not say is taken to."""
-    if owned is None:
-        return True
-    return any(owned.get(topic_id, frozenset()) & indexes for topic_id, indexes in partitions.items())
-
-
-def _next(
-    current: CurrentValue,
-    member_epoch: int,
-    target_epoch: int,
-    target: Assignment,
-    is_held: IsHeld,
-    owned: Owned | None,
-) -> CurrentValue:
+            epoch = target_epoch
     kept: dict[UUID, frozenset[int]] = {}
     given_up: dict[UUID, frozenset[int]] = {}
     gained: dict[UUID, frozenset[int]] = {}
@@ -76,7 +56,7 @@ def _next(
             if partitions:
                 part[topic_id] = partitions
     if given_up and _owns_any(owned, given_up):
-        return _at(current, member_epoch, MemberState.UNREVOKED_PARTITIONS, kept, given_up)
+        return _at(current, epoch, MemberState.UNREVOKED_PARTITIONS, kept, given_up)
     assigned = {
         topic_id: kept.get(topic_id, frozenset()) | gained.get(topic_id, frozenset())
         for topic_id in kept.keys() | gained.keys()
@@ -85,16 +65,16 @@ def _next(
     return _at(current, target_epoch, state, assigned, EMPTY_ASSIGNMENT)
 
 
+def _owns_any(owned: Owned | None, partitions: Assignment) -> bool:
+    """Whether the member (still) owns one of `partitions`; one that does not say is taken to."""
+    if owned is None:
+        return True
+    return any(owned.get(topic_id, frozenset()) & indexes for topic_id, indexes in partitions.items())
+
+
 def _at(
     current: CurrentValue, epoch: int, state: MemberState, assigned: Assignment, pending: Assignment
 ) -> CurrentValue:
-    return CurrentValue(
-        member_epoch=epoch,
-        # The last epoch stays accepted: the answer with the new one may be lost.
-        previous_member_epoch=(
-            current.member_epoch if epoch != current.member_epoch else current.previous_member_epoch
-        ),
-        state=state,
-        assigned=assigned,
-        pending_revocation=pending,
-    )
+    # The last epoch stays accepted: the answer with the new one may be lost.
+    last_epoch = current.previous_member_epoch if epoch == current.member_epoch else current.member_epoch
+    return CurrentValue(epoch, last_epoch, state, assigned, pending)

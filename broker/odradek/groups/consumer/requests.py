@@ -10,9 +10,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from functools import partial
+from typing import Final
 from uuid import UUID
 
-from odradek.coordination.shard import DeferredAnswer, Shard, StateMachine
+from odradek.coordination.shard import DeferredAnswer
 from odradek.coordination.writer import OnWritten
 from odradek.foundation.errors import (
     FencedInstanceId,
@@ -28,7 +29,7 @@ from odradek.foundation.errors import (
 )
 from odradek.foundation.named_tuple import NamedTuple
 from odradek.groups.consumer.assignors import ASSIGNORS
-from odradek.groups.consumer.group import LEFT_FOR_NOW_EPOCH, ConsumerGroup, ConsumerGroupHost
+from odradek.groups.consumer.group import LEFT_FOR_NOW_EPOCH, ConsumerGroup
 from odradek.groups.consumer.schema import (
     EMPTY_ASSIGNMENT,
     KIND_CURRENT,
@@ -39,13 +40,15 @@ from odradek.groups.consumer.schema import (
 )
 from odradek.groups.consumer.update import GroupUpdate, is_part_of
 from odradek.groups.context import GroupContext
-from odradek.groups.conversion import Conversion
-from odradek.groups.group_table import GroupTable
+from odradek.groups.conversion import Conversion, GroupParts
 
 logger = logging.getLogger(__name__)
 
 JOIN_EPOCH = 0
 LEAVE_EPOCH = -1
+
+
+_NEW_MEMBER: Final = MemberValue(None, None, "", "", (), None, -1, None)
 
 
 class ConsumerGroupHeartbeat(NamedTuple):
@@ -119,21 +122,10 @@ def _require(condition: bool, message: str) -> None:
 class ConsumerRequests:
     """The heartbeats of the consumer groups of one shard."""
 
-    def __init__(
-        self,
-        *,
-        groups: GroupTable,
-        shard: Shard[StateMachine],
-        context: GroupContext,
-        conversion: Conversion,
-        host: ConsumerGroupHost,
-    ) -> None:
-        self._groups = groups
-        self._shard = shard
-        self._context = context
-        self._fences = context.fences
+    def __init__(self, parts: GroupParts, conversion: Conversion) -> None:
+        self._groups, self._shard, self._context = parts
+        self._fences = parts.context.fences
         self._conversion = conversion
-        self._host = host
 
     def heartbeat(
         self, group_id: str, request: ConsumerGroupHeartbeat, answer: DeferredAnswer[Outcome]
@@ -168,7 +160,7 @@ class ConsumerRequests:
             answer(HeartbeatResult(member_id=request.member_id, member_epoch=current.member_epoch))
             return
         member_id = request.member_id or self._context.new_id()
-        update = GroupUpdate(group, self._context, self._host)
+        update = GroupUpdate(group, self._context)
         _admit(update, member_id, request)
         before = update.group.current(member_id)
         if request.member_epoch == JOIN_EPOCH and before.member_epoch != JOIN_EPOCH:
@@ -258,8 +250,8 @@ class ConsumerRequests:
         member_id = request.member_id
         if request.instance_id is not None:
             _check_instance(group, member_id, request.instance_id)
-        elif member_id not in group.members:
-            raise UnknownMemberId(f"Member {member_id} is not a member of group {group_id}.")
+        else:
+            _check_known(group, member_id)
         result = HeartbeatResult(member_id=member_id, member_epoch=request.member_epoch)
 
         def on_written(error: OdradekError | None) -> None:
@@ -270,7 +262,7 @@ class ConsumerRequests:
             away = group.current(member_id)._replace(
                 member_epoch=LEFT_FOR_NOW_EPOCH, pending_revocation=EMPTY_ASSIGNMENT
             )
-            update = GroupUpdate(group, self._context, self._host)
+            update = GroupUpdate(group, self._context)
             update.put(KIND_CURRENT, member_id, away)
             self._shard.write(group_id, update.records, on_written)
         else:
@@ -281,7 +273,7 @@ class ConsumerRequests:
         if self._conversion.may_become_classic(group, without=member_ids):
             self._conversion.to_classic_without(group, member_ids, on_written)
             return
-        update = GroupUpdate(group, self._context, self._host)
+        update = GroupUpdate(group, self._context)
         for member_id in member_ids:
             update.remove_member(member_id)
         update.refresh_topics()
@@ -324,9 +316,8 @@ def _admit(update: GroupUpdate, member_id: str, request: ConsumerGroupHeartbeat)
     group = update.group
     is_join = request.member_epoch == JOIN_EPOCH
     if request.instance_id is None:
-        if member_id not in group.members and not is_join:
-            raise UnknownMemberId(f"Member {member_id} is not a member of group {group.group_id}.")
-        if member_id in group.members and not is_join:
+        if not is_join:
+            _check_known(group, member_id)
             _check_epoch(group, member_id, request)
         return
     existing = group.id_of_instance(request.instance_id)
@@ -338,10 +329,14 @@ def _admit(update: GroupUpdate, member_id: str, request: ConsumerGroupHeartbeat)
         if not is_gone and group.members[existing].classic is None:
             raise UnreleasedInstanceId(
                 f"Static member {member_id} with instance id {request.instance_id} cannot join the group: "
-                f"the instance "
-                f"id is in use by member {existing}, which has not left."
+                f"the instance id is in use by member {existing}, which has not left."
             )
         update.replace_member(existing, member_id)
+
+
+def _check_known(group: ConsumerGroup, member_id: str) -> None:
+    if member_id not in group.members:
+        raise UnknownMemberId(f"Member {member_id} is not a member of group {group.group_id}.")
 
 
 def _check_instance(group: ConsumerGroup, member_id: str, instance_id: str) -> None:
@@ -367,24 +362,13 @@ def _check_epoch(group: ConsumerGroup, member_id: str, request: ConsumerGroupHea
         return
     raise FencedMemberEpoch(
         f"The member is at epoch {epoch}, the coordinator has it at {current.member_epoch}. The member "
-        f"must abandon all "
-        "its partitions and rejoin."
+        "must abandon all its partitions and rejoin."
     )
 
 
 def _member_value(known: MemberValue | None, request: ConsumerGroupHeartbeat) -> MemberValue:
-    names = request.topic_names
-    if known is None:
-        return MemberValue(
-            instance_id=request.instance_id,
-            rack_id=request.rack_id,
-            client_id=request.client_id,
-            client_host=request.client_host,
-            topic_names=tuple(sorted(set(names or ()))),
-            topic_regex=request.topic_regex,
-            rebalance_timeout_ms=request.rebalance_timeout_ms,
-            server_assignor=request.server_assignor,
-        )
+    known = known or _NEW_MEMBER
+    names, timeout_ms = request.topic_names, request.rebalance_timeout_ms
     return MemberValue(
         instance_id=known.instance_id if request.instance_id is None else request.instance_id,
         rack_id=known.rack_id if request.rack_id is None else request.rack_id,
@@ -392,8 +376,6 @@ def _member_value(known: MemberValue | None, request: ConsumerGroupHeartbeat) ->
         client_host=request.client_host,
         topic_names=known.topic_names if names is None else tuple(sorted(set(names))),
         topic_regex=known.topic_regex if request.topic_regex is None else request.topic_regex,
-        rebalance_timeout_ms=(
-            known.rebalance_timeout_ms if request.rebalance_timeout_ms == -1 else request.rebalance_timeout_ms
-        ),
+        rebalance_timeout_ms=known.rebalance_timeout_ms if timeout_ms == -1 else timeout_ms,
         server_assignor=known.server_assignor if request.server_assignor is None else request.server_assignor,
     )

@@ -16,7 +16,7 @@ from odradek.coordination.topic_log import EncodedRecord
 from odradek.foundation.settings import Settings
 from odradek.groups.consumer.assignors import assignor
 from odradek.groups.consumer.assignors.members import MemberSpec
-from odradek.groups.consumer.group import ConsumerGroup, ConsumerGroupHost
+from odradek.groups.consumer.group import ConsumerGroup
 from odradek.groups.consumer.reconciliation import Owned, reconcile
 from odradek.groups.consumer.schema import (
     KIND_CURRENT,
@@ -44,8 +44,8 @@ Topics = Mapping[str, TopicImage]
 class GroupUpdate:
     """`group` is the copy; `records` are to be written in one batch."""
 
-    def __init__(self, group: ConsumerGroup, context: GroupContext, host: ConsumerGroupHost) -> None:
-        self.group = group.copy(host)
+    def __init__(self, group: ConsumerGroup, context: GroupContext) -> None:
+        self.group = group.copy()
         self.records: list[EncodedRecord] = []
         self._context = context
         self._topics: Topics = context.images.current.topics
@@ -67,17 +67,10 @@ class GroupUpdate:
         """A static member returns under another id: the new id takes over the records of the old one."""
         group = self.group
         member, target = group.members[old_member_id], group.target(old_member_id)
-        current = group.current(old_member_id)
+        taken_over = group.current(old_member_id)._replace(member_epoch=0, previous_member_epoch=0)
         self.remove_member(old_member_id)
         self.put(KIND_MEMBER, new_member_id, member)
         self.put(KIND_TARGET, new_member_id, TargetValue(target))
-        taken_over = CurrentValue(
-            member_epoch=0,
-            previous_member_epoch=0,
-            state=current.state,
-            assigned=current.assigned,
-            pending_revocation=current.pending_revocation,
-        )
         self.put(KIND_CURRENT, new_member_id, taken_over)
 
     def update_member(self, member_id: str, member: MemberValue) -> bool:
@@ -93,9 +86,8 @@ class GroupUpdate:
 
     def advance(self, member_id: str, member: MemberValue) -> None:
         """Store what the member asks for, and compute a new target when that or the topics have changed."""
-        must_assign = self.update_member(member_id, member)
-        must_assign = self.refresh_topics() or must_assign
-        if must_assign:
+        has_other_topics = self.update_member(member_id, member)
+        if self.refresh_topics() or has_other_topics:
             self.bump_epoch()
         self.update_target()
 
@@ -103,12 +95,9 @@ class GroupUpdate:
 
     def refresh_topics(self) -> bool:
         """Resolve patterns and compare partition counts again; returns whether anything relevant has changed."""
-        changed = self._refresh_patterns()
-        metadata_hash = self._metadata_hash()
-        if metadata_hash != self.group.metadata_hash:
-            self.group.metadata_hash = metadata_hash
-            changed = True
-        return changed
+        has_other_matches = self._refresh_patterns()
+        before, self.group.metadata_hash = self.group.metadata_hash, self._metadata_hash()
+        return has_other_matches or self.group.metadata_hash != before
 
     def _refresh_patterns(self) -> bool:
         group = self.group
@@ -146,7 +135,7 @@ class GroupUpdate:
         topic_ids = {topic_id for spec in members.values() for topic_id in spec.topics}
         by_id = self._context.images.current.topics_by_id
         counts = {topic_id: len(by_id[topic_id].partitions) for topic_id in topic_ids}
-        targets = assignor(self.preferred_assignor())(members, counts)
+        targets = assignor(preferred_assignor(group, self._context.settings))(members, counts)
         for member_id in group.members:
             target = targets.get(member_id, {})
             if member_id not in group.targets or group.targets[member_id] != target:
@@ -160,10 +149,6 @@ class GroupUpdate:
             names.update(self.group.patterns[member.topic_regex].topics)
         topics = frozenset(self._topics[name].id for name in names if name in self._topics)
         return MemberSpec(member.instance_id, topics, self.group.target(member_id))
-
-    def preferred_assignor(self) -> str:
-        """The assignor that most members ask for, or the first that is configured."""
-        return preferred_assignor(self.group, self._context.settings)
 
     # --- assignments ----------------------------------------------------------------------------------------
 
