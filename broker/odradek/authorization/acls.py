@@ -19,7 +19,7 @@ CLUSTER_NAME: Final = "kafka-cluster"
 
 
 class ResourceType(IntEnum):
-    """What an ACL is about; the numbers are the wire's."""
+    """The kind of resource that an ACL is about; the numbers are the wire's."""
 
     UNKNOWN = 0
     ANY = 1
@@ -32,7 +32,7 @@ class ResourceType(IntEnum):
 
 
 class PatternType(IntEnum):
-    """How a pattern's name is compared with a resource's. ANY and MATCH are for filters only."""
+    """The way in which a pattern's name is compared with a resource's. ANY and MATCH are for filters only."""
 
     UNKNOWN = 0
     ANY = 1
@@ -42,7 +42,7 @@ class PatternType(IntEnum):
 
 
 class AclOperation(IntEnum):
-    """What is done to a resource; the numbers are the wire's."""
+    """An operation on a resource; the numbers are the wire's."""
 
     UNKNOWN = 0
     ANY = 1
@@ -82,7 +82,7 @@ class ResourcePattern(NamedTuple):
 
 
 class AccessControlEntry(NamedTuple):
-    """What is allowed or denied, to whom and from where. `principal` is TYPE:NAME, `host` an address or `*`."""
+    """An allowed or denied operation, to whom and from where. `principal` is TYPE:NAME, `host` an address or `*`."""
 
     principal: str
     host: str
@@ -98,44 +98,16 @@ class AclBinding(NamedTuple):
 
 
 # The operations that each type of resource has, as in Kafka's AclEntry.
-SUPPORTED_OPERATIONS: Final[dict[ResourceType, frozenset[AclOperation]]] = {
-    ResourceType.TOPIC: frozenset(
-        (
-            AclOperation.READ,
-            AclOperation.WRITE,
-            AclOperation.CREATE,
-            AclOperation.DESCRIBE,
-            AclOperation.DELETE,
-            AclOperation.ALTER,
-            AclOperation.DESCRIBE_CONFIGS,
-            AclOperation.ALTER_CONFIGS,
-        )
-    ),
-    ResourceType.GROUP: frozenset(
-        (
-            AclOperation.READ,
-            AclOperation.DESCRIBE,
-            AclOperation.DELETE,
-            AclOperation.DESCRIBE_CONFIGS,
-            AclOperation.ALTER_CONFIGS,
-        )
-    ),
-    ResourceType.CLUSTER: frozenset(
-        (
-            AclOperation.CREATE,
-            AclOperation.CLUSTER_ACTION,
-            AclOperation.DESCRIBE_CONFIGS,
-            AclOperation.ALTER_CONFIGS,
-            AclOperation.IDEMPOTENT_WRITE,
-            AclOperation.ALTER,
-            AclOperation.DESCRIBE,
-        )
-    ),
-    ResourceType.TRANSACTIONAL_ID: frozenset(
-        (AclOperation.DESCRIBE, AclOperation.WRITE, AclOperation.TWO_PHASE_COMMIT)
-    ),
-    ResourceType.DELEGATION_TOKEN: frozenset((AclOperation.DESCRIBE,)),
-    ResourceType.USER: frozenset((AclOperation.CREATE_TOKENS, AclOperation.DESCRIBE_TOKENS)),
+_OPERATIONS: Final = {
+    ResourceType.TOPIC: "READ WRITE CREATE DESCRIBE DELETE ALTER DESCRIBE_CONFIGS ALTER_CONFIGS",
+    ResourceType.GROUP: "READ DESCRIBE DELETE DESCRIBE_CONFIGS ALTER_CONFIGS",
+    ResourceType.CLUSTER: "CREATE CLUSTER_ACTION DESCRIBE_CONFIGS ALTER_CONFIGS IDEMPOTENT_WRITE ALTER DESCRIBE",
+    ResourceType.TRANSACTIONAL_ID: "DESCRIBE WRITE TWO_PHASE_COMMIT",
+    ResourceType.DELEGATION_TOKEN: "DESCRIBE",
+    ResourceType.USER: "CREATE_TOKENS DESCRIBE_TOKENS",
+}
+SUPPORTED_OPERATIONS: Final = {
+    kind: frozenset(AclOperation[name] for name in names.split()) for kind, names in _OPERATIONS.items()
 }
 
 

@@ -14,7 +14,6 @@ from typing import Final
 from odradek.authorization.acls import (
     CLUSTER_NAME,
     SUPPORTED_OPERATIONS,
-    AclOperation,
     ResourceType,
     check_principal,
     comparable_host,
@@ -63,9 +62,6 @@ class Authorizer:
         self._decisions = {}
         self.version += 1
 
-    def is_super_user(self, principal: str) -> bool:
-        return principal in self._super_users
-
     def allows(self, principal: str, host: str, operation: int, resource_type: int, name: str) -> bool:
         """Whether `principal` may do `operation` to the resource, from the address `host`."""
         key = (principal, host, operation, resource_type, name)
@@ -93,7 +89,7 @@ class Authorizer:
         """The allowed operations of the resource's type as bits: bit n for operation n (KIP-430)."""
         return sum(
             1 << operation
-            for operation in _ordered(resource_type)
+            for operation in SUPPORTED_OPERATIONS[resource_type]
             if self.allows(principal, host, operation, resource_type, name)
         )
 
@@ -108,7 +104,3 @@ class Authorizer:
             self._decisions = {}
         self._decisions[key] = decision
         return decision
-
-
-def _ordered(resource_type: ResourceType) -> tuple[AclOperation, ...]:
-    return tuple(sorted(SUPPORTED_OPERATIONS[resource_type]))

@@ -29,7 +29,7 @@ from odradek.foundation.named_tuple import NamedTuple
 
 
 class Decision(IntEnum):
-    """What the ACLs say of one question. NO_ACL: no ACL is about the resource, for any principal."""
+    """The answer of the ACLs to one question. NO_ACL: no ACL is about the resource, for any principal."""
 
     DENIED = 0
     ALLOWED = 1
@@ -37,20 +37,14 @@ class Decision(IntEnum):
 
 
 class Rules(NamedTuple):
-    """What one pattern says to one principal. `by_host` are rules for single hosts: host, allowed, denied."""
+    """The rules of one pattern for one principal. `by_host` are those for single hosts: host, allowed, denied."""
 
     allowed: int
     denied: int
     by_host: tuple[tuple[str, int, int], ...]
 
-    def permits(self, operation: int, host: str) -> bool:
-        """Whether an operation of this very number, or ALL, is allowed: nothing is implied."""
-        return bool(self._of(host)[0] & DENY_MASKS[operation])
-
-    def denies(self, operation: int, host: str) -> bool:
-        return bool(self._of(host)[1] & DENY_MASKS[operation])
-
-    def _of(self, host: str) -> tuple[int, int]:
+    def of(self, host: str) -> tuple[int, int]:
+        """The operations that are allowed and denied from this host."""
         allowed, denied, by_host = self
         for of_host, of_allowed, of_denied in by_host:
             if of_host == host:
@@ -102,7 +96,7 @@ class AclIndex:
         self._patterns: dict[ResourcePattern, tuple[AccessControlEntry, ...]] = {}
 
     def __len__(self) -> int:
-        """How many ACLs there are."""
+        """The number of ACLs."""
         return sum(map(len, self._patterns.values()))
 
     def __iter__(self) -> Iterator[AclBinding]:
@@ -153,7 +147,7 @@ class AclIndex:
     # --- decisions -----------------------------------------------------------------------------------------------
 
     def decide(self, principal: str, host: str, operation: int, resource_type: int, name: str) -> Decision:
-        """What the ACLs say. `host` is as `comparable_host` spells it; super users are the caller's."""
+        """The decision of the ACLs. `host` is as `comparable_host` spells it; super users are the caller's."""
         of_type = self._types.get(resource_type)
         if of_type is None:
             return Decision.NO_ACL
@@ -166,7 +160,7 @@ class AclIndex:
                 rules = by_principal.get(whom)
                 if rules is None:
                     continue
-                allowed, denied = rules._of(host) if rules[2] else rules[:2]
+                allowed, denied = rules.of(host) if rules[2] else rules[:2]
                 if denied & deny_mask:
                     return Decision.DENIED
                 if allowed & allow_mask:
@@ -176,16 +170,19 @@ class AclIndex:
     def allows_any(self, principal: str, host: str, operation: int, resource_type: int) -> bool:
         """Whether the operation is allowed on at least one name of the type, as Kafka decides it (KIP-679).
 
-        An ALLOW counts unless a DENY on the same literal, on a prefix of it, or on `*` covers it. Nothing is implied.
+        An ALLOW counts unless a DENY on the same literal, on a prefix of it, or on `*` covers it. Nothing is implied:
+        only an operation of this very number, or ALL, counts.
         """
+        mask = DENY_MASKS[operation]
         of_type = self._types.get(resource_type, _NOTHING)
         allowed: list[tuple[PatternType, str]] = []
         denied: set[tuple[PatternType, str]] = set()
         for whom in dict.fromkeys((principal, WILDCARD_PRINCIPAL)):
             for key, rules in of_type.by_principal.get(whom, _NO_RULES).items():
-                if rules.permits(operation, host):
+                allowed_bits, denied_bits = rules.of(host)
+                if allowed_bits & mask:
                     allowed.append(key)
-                if rules.denies(operation, host):
+                if denied_bits & mask:
                     denied.add(key)
         everything = (PatternType.LITERAL, WILDCARD)
         if everything in denied:

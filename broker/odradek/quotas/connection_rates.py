@@ -1,4 +1,4 @@
-"""How fast connections may come: of the broker, of each listener, and of each address (KIP-612).
+"""The rates at which connections may arrive: of the broker, of each listener, and of each address (KIP-612).
 
     max.connection.creation.rate                     all listeners together; that of brokers is exempt
     listener.name.NAME.max.connection.creation.rate  one listener
@@ -23,10 +23,10 @@ UNLIMITED: Final = 2_147_483_647
 
 
 class Arrival(NamedTuple):
-    """What becomes of a new connection that is too early."""
+    """The fate of a new connection that is too early."""
 
     wait_ms: int
-    """How long it waits before it is served, or held before it is closed."""
+    """The time that it waits before it is served, or held before it is closed."""
     is_refused: bool
 
 

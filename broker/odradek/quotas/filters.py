@@ -16,7 +16,7 @@ _NO_NAME: Final = "\ud800"
 
 
 class Match(IntEnum):
-    """How a component of a filter compares a name; the numbers are the wire's."""
+    """The way in which a component of a filter compares a name; the numbers are the wire's."""
 
     EXACT = 0
     DEFAULT = 1
@@ -24,7 +24,7 @@ class Match(IntEnum):
 
 
 class FilterComponent(NamedTuple):
-    """What a filter asks of one part of an entity. `name` is for EXACT alone."""
+    """The condition of a filter on one part of an entity. `name` is for EXACT alone."""
 
     entity_type: str
     match: int

@@ -14,7 +14,7 @@ from odradek.quotas.precedence import QuotaTable, Share
 
 
 class Usage(Protocol):
-    """What a meter measures with: `SampledRate` or `TokenBucket`."""
+    """The measure of a meter: `SampledRate` or `TokenBucket`."""
 
     def excess_ms(self, limit: float, now_ms: int) -> int: ...
 
@@ -23,7 +23,7 @@ U = TypeVar("U", bound=Usage)
 
 
 class Meter(Generic[U]):
-    """What one share of a quota has used, and how long its clients were asked to wait."""
+    """The use of one share of a quota, and the time that its clients were asked to wait."""
 
     __slots__ = ("_all", "is_in_force", "limit", "share", "throttled_ms", "usage")
 
@@ -37,7 +37,7 @@ class Meter(Generic[U]):
         """Whether the quota still exists."""
 
     def excess_ms(self, now_ms: int) -> int:
-        """How long the clients of this share are too early; 0 below the limit."""
+        """The time by which the clients of this share are too early; 0 below the limit."""
         return self.usage.excess_ms(self.limit, now_ms)
 
     def note(self, throttle_ms: int) -> None:
@@ -108,7 +108,7 @@ class Meters(Generic[U]):
         meter = self._by_share.pop(share, None) or Meter(share, limit, self._new_usage(), self)
         meter.limit = limit
         if len(self._by_share) >= self._meters_max:
-            # Clients of a forgotten meter would go on with it.
+            # Clients of a forgotten meter would continue with it.
             self._forget_clients()
             del self._by_share[next(iter(self._by_share))]
         self._by_share[share] = meter

@@ -45,29 +45,27 @@ class QuotaTable:
 
     def find(self, user: str, client_id: str) -> tuple[Share, float] | None:
         """Those that share the quota of this client, and its value; None without a quota."""
-        limits = self._limits
         for name in (user, DEFAULT):
             if client_id:
-                limit = limits.get(ClientEntity(name, client_id))
-                if limit is None:
-                    limit = limits.get(ClientEntity(name, DEFAULT))
+                limit = self._first(ClientEntity(name, client_id), ClientEntity(name, DEFAULT))
                 if limit is not None:
                     return Share(user, client_id), limit
-            limit = limits.get(ClientEntity(name))
+            limit = self._first(ClientEntity(name))
             if limit is not None:
                 return Share(user, ""), limit
         if client_id:
-            limit = limits.get(ClientEntity(client_id=client_id))
-            if limit is None:
-                limit = limits.get(ClientEntity(client_id=DEFAULT))
+            limit = self._first(ClientEntity(client_id=client_id), ClientEntity(client_id=DEFAULT))
             if limit is not None:
                 return Share("", client_id), limit
         return None
 
     def of_address(self, ip: str) -> float | None:
         """The quota of connections from an address."""
-        limit = self._limits.get(ClientEntity(ip=ip))
-        return self._limits.get(ClientEntity(ip=DEFAULT)) if limit is None else limit
+        return self._first(ClientEntity(ip=ip), ClientEntity(ip=DEFAULT))
+
+    def _first(self, *entities: ClientEntity) -> float | None:
+        """The quota of the first of these entities that has one."""
+        return next((self._limits[entity] for entity in entities if entity in self._limits), None)
 
 
 def quota_tables(configs: Mapping[ClientEntity, Mapping[str, str]]) -> dict[QuotaKey, QuotaTable]:

@@ -20,7 +20,7 @@ _SPARE_MAX: Final = (1 << 30) - 1
 
 
 class Allowance:
-    """What may be used before the limit is near, without a look at the samples.
+    """The amount that may be used before the limit is near, without a look at the samples.
 
     Its user checks that `spare` stays at zero or above, and that the time is before `until`. It sets `spent_at`.
     """
@@ -59,7 +59,7 @@ class SampledRate:
         self._total = 0.0
         self._spare_at_first = -1
         self.allowance = Allowance()
-        """What may be taken off now; only `add` gives it anything."""
+        """The amount that may be taken off now; only `add` gives it anything."""
 
     def settle(self) -> None:
         """Record what was taken off. No more may be, until `add` allows it: another limit may hold."""
@@ -128,7 +128,7 @@ class SampledRate:
         return self._total * 1000 / elapsed_ms
 
     def excess_ms(self, limit: float, now_ms: int) -> int:
-        """How long nothing may be added until the rate is `limit` again; 0 while it is not above."""
+        """The time for which nothing may be added until the rate is `limit` again; 0 while it is not above."""
         elapsed_ms = self.elapsed_ms(now_ms)
         allowed = limit * elapsed_ms / 1000
         if self._total <= allowed:

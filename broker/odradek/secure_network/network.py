@@ -12,7 +12,6 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, Protocol, cast, runtime_checkable
 
-from odradek.foundation.limits import LISTEN_BACKLOG_DEFAULT
 from odradek.protocol import codec, messages
 from odradek.protocol.api import ApiKey
 from odradek.protocol.framing import FrameReader
@@ -20,8 +19,7 @@ from odradek.secure_network.login import Ask, LoginFailed, log_in
 from odradek.secure_network.options import ConnectionSecurity
 from odradek.security.followed_context import FollowedContext
 from odradek.security.tls_contexts import client_context
-from odradek.transport.flow_control import Admission, Arrive
-from odradek.transport.network import InboundFactory, ListeningSockets, Network, ProtocolFactory
+from odradek.transport.network import Network, ProtocolFactory
 from odradek.transport.tls import TlsStream, handshake_failure_text, tls_receive_buffer
 
 _LOGIN_ANSWER_BYTES_MAX: Final = 1024 * 1024
@@ -48,24 +46,11 @@ class SecureNetwork:
 
     def __init__(self, network: Network, security: ConnectionSecurity, *, client_id: str) -> None:
         self._network = network
+        self.listen = network.listen
         self._security = security
         self._client_id = client_id
         self.followed = None if security.tls is None else FollowedContext(security.tls, client_context)
         self._receive_buffer = tls_receive_buffer()
-
-    async def listen(
-        self,
-        protocol_factory: InboundFactory,
-        *,
-        host: str,
-        port: int,
-        admission: Admission,
-        backlog: int = LISTEN_BACKLOG_DEFAULT,
-        arrive: Arrive | None = None,
-    ) -> ListeningSockets:
-        return await self._network.listen(
-            protocol_factory, host=host, port=port, admission=admission, backlog=backlog, arrive=arrive
-        )
 
     async def connect(
         self, protocol_factory: ProtocolFactory, *, host: str, port: int

@@ -1,4 +1,4 @@
-"""How connections are secured, read from Kafka's keys: `security.protocol`, `ssl.*`, `sasl.*`."""
+"""The security of connections, read from Kafka's keys: `security.protocol`, `ssl.*`, `sasl.*`."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Credentials(NamedTuple):
 
 
 class ConnectionSecurity(NamedTuple):
-    """What is done on a new connection before it is used."""
+    """The steps on a new connection before it is used."""
 
     tls: TlsOptions | None
     credentials: Credentials | None

@@ -1,4 +1,4 @@
-"""What is asked of certificates beside their subject: the identity of an authority, and the end of a certificate."""
+"""Facts of certificates beside their subject: the identity of an authority, and the end of a certificate."""
 
 from __future__ import annotations
 

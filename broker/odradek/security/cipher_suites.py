@@ -30,7 +30,7 @@ TLS_1_3_SUITES: Final = frozenset(
 
 
 class ChosenSuites:
-    """What a list of suites allows. `tls_1_2` is OpenSSL's text, empty for none; `is_tls_1_3` allows TLS 1.3."""
+    """The suites that a list allows. `tls_1_2` is OpenSSL's text, empty for none; `is_tls_1_3` allows TLS 1.3."""
 
     def __init__(self, names: Sequence[str]) -> None:
         """Raises SettingError for a suite that is unknown or weak, and for some suites of TLS 1.3 without the rest."""

@@ -12,7 +12,7 @@ import ssl
 from collections.abc import Callable
 
 from odradek.foundation.errors import DependencyError, SettingError
-from odradek.security.tls_contexts import TlsMaterial
+from odradek.security.tls_contexts import TlsMaterial, read_material
 from odradek.security.tls_settings import TlsOptions
 
 logger = logging.getLogger(__name__)
@@ -30,7 +30,7 @@ class FollowedContext:
         self._make = make
         self.files = (*options.keystore.files(), *options.truststore.files())
         self._stamps = self._read_stamps()
-        self.material = TlsMaterial(options)
+        self.material = read_material(options)
         self.current = make(options, self.material)
         self._failure = ""
         self.reloads = 0
@@ -46,7 +46,7 @@ class FollowedContext:
         if stamps == self._stamps:
             return False
         try:
-            material = TlsMaterial(self.options)
+            material = read_material(self.options)
             context = None if material == self.material else self._make(self.options, material)
         except (SettingError, DependencyError) as failure:
             self.failed_reloads += 1

@@ -19,7 +19,7 @@ _LIFETIME_MS_MIN: Final = 1000
 
 
 class TokenRules(NamedTuple):
-    """What a token must say. An empty audience or issuer is not compared."""
+    """The claims that a token must have. An empty audience or issuer is not compared."""
 
     audience: tuple[str, ...]
     issuer: str

@@ -27,6 +27,12 @@ class Login(NamedTuple):
     token_id: str = ""
 
 
+def check_authorization(user: str, authorization: str) -> None:
+    """Raises LoginRefused for a user that asks to act as another one."""
+    if authorization and authorization != user:
+        raise LoginRefused(f"the user {user!r} asks to act as {authorization!r}, which is not possible")
+
+
 class SaslExchange(Protocol):
     """One login under way."""
 

@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable
 from typing import Final
 
-from odradek.security.sasl import Login, LoginRefused
+from odradek.security.sasl import Login, LoginRefused, check_authorization
 
 INVALID_TOKEN: Final = b'{"status":"invalid_token"}'
 _FIRST: Final = re.compile(
@@ -37,10 +37,7 @@ class OauthExchange:
         authorization, shown = _parse(token)
         try:
             login = self._check(shown)
-            if authorization and authorization != login.user:
-                raise LoginRefused(
-                    f"the user {login.user!r} asks to act as {authorization!r}, which is not possible"
-                )
+            check_authorization(login.user, authorization)
         except LoginRefused as refused:
             self._refusal = refused
             return INVALID_TOKEN, None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from hmac import compare_digest
 
-from odradek.security.sasl import Login, LoginRefused
+from odradek.security.sasl import Login, LoginRefused, check_authorization
 
 _PARTS = 3
 
@@ -34,6 +34,5 @@ class PlainExchange:
         )
         if known is None or not is_equal:
             raise LoginRefused(f"the user {user!r} is unknown, or the password is wrong")
-        if authorization and authorization != user:
-            raise LoginRefused(f"the user {user!r} asks to act as {authorization!r}, which is not possible")
+        check_authorization(user, authorization)
         return b"", Login(user)

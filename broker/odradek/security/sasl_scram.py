@@ -3,8 +3,8 @@
     client  n,,n=USER,r=NONCE                 server  r=NONCE and ours,s=SALT,i=ITERATIONS
     client  c=biws,r=BOTH NONCES,p=PROOF      server  v=SIGNATURE
 
-Kafka refuses an unknown user at the first message, so there one can try which names exist. Here the exchange goes on
-with a salt that depends on the name.
+Kafka refuses an unknown user at the first message, so there one can try which names exist. Here the exchange
+continues with a salt that depends on the name.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import secrets
 from collections.abc import Callable
 from typing import Final
 
-from odradek.security.sasl import Login, LoginRefused
+from odradek.security.sasl import Login, LoginRefused, check_authorization
 from odradek.security.scram import (
     ITERATIONS_MIN,
     SALT_BYTES,
@@ -63,10 +63,7 @@ class ScramExchange:
             raise LoginRefused(f"{self._mechanism}: {failure}") from failure
 
     def _answer_first(self, first: ClientFirst) -> bytes:
-        if first.authorization and first.authorization != first.user:
-            raise LoginRefused(
-                f"the user {first.user!r} asks to act as {first.authorization!r}, which is not possible"
-            )
+        check_authorization(first.user, first.authorization)
         self._first = first
         found = self._found(first)
         self._is_known = found is not None and found.iterations >= ITERATIONS_MIN

@@ -22,7 +22,6 @@ SCRAM_DIGESTS: Final = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
 ITERATIONS_MIN: Final = 4096
 ITERATIONS_MAX: Final = 16_384
 SALT_BYTES: Final = 24
-_NAME_BYTES_MAX: Final = 4096
 
 
 class ScramMessageError(Exception):
@@ -30,7 +29,7 @@ class ScramMessageError(Exception):
 
 
 class ScramCredential(NamedTuple):
-    """What is kept of a user's password for one mechanism."""
+    """The values that are kept of a user's password for one mechanism."""
 
     salt: bytes
     stored_key: bytes
@@ -113,7 +112,7 @@ def plain_name(escaped: str) -> str:
 
 _CLIENT_FIRST: Final = re.compile(
     r"(?P<header>n,(?:a=(?P<authorization>[^,\0]*))?,)"
-    r"(?P<bare>n=(?P<name>[^,\0]+),r=(?P<nonce>[!-+\--~]+)(?P<more>(?:,[a-zA-Z]+=[^,\0]+)*))"
+    r"(?P<bare>n=(?P<name>[^,\0]{1,4096}),r=(?P<nonce>[!-+\--~]+)(?P<more>(?:,[a-zA-Z]+=[^,\0]+)*))"
 )
 _CLIENT_FINAL: Final = re.compile(
     r"(?P<bare>c=(?P<binding>[A-Za-z0-9+/=]+),r=(?P<nonce>[!-+\--~]+)(?:,[a-zA-Z]=[^,\0]+)*)"
@@ -137,9 +136,7 @@ class ClientFirst(NamedTuple):
 
 def parse_client_first(token: bytes) -> ClientFirst:
     """Raises ScramMessageError; also for channel binding, which Kafka does not have."""
-    match = _CLIENT_FIRST.fullmatch(_text(token))
-    if match is None or len(match["name"]) > _NAME_BYTES_MAX:
-        raise ScramMessageError("the first message of the client cannot be read")
+    match = _matched(_CLIENT_FIRST, token, "first message of the client")
     extensions = dict(part.partition("=")[::2] for part in match["more"].split(",") if part)
     return ClientFirst(
         match["header"],
@@ -162,9 +159,7 @@ class ClientFinal(NamedTuple):
 
 def parse_client_final(token: bytes) -> ClientFinal:
     """Raises ScramMessageError."""
-    match = _CLIENT_FINAL.fullmatch(_text(token))
-    if match is None:
-        raise ScramMessageError("the last message of the client cannot be read")
+    match = _matched(_CLIENT_FINAL, token, "last message of the client")
     return ClientFinal(
         match["bare"], from_base64(match["binding"]), match["nonce"], from_base64(match["proof"])
     )
@@ -178,9 +173,7 @@ class ServerFirst(NamedTuple):
 
 def parse_server_first(token: bytes) -> ServerFirst:
     """Raises ScramMessageError."""
-    match = _SERVER_FIRST.fullmatch(_text(token))
-    if match is None:
-        raise ScramMessageError("the first message of the server cannot be read")
+    match = _matched(_SERVER_FIRST, token, "first message of the server")
     return ServerFirst(match["nonce"], from_base64(match["salt"]), int(match["iterations"]))
 
 
@@ -188,11 +181,14 @@ def server_first(nonce: str, credential: ScramCredential) -> str:
     return f"r={nonce},s={_base64(credential.salt)},i={credential.iterations}"
 
 
-def _text(token: bytes) -> str:
+def _matched(message: re.Pattern[str], token: bytes, name: str) -> re.Match[str]:
     try:
-        return token.decode()
+        match = message.fullmatch(token.decode())
     except UnicodeDecodeError:
         raise ScramMessageError("a message is not UTF-8") from None
+    if match is None:
+        raise ScramMessageError(f"the {name} cannot be read")
+    return match
 
 
 def signature(mechanism: str, key: bytes, messages: str) -> bytes:

@@ -11,42 +11,32 @@ from __future__ import annotations
 
 import os
 import ssl
-from typing import Final
+from typing import Final, NamedTuple
 
 from odradek.foundation.errors import SettingError
 from odradek.security.cipher_suites import ChosenSuites
 from odradek.security.tls_files import KeyAndChain, read_key, read_trusted
 from odradek.security.tls_settings import TLS_1_2, TLS_1_3, TlsOptions
 
-_VERIFY_MODES: Final = {
-    "none": ssl.CERT_NONE,
-    "requested": ssl.CERT_OPTIONAL,
-    "required": ssl.CERT_REQUIRED,
-}
+_VERIFY_MODES: Final = {"none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
 
 
-class TlsMaterial:
-    """What the stores hold at one moment, to be compared with the next."""
+class TlsMaterial(NamedTuple):
+    """The content of the stores at one moment, to be compared with the next."""
 
-    __slots__ = ("key", "trusted")
+    key: KeyAndChain | None
+    trusted: str | None
 
-    def __init__(self, options: TlsOptions) -> None:
-        """Read the stores. Raises SettingError and DependencyError."""
-        self.key: KeyAndChain | None = read_key(options.keystore) if options.keystore.is_given else None
-        self.trusted: str | None = read_trusted(options.truststore) if options.truststore.is_given else None
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, TlsMaterial) and (self.key, self.trusted) == (
-            other.key,
-            other.trusted,
-        )
-
-    __hash__ = None  # type: ignore[assignment]  # compared, never a key
+def read_material(options: TlsOptions) -> TlsMaterial:
+    """Read the stores. Raises SettingError and DependencyError."""
+    key = read_key(options.keystore) if options.keystore.is_given else None
+    return TlsMaterial(key, read_trusted(options.truststore) if options.truststore.is_given else None)
 
 
 def server_context(options: TlsOptions, material: TlsMaterial | None = None) -> ssl.SSLContext:
     """The context of a listener. Raises SettingError, naming the listener."""
-    material = material or TlsMaterial(options)
+    material = material or read_material(options)
     context = _context(ssl.PROTOCOL_TLS_SERVER, options, material)
     context.verify_mode = _VERIFY_MODES[options.client_auth]
     context.options |= ssl.OP_CIPHER_SERVER_PREFERENCE | ssl.OP_NO_TICKET
@@ -56,7 +46,7 @@ def server_context(options: TlsOptions, material: TlsMaterial | None = None) -> 
 
 def client_context(options: TlsOptions, material: TlsMaterial | None = None) -> ssl.SSLContext:
     """The context of connections to others. Without a trust store, the system's authorities are trusted."""
-    material = material or TlsMaterial(options)
+    material = material or read_material(options)
     context = _context(ssl.PROTOCOL_TLS_CLIENT, options, material)
     context.check_hostname = options.checks_host
     if material.trusted is None:

@@ -42,6 +42,11 @@ class StoreSettings(NamedTuple):
         return f"StoreSettings({self.name}, {self.location})"
 
     @property
+    def where(self) -> str:
+        """The setting of its location, for errors."""
+        return f"{self.name}.location={self.location}"
+
+    @property
     def is_given(self) -> bool:
         return bool(self.location or self.key or self.certificates)
 
@@ -83,7 +88,7 @@ def read_key(store: StoreSettings) -> KeyAndChain:
             "ssl.keystore.password is not for PEM: remove it, or give the password of an encrypted key as "
             "ssl.key.password"
         )
-    return _key_of_pem(_text(store, data), f"ssl.keystore.location={store.location}")
+    return _key_of_pem(_text(store, data), store.where)
 
 
 def read_trusted(store: StoreSettings) -> str:
@@ -96,7 +101,7 @@ def read_trusted(store: StoreSettings) -> str:
     data = _read(store)
     if _type_of(store, data) == _PKCS12:
         return _trusted_of_pkcs12(store, data)
-    return _certificates(_text(store, data), f"ssl.truststore.location={store.location}")
+    return _certificates(_text(store, data), store.where)
 
 
 def _check_type(store: StoreSettings, wanted: str) -> None:
@@ -111,12 +116,10 @@ def _read(store: StoreSettings) -> bytes:
             with path.open("rb") as opened:
                 pieces.append(opened.read(_STORE_BYTES_MAX + 1))
     except OSError as failure:
-        raise SettingError(
-            f"{store.name}.location={store.location} cannot be read: {failure.strerror}"
-        ) from failure
+        raise SettingError(f"{store.where} cannot be read: {failure.strerror}") from failure
     data = b"\n".join(pieces)
     if len(data) > _STORE_BYTES_MAX:
-        raise SettingError(f"{store.name}.location={store.location} has more than {_STORE_BYTES_MAX} bytes")
+        raise SettingError(f"{store.where} has more than {_STORE_BYTES_MAX} bytes")
     return data
 
 
@@ -125,7 +128,7 @@ def _text(store: StoreSettings, data: bytes) -> str:
         return data.decode("ascii")
     except UnicodeDecodeError:
         raise SettingError(
-            f"{store.name}.location={store.location} is no PEM: it has bytes that are not ASCII; "
+            f"{store.where} is no PEM: it has bytes that are not ASCII; "
             f"set {store.name}.type=PKCS12 if that is what it is"
         ) from None
 
@@ -135,7 +138,7 @@ def _type_of(store: StoreSettings, data: bytes) -> str:
     kind = store.type.upper()
     if data.startswith(_JAVA_STORES):
         raise SettingError(
-            f"{store.name}.location={store.location} is a store of Java's own form, which cannot be read here. Convert "
+            f"{store.where} is a store of Java's own form, which cannot be read here. Convert "
             f"it with keytool -importkeystore -srckeystore {store.location} -destkeystore store.p12 -deststoretype "
             f"PKCS12. Then set {store.name}.type=PKCS12"
         )
@@ -177,9 +180,7 @@ def _key_of_pkcs12(store: StoreSettings, data: bytes) -> KeyAndChain:
     from cryptography.hazmat.primitives import serialization
 
     if loaded.key is None or loaded.cert is None:
-        raise SettingError(
-            f"{store.name}.location={store.location} holds no private key with its certificate"
-        )
+        raise SettingError(f"{store.where} holds no private key with its certificate")
     key = loaded.key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
@@ -190,7 +191,7 @@ def _trusted_of_pkcs12(store: StoreSettings, data: bytes) -> str:
     loaded = _load_pkcs12(store, data)
     found = [*([loaded.cert] if loaded.cert else []), *loaded.additional_certs]
     if not found:
-        raise SettingError(f"{store.name}.location={store.location} holds no certificate")
+        raise SettingError(f"{store.where} holds no certificate")
     return _pem_of(found)
 
 
@@ -205,9 +206,7 @@ def _load_pkcs12(store: StoreSettings, data: bytes) -> PKCS12KeyAndCertificates:
     try:
         return pkcs12.load_pkcs12(data, (store.password or "").encode())
     except ValueError:
-        raise SettingError(
-            f"{store.name}.location={store.location} is no PKCS#12 that {store.name}.password opens"
-        ) from None
+        raise SettingError(f"{store.where} is no PKCS#12 that {store.name}.password opens") from None
 
 
 def _pem_of(certificates: list[PKCS12Certificate]) -> str:

@@ -1,4 +1,4 @@
-"""What the settings say about TLS on one listener, or for a client: Kafka's keys, read and checked together."""
+"""The settings of TLS on one listener, or for a client: Kafka's keys, read and checked together."""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ class TokenSource:
             raise TokenUnavailable(f"{shown(url)} does not answer with an access_token") from None
 
     def _life_seconds(self, token: str) -> float:
-        """What is left, as the token says. It is not checked here: a wrong one only changes when it is fetched."""
+        """The rest of its life by its claims. They are not checked: a wrong one only changes when it is fetched."""
         try:
             body = token.split(".")[1]
             claims = json.loads(base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)))

@@ -9,9 +9,9 @@ from __future__ import annotations
 import urllib.error
 import urllib.request
 from collections.abc import Mapping
-from http.client import HTTPException, HTTPMessage
+from http.client import HTTPException
 from pathlib import Path
-from typing import IO, Final
+from typing import Final
 from urllib.parse import unquote, urlsplit
 
 from odradek.foundation.errors import SettingError
@@ -26,15 +26,7 @@ class DocumentUnavailable(Exception):
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    def redirect_request(
-        self,
-        req: urllib.request.Request,
-        fp: IO[bytes],
-        code: int,
-        msg: str,
-        headers: HTTPMessage,
-        newurl: str,
-    ) -> None:
+    def redirect_request(self, *_: object, **__: object) -> None:
         return None
 
 
