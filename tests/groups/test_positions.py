@@ -113,7 +113,6 @@ def test_a_failed_write_is_answered_and_changes_nothing(
         (error,) = await commit(world, ("t", 0, 2))
         assert type(error) is answered
         assert fetch(world) == {("t", 0): 1}
-        assert world.groups.context.commits_failed == 1
         world.log.fail_with = None
         assert await commit(world, ("t", 0, 3)) == [None]
 
@@ -183,7 +182,6 @@ def test_offsets_of_no_group_expire_from_their_commit() -> None:
         await rest(6 * DAY)
         assert fetch(world) == {}
         assert world.groups.admin.list_groups() == []
-        assert world.groups.context.offsets_expired == 2
         await world.restart()
         assert world.groups.admin.list_groups() == []
 

@@ -13,7 +13,7 @@ from odradek.protocol import codec, messages
 from odradek.protocol.api import ApiKey
 from odradek.protocol.framing import parse_request_header
 from odradek.replication.broker_transport import read_response
-from odradek.transactions.coordinator import EndedTransaction, TransactionCoordinator
+from odradek.transactions.coordinator import TransactionCoordinator
 from odradek.transactions.decisions import ProducerIdentity
 from odradek.transactions.metadata import TV2, TransactionMetadata
 from tests.support.field_names import check_field_names
@@ -172,7 +172,7 @@ class TransactionWorld:
 
     async def end(
         self, producer: ProducerIdentity, *, is_commit: bool = True, name: str = "tx", version: int = TV2
-    ) -> EndedTransaction:
+    ) -> ProducerIdentity:
         return await self.coordinator.end(name, producer, is_commit=is_commit, client_version=version)
 
     def stored(self, name: str = "tx") -> TransactionMetadata:

@@ -17,7 +17,6 @@ from odradek.foundation.errors import (
     ProducerFenced,
 )
 from odradek.foundation.transaction_errors import ConcurrentTransactions
-from odradek.transactions.coordinator import EndedTransaction
 from odradek.transactions.decisions import ProducerIdentity
 from odradek.transactions.metadata import TV0, TV1, TV2, TransactionState
 from odradek.transactions.state_machine import TransactionalId
@@ -37,7 +36,7 @@ def set_epoch(world: TransactionWorld, epoch: int) -> ProducerIdentity:
 
 async def ended(
     world: TransactionWorld, producer: ProducerIdentity, *, is_commit: bool = True
-) -> EndedTransaction:
+) -> ProducerIdentity:
     """EndTxn as clients send it: until it is answered by an outcome."""
     while True:
         try:

@@ -24,7 +24,13 @@ from typing import Generic, Protocol, TypeVar, cast
 from odradek.coordination.timers import SessionTimers, Wakeable
 from odradek.coordination.topic_log import EncodedRecord, TopicParts
 from odradek.coordination.writer import OnWritten, RecordWriter
-from odradek.foundation.errors import CoordinatorNotAvailable, CorruptRecord, NotCoordinator, OdradekError
+from odradek.foundation.errors import (
+    CoordinatorNotAvailable,
+    CorruptRecord,
+    NotCoordinator,
+    OdradekError,
+    RequestError,
+)
 from odradek.foundation.limits import COORDINATOR_REQUESTS_WAITING_MAX
 
 logger = logging.getLogger(__name__)
@@ -161,6 +167,20 @@ class Shard(Generic[Machine_co]):
             )
         else:
             gate.append(action)
+
+    def when_serving(
+        self, key: str, action: Callable[[], None], refuse: Callable[[RequestError], object]
+    ) -> None:
+        """As `when_free`, for a request: `refuse` gets the error that `action` raises, or NotCoordinator."""
+
+        def act() -> None:
+            try:
+                self.check_serving()
+                action()
+            except RequestError as error:
+                refuse(error)
+
+        self.when_free(key, act)
 
     def check_serving(self) -> None:
         """For actions that may have waited in `when_free`.

@@ -10,7 +10,6 @@ from odradek.foundation.errors import (
     CoordinatorLoadInProgress,
     InvalidGroupId,
     OdradekError,
-    RequestError,
 )
 from odradek.foundation.named_tuple import NamedTuple
 from odradek.groups.classic.group import GroupState
@@ -140,12 +139,5 @@ class GroupAdministration:
         shard = self._runtime.shard(group_id)
         answer: DeferredAnswer[OdradekError | None] = DeferredAnswer()
 
-        def act() -> None:
-            try:
-                shard.check_serving()
-                shard.machine.delete(group_id, answer)
-            except RequestError as error:
-                answer(error)
-
-        shard.when_free(group_id, act)
+        shard.when_serving(group_id, lambda: shard.machine.delete(group_id, answer), answer)
         return answer.get()

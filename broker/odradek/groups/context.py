@@ -28,8 +28,6 @@ class GroupContext:
         self.fences = Fences(images, clock)
         self.patterns = TopicPatterns()
         self.commits = 0
-        self.commits_failed = 0
-        self.offsets_expired = 0
         self.rebalances = 0  # of classic groups, that have ended
 
     def session_timeout_ms(self, group_id: str) -> int:

@@ -26,15 +26,11 @@ from odradek.groups.classic.schema import encode_classic_group_key, encode_class
 from odradek.groups.consumer.group import ConsumerGroup, ConsumerGroupHost
 from odradek.groups.consumer.schema import (
     EMPTY_ASSIGNMENT,
-    KIND_CURRENT,
-    KIND_GROUP,
-    KIND_MEMBER,
-    KIND_TARGET,
-    KIND_TARGET_EPOCH,
     Assignment,
     ClassicProtocols,
     CurrentValue,
     GroupValue,
+    Kind,
     MemberState,
     MemberValue,
     TargetEpochValue,
@@ -131,16 +127,16 @@ class Conversion:
                     assigned=assigned,
                     pending_revocation=EMPTY_ASSIGNMENT,
                 )
-                converted.apply(KIND_MEMBER, member.member_id, value)
-                converted.apply(KIND_TARGET, member.member_id, TargetValue(assigned))
-                converted.apply(KIND_CURRENT, member.member_id, current)
+                converted.apply(Kind.MEMBER, member.member_id, value)
+                converted.apply(Kind.TARGET, member.member_id, TargetValue(assigned))
+                converted.apply(Kind.CURRENT, member.member_id, current)
         except InvalidRequest as error:
             raise GroupIdNotFound(
                 f"The classic group {group.group_id} cannot become a consumer group: a member's subscription "
                 f"or assignment cannot be read: {error}"
             ) from error
-        converted.apply(KIND_GROUP, "", GroupValue(group.rebalance.generation))
-        converted.apply(KIND_TARGET_EPOCH, "", TargetEpochValue(group.rebalance.generation))
+        converted.apply(Kind.GROUP, "", GroupValue(group.rebalance.generation))
+        converted.apply(Kind.TARGET_EPOCH, "", TargetEpochValue(group.rebalance.generation))
         return converted
 
     def cancelled(self, group_id: str) -> None:

@@ -116,27 +116,26 @@ class GroupCoordinator:
         """Join or rejoin; the answer comes when the rebalance completes. The first member creates a group."""
         answer: DeferredAnswer[JoinResult] = DeferredAnswer()
 
+        def refuse(error: RequestError) -> None:
+            answer(JoinResult(error=error, member_id=request.member_id))
+
         def act() -> None:
-            try:
-                shard.check_serving()
-                self.context.fences.check_may_join(group_id)
-                group = shard.machine.groups.get(group_id)
-                if group is None:
-                    if request.member_id != UNKNOWN_MEMBER:
-                        raise UnknownMemberId(
-                            f"there is no group {group_id!r} with a member {request.member_id!r}; join again"
-                        )
-                    group = shard.machine.new_classic_group(group_id)
-                group.join(request, answer)
-            except RequestError as error:
-                answer(JoinResult(error=error, member_id=request.member_id))
+            self.context.fences.check_may_join(group_id)
+            group = shard.machine.groups.get(group_id)
+            if group is None:
+                if request.member_id != UNKNOWN_MEMBER:
+                    raise UnknownMemberId(
+                        f"there is no group {group_id!r} with a member {request.member_id!r}; join again"
+                    )
+                group = shard.machine.new_classic_group(group_id)
+            group.join(request, answer)
 
         try:
             shard = self._named_shard(group_id)
             self._check_session_timeout(request.session_timeout_ms)
-            shard.when_free(group_id, act)
+            shard.when_serving(group_id, act, refuse)
         except RequestError as error:
-            answer(JoinResult(error=error, member_id=request.member_id))
+            refuse(error)
         return answer.get()
 
     def _named_shard(self, group_id: str) -> Shard[GroupStateMachine]:
@@ -158,21 +157,20 @@ class GroupCoordinator:
         """Ask for the assignment of this generation; the leader sends those of all members."""
         answer: DeferredAnswer[SyncResult] = DeferredAnswer()
 
+        def refuse(error: RequestError) -> None:
+            answer(SyncResult(error=error))
+
         def act() -> None:
-            try:
-                shard.check_serving()
-                group = shard.machine.groups.get(group_id)
-                if group is None:
-                    raise UnknownMemberId(f"there is no group {group_id!r}; join again")
-                group.sync(request, answer)
-            except RequestError as error:
-                answer(SyncResult(error=error))
+            group = shard.machine.groups.get(group_id)
+            if group is None:
+                raise UnknownMemberId(f"there is no group {group_id!r}; join again")
+            group.sync(request, answer)
 
         try:
             shard = self._named_shard(group_id)
-            shard.when_free(group_id, act)
+            shard.when_serving(group_id, act, refuse)
         except RequestError as error:
-            answer(SyncResult(error=error))
+            refuse(error)
         return answer.get()
 
     def heartbeat(self, group_id: str, *, member_id: str, instance_id: str | None, generation: int) -> None:
@@ -194,17 +192,16 @@ class GroupCoordinator:
         answer: DeferredAnswer[list[Departure]] = DeferredAnswer()
         shard = self._named_shard(group_id)
 
-        def act() -> None:
-            try:
-                shard.check_serving()
-                group = shard.machine.groups.get(group_id)
-                if group is None:
-                    raise UnknownMemberId(f"there is no group {group_id!r}")
-                group.leave_members(members, answer)
-            except RequestError as error:
-                answer([Departure(member_id, instance_id, error) for member_id, instance_id in members])
+        def refuse(error: RequestError) -> None:
+            answer([Departure(member_id, instance_id, error) for member_id, instance_id in members])
 
-        shard.when_free(group_id, act)
+        def act() -> None:
+            group = shard.machine.groups.get(group_id)
+            if group is None:
+                raise UnknownMemberId(f"there is no group {group_id!r}")
+            group.leave_members(members, answer)
+
+        shard.when_serving(group_id, act, refuse)
         return answer.get()
 
     # --- members of the consumer protocol -------------------------------------------------------------------
@@ -217,7 +214,9 @@ class GroupCoordinator:
         try:
             check_heartbeat(self.context, group_id, request)
             shard = self.runtime.shard(group_id)
-            shard.when_free(group_id, lambda: shard.machine.consumers.heartbeat(group_id, request, answer))
+            shard.when_serving(
+                group_id, lambda: shard.machine.consumers.heartbeat(group_id, request, answer), answer
+            )
         except RequestError as error:
             answer(error)
         return answer.get()

@@ -56,7 +56,6 @@ class Expiration:
         if pending.has_group(group.group_id):
             # A transaction may be about to commit what would expire.
             expired = [key for key in expired if not pending.has(OffsetKey(group.group_id, *key))]
-        self._context.offsets_expired += len(expired)
         is_empty = len(expired) == len(offsets) and not pending.has_group(group.group_id)
         if is_empty and group.is_removable:
             machine.remove(group, _ignore)

@@ -121,15 +121,12 @@ class OffsetRequests:
         def on_written(error: OdradekError | None) -> None:
             if error is None:
                 self._context.commits += len(accepted)
-                answer(errors)
-            else:
-                self._context.commits_failed += len(accepted)
-                answer([known or error for known in errors])
+            answer_with(error)
 
-        def on_late(error: OdradekError) -> None:
+        def answer_with(error: OdradekError | None) -> None:
             answer([known or error for known in errors])
 
-        shard.machine.write_offsets(group_id, accepted, on_written, on_late=on_late, writer=writer)
+        shard.machine.write_offsets(group_id, accepted, on_written, on_late=answer_with, writer=writer)
         return answer.get()
 
     def fetch(
@@ -185,10 +182,9 @@ class OffsetRequests:
                 errors.append(GroupSubscribedToTopic(f"the group {group_id!r} still subscribes to {topic!r}"))
             else:
                 errors.append(None)
-                if shard.machine.offsets.get(
-                    group_id, topic, partition
-                ) is not None or shard.machine.pending.has(OffsetKey(group_id, topic, partition)):
-                    removals.append((group_id, topic, partition))
+                key = OffsetKey(group_id, topic, partition)
+                if shard.machine.offsets.get(*key) is not None or shard.machine.pending.has(key):
+                    removals.append(key)
         if not removals:
             return errors
         answer: DeferredAnswer[Errors] = DeferredAnswer()

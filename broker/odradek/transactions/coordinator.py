@@ -27,7 +27,6 @@ from odradek.foundation.errors import (
     RequestError,
 )
 from odradek.foundation.ids import TopicPartition
-from odradek.foundation.named_tuple import NamedTuple
 from odradek.foundation.settings import Settings
 from odradek.foundation.transaction_errors import ConcurrentTransactions, InvalidTransactionTimeout
 from odradek.replication.broker_transport import BrokerTransport
@@ -62,13 +61,6 @@ class ProducerIdSource(Protocol):
     """Gives producer ids that were never used."""
 
     async def next(self) -> int: ...
-
-
-class EndedTransaction(NamedTuple):
-    """The answer to EndTxn: what the producer has for its next transaction."""
-
-    producer_id: int
-    producer_epoch: int
 
 
 class TransactionCoordinator:
@@ -188,8 +180,7 @@ class TransactionCoordinator:
         Raises ConcurrentTransactions, InvalidProducerIdMapping, ProducerFenced, InvalidRequest, and what routing and
         the log raise.
         """
-        _check_name(name)
-        shard = self.runtime.shard(name)
+        shard = self._shard(name)
         found = _known(shard, name)
         metadata = decisions.add_partitions(
             found.metadata,
@@ -208,8 +199,7 @@ class TransactionCoordinator:
 
         Raises InvalidRequest, and what routing raises.
         """
-        _check_name(name)
-        found = _known(self.runtime.shard(name), name)
+        found = _known(self._shard(name), name)
         outcomes: list[RequestError | None] = []
         for partition in partitions:
             try:
@@ -221,14 +211,13 @@ class TransactionCoordinator:
 
     async def end(
         self, name: str, producer: ProducerIdentity, *, is_commit: bool, client_version: int
-    ) -> EndedTransaction:
+    ) -> ProducerIdentity:
         """EndTxn: decide the outcome; gives the producer's id and epoch for its next transaction.
 
         Raises ConcurrentTransactions, InvalidProducerIdMapping, ProducerFenced, InvalidTxnState, InvalidRequest, and
         what routing and the log raise.
         """
-        _check_name(name)
-        shard = self.runtime.shard(name)
+        shard = self._shard(name)
 
         def decide(found: TransactionalId, new_producer_id: int | None) -> TransactionMetadata:
             now_ms = self._clock.wall_ms()
@@ -254,7 +243,7 @@ class TransactionCoordinator:
         await self._write(shard, found, metadata)
         if metadata.state in PREPARE_STATES:
             metadata = metadata.completed(now_ms=metadata.updated_ms)
-        return EndedTransaction(metadata.producer_id, metadata.producer_epoch)
+        return ProducerIdentity(metadata.producer_id, metadata.producer_epoch)
 
     async def abort_timed_out(self, shard: Shard[TransactionStateMachine], found: TransactionalId) -> None:
         """Abort a transaction that is open for longer than its timeout, and fence its producer.
@@ -284,6 +273,10 @@ class TransactionCoordinator:
         await self._write(shard, found, metadata)
 
     # --- changes --------------------------------------------------------------------------------------------
+
+    def _shard(self, name: str) -> Shard[TransactionStateMachine]:
+        _check_name(name)
+        return self.runtime.shard(name)
 
     async def _decided(
         self,

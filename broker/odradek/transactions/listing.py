@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from typing import Any
 
 from odradek.coordination.runtime import CoordinatorRuntime
@@ -58,18 +58,17 @@ class TransactionStates:
         producer_ids = set(wanted.producer_ids)
         now_ms = self._clock.wall_ms()
         rows: list[ListedTransaction] = []
-        for shard in self._runtime.loaded_shards():
-            for found in shard.machine.ids.values():
-                metadata = found.metadata
-                if (
-                    not _is_shown(found)
-                    or (states and metadata.state.title not in states)
-                    or (producer_ids and metadata.producer_id not in producer_ids)
-                    or (wanted.duration_ms >= 0 and now_ms - metadata.start_ms <= wanted.duration_ms)
-                    or (pattern is not None and pattern.fullmatch(found.name) is None)
-                ):
-                    continue
-                rows.append(ListedTransaction(found.name, metadata.producer_id, metadata.state.title))
+        for found in self._ids():
+            metadata = found.metadata
+            if (
+                not _is_shown(found)
+                or (states and metadata.state.title not in states)
+                or (producer_ids and metadata.producer_id not in producer_ids)
+                or (wanted.duration_ms >= 0 and now_ms - metadata.start_ms <= wanted.duration_ms)
+                or (pattern is not None and pattern.fullmatch(found.name) is None)
+            ):
+                continue
+            rows.append(ListedTransaction(found.name, metadata.producer_id, metadata.state.title))
         return rows, unknown
 
     def describe(self, name: str) -> TransactionMetadata:
@@ -84,21 +83,18 @@ class TransactionStates:
     def oldest_open_seconds(self) -> float:
         """The age of the oldest transaction that is not complete; 0 where there is none."""
         open_states = (TransactionState.ONGOING, *PREPARE_STATES)
-        starts = [
-            found.metadata.start_ms
-            for shard in self._runtime.loaded_shards()
-            for found in shard.machine.ids.values()
-            if found.metadata.state in open_states
-        ]
+        starts = [found.metadata.start_ms for found in self._ids() if found.metadata.state in open_states]
         return max(0.0, (self._clock.wall_ms() - min(starts)) / 1000) if starts else 0.0
 
     def counts(self) -> dict[str, int]:
         """Transactional ids by their state."""
         counts = {state.title: 0 for state in TransactionState if state <= TransactionState.COMPLETE_ABORT}
-        for shard in self._runtime.loaded_shards():
-            for found in shard.machine.ids.values():
-                counts[found.metadata.state.title] += 1
+        for found in self._ids():
+            counts[found.metadata.state.title] += 1
         return counts
+
+    def _ids(self) -> Iterator[TransactionalId]:
+        return (found for shard in self._runtime.loaded_shards() for found in shard.machine.ids.values())
 
 
 def _is_shown(found: TransactionalId) -> bool:

@@ -165,15 +165,10 @@ class ClassicGroup:
 
     def _join_newcomer(self, request: JoinRequest, answer: AnswerJoin) -> None:
         member_id = f"{request.instance_id or request.client_id}-{self._host.new_id()}"
-        if request.instance_id is not None:
-            existing = self.members.id_of_instance(request.instance_id)
-            if existing is not None:
-                StaticMembers(self.rebalance, self._host).replace(
-                    self.members[existing], member_id, request, answer
-                )
-            else:
-                self.rebalance.add_member(request, member_id, answer)
-        elif request.requires_known_member_id:
+        existing = self.members.of_instance(request.instance_id)
+        if existing is not None:
+            StaticMembers(self.rebalance, self._host).replace(existing, member_id, request, answer)
+        elif request.instance_id is None and request.requires_known_member_id:
             self.rebalance.pending_joins[member_id] = self.rebalance.deadline_after(
                 request.session_timeout_ms
             )
@@ -264,10 +259,10 @@ class ClassicGroup:
         """
         self.rebalance.check_alive()
         if member_id == UNKNOWN_MEMBER and instance_id is not None:
-            current = self.members.id_of_instance(instance_id)
+            current = self.members.of_instance(instance_id)
             if current is None:
                 raise UnknownMemberId(f"the group has no static member {instance_id!r}")
-            member_id = current
+            member_id = current.member_id
         elif self.rebalance.pending_joins.pop(member_id, None) is not None:
             return
         else:

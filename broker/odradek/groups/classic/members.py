@@ -154,8 +154,10 @@ class Members:
         """The number of members that wait for the answer to their join."""
         return self._awaiting_join
 
-    def id_of_instance(self, instance_id: str) -> str | None:
-        return self._id_by_instance.get(instance_id)
+    def of_instance(self, instance_id: str | None) -> Member | None:
+        """The static member of this instance id."""
+        member_id = None if instance_id is None else self._id_by_instance.get(instance_id)
+        return None if member_id is None else self._by_id[member_id]
 
     def validate(self, member_id: str, instance_id: str | None) -> Member:
         """The member. Raises UnknownMemberId, or FencedInstanceId when another took over the instance id."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeVar
 from uuid import UUID
 
 from odradek.coordination.timers import TimerHost, Wakeable
@@ -36,15 +36,10 @@ from odradek.groups.classic.members import (
 from odradek.groups.consumer.deadlines import MemberDeadlines
 from odradek.groups.consumer.schema import (
     EMPTY_ASSIGNMENT,
-    KIND_CURRENT,
-    KIND_GROUP,
-    KIND_MEMBER,
-    KIND_PATTERN,
-    KIND_TARGET,
-    KIND_TARGET_EPOCH,
     Assignment,
     CurrentValue,
     GroupValue,
+    Kind,
     MemberState,
     MemberValue,
     PatternValue,
@@ -59,6 +54,8 @@ from odradek.groups.schema import OffsetAndMetadata
 from odradek.protocol.consumer import PROTOCOL_TYPE
 
 logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 # From this version of OffsetCommit on, a client knows the errors of both protocols.
 COMMIT_VERSION_OF_BOTH_PROTOCOLS: Final = 9
@@ -156,21 +153,18 @@ class ConsumerGroup:
 
     def apply(self, kind: int, name: str, value: Value | None) -> None:
         """Apply a record that is in the log; None removes."""
-        if kind == KIND_GROUP and isinstance(value, GroupValue):
+        if kind == Kind.GROUP and isinstance(value, GroupValue):
             self.epoch, self.metadata_hash = value.epoch, value.metadata_hash
-        elif kind == KIND_TARGET_EPOCH:
+        elif kind == Kind.TARGET_EPOCH:
             self.target_epoch = value.epoch if isinstance(value, TargetEpochValue) else -1
-        elif kind == KIND_MEMBER:
+        elif kind == Kind.MEMBER:
             self._put_member(name, value if isinstance(value, MemberValue) else None)
-        elif kind == KIND_TARGET:
-            if isinstance(value, TargetValue):
-                self.targets[name] = value.partitions
-            else:
-                self.targets.pop(name, None)
-        elif kind == KIND_CURRENT:
+        elif kind == Kind.TARGET:
+            _put(self.targets, name, value.partitions if isinstance(value, TargetValue) else None)
+        elif kind == Kind.CURRENT:
             self._put_current(name, value if isinstance(value, CurrentValue) else None)
-        elif kind == KIND_PATTERN:
-            self._put_pattern(name, value if isinstance(value, PatternValue) else None)
+        elif kind == Kind.PATTERN:
+            _put(self.patterns, name, value if isinstance(value, PatternValue) else None)
 
     def _put_member(self, member_id: str, value: MemberValue | None) -> None:
         old = self.members.pop(member_id, None)
@@ -192,12 +186,6 @@ class ConsumerGroup:
         if member.topic_regex:
             _count(self._pattern_members, member.topic_regex, change)
 
-    def _put_pattern(self, pattern: str, value: PatternValue | None) -> None:
-        if value is None:
-            self.patterns.pop(pattern, None)
-        else:
-            self.patterns[pattern] = value
-
     def _put_current(self, member_id: str, value: CurrentValue | None) -> None:
         old = self.currents.pop(member_id, None)
         if old is not None:
@@ -213,26 +201,26 @@ class ConsumerGroup:
         """The records from which `apply` makes this group."""
         group_id = self.group_id
         for member_id, member in list(self.members.items()):
-            yield encode_key(KIND_MEMBER, group_id, member_id), encode_value(member)
+            yield encode_key(Kind.MEMBER, group_id, member_id), encode_value(member)
         for pattern, resolved in list(self.patterns.items()):
-            yield encode_key(KIND_PATTERN, group_id, pattern), encode_value(resolved)
+            yield encode_key(Kind.PATTERN, group_id, pattern), encode_value(resolved)
         value = GroupValue(self.epoch, self.metadata_hash)
-        yield encode_key(KIND_GROUP, group_id), encode_value(value)
+        yield encode_key(Kind.GROUP, group_id), encode_value(value)
         for member_id, target in list(self.targets.items()):
-            yield encode_key(KIND_TARGET, group_id, member_id), encode_value(TargetValue(target))
-        yield encode_key(KIND_TARGET_EPOCH, group_id), encode_value(TargetEpochValue(self.target_epoch))
+            yield encode_key(Kind.TARGET, group_id, member_id), encode_value(TargetValue(target))
+        yield encode_key(Kind.TARGET_EPOCH, group_id), encode_value(TargetEpochValue(self.target_epoch))
         for member_id, current in list(self.currents.items()):
-            yield encode_key(KIND_CURRENT, group_id, member_id), encode_value(current)
+            yield encode_key(Kind.CURRENT, group_id, member_id), encode_value(current)
 
     def tombstones(self) -> list[EncodedRecord]:
         """The records that remove the group, in an order in which a reader never sees half of it."""
         group_id = self.group_id
-        keys = [encode_key(KIND_CURRENT, group_id, member_id) for member_id in self.currents]
-        keys += [encode_key(KIND_TARGET, group_id, member_id) for member_id in self.targets]
-        keys.append(encode_key(KIND_TARGET_EPOCH, group_id))
-        keys += [encode_key(KIND_MEMBER, group_id, member_id) for member_id in self.members]
-        keys += [encode_key(KIND_PATTERN, group_id, pattern) for pattern in self.patterns]
-        keys.append(encode_key(KIND_GROUP, group_id))
+        keys = [encode_key(Kind.CURRENT, group_id, member_id) for member_id in self.currents]
+        keys += [encode_key(Kind.TARGET, group_id, member_id) for member_id in self.targets]
+        keys.append(encode_key(Kind.TARGET_EPOCH, group_id))
+        keys += [encode_key(Kind.MEMBER, group_id, member_id) for member_id in self.members]
+        keys += [encode_key(Kind.PATTERN, group_id, pattern) for pattern in self.patterns]
+        keys.append(encode_key(Kind.GROUP, group_id))
         return [(key, None) for key in keys]
 
     # --- questions ------------------------------------------------------------------------------------------
@@ -403,6 +391,13 @@ def owned_partitions(current: CurrentValue) -> Iterator[tuple[UUID, int]]:
         for topic_id, partitions in assignment.items():
             for partition in partitions:
                 yield topic_id, partition
+
+
+def _put(values: dict[str, T], name: str, value: T | None) -> None:
+    if value is None:
+        values.pop(name, None)
+    else:
+        values[name] = value
 
 
 def _count(counts: dict[str, int], name: str, change: int) -> None:

@@ -22,7 +22,6 @@ from odradek.foundation.errors import (
     GroupMaxSizeReached,
     InvalidRequest,
     OdradekError,
-    RequestError,
     UnknownMemberId,
     UnreleasedInstanceId,
     UnsupportedAssignor,
@@ -32,9 +31,9 @@ from odradek.groups.consumer.assignors import ASSIGNORS
 from odradek.groups.consumer.group import LEFT_FOR_NOW_EPOCH, ConsumerGroup
 from odradek.groups.consumer.schema import (
     EMPTY_ASSIGNMENT,
-    KIND_CURRENT,
     Assignment,
     CurrentValue,
+    Kind,
     MemberState,
     MemberValue,
 )
@@ -130,21 +129,13 @@ class ConsumerRequests:
     def heartbeat(
         self, group_id: str, request: ConsumerGroupHeartbeat, answer: DeferredAnswer[Outcome]
     ) -> None:
-        """Join, stay or leave; the answer is the result or the error. The caller is within `Shard.when_free`."""
-        try:
-            self._shard.check_serving()
-            if request.member_epoch in (LEAVE_EPOCH, LEFT_FOR_NOW_EPOCH):
-                self._leave(group_id, request, answer)
-            else:
-                self._heartbeat(group_id, request, answer)
-        except RequestError as error:
-            answer(error)
+        """Join, stay or leave; the answer is the result, or the error of a write. A refused request raises.
 
-    # --- heartbeat ------------------------------------------------------------------------------------------
-
-    def _heartbeat(
-        self, group_id: str, request: ConsumerGroupHeartbeat, answer: DeferredAnswer[Outcome]
-    ) -> None:
+        The caller is within `Shard.when_serving`.
+        """
+        if request.member_epoch in (LEAVE_EPOCH, LEFT_FOR_NOW_EPOCH):
+            self._leave(group_id, request, answer)
+            return
         if request.member_epoch == JOIN_EPOCH:
             self._fences.check_may_join(group_id)
         else:
@@ -263,7 +254,7 @@ class ConsumerRequests:
                 member_epoch=LEFT_FOR_NOW_EPOCH, pending_revocation=EMPTY_ASSIGNMENT
             )
             update = GroupUpdate(group, self._context)
-            update.put(KIND_CURRENT, member_id, away)
+            update.put(Kind.CURRENT, member_id, away)
             self._shard.write(group_id, update.records, on_written)
         else:
             self.fence(group, [member_id], on_written)

@@ -23,16 +23,21 @@ from odradek.coordination.records import RecordKey, RecordValue, check_version
 from odradek.foundation.named_tuple import NamedTuple
 from odradek.protocol.declared import Declaration, FieldRow
 
-KIND_GROUP: Final = 3
-KIND_PARTITIONS: Final = 4
-KIND_MEMBER: Final = 5
-KIND_TARGET_EPOCH: Final = 6
-KIND_TARGET: Final = 7
-KIND_CURRENT: Final = 8
-KIND_PATTERN: Final = 16
 
-KINDS_OF_GROUP: Final = frozenset({KIND_GROUP, KIND_PARTITIONS, KIND_TARGET_EPOCH})
-KINDS_OF_MEMBER: Final = frozenset({KIND_MEMBER, KIND_TARGET, KIND_CURRENT, KIND_PATTERN})
+class Kind:
+    """The number of each kind of record."""
+
+    GROUP: Final = 3
+    PARTITIONS: Final = 4
+    MEMBER: Final = 5
+    TARGET_EPOCH: Final = 6
+    TARGET: Final = 7
+    CURRENT: Final = 8
+    PATTERN: Final = 16
+
+
+KINDS_OF_GROUP: Final = frozenset({Kind.GROUP, Kind.PARTITIONS, Kind.TARGET_EPOCH})
+KINDS_OF_MEMBER: Final = frozenset({Kind.MEMBER, Kind.TARGET, Kind.CURRENT, Kind.PATTERN})
 KINDS: Final = KINDS_OF_GROUP | KINDS_OF_MEMBER
 
 # Partitions by topic id. Members hold many of these, so equal empty ones are shared.
@@ -60,7 +65,7 @@ def _assignment(topics: Sequence[TopicIdPartitions]) -> Assignment:
 
 
 class MemberState(IntEnum):
-    """How far a member is on its way to its target assignment; the numbers are stored."""
+    """A member's progress to its target assignment; the numbers are stored."""
 
     STABLE = 0
     UNREVOKED_PARTITIONS = 1
@@ -193,10 +198,10 @@ _CLASSIC_PROTOCOLS: Final = Declaration(
     ),
 )
 _DECLARATIONS: Final = {
-    KIND_GROUP: Declaration(
+    Kind.GROUP: Declaration(
         GroupValue, FieldRow("epoch", "int32"), FieldRow("metadata_hash", "int64", tag=0, default=0)
     ),
-    KIND_MEMBER: Declaration(
+    Kind.MEMBER: Declaration(
         MemberValue,
         FieldRow("instance_id", "string", is_nullable=True),
         FieldRow("rack_id", "string", is_nullable=True),
@@ -208,11 +213,11 @@ _DECLARATIONS: Final = {
         FieldRow("server_assignor", "string", is_nullable=True),
         FieldRow("classic", structure=_CLASSIC_PROTOCOLS, is_nullable=True, tag=0, default=None),
     ),
-    KIND_TARGET_EPOCH: Declaration(TargetEpochValue, FieldRow("epoch", "int32")),
-    KIND_TARGET: Declaration(
+    Kind.TARGET_EPOCH: Declaration(TargetEpochValue, FieldRow("epoch", "int32")),
+    Kind.TARGET: Declaration(
         _target, FieldRow("topic_partitions", structure=_TOPIC_PARTITIONS, is_array=True)
     ),
-    KIND_CURRENT: Declaration(
+    Kind.CURRENT: Declaration(
         _current,
         FieldRow("member_epoch", "int32"),
         FieldRow("previous_member_epoch", "int32"),
@@ -220,7 +225,7 @@ _DECLARATIONS: Final = {
         FieldRow("assigned_partitions", structure=_TOPIC_PARTITIONS, is_array=True),
         FieldRow("partitions_pending_revocation", structure=_TOPIC_PARTITIONS, is_array=True),
     ),
-    KIND_PATTERN: Declaration(
+    Kind.PATTERN: Declaration(
         PatternValue,
         FieldRow("topics", "string", is_array=True),
         FieldRow("version", "int64"),
@@ -238,12 +243,12 @@ _VALUES: Final[Mapping[int, RecordValue[Any]]] = {
     for kind, declaration in _DECLARATIONS.items()
 }
 _KINDS_OF_VALUES: Final = {
-    GroupValue: KIND_GROUP,
-    MemberValue: KIND_MEMBER,
-    TargetEpochValue: KIND_TARGET_EPOCH,
-    TargetValue: KIND_TARGET,
-    CurrentValue: KIND_CURRENT,
-    PatternValue: KIND_PATTERN,
+    GroupValue: Kind.GROUP,
+    MemberValue: Kind.MEMBER,
+    TargetEpochValue: Kind.TARGET_EPOCH,
+    TargetValue: Kind.TARGET,
+    CurrentValue: Kind.CURRENT,
+    PatternValue: Kind.PATTERN,
 }
 _GROUP_ID: Final = FieldRow("group_id", "string")
 _KEYS: Final[Mapping[int, RecordKey[ConsumerKey]]] = {
@@ -276,7 +281,7 @@ def decode_value(kind: int, value: bytes) -> Value | None:
 
     Raises CorruptRecord.
     """
-    if kind == KIND_PARTITIONS:
+    if kind == Kind.PARTITIONS:
         check_version(value, f"a consumer group record of kind {kind}", 0)
         return None
     decoded: Value = _VALUES[kind].decode(value)

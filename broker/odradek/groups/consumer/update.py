@@ -19,15 +19,10 @@ from odradek.groups.consumer.assignors.members import MemberSpec
 from odradek.groups.consumer.group import ConsumerGroup
 from odradek.groups.consumer.reconciliation import Owned, reconcile
 from odradek.groups.consumer.schema import (
-    KIND_CURRENT,
-    KIND_GROUP,
-    KIND_MEMBER,
-    KIND_PATTERN,
-    KIND_TARGET,
-    KIND_TARGET_EPOCH,
     Assignment,
     CurrentValue,
     GroupValue,
+    Kind,
     MemberValue,
     PatternValue,
     TargetEpochValue,
@@ -59,9 +54,9 @@ class GroupUpdate:
     # --- members --------------------------------------------------------------------------------------------
 
     def remove_member(self, member_id: str) -> None:
-        self.put(KIND_CURRENT, member_id, None)
-        self.put(KIND_TARGET, member_id, None)
-        self.put(KIND_MEMBER, member_id, None)
+        self.put(Kind.CURRENT, member_id, None)
+        self.put(Kind.TARGET, member_id, None)
+        self.put(Kind.MEMBER, member_id, None)
 
     def replace_member(self, old_member_id: str, new_member_id: str) -> None:
         """A static member returns under another id: the new id takes over the records of the old one."""
@@ -69,16 +64,16 @@ class GroupUpdate:
         member, target = group.members[old_member_id], group.target(old_member_id)
         taken_over = group.current(old_member_id)._replace(member_epoch=0, previous_member_epoch=0)
         self.remove_member(old_member_id)
-        self.put(KIND_MEMBER, new_member_id, member)
-        self.put(KIND_TARGET, new_member_id, TargetValue(target))
-        self.put(KIND_CURRENT, new_member_id, taken_over)
+        self.put(Kind.MEMBER, new_member_id, member)
+        self.put(Kind.TARGET, new_member_id, TargetValue(target))
+        self.put(Kind.CURRENT, new_member_id, taken_over)
 
     def update_member(self, member_id: str, member: MemberValue) -> bool:
         """Store what the member asks for; returns whether the group needs a new assignment."""
         known = self.group.members.get(member_id)
         if known == member:
             return False
-        self.put(KIND_MEMBER, member_id, member)
+        self.put(Kind.MEMBER, member_id, member)
         if known is None or set(known.topic_names) != set(member.topic_names):
             return True
         # A new pattern is another subscription, even if it stands for the same topics.
@@ -104,14 +99,14 @@ class GroupUpdate:
         changed = False
         wanted = {member.topic_regex for member in group.members.values() if member.topic_regex}
         for pattern in [known for known in group.patterns if known not in wanted]:
-            self.put(KIND_PATTERN, pattern, None)
+            self.put(Kind.PATTERN, pattern, None)
         for pattern in sorted(wanted):
             topics = self._context.patterns.matches(pattern, self._topics)
             known = group.patterns.get(pattern)
             if known is None or known.topics != topics:
                 changed = True
                 now_ms = self._context.clock.wall_ms()
-                self.put(KIND_PATTERN, pattern, PatternValue(topics, now_ms, now_ms))
+                self.put(Kind.PATTERN, pattern, PatternValue(topics, now_ms, now_ms))
         return changed
 
     def _metadata_hash(self) -> int:
@@ -124,7 +119,7 @@ class GroupUpdate:
 
     def bump_epoch(self) -> None:
         """The assignment may have to change."""
-        self.put(KIND_GROUP, None, GroupValue(self.group.epoch + 1, self.group.metadata_hash))
+        self.put(Kind.GROUP, None, GroupValue(self.group.epoch + 1, self.group.metadata_hash))
 
     def update_target(self) -> None:
         """Compute the target assignment of the group's epoch, if it has not been yet."""
@@ -139,8 +134,8 @@ class GroupUpdate:
         for member_id in group.members:
             target = targets.get(member_id, {})
             if member_id not in group.targets or group.targets[member_id] != target:
-                self.put(KIND_TARGET, member_id, TargetValue(target))
-        self.put(KIND_TARGET_EPOCH, None, TargetEpochValue(group.epoch))
+                self.put(Kind.TARGET, member_id, TargetValue(target))
+        self.put(Kind.TARGET_EPOCH, None, TargetEpochValue(group.epoch))
 
     def _spec(self, member_id: str) -> MemberSpec:
         member = self.group.members[member_id]
@@ -164,12 +159,12 @@ class GroupUpdate:
             owned=owned,
         )
         if updated != current or member_id not in group.currents:
-            self.put(KIND_CURRENT, member_id, updated)
+            self.put(Kind.CURRENT, member_id, updated)
         return updated
 
     def forget_current(self, member_id: str) -> None:
         """The member starts over and owns nothing; its next step records it."""
-        self.group.apply(KIND_CURRENT, member_id, None)
+        self.group.apply(Kind.CURRENT, member_id, None)
 
 
 def preferred_assignor(group: ConsumerGroup, settings: Settings) -> str:
