@@ -36,11 +36,11 @@ from odradek.foundation.errors import NoNode
 from odradek.foundation.ids import TopicPartition
 from odradek.foundation.tasks import TaskOwner
 from odradek.records.record import Record
-from odradek.registry.memory_faults import RegistryFaults
-from odradek.registry.memory_store import MemoryRegistry, MemoryStore
 from odradek.registry.node_tree import Changes
 from odradek.registry.store import Create, Delete, Operation, Put, SessionState
 from tests.support.loop import VirtualTimeLoop
+from tests.support.memory_registry import MemoryRegistry, MemoryStore
+from tests.support.registry_faults import RegistryFaults
 
 GROUP = "g"
 SESSION_SECONDS = 2.0

@@ -13,7 +13,7 @@ from odradek.cluster.image import NO_LEADER, BrokerImage, ClusterImage, Partitio
 from odradek.cluster.image_building import apply
 from odradek.cluster.loading import load_image, load_nodes
 from odradek.controller.requests import NewTopic
-from odradek.registry.memory_store import MemoryRegistry, MemoryStore
+from tests.support.memory_registry import MemoryRegistry, MemoryStore
 from tests.support.one_broker import OneBroker
 
 FIRST, SECOND = uuid.UUID(int=7), uuid.UUID(int=8)

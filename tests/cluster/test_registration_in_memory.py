@@ -15,13 +15,13 @@ import pytest
 
 from odradek.cluster import paths
 from odradek.foundation.errors import DuplicateBrokerRegistration, StoreConnectionLost
-from odradek.registry.memory_faults import RegistryFaults
-from odradek.registry.memory_store import MemoryStore
 from odradek.registry.sqlite_store import SqliteStore
 from odradek.registry.store import Delete
 from tests.support.loop import VirtualTimeLoop
+from tests.support.memory_registry import MemoryStore
 from tests.support.registering import Member, registered
 from tests.support.registries import MemoryWorld
+from tests.support.registry_faults import RegistryFaults
 
 
 def in_memory(scenario: Callable[[MemoryWorld], Coroutine[Any, Any, None]]) -> None:

@@ -10,7 +10,7 @@ from odradek.cluster.image import ResourceKind
 from odradek.controller.requests import AlterConfigOp, ConfigOperation, NewTopic, Resource
 from odradek.foundation.errors import InvalidConfig, InvalidRequest, RequestError, UnknownTopicOrPartition
 from odradek.foundation.settings import Settings
-from odradek.registry.memory_store import MemoryRegistry, MemoryStore
+from tests.support.memory_registry import MemoryRegistry, MemoryStore
 from tests.support.one_broker import OneBroker
 
 TOPIC = Resource(ResourceKind.TOPIC, "t")

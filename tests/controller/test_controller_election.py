@@ -11,10 +11,10 @@ from odradek.controller.controller_election import ControllerElection, ElectionC
 from odradek.controller.terms import ControllerTerm
 from odradek.foundation.clock import SystemClock
 from odradek.foundation.errors import StoreConnectionLost, StoreSessionExpired, VersionConflict
-from odradek.registry.memory_faults import RegistryFaults
-from odradek.registry.memory_store import MemoryStore
 from odradek.registry.store import Create, Put, Store
+from tests.support.memory_registry import MemoryStore
 from tests.support.registries import Callbacks, MemoryWorld, World, ZookeeperWorld
+from tests.support.registry_faults import RegistryFaults
 
 
 @pytest.fixture(params=["memory", pytest.param("zookeeper", marks=pytest.mark.integration)])

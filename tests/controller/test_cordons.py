@@ -23,7 +23,7 @@ from odradek.controller.requests import (
 )
 from odradek.foundation.errors import InvalidReplicaAssignment, InvalidReplicationFactor, InvalidRequest
 from odradek.foundation.ids import TopicPartition
-from odradek.registry.memory_store import MemoryRegistry, MemoryStore
+from tests.support.memory_registry import MemoryRegistry, MemoryStore
 from tests.support.one_broker import ENDPOINTS, OneBroker
 
 

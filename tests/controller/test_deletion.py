@@ -14,8 +14,8 @@ from odradek.foundation.errors import (
     UnknownTopicId,
     UnknownTopicOrPartition,
 )
-from odradek.registry.memory_store import MemoryRegistry, MemoryStore
 from tests.support.dying_store import DyingStore
+from tests.support.memory_registry import MemoryRegistry, MemoryStore
 from tests.support.one_broker import OneBroker
 
 

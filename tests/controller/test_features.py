@@ -12,8 +12,8 @@ from odradek.cluster.image import BrokerImage, ClusterImage
 from odradek.controller.feature_plans import FeatureUpdate, UpgradeType, planned
 from odradek.foundation.errors import InvalidUpdateVersion
 from odradek.protocol.api import ApiKey
-from odradek.registry.memory_store import MemoryRegistry, MemoryStore
 from tests.support.loop import run
+from tests.support.memory_registry import MemoryRegistry, MemoryStore
 from tests.support.whole_broker import WholeBroker
 
 UP, SAFE, UNSAFE = UpgradeType.UPGRADE, UpgradeType.SAFE_DOWNGRADE, UpgradeType.UNSAFE_DOWNGRADE

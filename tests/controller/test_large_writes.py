@@ -20,9 +20,9 @@ from odradek.controller.requests import (
 )
 from odradek.foundation.errors import PolicyViolation, StoreConnectionLost, TopicAlreadyExists
 from odradek.foundation.ids import TopicPartition
-from odradek.registry.memory_store import MemoryStore
 from tests.controller.test_leadership import Cluster
 from tests.support.dying_store import DyingStore
+from tests.support.memory_registry import MemoryStore
 
 # Some ten partitions' worth.
 SMALL_BYTES = 6_000

@@ -27,8 +27,8 @@ from odradek.foundation.errors import (
     UnknownTopicOrPartition,
 )
 from odradek.foundation.ids import TopicPartition
-from odradek.registry.memory_store import MemoryRegistry, MemoryStore
 from odradek.registry.store import Put
+from tests.support.memory_registry import MemoryRegistry, MemoryStore
 from tests.support.one_broker import OneBroker
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)

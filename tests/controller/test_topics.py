@@ -29,8 +29,8 @@ from odradek.foundation.errors import (
 )
 from odradek.foundation.ids import TopicPartition
 from odradek.protocol.group_partitions import OFFSETS_TOPIC
-from odradek.registry.memory_store import MemoryRegistry, MemoryStore
 from odradek.registry.sqlite_store import SqliteStore
+from tests.support.memory_registry import MemoryRegistry, MemoryStore
 from tests.support.one_broker import OneBroker
 
 

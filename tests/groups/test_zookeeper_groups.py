@@ -16,10 +16,10 @@ from odradek.foundation.limits import (
 from odradek.foundation.metrics import MetricsRegistry
 from odradek.protocol.api import ApiKey
 from odradek.protocol.consumer import parse_assignment, parse_subscription
-from odradek.registry.memory_store import MemoryStore
 from odradek.server.http import broker_metrics
 from tests.support.exposition import exposition_text
 from tests.support.loop import run
+from tests.support.memory_registry import MemoryStore
 from tests.support.whole_cluster import WholeCluster
 
 GROUP, CONSUMER = "billing", "billing_host-a-1795395053840-ccd67c21"

@@ -14,10 +14,10 @@ from odradek.handlers.dispatch import Dispatcher
 from odradek.handlers.table import CONTROLLER_HANDLERS
 from odradek.protocol import codec, messages
 from odradek.protocol.api import ApiKey
-from odradek.registry.memory_store import MemoryRegistry, MemoryStore
 from odradek.transport.connection import Connection
 from tests.support.field_names import check_field_names
 from tests.support.loop import run
+from tests.support.memory_registry import MemoryRegistry, MemoryStore
 from tests.support.one_broker import ENDPOINTS, OneBroker
 
 STALE_BROKER_EPOCH, UNKNOWN_TOPIC_ID, INELIGIBLE_REPLICA, ELECTION_NOT_NEEDED = 77, 100, 107, 84

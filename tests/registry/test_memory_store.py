@@ -11,10 +11,10 @@ from odradek.foundation.errors import (
     StoreSessionExpired,
     VersionConflict,
 )
-from odradek.registry.memory_faults import RegistryFaults
-from odradek.registry.memory_store import MemoryRegistry, MemoryStore
 from odradek.registry.store import Put, SessionState
 from tests.support.loop import run
+from tests.support.memory_registry import MemoryRegistry, MemoryStore
+from tests.support.registry_faults import RegistryFaults
 
 
 def test_ephemeral_nodes_go_with_their_session_and_others_hear_of_it() -> None:

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from odradek.foundation.errors import SettingError
-from odradek.registry.memory_store import MemoryStore
 from odradek.registry.registries import open_registry
 from odradek.registry.sqlite_store import SqliteStore
 from odradek.registry.zookeeper.address import Ensemble, parse_ensemble
@@ -16,9 +15,6 @@ from odradek.registry.zookeeper.address import Ensemble, parse_ensemble
 
 def test_names_that_need_no_server(tmp_path: Path) -> None:
     async def scenario() -> None:
-        memory = await open_registry("memory:")
-        assert isinstance(memory, MemoryStore)
-        await memory.close()
         file = await open_registry(f"sqlite:{tmp_path}/r:1")
         assert isinstance(file, SqliteStore)
         await file.close()

@@ -19,13 +19,13 @@ from odradek.foundation.errors import (
     StoreSessionExpired,
     VersionConflict,
 )
-from odradek.registry.memory_faults import RegistryFaults
-from odradek.registry.memory_store import MemoryRegistry, MemoryStore
 from odradek.registry.node_tree import NodeTree
 from odradek.registry.registries import open_registry
 from odradek.registry.sqlite_store import SqliteStore
 from odradek.registry.store import Check, Create, Delete, Operation, Put, SessionState, Store
 from tests.support import loop
+from tests.support.memory_registry import MemoryRegistry, MemoryStore
+from tests.support.registry_faults import RegistryFaults
 from tests.support.zookeeper import ZooKeeper
 
 Scenario = Callable[[Store], Awaitable[None]]
@@ -332,4 +332,4 @@ def _copy(tree: NodeTree) -> NodeTree:
 
 
 def _without_numbers(tree: NodeTree) -> dict[str, tuple[object, ...]]:
-    return {path: row[:3] for path, row in tree._rows.items()}
+    return {path: (row.data, row.version, row.owner) for path, row in tree._rows.items()}

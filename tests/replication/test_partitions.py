@@ -11,8 +11,8 @@ from odradek.cluster.image import ResourceKind
 from odradek.controller.requests import AlterConfigOp, ConfigOperation, NewPartitions, Resource
 from odradek.foundation.errors import KafkaStorageError, UnknownTopicId, UnknownTopicOrPartition
 from odradek.protocol.api import ApiKey
-from odradek.registry.memory_store import MemoryStore
 from tests.support.loop import run
+from tests.support.memory_registry import MemoryStore
 from tests.support.whole_broker import WholeBroker
 
 

@@ -13,10 +13,10 @@ from odradek.protocol import cluster_changes, controller_requests
 from odradek.protocol.api import ApiKey
 from odradek.protocol.cluster_changes import FollowRequest
 from odradek.protocol.controller_requests import LeaveRequest
-from odradek.registry.memory_store import MemoryStore
 from odradek.transport.outbound import OutboundConnection
 from tests.support.guarded_broker import ALL, CREATE, NO_CLUSTER, NO_TOPIC, WRITE, acl, codes
 from tests.support.loop import run
+from tests.support.memory_registry import MemoryStore
 from tests.support.whole_broker import batch
 from tests.support.whole_cluster import WholeCluster
 

@@ -18,12 +18,12 @@ from odradek.handlers.counters import RequestCounters
 from odradek.log.log import Log
 from odradek.protocol import messages
 from odradek.protocol.api import ApiKey
-from odradek.registry.memory_faults import RegistryFaults
-from odradek.registry.memory_store import MemoryStore
 from odradek.registry.store import Create
 from odradek.server.controller.active_controller import ActiveController
 from odradek.transport.outbound import OutboundConnection
 from tests.support.loop import LoopClock, run
+from tests.support.memory_registry import MemoryStore
+from tests.support.registry_faults import RegistryFaults
 from tests.support.whole_cluster import WholeCluster
 
 NOT_CONTROLLER, TOPIC_ALREADY_EXISTS = 41, 36

@@ -13,10 +13,10 @@ from functools import partial
 import pytest
 
 from odradek.foundation.errors import StoreConnectionLost, StoreError, StoreSessionExpired
-from odradek.registry.memory_store import MemoryRegistry, MemoryStore
 from odradek.registry.store import SessionState
 from odradek.registry.tree_store import Answer
 from tests.support.loop import run
+from tests.support.memory_registry import MemoryRegistry, MemoryStore
 from tests.support.whole_cluster import SESSION_SECONDS, WholeCluster
 
 SILENCE_SECONDS = 1.0

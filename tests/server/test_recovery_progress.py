@@ -14,13 +14,13 @@ from odradek.controller.requests import NewTopic
 from odradek.foundation.metrics import MetricsRegistry
 from odradek.foundation.settings import Settings
 from odradek.log.files import SystemDisk, SystemFile
-from odradek.registry.memory_store import MemoryRegistry, MemoryStore
 from odradek.server.broker.broker_process import BrokerProcess
 from odradek.server.broker.local_control import LocalControl
 from odradek.server.http import broker_metrics
 from tests.support.disk import SimulatedDisk
 from tests.support.exposition import exposition_text
 from tests.support.loop import run
+from tests.support.memory_registry import MemoryRegistry, MemoryStore
 from tests.support.whole_broker import WholeBroker, batch
 
 PARTITIONS = 5

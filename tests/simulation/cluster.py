@@ -14,8 +14,6 @@ from typing import Any, Final
 
 from odradek.foundation.errors import KafkaStorageError, RequestError
 from odradek.protocol.api import ApiKey
-from odradek.registry.memory_faults import RegistryFaults
-from odradek.registry.memory_store import MemoryRegistry
 from odradek.registry.node_tree import Changes
 from odradek.registry.store import Operation
 from odradek.replication.partition import Partition
@@ -23,6 +21,8 @@ from odradek.transport.network import Network
 from tests.simulation.history import History
 from tests.support.field_names import check_field_names
 from tests.support.loop import VirtualTimeLoop
+from tests.support.memory_registry import MemoryRegistry
+from tests.support.registry_faults import RegistryFaults
 from tests.support.whole_cluster import PORT, ClusterBroker, WholeCluster
 
 BROKERS: Final = (1, 2, 3)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from odradek.registry.memory_store import MemoryStore
 from odradek.registry.node_tree import Changes
 from odradek.registry.store import Operation
+from tests.support.memory_registry import MemoryStore
 
 
 class DyingStore(MemoryStore):

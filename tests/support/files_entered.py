@@ -19,9 +19,9 @@ import odradek
 from odradek.foundation.settings import Settings
 from odradek.protocol import codec, messages
 from odradek.protocol.api import ApiKey
-from odradek.registry.memory_store import MemoryStore
 from odradek.server.broker.broker_process import BrokerProcess
 from odradek.server.broker.local_control import LocalControl
+from tests.support.memory_registry import MemoryStore
 from tests.support.whole_broker import batch
 
 TOPIC: Final = "t"

@@ -20,9 +20,9 @@ from odradek.handlers.table import HANDLERS
 from odradek.protocol import codec, messages
 from odradek.protocol.api import ApiKey
 from odradek.protocol.framing import parse_request_header
-from odradek.registry.memory_store import MemoryStore
 from odradek.registry.store import Store
 from tests.support.field_names import check_field_names
+from tests.support.memory_registry import MemoryStore
 
 ENDPOINTS = {"PLAINTEXT": ("broker.test", 9092), "EXTERNAL": ("outside.test", 19092)}
 

@@ -17,13 +17,13 @@ from odradek.handlers.dispatch import Dispatcher
 from odradek.protocol import codec, messages
 from odradek.protocol.api import ApiKey
 from odradek.records.builder import build_batch
-from odradek.registry.memory_store import MemoryRegistry, MemoryStore
 from odradek.server.broker.broker_process import BrokerProcess
 from odradek.server.broker.local_control import LocalControl
 from odradek.transport.connection import Connection
 from tests.support.disk import SimulatedDisk
 from tests.support.field_names import check_field_names
 from tests.support.loop import LoopClock
+from tests.support.memory_registry import MemoryRegistry, MemoryStore
 from tests.support.network import MemoryNetwork
 
 START_MS = 1_700_000_000_000

@@ -17,7 +17,6 @@ from odradek.cluster.image import ClusterImage
 from odradek.foundation.settings import Settings
 from odradek.protocol import messages
 from odradek.protocol.api import ApiKey
-from odradek.registry.memory_store import MemoryRegistry, MemoryStore
 from odradek.server.broker.broker_process import BrokerProcess
 from odradek.server.broker.cluster_control import ClusterControl
 from odradek.server.controller.controller_process import ControllerProcess
@@ -25,6 +24,7 @@ from odradek.transport.outbound import OutboundConnection
 from tests.support.disk import SimulatedDisk
 from tests.support.field_names import check_field_names
 from tests.support.loop import LoopClock
+from tests.support.memory_registry import MemoryRegistry, MemoryStore
 from tests.support.network import MemoryNetwork
 from tests.support.whole_broker import batch
 

@@ -26,18 +26,14 @@ class ControllerApi(Protocol):
 
         Raises the RequestError of a topic that cannot be created.
         """
-        ...
 
     async def ensure_topics(self, names: Sequence[str]) -> list[TopicImage | RequestError]:
         """The topics, created if missing as by `ensure_topic`; one outcome for each name, in their order."""
-        ...
 
     async def incremental_alter_configs(
         self, requests: Sequence[tuple[Resource, Sequence[AlterConfigOp]]], *, validate_only: bool = False
     ) -> list[Outcome]:
         """Change single settings of resources (KIP-339); one outcome each, in their order, None for success."""
-        ...
 
     async def allocate_producer_ids(self, *, above: int = -1) -> tuple[int, int]:
         """A block of unused producer ids, all greater than `above`: the first id, and how many (KIP-730)."""
-        ...

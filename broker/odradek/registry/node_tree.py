@@ -11,20 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from odradek.foundation.errors import NodeExists, NodeNotEmpty, NoNode, StoreError, VersionConflict
-from odradek.foundation.named_tuple import NamedTuple
 from odradek.registry.store import ANY_VERSION, Check, Create, Delete, Node, Operation, Put
-
-
-class StoredNode(NamedTuple):
-    """One stored node. `owner` is the session of an ephemeral node, 0 for a persistent one. `created` is the number of
-    the change that created it.
-    """
-
-    data: bytes
-    version: int
-    owner: int
-    created: int = 0
-
 
 # Characters that ZooKeeper refuses in a path, as the inside of a regular expression's class. These are control
 # characters, surrogates (and so all beyond 16 bits), the private area, and the specials.
@@ -32,7 +19,7 @@ UNFIT_CHARACTERS: Final = "\\x00-\\x1f\\x7f-\\x9f\\ud800-\\uf8ff\\ufff0-\\uffff\
 _UNFIT: Final = re.compile(f"(?:^|/)[.]{{1,2}}(?:/|$)|[{UNFIT_CHARACTERS}]")
 
 # The changes of a batch: the new row of each path, or None for a deleted node.
-Changes = dict[str, StoredNode | None]
+Changes = dict[str, Node | None]
 
 
 def parent_of(path: str) -> str:
@@ -55,8 +42,8 @@ def check_path(path: str) -> None:
 class NodeTree:
     """All nodes by path, and the names of their children."""
 
-    def __init__(self, rows: Iterable[tuple[str, StoredNode]] = (), *, last_change: int = 0) -> None:
-        self._rows: dict[str, StoredNode] = {"/": StoredNode(b"", 0, 0)}
+    def __init__(self, rows: Iterable[tuple[str, Node]] = (), *, last_change: int = 0) -> None:
+        self._rows: dict[str, Node] = {"/": Node(b"", 0)}
         self._children: dict[str, set[str]] = {"/": set()}
         # The number of the newest batch that was applied.
         self.last_change = 0
@@ -70,11 +57,6 @@ class NodeTree:
         return node
 
     def find(self, path: str) -> Node | None:
-        row = self._rows.get(path)
-        return None if row is None else Node(row.data, row.version, row.created, row.owner)
-
-    def row(self, path: str) -> StoredNode | None:
-        """The stored node, or None."""
         return self._rows.get(path)
 
     def exists(self, path: str) -> bool:
@@ -144,7 +126,7 @@ class NodeTree:
             touched.add(path)
         return touched
 
-    def _row(self, path: str, changes: Changes) -> StoredNode:
+    def _row(self, path: str, changes: Changes) -> Node:
         row = changes[path] if path in changes else self._rows.get(path)
         if row is None:
             raise NoNode(f"the registry has no node {path}")
@@ -162,7 +144,7 @@ class NodeTree:
         # Popped first, so that a node deleted and created again comes after its parent in the order of changes.
         changes.pop(path, None)
         owner = session if operation.ephemeral else 0
-        changes[path] = StoredNode(operation.data, 0, owner, self.last_change + 1)
+        changes[path] = Node(operation.data, 0, self.last_change + 1, owner)
 
     def _plan_delete(self, path: str, changes: Changes) -> None:
         prefix = path + "/"

@@ -1,6 +1,5 @@
 """Opens a registry by its name, from a setting or an option:
 
-memory:                        in this process, deleted at its end
 sqlite:FILE                    one file, for one process
 zookeeper:HOST:PORT,…/CHROOT   a ZooKeeper ensemble; `zookeeper:` may be left out
 
@@ -20,11 +19,7 @@ async def open_registry(name: str, *, entries: Mapping[str, str] | None = None) 
 
     Raises SettingError for a wrong name or wrong settings, StoreError when the registry cannot be opened.
     """
-    scheme, colon, rest = name.partition(":")
-    if (scheme, rest) == ("memory", "") and colon:
-        from odradek.registry.memory_store import MemoryStore
-
-        return MemoryStore()
+    scheme, _, rest = name.partition(":")
     if scheme == "sqlite":
         if not rest:
             raise SettingError(

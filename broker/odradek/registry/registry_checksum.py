@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from odradek.foundation.named_tuple import NamedTuple
-from odradek.registry.node_tree import StoredNode
+from odradek.registry.store import Node
 
 # The range of SQLite's signed integers.
 _MASK: Final = (1 << 63) - 1
@@ -25,14 +25,14 @@ class RegistryChecksum(NamedTuple):
     total: int = 0
 
     @classmethod
-    def over(cls, nodes: Iterable[tuple[str, StoredNode]]) -> RegistryChecksum:
+    def over(cls, nodes: Iterable[tuple[str, Node]]) -> RegistryChecksum:
         """The checksum of these nodes. Raises TypeError or AttributeError for rows whose values are of wrong types."""
         checksum = cls()
         for path, row in nodes:
             checksum = checksum.after(path, None, row)
         return checksum
 
-    def after(self, path: str, old: StoredNode | None, new: StoredNode | None) -> RegistryChecksum:
+    def after(self, path: str, old: Node | None, new: Node | None) -> RegistryChecksum:
         """The checksum after the node at `path` changes from `old` to `new`; None stands for no node."""
         count, total = self
         if old is not None:
@@ -46,6 +46,6 @@ class RegistryChecksum(NamedTuple):
         return f"{self.node_count}:{self.total:x}:{zlib.crc32(b'opening %d' % opening):x}"
 
 
-def _checksum(path: str, row: StoredNode) -> int:
+def _checksum(path: str, row: Node) -> int:
     name = path.encode()
     return zlib.crc32(row.data, zlib.crc32(b"%d %d %d %b" % (len(name), row.version, row.created, name)))

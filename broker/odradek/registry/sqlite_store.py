@@ -35,9 +35,9 @@ from contextlib import suppress
 from typing import Final
 
 from odradek.foundation.errors import StoreError, StoreSessionExpired, StoreWriteFailed
-from odradek.registry.node_tree import Changes, NodeTree, StoredNode
+from odradek.registry.node_tree import Changes, NodeTree
 from odradek.registry.registry_checksum import RegistryChecksum
-from odradek.registry.store import Operation, SessionState
+from odradek.registry.store import Node, Operation, SessionState
 from odradek.registry.tree_store import Answer, TreeStore
 
 logger = logging.getLogger(__name__)
@@ -124,7 +124,7 @@ class SqliteStore(TreeStore):
             self._writer = ThreadPoolExecutor(max_workers=1, thread_name_prefix="registry-writer")
         checksum = self._checksum
         for path, row in durable.items():
-            old = self._tree.row(path)
+            old = self._tree.find(path)
             checksum = checksum.after(path, None if old is not None and old.owner else old, row)
         try:
             await asyncio.get_running_loop().run_in_executor(
@@ -259,7 +259,7 @@ def _load(connection: sqlite3.Connection, path: str) -> tuple[NodeTree, Registry
         _upgrade_layout(connection, layout_version)
     openings = connection.execute("SELECT number, seal FROM opening").fetchall()
     found = connection.execute("SELECT path, data, version, created FROM node").fetchall()
-    rows = [(name, StoredNode(data, version, 0, created)) for name, data, version, created in found]
+    rows = [(name, Node(data, version, created)) for name, data, version, created in found]
     try:
         ((opening, text),) = openings
         checksum = RegistryChecksum.over(rows)
@@ -287,7 +287,7 @@ def _upgrade_layout(connection: sqlite3.Connection, layout_version: int) -> None
     (opening,) = connection.execute("SELECT number FROM opening").fetchone()
     found = connection.execute("SELECT path, data, version, created FROM node").fetchall()
     checksum = RegistryChecksum.over(
-        (name, StoredNode(data, version, 0, created)) for name, data, version, created in found
+        (name, Node(data, version, created)) for name, data, version, created in found
     )
     connection.execute("ALTER TABLE opening ADD COLUMN seal TEXT NOT NULL DEFAULT ''")
     connection.execute("UPDATE opening SET seal = ?", [checksum.text(opening=opening)])

@@ -16,8 +16,8 @@ After StoreConnectionLost a write may have been done, or may still be done. Wait
 decide again. Conditional writes make that safe: a higher version, or a node with this session as its `owner`, shows
 that the write was done.
 
-Implementations: `memory_store` (tests, simulation), `sqlite_store` (one node, one process), `zookeeper_store`. One
-contract suite covers all three, and `registries` chooses by name.
+Implementations: `sqlite_store` (one node, one process) and `zookeeper_store`; `registries` chooses by name. Tests and
+the simulation have one in memory. One contract suite covers all three.
 """
 
 from __future__ import annotations
@@ -111,78 +111,63 @@ class Store(Protocol):
     @property
     def session_id(self) -> int:
         """The number of the present session, or of the last when there is none; never 0."""
-        ...
 
     @property
     def session_timeout_seconds(self) -> float | None:
         """How long the registry keeps a session without any request; None when sessions end only by `close`."""
-        ...
 
     @property
     def write_bytes_max(self) -> int | None:
         """The largest size of one write, by `size_bytes` of its operations; None without a limit."""
-        ...
 
     def on_session_change(self, callback: SessionCallback) -> Callable[[], None]:
         """Call `callback(state)` on the event loop at each change; the result ends it.
 
         It is called before any operation can see the new state.
         """
-        ...
 
     async def reopen(self) -> None:
         """Begin a new session after the last has expired; otherwise do nothing. Several callers may wait for the same
         session. Raises StoreConnectionLost when the registry does not answer within the connection timeout (call
         again), StoreSessionExpired when the store is closed.
         """
-        ...
 
     async def sync(self) -> None:
         """Make the next reads see every write that was acknowledged to any session before this call."""
-        ...
 
     async def get(self, path: str) -> Node:
         """The node's bytes and version. Raises NoNode."""
-        ...
 
     async def get_many(self, paths: Sequence[str]) -> list[Node | None]:
         """The nodes in the order of `paths`, None for a missing one: as many `get`, but much cheaper."""
-        ...
 
     async def exists(self, path: str) -> bool: ...
 
     async def children(self, path: str) -> list[str]:
         """The names (not paths) of the node's children, sorted. Raises NoNode."""
-        ...
 
     async def create(self, path: str, data: bytes = b"", *, ephemeral: bool = False) -> int:
         """Create a node. Returns its `created`. Raises NodeExists; NoNode when the parent is missing or ephemeral."""
-        ...
 
     async def put(self, path: str, data: bytes, *, version: int = ANY_VERSION) -> int:
         """Replace the bytes. Returns the new version. Raises NoNode, VersionConflict."""
-        ...
 
     async def delete(self, path: str, *, version: int = ANY_VERSION) -> None:
         """Raises NoNode, VersionConflict, NodeNotEmpty."""
-        ...
 
     async def multi(self, operations: Sequence[Operation]) -> None:
         """Do all operations in their order, or none. Raises the error of the first failing operation, with its index in
         `.operation`. Raises StoreWriteTooLarge, without a request to the registry, for more than `write_bytes_max`.
         """
-        ...
 
     def watch(self, path: str, callback: WatchCallback) -> Callable[[], None]:
         """Call `callback(path)` after changes; the result removes the watch. The node need not exist yet.
 
         A caller that watches first and then reads misses nothing.
         """
-        ...
 
     async def close(self) -> None:
         """End the session. Its ephemeral nodes are deleted."""
-        ...
 
 
 def check_size(operations: Sequence[Operation], bytes_max: int) -> None:

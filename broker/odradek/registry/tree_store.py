@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from odradek.registry.node_tree import Changes, NodeTree, StoredNode
+from odradek.registry.node_tree import Changes, NodeTree
 from odradek.registry.session_listeners import SessionListeners
 from odradek.registry.store import (
     ANY_VERSION,
@@ -69,7 +69,7 @@ class TreeStore:
     async def sync(self) -> None:
         await self._read(lambda: None)
 
-    async def _write_one(self, operation: Create | Put) -> StoredNode:
+    async def _write_one(self, operation: Create | Put) -> Node:
         row = (await self._write([operation]))[operation.path]
         assert row is not None
         return row

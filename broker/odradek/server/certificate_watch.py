@@ -17,7 +17,6 @@ class Followed(Protocol):
 
     def follow(self) -> bool:
         """Take what changed, and say whether open connections may end for it. It may block."""
-        ...
 
 
 class CertificateWatch:

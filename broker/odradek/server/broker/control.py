@@ -28,21 +28,17 @@ class BrokerControl(Protocol):
 
     async def start(self, environment: BrokerEnvironment, log_manager: LogManager) -> None:
         """Open the registry and load the first image; the log directories are locked. Raises StoreError."""
-        ...
 
     @property
     def controller(self) -> ControllerApi:
         """The active controller, once started."""
-        ...
 
     @property
     def shared_registry(self) -> Store | None:
         """The registry where consumers may share partitions too, once started; None where only this process has it."""
-        ...
 
     async def reconcile_logs(self) -> None:
         """Compare the opened logs with the image."""
-        ...
 
     def start_replication(
         self, partitions: HostedPartitions, *, refresh_coordinators: Callable[[], None]
@@ -51,33 +47,25 @@ class BrokerControl(Protocol):
 
         `refresh_coordinators` has the coordinators compare their shards with the partitions that this broker leads.
         """
-        ...
 
     @property
     def active_controller(self) -> Controller | None:
         """The controller, if this process decides for the cluster."""
-        ...
 
     def leadership(self) -> Leadership:
         """Decides on leaders and in-sync sets, if this process decides."""
-        ...
 
     def make_dispatcher(self, parts: BrokerParts) -> Dispatcher:
         """The dispatcher that answers the requests of clients."""
-        ...
 
     async def register(self, endpoints: Sequence[Endpoint]) -> None:
         """Make this broker a member: clients find it at `endpoints`."""
-        ...
 
     def not_ready(self) -> str | None:
         """Why clients should not connect now; None when they may. Called only while the broker serves."""
-        ...
 
     def directory_failed(self, path: str, reason: str) -> None:
         """A log directory failed after the logs were loaded; its partitions are offline."""
-        ...
 
     async def hand_over(self) -> None:
         """Before a controlled stop: move this broker's leaderships to other brokers."""
-        ...

@@ -40,7 +40,6 @@ class Names(Protocol):
 
     def may_see(self, resource_type: ResourceType, name: str) -> bool:
         """Whether the caller may see that name."""
-        ...
 
 
 class AllNames:

@@ -14,10 +14,10 @@ import itertools
 from collections.abc import Callable, Sequence
 
 from odradek.foundation.errors import StoreConnectionLost, StoreSessionExpired
-from odradek.registry.memory_faults import RegistryFaults
 from odradek.registry.node_tree import Changes, NodeTree
 from odradek.registry.store import Delete, Operation, SessionState, check_size
 from odradek.registry.tree_store import Answer, TreeStore
+from tests.support.registry_faults import RegistryFaults
 
 
 class MemoryRegistry:
