@@ -2,8 +2,11 @@
 
 One fetch per leader is under way at a time, for all of its partitions that have room. A new leader is asked where the
 epoch of the last batch ended in its own log (KIP-320). So records that were mirrored and truncated later are noticed.
+Where that leader has never had this epoch, its end alone proves nothing. An older leader may have written as many
+records of its own. Then the batch before the position has to be of the epoch that was mirrored. The end counts alone
+where compaction or retention has removed that batch.
 
-A partition stops for good, with an error, where to go on could lose or double records:
+A partition stops for good, with an error, where continuing could lose or double records:
 
     offset-out-of-range   retention was faster than the mirror, or the log ends before the position
     truncated             the leader's log lacks batches that were mirrored
@@ -27,7 +30,13 @@ from odradek.client.consumer.epochs import AskedEpoch, epoch_ends
 from odradek.client.consumer.fetches import CompletedFetch, FetchBounds, fetch_on
 from odradek.client.errors import METADATA_STALE, UnsupportedByBroker
 from odradek.client.metadata import NO_LEADER, NO_TOPIC_ID
-from odradek.foundation.errors import CorruptRecord, OdradekError, OffsetOutOfRange, UnknownTopicOrPartition
+from odradek.foundation.errors import (
+    CorruptRecord,
+    LeaderNotAvailable,
+    OdradekError,
+    OffsetOutOfRange,
+    UnknownTopicOrPartition,
+)
 from odradek.foundation.ids import TopicPartition
 from odradek.foundation.mirror_limits import (
     MIRROR_BYTES_BUFFERED_MAX,
@@ -41,9 +50,10 @@ from odradek.foundation.mirror_limits import (
 )
 from odradek.foundation.tasks import TaskOwner
 from odradek.mirror.bandwidth import Bandwidth
-from odradek.mirror.batch_passing import ReadyBatch, TargetRules
+from odradek.mirror.batch_passing import TargetRules
 from odradek.mirror.errors import PartitionStopped
-from odradek.mirror.source_batches import Position, SourceRun, committed_run
+from odradek.mirror.source_batches import Position, SourceRun, committed_run, entries
+from odradek.records.batch import read_header
 
 logger = logging.getLogger(__name__)
 
@@ -205,10 +215,14 @@ class SourceReader:
     async def _begin(self, ready: list[SourcePartition]) -> None:
         """Begin a fetch at each leader that has none under way."""
         by_leader: dict[int, list[SourcePartition]] = {}
+        generation = self._generation
         try:
             cluster = await self._client.topics(sorted({one.topic_partition.topic for one in ready}))
         except OdradekError as failure:
-            self._failed(ready, failure)
+            if generation == self._generation:
+                self._failed(ready, failure)
+            return
+        if generation != self._generation:
             return
         for one in ready:
             try:
@@ -219,7 +233,15 @@ class SourceReader:
                         one, "topic-recreated", f"topic {topic.name} was deleted and created again"
                     )
                     continue
-                leader = cluster.partition(one.topic_partition).leader
+                partition = cluster.partition(one.topic_partition)
+                is_old = one.fetch_position.leader_epoch > partition.leader_epoch >= 0
+                # An old leader knows nothing of the epoch that was mirrored: a newer one is waited for.
+                if is_old and self._client.note_leader_epoch(
+                    one.topic_partition, one.fetch_position.leader_epoch
+                ):
+                    leader = NO_LEADER
+                else:
+                    leader = partition.leader
             except OdradekError as failure:
                 self._failed([one], failure)
                 continue
@@ -232,14 +254,14 @@ class SourceReader:
             self._busy.add(leader)
             for one in partitions:
                 one.is_fetching = True
-            self._tasks.start(self._fetch(leader, partitions, self._generation), name=f"fetch {leader}")
+            self._tasks.start(self._fetch(leader, partitions, generation), name=f"fetch {leader}")
 
     async def _fetch(self, leader: int, partitions: list[SourcePartition], generation: int) -> None:
         try:
             epochs = self._client.leader_epochs(one.topic_partition for one in partitions)
             unsure = [one for one in partitions if _must_validate(one, epochs[one.topic_partition])]
             if unsure:
-                await self._validate(leader, unsure, epochs)
+                await self._validate(leader, unsure, epochs, generation)
                 return
             for one in partitions:
                 one.validated_epoch = epochs[one.topic_partition]
@@ -270,30 +292,62 @@ class SourceReader:
             self._wake.set()
 
     async def _validate(
-        self, leader: int, unsure: Iterable[SourcePartition], epochs: Mapping[TopicPartition, int]
+        self,
+        leader: int,
+        unsure: Iterable[SourcePartition],
+        epochs: Mapping[TopicPartition, int],
+        generation: int,
     ) -> None:
         """Ask a new leader whether it has the batches before these positions."""
-        asked = {
-            one.topic_partition: AskedEpoch(one.fetch_position.leader_epoch, epochs[one.topic_partition])
-            for one in unsure
-        }
+        positions = {one.topic_partition: one.fetch_position for one in unsure}
+        asked = {key: AskedEpoch(at.leader_epoch, epochs[key]) for key, at in positions.items()}
         try:
             ends = await epoch_ends(self._client, leader, asked, lane=self._lane)
         except UnsupportedByBroker:
             ends = {}
+        doubtful = {
+            key: at
+            for key, at in positions.items()
+            if key in ends and at.offset <= ends[key].end_offset and 0 <= ends[key].epoch != at.leader_epoch
+        }
+        lacking = await self._lacking(leader, doubtful, epochs) if doubtful else set()
+        if generation != self._generation:
+            return
         for one in unsure:
-            end = ends.get(one.topic_partition)
+            key, end = one.topic_partition, ends.get(one.topic_partition)
             if end is not None and end.failure is not None:
                 self._failed([one], end.failure)
-            elif end is None or (end.epoch >= 0 and end.end_offset >= one.fetch_position.offset):
-                one.validated_epoch = epochs[one.topic_partition]
+            elif end is not None and (end.end_offset < one.fetch_position.offset or key in lacking):
+                self._stop_partition(one, "truncated", _truncation(one, end.end_offset))
             else:
-                self._stop_partition(
-                    one,
-                    "truncated",
-                    f"the log of partition {one.topic_partition} was truncated to offset {end.end_offset}, and the "
-                    f"mirror has copied it up to {one.fetch_position.offset}",
-                )
+                one.validated_epoch = epochs[key]
+
+    async def _lacking(
+        self, leader: int, positions: Mapping[TopicPartition, Position], epochs: Mapping[TopicPartition, int]
+    ) -> set[TopicPartition]:
+        """Those where the leader has a batch of another epoch before the position."""
+        answers = await fetch_on(
+            await self._client.broker(leader, lane=self._lane),
+            {key: at.offset - 1 for key, at in positions.items()},
+            leader_epochs=epochs,
+            bounds=self._bounds,
+            is_read_committed=False,
+            timeout_ms=self._client.request_timeout_ms + self._bounds.wait_ms_max,
+        )
+        lacking: set[TopicPartition] = set()
+        for key, at in positions.items():
+            answer = answers[key]
+            if isinstance(answer.failure, OffsetOutOfRange):
+                continue
+            if answer.failure is not None:
+                raise answer.failure
+            first = next(entries(answer.data), None)
+            if first is None:
+                raise LeaderNotAvailable(f"broker {leader} does not show offset {at.offset - 1} of {key} yet")
+            header = read_header(first)
+            if header.base_offset < at.offset and header.leader_epoch != at.leader_epoch:
+                lacking.add(key)
+        return lacking
 
     def _take_answer(self, one: SourcePartition, answer: CompletedFetch) -> None:
         if answer.failure is not None:
@@ -356,10 +410,21 @@ def _must_validate(one: SourcePartition, leader_epoch: int) -> bool:
     return one.fetch_position.leader_epoch >= 0 and leader_epoch >= 0 and leader_epoch != one.validated_epoch
 
 
+def _truncation(one: SourcePartition, end_offset: int) -> str:
+    """The text of a truncation. `end_offset` is where both logs part, if that is before the position."""
+    key, position = one.topic_partition, one.fetch_position.offset
+    if 0 <= end_offset < position:
+        return (
+            f"the log of partition {key} was truncated at the source to offset {end_offset}, after the mirror had read "
+            f"up to offset {position}. An unclean election does this. The target keeps the records that the source "
+            f"lost, and --to-offset {end_offset} copies those that the source has in their place"
+        )
+    return (
+        f"the log of partition {key} was truncated at the source: its leader lacks the record before offset "
+        f"{position}, which the mirror had read. An unclean election does this. The target keeps the records that the "
+        "source lost; compare both for the offset to continue from"
+    )
+
+
 def _now() -> float:
     return asyncio.get_running_loop().time()
-
-
-def batches_of(taken: Iterable[TakenRun]) -> list[tuple[TopicPartition, ReadyBatch]]:
-    """The batches, each with its partition."""
-    return [(one.topic_partition, batch) for one in taken for batch in one.run.batches]

@@ -1,0 +1,266 @@
+"""A source that loses records which the mirror has copied: its partition stops, says so, and nothing is lost silently.
+
+Both clusters run in this process on virtual time, since a log loses records only at an unclean election.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+
+import pytest
+
+from odradek.cli.group_resets import Reset, apply_resets, plan_resets
+from odradek.client.admin.topics import TopicAdmin
+from odradek.client.client import Client
+from odradek.foundation.ids import TopicPartition
+from odradek.mirror import flow, mirror
+from odradek.mirror.counters import FlowCounters, FlowError
+from odradek.mirror.mirror import Mirror
+from odradek.mirror.settings import ClusterSettings
+from tests.support.loop import run
+from tests.support.mirroring import WAIT_SECONDS_MAX, committed, entries, running, until
+from tests.support.whole_cluster import PORT, WholeCluster
+
+GROUP = "odradek-mirror.mirror.a"
+KEY = TopicPartition("t", 0)
+# One broker has no place for more, and few partitions start sooner.
+SMALL = {
+    "offsets.topic.num.partitions": "1",
+    "offsets.topic.replication.factor": "1",
+    "transaction.state.log.num.partitions": "1",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+    "group.initial.rebalance.delay.ms": "0",
+}
+
+
+class Clusters:
+    """A source of two brokers, whose elections may be unclean, and a target of one."""
+
+    def __init__(self, source: WholeCluster, target: WholeCluster) -> None:
+        self.source = source
+        self.target = target
+
+    def client(self, alias: str) -> Client:
+        """A client of the source, `a`, or of the target, `b`, whatever broker of it runs."""
+        cluster = {"a": self.source, "b": self.target}[alias]
+        hosts = [f"node-{number}-{start}.test:{PORT}" for start in range(1, 4) for number in (1, 2)]
+        return Client(
+            hosts,
+            network=cluster.network.at("client"),
+            request_timeout_ms=2_000,
+            connect_timeout_ms=500,
+            random=random.Random(1),
+        )
+
+    async def leader(self) -> int:
+        """The broker that leads the only partition, once one of those that run does."""
+        await self.source.until(lambda: self._leader() in self.source.brokers)
+        return self._leader()
+
+    def _leader(self) -> int:
+        return self.source.leaders("t", seen_by=min(self.source.brokers))[0]
+
+    async def produce(self, *values: str) -> None:
+        """Write records, one batch each, to whichever broker leads."""
+        leader = await self.leader()
+        for value in values:
+            answer = await self.source.produce(leader, "t", 0, value.encode(), acks=-1)
+            assert answer.error_code == 0, answer
+
+    async def copy_is(self, *values: str) -> bool:
+        """Whether readers of the target see exactly these records. Raises AssertionError once they cannot any more."""
+        async with self.client("b") as target:
+            rows = (await committed(target, "a.t")).get(0, [])
+        found = [(value or b"").decode() for _, _, value, _ in rows]
+        assert found == list(values)[: len(found)], found
+        return len(found) == len(values)
+
+    async def begin_at(self, offset: int) -> None:
+        """As an operator does after the error: all workers are stopped."""
+        async with self.client("b") as target:
+            await apply_resets(target, await plan_resets(target, GROUP, ["a.t:0"], Reset("offset", offset)))
+
+
+@asynccontextmanager
+async def clusters(patch: pytest.MonkeyPatch) -> AsyncIterator[Clusters]:
+    """Both clusters, with the topic `t` of one partition on both brokers of the source."""
+    settings = {"unclean.leader.election.enable": "true", **SMALL}
+    source = await WholeCluster.start(brokers=2, controllers=1, entries=settings, seed=1)
+    target = await WholeCluster.start(brokers=1, controllers=1, entries=SMALL, seed=2)
+    both = Clusters(source, target)
+
+    def client_of(cluster: ClusterSettings) -> Client:
+        return both.client(cluster.alias)
+
+    patch.setattr(flow, "client_of", client_of)
+    patch.setattr(mirror, "client_of", client_of)
+    assert await source.create_topic("t", partitions=1, replicas=2) == 0
+    yield both
+    await source.stop()
+    await target.stop()
+
+
+def mirroring() -> Mapping[str, str]:
+    return entries("unused:1", "unused:2", topics="t")
+
+
+async def stopped(mirror: Mirror) -> FlowError:
+    """Why the partition stopped, once it has."""
+    counters = mirror.flows[0].counters
+    async with asyncio.timeout(WAIT_SECONDS_MAX):
+        while (of := counters.partitions.get(KEY)) is None or of.stopped is None:
+            await asyncio.sleep(0.1)
+    assert of.lag_records is None and of.lag_ms(counters.wall_ms()) is None, "its lag means nothing"
+    return of.stopped
+
+
+async def without_the_follower(both: Clusters) -> int:
+    """Leave the leader alone. Returns the other broker, which has what was written before and no more."""
+    leader = await both.leader()
+    await both.source.kill_broker(3 - leader)
+    await both.source.until(lambda: both.source.image(leader).topics["t"].partitions[0].isr == (leader,))
+    return 3 - leader
+
+
+async def replaced(both: Clusters, follower: int) -> None:
+    """Kill the leader; the other broker is elected although it lacks records."""
+    await both.source.kill_broker(3 - follower)
+    await both.source.start_broker(follower)
+    assert await both.leader() == follower
+
+
+@pytest.mark.parametrize("is_running", [True, False], ids=["while it runs", "while it is stopped"])
+@pytest.mark.parametrize("grown", [(), ("x",), ("x", "y", "z")], ids=["shorter", "as long", "longer"])
+def test_a_leader_without_copied_records_stops_it(
+    grown: tuple[str, ...], is_running: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def story() -> None:
+        async with clusters(monkeypatch) as both:
+            await both.produce("a", "b")
+            follower = await without_the_follower(both)
+            await both.produce("lost")
+
+            async def lose() -> None:
+                await replaced(both, follower)
+                await both.produce(*grown)
+
+            async with running(mirroring()) as mirror:
+                await until(lambda: both.copy_is("a", "b", "lost"))
+                if is_running:
+                    await lose()
+                    await stopped(mirror)
+            if not is_running:
+                await lose()
+            # Another worker stops as well: nothing of this depends on what one has in memory.
+            async with running(mirroring()) as mirror:
+                error = await stopped(mirror)
+                assert error.kind == "truncated"
+                for part in (
+                    "partition t-0 was truncated at the source to offset 2",
+                    "had read up to offset 3",
+                    "--to-offset 2",
+                    f"{GROUP} --topic a.t:0",
+                ):
+                    assert part in error.text, error.text
+                assert await both.copy_is("a", "b", "lost")
+            await both.begin_at(2)
+            async with running(mirroring()):
+                await both.produce("after")
+                await until(lambda: both.copy_is("a", "b", "lost", *grown, "after"))
+
+    run(story())
+
+
+async def with_an_isolated_leader(both: Clusters) -> tuple[int, int]:
+    """Isolate the leader from its cluster. Returns it, and its successor; clients still reach both."""
+    source, first = both.source, await both.leader()
+    second = 3 - first
+    for host in (source.host(second), source.host(100)):
+        source.network.part(source.host(first), host)
+    store = source.stores[source.host(first)]
+    store.sever()
+    store.expire()
+    await source.until(lambda: source.leaders("t", seen_by=second) == [second])
+    return first, second
+
+
+def test_records_of_an_older_leader_do_not_hide_the_loss(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The first leader is isolated and writes one record. So does the second one, which is mirrored. Then the second
+    one is lost, and the first one is elected with its own record at that offset.
+    """
+
+    async def story() -> None:
+        async with clusters(monkeypatch) as both:
+            source = both.source
+            await both.produce("a")
+            first, second = await with_an_isolated_leader(both)
+            assert (await source.produce(first, "t", 0, b"never seen")).error_code == 0
+            assert (await source.produce(second, "t", 0, b"lost")).error_code == 0
+            await source.kill_broker(first)
+            async with running(mirroring()) as mirror:
+                await until(lambda: both.copy_is("a", "lost"))
+                await source.kill_broker(second)
+                await source.start_broker(first)
+                assert await both.leader() == first
+                error = await stopped(mirror)
+                assert error.kind == "truncated"
+                assert "its leader lacks the record before offset 2" in error.text
+            await both.begin_at(1)
+            async with running(mirroring()):
+                await until(lambda: both.copy_is("a", "lost", "never seen"))
+
+    run(story())
+
+
+def test_an_isolated_leader_is_no_truncated_log(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def story() -> None:
+        async with clusters(monkeypatch) as both:
+            source = both.source
+            await both.produce("a")
+            _, second = await with_an_isolated_leader(both)
+            await source.produce(second, "t", 0, b"b")
+            async with running(mirroring()):
+                await until(lambda: both.copy_is("a", "b"))
+            # The next worker finds the old leader alone, which knows nothing of the epoch of its position.
+            source.network.part("client", source.host(second))
+            source.network.reset(source.host(second))
+            async with running(mirroring()) as mirror:
+                counters = mirror.flows[0].counters
+                await until(lambda: _has_failed(counters, "UnknownTopicOrPartition"))
+                source.network.heal()
+                await source.produce(second, "t", 0, b"c")
+                await until(lambda: both.copy_is("a", "b", "c"))
+                assert counters.partitions[KEY].stopped is None
+
+    async def _has_failed(counters: FlowCounters, kind: str) -> bool:
+        return counters.errors[KEY, kind] > 0
+
+    run(story())
+
+
+def test_a_topic_made_again_while_it_is_mirrored_stops(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story() -> None:
+        async with clusters(monkeypatch) as both, both.client("a") as source:
+            await both.produce("a", "b")
+            async with running(mirroring()) as mirror:
+                await until(lambda: both.copy_is("a", "b"))
+                await TopicAdmin(source).delete("t")
+                await both.source.until(lambda: "t" not in both.source.image(1).topics)
+                assert await both.source.create_topic("t", partitions=1, replicas=2) == 0
+                await both.produce("x", "y", "z")
+                error = await stopped(mirror)
+                assert error.kind == "topic-recreated" and "deleted and created again" in error.text
+                assert await both.copy_is("a", "b")
+            await both.begin_at(0)
+            async with running(mirroring()):
+                await until(lambda: both.copy_is("a", "b", "x", "y", "z"))
+
+    run(story())
