@@ -6,6 +6,7 @@ record is a feature, and click alone costs more than a tenth of it. Every other 
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections.abc import Sequence
@@ -30,11 +31,16 @@ def _open_closed_streams() -> None:
 
 def _run(given: list[str]) -> int:
     if given and given[0] == "start":
-        from odradek.cli import start_fast
+        from odradek.cli.start_options import parse
 
-        exit_code = start_fast.main(given[1:])
-        if exit_code is not None:
-            return exit_code
+        arguments = parse(given[1:])
+        if arguments is not None:  # else click explains what cannot be parsed
+            # Imports leave little garbage, and looking for it takes a thirtieth of the start. `server.start` enables
+            # it again.
+            gc.disable()
+            from odradek.cli.start_run import run
+
+            return run(arguments)
     from odradek.cli import main as command_line
 
     return command_line.run(given)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from odradek.cli.cluster import cluster
-from odradek.cli.start_settings import DATA_DEFAULT
+from odradek.cli.start_run import DATA_DEFAULT
 from odradek.client.producer.partitioners import partition_for_key
 from tests.support.page_folder import REPOSITORY
 

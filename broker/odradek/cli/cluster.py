@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import fcntl
+import os
 import signal
+from dataclasses import dataclass
 from pathlib import Path
 
 import click
 
-from odradek.cli.cluster_children import Child, ChildFailed, Children, odradek
-from odradek.cli.cluster_lock import ClusterLock
-from odradek.cli.start_settings import LISTEN_DEFAULT
+from odradek.cli.cluster_children import Child, ChildFailed, Children
+from odradek.cli.start_run import LISTEN_DEFAULT, entries_of
+from odradek.foundation import interpreter
 from odradek.foundation.errors import SettingError
 from odradek.server.start import SAME_SIGNAL_SECONDS
 
@@ -19,6 +22,8 @@ _REPLICAS_MAX = 3
 _FIRST_CONTROLLER_ID = 101
 # With less free space the first start would fill the disk.
 _TRIAL_BYTES = 1024 * 1024
+_LOCK_NAME = ".lock"
+_PID_BYTES_MAX = 32
 
 
 @click.command()
@@ -68,14 +73,7 @@ def cluster(
     if not data.strip():
         raise SettingError("--data is empty; name a directory, as --data ./cluster")
     _make(Path(data))
-    plan = _Plan(
-        folder=Path(data),
-        brokers=brokers,
-        controllers=controllers,
-        host=host,
-        port=int(port),
-        settings=settings,
-    )
+    plan = _Plan(Path(data), brokers, controllers, host, int(port), settings)
     lock = ClusterLock(plan.folder)
     return asyncio.run(_run(plan, lock, zookeeper=zookeeper))
 
@@ -100,7 +98,6 @@ def _make(folder: Path) -> None:
 def _check(pairs: tuple[str, ...]) -> None:
     """Raises SettingError, before any process starts, for settings with which none would start."""
     from odradek.cli.start_options import parse
-    from odradek.cli.start_settings import entries_of
     from odradek.foundation.settings import Settings
 
     arguments = parse([f"--set={pair}" for pair in pairs])
@@ -108,61 +105,81 @@ def _check(pairs: tuple[str, ...]) -> None:
         Settings(entries_of(arguments))
 
 
+@dataclass(frozen=True)
 class _Plan:
     """The processes of the cluster, and how each is started."""
 
-    def __init__(
-        self, *, folder: Path, brokers: int, controllers: int, host: str, port: int, settings: tuple[str, ...]
-    ) -> None:
-        self.folder = folder
-        self._brokers = brokers
-        self._controllers = controllers
-        self._host = host
-        self._port = port
-        replicas = min(_REPLICAS_MAX, brokers)
-        defaults = {
-            "default.replication.factor": replicas,
-            "offsets.topic.replication.factor": replicas,
-            "zookeeper.session.timeout.ms": 6_000,
-        }
-        self._settings = [f"--set={key}={value}" for key, value in defaults.items()]
-        self._settings += [f"--set={pair}" for pair in settings]
+    folder: Path
+    broker_count: int
+    controller_count: int
+    host: str
+    port: int
+    settings: tuple[str, ...]
 
     def log(self, name: str) -> Path:
         return self.folder / "logs" / f"{name}.log"
 
     def controllers(self, zookeeper: str) -> list[Child]:
-        children = []
-        for number in range(_FIRST_CONTROLLER_ID, _FIRST_CONTROLLER_ID + self._controllers):
-            arguments = [
-                "controller",
-                f"--id={number}",
-                f"--zookeeper={zookeeper}",
-                f"--listen={self._host}:0",
-            ]
-            children.append(self._child(f"controller-{number}", arguments))
-        return children
+        numbers = range(_FIRST_CONTROLLER_ID, _FIRST_CONTROLLER_ID + self.controller_count)
+        return [self._child("controller", number, zookeeper, 0) for number in numbers]
 
     def brokers(self, zookeeper: str) -> list[Child]:
-        children = []
-        for number in range(1, self._brokers + 1):
-            port = self._port + number - 1 if self._port else 0
-            arguments = [
+        return [
+            self._child(
                 "broker",
-                f"--id={number}",
-                f"--zookeeper={zookeeper}",
-                f"--listen={self._host}:{port}",
-            ]
-            arguments.append(f"--data={self.folder / f'broker-{number}'}")
-            children.append(self._child(f"broker-{number}", arguments))
-        return children
+                number,
+                zookeeper,
+                self.port + number - 1 if self.port else 0,
+                f"--data={self.folder / f'broker-{number}'}",
+            )
+            for number in range(1, self.broker_count + 1)
+        ]
 
-    def _child(self, name: str, arguments: list[str]) -> Child:
-        return Child(name, odradek(*arguments, *self._settings), self.log(name))
+    def _child(self, kind: str, number: int, zookeeper: str, port: int, *more: str) -> Child:
+        replicas = min(_REPLICAS_MAX, self.broker_count)
+        defaults = {
+            "default.replication.factor": replicas,
+            "offsets.topic.replication.factor": replicas,
+            "zookeeper.session.timeout.ms": 6_000,
+        }
+        settings = [*(f"{key}={value}" for key, value in defaults.items()), *self.settings]
+        listen = f"--listen={self.host}:{port}"
+        arguments = [kind, f"--id={number}", f"--zookeeper={zookeeper}", listen, *more]
+        command = interpreter.command("odradek", *arguments, *(f"--set={pair}" for pair in settings))
+        name = f"{kind}-{number}"
+        return Child(name, command, self.log(name))
+
+
+class ClusterLock:
+    """One development cluster for each directory. Raises SettingError when another process holds the lock.
+
+    Two ZooKeeper servers that write into one directory destroy each other's data. The one that is started here outlives
+    a killed parent. So the lock is an open file that ZooKeeper inherits: it is held until both have ended. Brokers have
+    locks of their own in their log directories.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        path = folder / _LOCK_NAME
+        self.descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(self.descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            holder = os.read(self.descriptor, _PID_BYTES_MAX).decode(errors="replace").strip() or "?"
+            os.close(self.descriptor)
+            raise SettingError(
+                f"{folder} is in use by another `odradek cluster`, or by the ZooKeeper of one that was killed "
+                f"(process {holder}): end it, or give --data another directory"
+            ) from None
+        self.note(os.getpid())
+
+    def note(self, pid: int) -> None:
+        """Write the id of the process whose end frees the directory; a refused process shows it."""
+        os.ftruncate(self.descriptor, 0)
+        os.pwrite(self.descriptor, f"{pid}\n".encode(), 0)
 
 
 async def _run(plan: _Plan, lock: ClusterLock, *, zookeeper: str | None) -> int:
-    children = Children(lambda line: click.echo(line))
+    children = Children(click.echo)
     stopping = asyncio.Event()
     stopped_at = 0.0
 

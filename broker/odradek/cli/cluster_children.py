@@ -159,8 +159,3 @@ async def _all(*work: Awaitable[None]) -> None:
     for outcome in outcomes:
         if isinstance(outcome, BaseException):
             raise outcome
-
-
-def odradek(*arguments: str) -> list[str]:
-    """The command line that runs this program again."""
-    return interpreter.command("odradek", *arguments)

@@ -24,8 +24,8 @@ from odradek.cli.options import GlobalOptions, connection_options
 
 VERBS = {
     "start": "odradek.cli.start:start",
-    "broker": "odradek.cli.broker:broker",
-    "controller": "odradek.cli.controller:controller",
+    "broker": "odradek.cli.cluster_processes:broker",
+    "controller": "odradek.cli.cluster_processes:controller",
     "cluster": "odradek.cli.cluster:cluster",
     "status": "odradek.cli.status:status",
     "topics": "odradek.cli.topics:topics",

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
+from typing import TYPE_CHECKING
 
 import click
 
+from odradek.cli.exit_codes import ExitCode
 from odradek.cli.start_options import LOG_FORMATS, LOG_LEVELS
+
+if TYPE_CHECKING:
+    from odradek.mirror.settings import MirrorSettings
 
 
 @click.command()
@@ -63,24 +69,36 @@ def mirror(
       odradek mirror --config mm2.properties --set 'topics=orders.*' --target b
     """
     from odradek.cli.property_files import read_entries
-    from odradek.cli.start_run import configure_logging, host_and_port
-    from odradek.foundation.errors import SettingError
+    from odradek.cli.start_run import configure_logging, host_and_port, set_entries
     from odradek.mirror.settings_file import read_mirror_settings
 
     configure_logging(log_level, log_format)
     entries = read_entries(config, what="--config")
-    for pair in overrides:
-        key, equals, value = pair.partition("=")
-        if not equals or not key.strip():
-            raise SettingError(f"--set {pair}: write it like --set 'a->b.topics=orders.*'")
-        entries[key.strip()] = value.strip()
+    entries.update(set_entries(overrides, example="'a->b.topics=orders.*'"))
     settings = read_mirror_settings(entries, source=config, target=target)
     for warning in settings.warnings:
         logging.getLogger("odradek.mirror").warning("%s", warning)
     if check:
-        from odradek.cli.mirror_check import check_mirror
-
-        return check_mirror(settings)
+        asyncio.run(_check(settings))
+        return ExitCode.OK
     from odradek.server.mirror import run_mirror
 
     return run_mirror(settings, admin=None if admin is None else host_and_port(admin))
+
+
+async def _check(settings: MirrorSettings) -> None:
+    """Print which topics would be mirrored. Raises what keeps a cluster from being reached, MirrorRefused for a loop.
+    Nothing is written to either cluster.
+    """
+    from odradek.mirror.mirror import Mirror
+
+    flows = {flow.label: flow for flow in settings.flows}
+    for label, topics in (await Mirror(settings).plan()).items():
+        guarantee = "exactly once" if flows[label].is_exactly_once else "at least once"
+        partitions = sum(topic.partitions for topic in topics)
+        click.echo(
+            f"{label}: {len(topics)} topics with {partitions} partitions, {guarantee}, positions in group "
+            f"{settings.group_id(flows[label])}"
+        )
+        for topic in topics:
+            click.echo(f"  {topic.source} -> {topic.target} ({topic.partitions} partitions)")

@@ -7,7 +7,7 @@ from __future__ import annotations
 import sys
 import time
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 if TYPE_CHECKING:
     from rich.progress import Progress, ProgressColumn, TaskID
@@ -31,7 +31,7 @@ class ProgressBar:
         self._bar: Progress | None = None
         self._row: TaskID | None = None
 
-    def __enter__(self) -> ProgressBar:
+    def __enter__(self) -> Self:
         if self._is_shown and sys.stderr.isatty():
             from rich.console import Console
             from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn

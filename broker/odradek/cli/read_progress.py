@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import stat
 import sys
-from types import TracebackType
 
 import click
 
@@ -13,7 +12,7 @@ from odradek.cli.progress import ProgressBar
 from odradek.cli.reading import Watcher
 
 
-class ReadProgress(Watcher):
+class ReadProgress(ProgressBar, Watcher):
     """A bar with the records printed and the share of the offsets passed, and the notes as lines of their own.
 
     By default it is shown if stdout is a file. A program behind a pipe, as `jq` or `less`, mostly prints on the same
@@ -22,25 +21,16 @@ class ReadProgress(Watcher):
 
     def __init__(self, *, is_wanted: bool | None) -> None:
         is_shown = _is_file(sys.stdout.fileno()) if is_wanted is None else is_wanted
-        self._bar = ProgressBar("Reading", total=None, is_shown=is_shown)
-
-    def __enter__(self) -> ReadProgress:
-        self._bar.__enter__()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, failure: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._bar.__exit__(kind, failure, trace)
+        super().__init__("Reading", total=None, is_shown=is_shown)
 
     def note(self, text: str) -> None:
         click.echo(text, err=True)
 
     def total(self, offsets: int) -> None:
-        self._bar.set_total(offsets)
+        self.set_total(offsets)
 
     def read(self, records: int, offsets: int) -> None:
-        self._bar.advance(records, part=offsets)
+        self.advance(records, part=offsets)
 
 
 def _is_file(descriptor: int) -> bool:

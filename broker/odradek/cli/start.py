@@ -2,33 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Collection
 from typing import Any
 
 import click
 
+from odradek.cli.options import Decorator, combined
 from odradek.cli.start_options import LOG_FORMATS, LOG_LEVELS, START_OPTIONS, StartArguments
 
 
-def _with_options(function: Callable[..., object]) -> Callable[..., object]:
-    for option in reversed(START_OPTIONS):
-        flag = f"--{option.name}"
-        parameter = option.name.replace("-", "_")
-        if option.metavar is None:
-            function = click.option(flag, parameter, is_flag=True, help=option.help)(function)
-        elif option.choices:
-            function = click.option(flag, parameter, type=click.Choice(option.choices), help=option.help)(
-                function
+def start_options(*, without: Collection[str] = (), **helps: str) -> Decorator:
+    """The options of `odradek start`, but for some. `helps` replaces some help texts."""
+    return combined(
+        *(
+            click.option(
+                f"--{one.name}",
+                parameter,
+                is_flag=one.metavar is None,
+                metavar=None if one.choices else one.metavar,
+                multiple=one.repeated,
+                type=click.Choice(one.choices) if one.choices else None,
+                help=helps.get(parameter, one.help),
             )
-        else:
-            function = click.option(
-                flag, parameter, metavar=option.metavar, multiple=option.repeated, help=option.help
-            )(function)
-    return function
+            for one in START_OPTIONS
+            if (parameter := one.name.replace("-", "_")) not in without
+        )
+    )
 
 
 @click.command()
-@_with_options
+@start_options()
 def start(log_level: str | None, log_format: str | None, **given: Any) -> int:
     """Run a broker until SIGTERM or Ctrl-C.
 

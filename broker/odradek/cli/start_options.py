@@ -1,6 +1,6 @@
 """The options of `odradek start`, as a table that two parsers read.
 
-The short path (`start_fast`) parses them in microseconds, without click. From the same table click builds the command
+The short path (`__main__`) parses them in microseconds, without click. From the same table click builds the command
 for --help, completion, usage errors and the reference page. So the two cannot differ.
 """
 

@@ -15,7 +15,7 @@ import re
 import sys
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
@@ -92,11 +92,9 @@ async def _watch(
 ) -> None:
     given_seconds = session.given_timeout_seconds
     wait_ms_max = round(LOOK_SECONDS_MAX * 1000) if given_seconds is None else None
-    view: _View
-    shown = session
+    shown, view = session, _JsonLines()
     if session.is_json:
         shown = dataclasses.replace(session, output=JSON_LINES)
-        view = _JsonLines()
     else:
         view = _Screen(every_seconds) if sys.stdout.isatty() else _Tables()
     has_looked = False
@@ -128,22 +126,8 @@ def _now() -> str:
     return datetime.now().astimezone().isoformat(sep=" ", timespec="seconds")
 
 
-class _View(Protocol):
-    """The place where results are shown, between `__enter__` and `__exit__`."""
-
-    def __enter__(self) -> object: ...
-
-    def __exit__(self, *_: object) -> None: ...
-
-    def show(self, printed: str) -> None:
-        """Show the output of one run."""
-
-    def show_failure(self, failure: Exception) -> None:
-        """Show the error of one run."""
-
-
 class _JsonLines:
-    """One document on each line; the error of a run that failed."""
+    """The place where results are shown, between `__enter__` and `__exit__`. Here it is one document on each line."""
 
     def __enter__(self) -> object:
         return self
@@ -152,10 +136,12 @@ class _JsonLines:
         pass
 
     def show(self, printed: str) -> None:
+        """Show the output of one run."""
         sys.stdout.write(printed)
         sys.stdout.flush()
 
     def show_failure(self, failure: Exception) -> None:
+        """Show the error of one run."""
         print_json_line(failure_fields(failure))
         sys.stdout.flush()
 
@@ -171,7 +157,7 @@ class _Tables(_JsonLines):
         self.show(in_color(bad(f"{failure}; trying again")) + "\n")
 
 
-class _Screen:
+class _Screen(_JsonLines):
     """The terminal: each result replaces the one before, and the last one stays when the command ends."""
 
     def __init__(self, every_seconds: float) -> None:

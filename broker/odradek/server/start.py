@@ -74,7 +74,7 @@ async def _serve(
     from odradek.server.broker.broker_process import BrokerProcess
     from odradek.server.broker.local_control import LocalControl
 
-    # What is loaded by now stays; collections begin here where the start has disabled them (`cli.start_fast`).
+    # What is loaded by now stays; collections begin here where the start has disabled them (`__main__`).
     freeze_startup_objects()
     gc.enable()
     stopping = asyncio.Event()
