@@ -199,11 +199,11 @@ def test_a_shutdown_in_order_leaves_nothing_that_another_could_lead() -> None:
         assert cluster.led() == [(2, (2,)), (2, (2,))]
         # It is still fetching, and may not join the set before it has registered again.
         assert isinstance(await cluster.propose(2, T0, 1, 2), IneligibleReplica)
-        assert await cluster.leadership.balance(imbalance_percent_max=0) == 0
+        assert await cluster.leadership.balance() == 0
         await cluster.leave(1)
         await cluster.join(1)
         assert not isinstance(await cluster.propose(2, T0, 1, 2), RequestError)
-        assert await cluster.leadership.balance(imbalance_percent_max=0) == 1
+        assert await cluster.leadership.balance() == 1
         assert cluster.state().leader == 1
         await cluster.check_registry()
 
@@ -263,7 +263,7 @@ def test_elections_on_request() -> None:
     run(story)
 
 
-def test_a_broker_that_leads_most_of_its_own_is_not_balanced() -> None:
+def test_all_preferred_leaders_lead_again_at_once() -> None:
     async def story() -> None:
         cluster = await Cluster.start(1, 2)
         await cluster.make_topic(*[[1, 2]] * 10)
@@ -272,10 +272,9 @@ def test_a_broker_that_leads_most_of_its_own_is_not_balanced() -> None:
         await cluster.join(1)
         for number in range(10):
             assert not isinstance(await cluster.propose(2, TopicPartition("t", number), 1, 2), RequestError)
-        assert await cluster.leadership.balance(imbalance_percent_max=100) == 0
-        assert await cluster.leadership.balance(imbalance_percent_max=10) == 10
+        assert await cluster.leadership.balance() == 10
         assert {leader for leader, _ in cluster.led()} == {1}
-        assert await cluster.leadership.balance(imbalance_percent_max=0) == 0
+        assert await cluster.leadership.balance() == 0
 
     run(story)
 

@@ -12,7 +12,6 @@ from enum import IntEnum
 from typing import Final
 
 from odradek.cluster.configs import TOPIC_SETTINGS, topic_value
-from odradek.cluster.dynamic_settings import merged_overrides
 from odradek.cluster.group_configs import GROUP_SETTINGS, group_default_text
 from odradek.cluster.image import ClusterImage, ResourceKind
 from odradek.cluster.paths import DEFAULT_BROKER
@@ -78,7 +77,7 @@ class BrokerSources:
         own_name = str(static.effective_broker_id)
         self.own = image.config(ResourceKind.BROKER, own_name) if is_broker else {}
         self.default = image.config(ResourceKind.BROKER, DEFAULT_BROKER)
-        self.current = _with_overrides(static, merged_overrides(default=self.default, own=self.own))
+        self.current = _with_overrides(static, image.broker_overrides(own_name if is_broker else None))
 
     def synonyms(self, key: str) -> tuple[Synonym, ...]:
         """All sources of a value for `key`, the one in force first. Keys before `key` in its family are left out."""

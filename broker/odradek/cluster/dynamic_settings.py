@@ -9,7 +9,7 @@ uses `current` each time.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from odradek.cluster.changes import config_changes
 from odradek.cluster.image import ClusterImage, ImageHolder, ResourceKind
@@ -48,13 +48,6 @@ class DynamicSettings:
 
         return unsubscribe
 
-    def overrides(self, image: ClusterImage) -> dict[str, str]:
-        """The cluster's texts that override the static settings, by key."""
-        return merged_overrides(
-            default=image.config(ResourceKind.BROKER, DEFAULT_BROKER),
-            own={} if self.broker_name is None else image.config(ResourceKind.BROKER, self.broker_name),
-        )
-
     def _follow(self, old: ClusterImage, new: ClusterImage) -> None:
         changed = config_changes(old, new)
         if any(
@@ -64,7 +57,7 @@ class DynamicSettings:
             self._apply(new)
 
     def _apply(self, image: ClusterImage) -> None:
-        overrides = self._kept(self.overrides(image))
+        overrides = self._kept(image.broker_overrides(self.broker_name))
         try:
             new = self.static.with_overrides(overrides) if overrides else self.static
         except SettingError as error:
@@ -88,8 +81,3 @@ class DynamicSettings:
             why = missing_protection(key, overrides[key], find_setting)
             logger.error("a dynamic setting is ignored: %s; `odradek configs unset broker` removes it", why)
         return kept
-
-
-def merged_overrides(*, default: Mapping[str, str], own: Mapping[str, str]) -> dict[str, str]:
-    """The texts in force for a broker that has both kinds."""
-    return {**default, **own}

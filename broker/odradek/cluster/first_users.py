@@ -9,7 +9,7 @@ from __future__ import annotations
 from odradek.cluster import nodes, paths
 from odradek.foundation.client_entities import ClientEntity
 from odradek.foundation.errors import StoreError
-from odradek.registry.store import Create, Operation, Put, Store, children_or_none, get_or_none
+from odradek.registry.store import Create, Store, children_or_none, get_or_none, missing
 
 
 async def write_first_user(store: Store, name: str, credentials: dict[str, str]) -> bool:
@@ -24,15 +24,11 @@ async def write_first_user(store: Store, name: str, credentials: dict[str, str])
         )
     path = paths.client_config(ClientEntity(user=name))
     node = await get_or_none(store, path)
-    operations: list[Operation] = []
     before: dict[str, str] = {}
     if node is None:
-        operations = [
-            Create(parent) for parent in (paths.CONFIG, paths.USERS) if not await store.exists(parent)
-        ]
-        operations.append(Create(path, nodes.write_config(credentials)))
+        parents = await missing(store, (paths.CONFIG, paths.USERS))
+        await store.multi([*parents, Create(path, nodes.write_config(credentials))])
     else:
         before = nodes.read_config(path, node.data)
-        operations.append(Put(path, nodes.write_config({**before, **credentials}), node.version))
-    await store.multi(operations)
+        await store.put(path, nodes.write_config({**before, **credentials}), version=node.version)
     return any(mechanism in before for mechanism in credentials)

@@ -15,6 +15,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from odradek.cluster.features import FinalizedFeatures
+from odradek.cluster.paths import DEFAULT_BROKER
 from odradek.foundation.client_entities import ClientEntity
 from odradek.foundation.ids import TopicId
 from odradek.foundation.named_tuple import NamedTuple
@@ -125,6 +126,11 @@ class ClusterImage:
     def config(self, kind: ResourceKind, name: str) -> Mapping[str, str]:
         """The texts set for one resource, by key; empty if none are set."""
         return self.configs.get((kind, name), _NOTHING)
+
+    def broker_overrides(self, name: str | None) -> dict[str, str]:
+        """The texts that override the settings a broker was started with; without a `name` those for all brokers."""
+        own = _NOTHING if name is None else self.config(ResourceKind.BROKER, name)
+        return {**self.config(ResourceKind.BROKER, DEFAULT_BROKER), **own}
 
 
 ImageCallback = Callable[[ClusterImage, ClusterImage], None]

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from odradek.cluster import nodes, paths
 from odradek.cluster.change_log import NodeChange
@@ -34,6 +34,8 @@ from odradek.foundation.named_tuple import NamedTuple
 if TYPE_CHECKING:
     from odradek.authorization.index import AclIndex
     from odradek.foundation.delegation_tokens import DelegationToken
+
+Key = TypeVar("Key")
 
 _NOBODY: Final = nodes.ReplicaAssignment(())
 _KINDS: Final = {str(kind): kind for kind in ResourceKind}
@@ -203,25 +205,24 @@ def _apply_config(drafts: _Drafts, change: NodeChange) -> None:
     steps = change.path.removeprefix(paths.CONFIG + "/").split("/")
     entity = paths.client_entity(change.path)
     if entity is not None:
-        _apply_client_config(drafts, entity, change)
-        return
-    if len(steps) != 2 or steps[0] not in _KINDS:
-        return
-    key = _KINDS[steps[0]], paths.unescape(steps[1])
-    values = {} if change.data is None else nodes.read_config(change.path, change.data)
-    if values:
-        drafts.configs[key] = values
-    else:
-        drafts.configs.pop(key, None)
+        # A user whose client ids alone have configs has an empty node.
+        _set(
+            drafts.client_configs, entity, nodes.read_config(change.path, change.data) if change.data else {}
+        )
+    elif len(steps) == 2 and steps[0] in _KINDS:
+        key = _KINDS[steps[0]], paths.unescape(steps[1])
+        _set(
+            drafts.configs,
+            key,
+            {} if change.data is None else nodes.read_config(change.path, change.data),
+        )
 
 
-def _apply_client_config(drafts: _Drafts, entity: ClientEntity, change: NodeChange) -> None:
-    # A user whose client ids alone have configs has an empty node.
-    values = nodes.read_config(change.path, change.data) if change.data else {}
+def _set(configs: dict[Key, Mapping[str, str]], key: Key, values: Mapping[str, str]) -> None:
     if values:
-        drafts.client_configs[entity] = values
+        configs[key] = values
     else:
-        drafts.client_configs.pop(entity, None)
+        configs.pop(key, None)
 
 
 def _with_acls(before: AclIndex | None, changes: Iterable[NodeChange]) -> AclIndex:

@@ -8,7 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from odradek.cluster import paths
 from odradek.controller.decisions import Decisions, decision
+from odradek.foundation.errors import PolicyViolation
+from odradek.foundation.limits import DELEGATION_TOKENS_MAX, ENDED_TOKENS_REMOVED_MAX
+from odradek.registry.store import Create, Delete, Operation, Put, Store, missing
 
 if TYPE_CHECKING:
     from odradek.authorization.acls import AclBinding
@@ -20,7 +24,6 @@ if TYPE_CHECKING:
     from odradek.controller.requests import Outcome
     from odradek.foundation.clock import Clock
     from odradek.foundation.delegation_tokens import DelegationToken
-    from odradek.registry.store import Store
 
 
 class AccessDecisions(Decisions):
@@ -34,24 +37,40 @@ class AccessDecisions(Decisions):
     @decision
     async def change_client_configs(self, changes: Sequence[ClientConfigChange]) -> None:
         """Set and remove keys of users, client ids and addresses; keys that are not named stay. Raises StoreError."""
-        from odradek.controller.client_configs import ClientConfigChanges
+        from odradek.controller.client_configs import operations_of
 
-        await ClientConfigChanges(self._store, self._images, self.writer).make(changes)
+        for change in changes:
+            before = self._images.current.client_configs.get(change.entity, {})
+            operations = await operations_of(self._store, change, before)
+            if operations:
+                await self.writer.write(operations)
 
     @decision
     async def put_token(self, token: DelegationToken) -> None:
-        """Write a delegation token. Raises PolicyViolation when there are too many, StoreError."""
-        from odradek.controller.token_changes import TokenChanges
+        """Write a delegation token, new or changed; tokens that have ended are removed with it.
 
-        changes = TokenChanges(self._store, self._images, self.writer)
-        await changes.put(token, now_ms=self._clock.wall_ms())
+        Raises PolicyViolation when there are too many, StoreError.
+        """
+        from odradek.cluster.token_nodes import path_of, write_token
+
+        tokens, now_ms = self._images.current.tokens, self._clock.wall_ms()
+        path, data = path_of(token.id), write_token(token)
+        ended = [one.id for one in tokens.values() if one.has_ended(now_ms) and one.id != token.id]
+        removed: list[Operation] = [Delete(path_of(one)) for one in ended[:ENDED_TOKENS_REMOVED_MAX]]
+        if token.id in tokens:
+            await self.writer.write([*removed, Put(path, data)])
+            return
+        if len(tokens) - len(removed) >= DELEGATION_TOKENS_MAX:
+            raise PolicyViolation(f"there are {len(tokens)} delegation tokens, and no more are allowed")
+        parents = await missing(self._store, (paths.TOKENS.rpartition("/")[0], paths.TOKENS))
+        await self.writer.write([*removed, *parents, Create(path, data)])
 
     @decision
     async def remove_token(self, token_id: str) -> None:
         """Remove a delegation token. Raises StoreError."""
-        from odradek.controller.token_changes import TokenChanges
+        from odradek.cluster.token_nodes import path_of
 
-        await TokenChanges(self._store, self._images, self.writer).remove(token_id)
+        await self.writer.write([Delete(path_of(token_id))])
 
     # --- access control lists ------------------------------------------------------------------------------------
 

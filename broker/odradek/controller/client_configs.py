@@ -6,14 +6,12 @@ for the cluster may use it, within a decision of its own.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from odradek.cluster import nodes, paths
-from odradek.cluster.image import ImageHolder
-from odradek.controller.registry_writer import RegistryWriter
 from odradek.foundation.client_entities import ClientEntity
 from odradek.foundation.named_tuple import NamedTuple
-from odradek.registry.store import Create, Delete, Operation, Put, Store, children_or_none
+from odradek.registry.store import Create, Delete, Operation, Put, Store, children_or_none, missing
 
 
 class ClientConfigChange(NamedTuple):
@@ -23,38 +21,21 @@ class ClientConfigChange(NamedTuple):
     texts: Mapping[str, str | None]
 
 
-class ClientConfigChanges:
-    """Keeps nothing of its own."""
-
-    def __init__(self, store: Store, images: ImageHolder, writer: RegistryWriter) -> None:
-        self._store = store
-        self._images = images
-        self._writer = writer
-
-    async def make(self, changes: Sequence[ClientConfigChange]) -> None:
-        """Make the changes in their order. Raises StoreError when the registry fails; those before are done."""
-        for change in changes:
-            operations = await self._operations(change)
-            if operations:
-                await self._writer.write(operations)
-
-    async def _operations(self, change: ClientConfigChange) -> list[Operation]:
-        before = self._images.current.client_configs.get(change.entity, {})
-        merged = {**before, **change.texts}
-        after = {key: text for key, text in merged.items() if text is not None}
-        if after == before:
-            return []
-        path = paths.client_config(change.entity)
-        if not after and not await children_or_none(self._store, path):
-            return [Delete(path)]
-        data = nodes.write_config(after)
-        if await self._store.exists(path):
-            return [Put(path, data)]
-        return [*await self._parents(change.entity), Create(path, data)]
-
-    async def _parents(self, entity: ClientEntity) -> list[Operation]:
-        """Creates what a user's client id needs above it."""
-        if entity.user is None or entity.client_id is None:
-            return []
-        user = paths.client_config(ClientEntity(user=entity.user))
-        return [Create(path) for path in (user, f"{user}/clients") if not await self._store.exists(path)]
+async def operations_of(
+    store: Store, change: ClientConfigChange, before: Mapping[str, str]
+) -> list[Operation]:
+    """The writes of a change of an entity that has the texts `before`; none where it changes nothing."""
+    after = {key: text for key, text in {**before, **change.texts}.items() if text is not None}
+    if after == before:
+        return []
+    path = paths.client_config(change.entity)
+    if not after and not await children_or_none(store, path):
+        return [Delete(path)]
+    data = nodes.write_config(after)
+    if await store.exists(path):
+        return [Put(path, data)]
+    parents: list[Operation] = []
+    if change.entity.user is not None and change.entity.client_id is not None:
+        user = paths.client_config(ClientEntity(user=change.entity.user))
+        parents = await missing(store, (user, f"{user}/clients"))
+    return [*parents, Create(path, data)]

@@ -18,9 +18,12 @@ from odradek.controller.requests import AlterConfigOp, Outcome, Resource
 from odradek.foundation.errors import RequestError
 from odradek.registry.store import Create, Put, Store
 
+# All settings of a resource, or changes of single ones.
+WantedSettings = Mapping[str, str | None] | Sequence[AlterConfigOp]
+
 
 class ConfigChanges:
-    """Keeps nothing of its own. Both raise StoreError when the registry fails."""
+    """Keeps nothing of its own. `make` raises StoreError when the registry fails."""
 
     def __init__(
         self, store: Store, images: ImageHolder, settings: DynamicSettings, writer: RegistryWriter
@@ -30,53 +33,37 @@ class ConfigChanges:
         self._settings = settings
         self._writer = writer
 
-    async def replace(
-        self, requests: Sequence[tuple[Resource, Mapping[str, str | None]]], *, validate_only: bool
+    async def make(
+        self, requests: Sequence[tuple[Resource, WantedSettings]], *, validate_only: bool
     ) -> list[Outcome]:
-        """Give resources these settings and no others; one outcome each, in order, None for success."""
-        outcomes: list[Outcome] = []
-        for resource, texts in requests:
-            try:
-                given = config_plans.given_texts(texts)
-            except RequestError as error:
-                outcomes.append(error)
-                continue
-            outcomes.append(await self._set(resource, given, validate_only=validate_only))
-        return outcomes
+        """Give resources other settings; one outcome each, in order, None for success."""
+        return [
+            await self._make_one(resource, wanted, validate_only=validate_only)
+            for resource, wanted in requests
+        ]
 
-    async def change(
-        self, requests: Sequence[tuple[Resource, Sequence[AlterConfigOp]]], *, validate_only: bool
-    ) -> list[Outcome]:
-        """Change single settings of resources; one outcome each, in order, None for success."""
-        outcomes: list[Outcome] = []
-        for resource, wanted in requests:
-            before = self._images.current.config(resource.kind, config_plans.config_name(resource))
-            try:
-                texts = config_plans.incremental_texts(resource, wanted, before=before)
-            except RequestError as error:
-                outcomes.append(error)
-                continue
-            outcomes.append(await self._set(resource, texts, validate_only=validate_only))
-        return outcomes
-
-    async def _set(self, resource: Resource, texts: Mapping[str, str], *, validate_only: bool) -> Outcome:
+    async def _make_one(self, resource: Resource, wanted: WantedSettings, *, validate_only: bool) -> Outcome:
         image = self._images.current
         name = config_plans.config_name(resource)
+        before = image.config(resource.kind, name)
         try:
+            if isinstance(wanted, Mapping):
+                texts = config_plans.given_texts(wanted)
+            else:
+                texts = config_plans.incremental_texts(resource, wanted, before=before)
             config_plans.check_resource(resource, image=image, own_name=self._settings.broker_name)
             valid = config_plans.validated(
                 resource,
                 texts,
-                before=image.config(resource.kind, name),
+                before=before,
                 settings=self._settings.current,
                 static=self._settings.static,
             )
         except RequestError as error:
             return error
-        if not validate_only and valid != dict(image.config(resource.kind, name)):
+        if not validate_only and valid != dict(before):
             await PartitionStates(self._writer, self._images).before_settings(resource.kind, name, valid)
             path = paths.config(resource.kind, name)
-            there = await self._store.exists(path)
-            data = nodes.write_config(valid)
-            await self._writer.write([Put(path, data) if there else Create(path, data)])
+            write = Put if await self._store.exists(path) else Create
+            await self._writer.write([write(path, nodes.write_config(valid))])
         return None

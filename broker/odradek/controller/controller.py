@@ -101,12 +101,12 @@ class Controller(AccessDecisions):
         await self._begin(term)
 
     @decision
-    async def take_over(self, term: terms.ControllerTerm, *, cluster_id: str | None = None) -> None:
+    async def take_over(self, term: terms.ControllerTerm) -> None:
         """Read the cluster as the controller that was elected for this term.
 
-        Raises InconsistentClusterId as `start`, NotController when the next term has begun, StoreError.
+        Raises NotController when the next term has begun, StoreError.
         """
-        await terms.begin_elected(self._store, term, cluster_id=cluster_id, rng=self._rng)
+        await terms.begin_elected(self._store, term, rng=self._rng)
         await self._begin(term)
 
     async def _begin(self, term: terms.ControllerTerm) -> None:
@@ -380,14 +380,14 @@ class Controller(AccessDecisions):
         self, requests: Sequence[tuple[Resource, Mapping[str, str | None]]], *, validate_only: bool = False
     ) -> list[Outcome]:
         """Replace all settings of resources; what is not named goes back to its default. One outcome each, in order."""
-        return await self._config_changes().replace(requests, validate_only=validate_only)
+        return await self._config_changes().make(requests, validate_only=validate_only)
 
     @decision
     async def incremental_alter_configs(
         self, requests: Sequence[tuple[Resource, Sequence[AlterConfigOp]]], *, validate_only: bool = False
     ) -> list[Outcome]:
         """Change single settings of resources; one outcome each, in order, None for success."""
-        return await self._config_changes().change(requests, validate_only=validate_only)
+        return await self._config_changes().make(requests, validate_only=validate_only)
 
     def _config_changes(self) -> ConfigChanges:
         # Most starts change no setting, and need not import this.

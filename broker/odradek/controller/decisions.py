@@ -11,13 +11,13 @@ import asyncio
 import functools
 import logging
 from collections.abc import Awaitable, Callable, Coroutine
-from typing import Concatenate, ParamSpec, TypeVar
+from typing import Concatenate, ParamSpec, Protocol, Self, TypeVar
 
 logger = logging.getLogger(__name__)
 
 P = ParamSpec("P")
 T = TypeVar("T")
-D = TypeVar("D", bound="Decisions")
+D = TypeVar("D", bound="Decider")
 
 
 class Decisions:
@@ -26,6 +26,11 @@ class Decisions:
     def __init__(self) -> None:
         self._lock = asyncio.Lock()
         self._under_way: set[asyncio.Task[object]] = set()
+
+    @property
+    def decisions(self) -> Self:
+        """Itself, as for every object with methods that are decisions."""
+        return self
 
     async def make(self, work: Callable[[], Awaitable[T]]) -> T:
         """Do `work` alone and to its end. Raises what it raises."""
@@ -43,6 +48,13 @@ class Decisions:
             return await work()
 
 
+class Decider(Protocol):
+    """An object with methods that are decisions, which run in the order of `decisions`."""
+
+    @property
+    def decisions(self) -> Decisions: ...
+
+
 def _report(task: asyncio.Task[object]) -> None:
     """The caller no longer waits for the outcome, so a failure is at least logged."""
     if not task.cancelled() and task.exception() is not None:
@@ -52,10 +64,10 @@ def _report(task: asyncio.Task[object]) -> None:
 def decision(
     method: Callable[Concatenate[D, P], Coroutine[object, None, T]],
 ) -> Callable[Concatenate[D, P], Coroutine[object, None, T]]:
-    """Let a method of Decisions run alone and to its end."""
+    """Let a method run alone and to its end."""
 
     @functools.wraps(method)
     async def decide(self: D, /, *args: P.args, **named: P.kwargs) -> T:
-        return await self.make(lambda: method(self, *args, **named))
+        return await self.decisions.make(lambda: method(self, *args, **named))
 
     return decide

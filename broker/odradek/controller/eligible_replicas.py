@@ -18,9 +18,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Final
 
-from odradek.cluster.dynamic_settings import merged_overrides
 from odradek.cluster.image import NO_LEADER, ClusterImage, PartitionImage, ResourceKind
-from odradek.cluster.paths import DEFAULT_BROKER
 
 _KEY: Final = "min.insync.replicas"
 
@@ -30,12 +28,8 @@ def min_in_sync(image: ClusterImage, topic: str, leader: int) -> int:
     own: str | None = image.config(ResourceKind.TOPIC, topic).get(_KEY)
     if own is not None:
         return int(own)
-    overrides = merged_overrides(
-        default=image.config(ResourceKind.BROKER, DEFAULT_BROKER),
-        own=image.config(ResourceKind.BROKER, str(leader)),
-    )
     broker = image.brokers.get(leader)
-    return int(overrides.get(_KEY, 1 if broker is None else broker.min_in_sync))
+    return int(image.broker_overrides(str(leader)).get(_KEY, 1 if broker is None else broker.min_in_sync))
 
 
 def decides_eligibility(kind: ResourceKind, before: Mapping[str, str], after: Mapping[str, str]) -> bool:

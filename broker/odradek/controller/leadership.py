@@ -19,7 +19,7 @@ from odradek.cluster.configs import topic_value
 from odradek.cluster.dynamic_settings import DynamicSettings
 from odradek.cluster.image import NO_LEADER, BrokerImage, ImageHolder, PartitionImage, ResourceKind
 from odradek.controller import leader_election, reassignment_steps
-from odradek.controller.decisions import Decisions
+from odradek.controller.decisions import Decisions, decision
 from odradek.controller.partition_states import PartitionStates
 from odradek.controller.registry_writer import RegistryWriter
 from odradek.foundation.errors import (
@@ -67,13 +67,12 @@ class Leadership:
 
     # --- members -------------------------------------------------------------------------------------------------
 
+    @decision
     async def refresh_brokers(self) -> None:
-        """Read the registrations, and elect leaders where they changed; also what a former controller left undone."""
-        await self.decisions.make(self._refresh_brokers)
+        """Read the registrations, and elect leaders where they changed; also what a former controller left undone.
 
-    async def _refresh_brokers(self) -> None:
-        """A broker is in the image as a member only when everything that follows from its return is written. So a
-        broker that sees itself in the image knows that it no longer leads what it led before its restart.
+        A broker is in the image as a member only when everything that follows from its return is written. So a broker
+        that sees itself in the image knows that it no longer leads what it led before its restart.
         """
         seen = await self._read_seen_brokers()
         members = await self._members()
@@ -179,15 +178,13 @@ class Leadership:
         texts = self._images.current.config(ResourceKind.TOPIC, topic)
         return bool(topic_value("unclean.leader.election.enable", texts, settings=self._settings.current))
 
+    @decision
     async def controlled_shutdown(self, broker_id: int, *, broker_epoch: int) -> list[TopicPartition]:
         """Move leaderships away from a broker that wants to stop; returns what it still leads, where no other is in
         sync.
 
         It joins no in-sync set until it registers again. Raises StaleBrokerEpoch.
         """
-        return await self.decisions.make(lambda: self._controlled_shutdown(broker_id, broker_epoch))
-
-    async def _controlled_shutdown(self, broker_id: int, broker_epoch: int) -> list[TopicPartition]:
         self._check_epoch(broker_id, broker_epoch)
         self._stopping[broker_id] = broker_epoch
         live = self.eligible()
@@ -210,6 +207,7 @@ class Leadership:
 
     # --- in-sync sets --------------------------------------------------------------------------------------------
 
+    @decision
     async def alter_in_sync_sets(
         self, broker_id: int, *, broker_epoch: int, proposals: Sequence[AlterPartitionData]
     ) -> list[PartitionImage | RequestError]:
@@ -218,11 +216,6 @@ class Leadership:
 
         Raises StaleBrokerEpoch.
         """
-        return await self.decisions.make(lambda: self._alter_in_sync_sets(broker_id, broker_epoch, proposals))
-
-    async def _alter_in_sync_sets(
-        self, broker_id: int, broker_epoch: int, proposals: Sequence[AlterPartitionData]
-    ) -> list[PartitionImage | RequestError]:
         self._check_epoch(broker_id, broker_epoch)
         eligible = self.eligible()
         refusals: dict[int, RequestError] = {}
@@ -252,6 +245,7 @@ class Leadership:
 
     # --- elections on request ------------------------------------------------------------------------------------
 
+    @decision
     async def elect(
         self, wanted: Iterable[TopicPartition] | None, *, unclean: bool
     ) -> dict[TopicPartition, RequestError | None]:
@@ -260,11 +254,6 @@ class Leadership:
         None for all partitions, of which those that need no election are left out. Raises nothing for a partition: its
         outcome says it.
         """
-        return await self.decisions.make(lambda: self._elect(wanted, unclean))
-
-    async def _elect(
-        self, wanted: Iterable[TopicPartition] | None, unclean: bool
-    ) -> dict[TopicPartition, RequestError | None]:
         everything = wanted is None
         outcomes: dict[TopicPartition, RequestError | None] = {}
         elected: dict[TopicPartition, PartitionImage] = {}
@@ -300,28 +289,17 @@ class Leadership:
             )
         return after
 
-    async def balance(self, *, imbalance_percent_max: int) -> int:
-        """Return leaderships to preferred leaders, on brokers where others lead more than this percentage; how many
-        moved.
-        """
-        return await self.decisions.make(lambda: self._balance(imbalance_percent_max))
-
-    async def _balance(self, imbalance_percent_max: int) -> int:
+    @decision
+    async def balance(self) -> int:
+        """Return leaderships to preferred leaders; how many moved."""
         eligible = self.eligible()
-        should: dict[int, int] = {}
-        movable: dict[int, list[tuple[TopicPartition, PartitionImage]]] = {}
-        for where, partition in self.states:
-            first = partition.replicas[0]
-            should[first] = should.get(first, 0) + 1
-            after = leader_election.preferred(partition, live=eligible)
-            if after is not None:
-                movable.setdefault(first, []).append((where, after))
-        moved = 0
-        for broker_id, partitions in movable.items():
-            if len(partitions) * 100 > imbalance_percent_max * should[broker_id]:
-                await self.states.write(partitions)
-                moved += len(partitions)
-        return moved
+        moved = [
+            (where, after)
+            for where, partition in self.states
+            if (after := leader_election.preferred(partition, live=eligible)) is not None
+        ]
+        await self.states.write(moved)
+        return len(moved)
 
 
 def _epoch(broker: BrokerImage | None) -> int | None:

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from odradek.cluster.cordons import placeable
 from odradek.cluster.image import ImageHolder, PartitionImage
 from odradek.controller import eligible_replicas, reassignment_steps
+from odradek.controller.decisions import decision
 from odradek.controller.leadership import Leadership
 from odradek.controller.requests import NewPartitionReassignment, Outcome
 from odradek.foundation.errors import LeaderNotAvailable, RequestError
@@ -25,8 +26,10 @@ class PartitionReassignment:
 
     def __init__(self, leadership: Leadership, images: ImageHolder) -> None:
         self._leadership = leadership
+        self.decisions = leadership.decisions
         self._images = images
 
+    @decision
     async def reassign(
         self, wanted: Sequence[NewPartitionReassignment], *, may_change_factor: bool
     ) -> list[Outcome]:
@@ -34,11 +37,6 @@ class PartitionReassignment:
 
         Raises StoreError and NotController.
         """
-        return await self._leadership.decisions.make(lambda: self._reassign(wanted, may_change_factor))
-
-    async def _reassign(
-        self, wanted: Sequence[NewPartitionReassignment], may_change_factor: bool
-    ) -> list[Outcome]:
         outcomes: list[Outcome] = []
         changed: dict[TopicPartition, PartitionImage] = {}
         for one in wanted:

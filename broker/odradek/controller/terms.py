@@ -24,7 +24,17 @@ from odradek.foundation.errors import (
 )
 from odradek.foundation.ids import TopicId
 from odradek.foundation.named_tuple import NamedTuple
-from odradek.registry.store import Check, Create, Delete, Operation, Put, Store, children_or_none, get_or_none
+from odradek.registry.store import (
+    Check,
+    Create,
+    Delete,
+    Operation,
+    Put,
+    Store,
+    children_or_none,
+    get_or_none,
+    missing,
+)
 
 
 class ControllerTerm(NamedTuple):
@@ -45,19 +55,15 @@ class ControllerTerm(NamedTuple):
         return Check(paths.CONTROLLER_EPOCH, self.epoch_version)
 
 
-async def begin_elected(
-    store: Store, term: ControllerTerm, *, cluster_id: str | None, rng: random.Random
-) -> None:
+async def begin_elected(store: Store, term: ControllerTerm, *, rng: random.Random) -> None:
     """Create what a registry must have, as the controller that was elected for `term`.
 
-    Brokers create some of it too while they register, so existing nodes are no error. Raises
-    InconsistentClusterId as `begin`, NotController when the next term has begun already, StoreError.
+    Brokers create some of it too while they register, so existing nodes are no error. Raises NotController when the
+    next term has begun already, StoreError.
     """
     while True:
-        operations: list[Operation] = [
-            Create(path) for path in paths.SKELETON if not await store.exists(path)
-        ]
-        operations += await _cluster_id_operations(store, cluster_id, rng)
+        operations = await missing(store, paths.SKELETON)
+        operations += await _cluster_id_operations(store, None, rng)
         try:
             await store.multi([term.fence, *operations])
         except NodeExists:
@@ -75,7 +81,7 @@ async def begin(
     `cluster_id` is the one that the log directories know, if any. Raises InconsistentClusterId when the registry has
     another, DuplicateBrokerRegistration when another controller is active.
     """
-    operations: list[Operation] = [Create(path) for path in paths.SKELETON if not await store.exists(path)]
+    operations = await missing(store, paths.SKELETON)
     operations += await _cluster_id_operations(store, cluster_id, rng)
     epoch = await get_or_none(store, paths.CONTROLLER_EPOCH)
     number = 1 if epoch is None else int(epoch.data) + 1

@@ -71,11 +71,7 @@ class SessionTask:
         self._tasks.start(self._run(), name="reconcile")
 
     async def _stop_reconciling(self) -> None:
-        for unsubscribe in self._unsubscribes:
-            unsubscribe()
-        self._unsubscribes = []
-        self._cancel_silence_timer()
-        self._cancel_liveness_timer()
+        self._end_reconciling()
         if self._tasks is not None:
             await self._tasks.close()
             self._tasks = None

@@ -22,7 +22,7 @@ the simulation have one in memory. One contract suite covers all three.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from enum import StrEnum
 from typing import Final, Protocol
 
@@ -194,3 +194,8 @@ async def children_or_none(store: Store, path: str) -> list[str]:
         return await store.children(path)
     except NoNode:
         return []
+
+
+async def missing(store: Store, paths: Iterable[str]) -> list[Operation]:
+    """The creations of those of `paths` that are not there."""
+    return [Create(path) for path in paths if not await store.exists(path)]

@@ -26,7 +26,7 @@ from odradek.controller.leadership import Leadership
 from odradek.controller.metadata_subscribers import MetadataSubscribers
 from odradek.controller.terms import ControllerTerm
 from odradek.foundation.clock import Clock
-from odradek.foundation.errors import InconsistentClusterId, NotController, StoreError
+from odradek.foundation.errors import NotController, StoreError
 from odradek.foundation.ids import TopicPartition
 from odradek.foundation.limits import LEAVING_WAIT_MS_MAX
 from odradek.foundation.settings import Settings
@@ -112,7 +112,7 @@ class ActiveController:
             self.images.subscribe(self._image_changed)
             await self.leadership.refresh_brokers()
             await self.controller.complete_deletions()
-        except (StoreError, NotController, InconsistentClusterId) as error:
+        except (StoreError, NotController) as error:
             self.fail(error)
             return
         except Exception as error:
@@ -185,7 +185,7 @@ class ActiveController:
                 await asyncio.sleep(self.settings.current.leader_imbalance_check_interval_seconds)
                 if self.settings.current.auto_leader_rebalance_enable:
                     # As Kafka since 4.0: leader.imbalance.per.broker.percentage went with its ZooKeeper controller.
-                    moved = await self.leadership.balance(imbalance_percent_max=0)
+                    moved = await self.leadership.balance()
                     if moved:
                         logger.info("%d partitions are led by their preferred leaders again", moved)
         except (StoreError, NotController) as error:
