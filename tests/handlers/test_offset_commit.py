@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from typing import Any
-from uuid import UUID
 
 import pytest
 
@@ -21,26 +20,17 @@ async def commit(world: World, version: int, **fields: Any) -> list[list[int]]:
     partition: dict[str, Any] = {"partition_index": 1, "committed_offset": 42, "committed_metadata": "note"}
     if version >= 6:
         partition["committed_leader_epoch"] = 3
-    topics: list[dict[str, Any]] = [{"partitions": [partition]}, {"partitions": [partition]}]
-    for topic, name in zip(topics, ("t", "gone"), strict=True):
-        if version >= 10:
-            topic["topic_id"] = topic_id(name)
-        else:
-            topic["name"] = name
+    topics = [{"name": name, "partitions": [partition]} for name in ("t", "gone")]
     values = {"group_id": "g", "generation_id_or_member_epoch": -1, "topics": topics, **fields}
     answer = await ask(world, API, version, **supported(API, version, **values))
-    if version >= 10:
-        assert [topic.topic_id for topic in answer.topics] == [topic_id("t"), topic_id("gone")]
-    else:
-        assert [topic.name for topic in answer.topics] == ["t", "gone"]
+    assert [topic.name for topic in answer.topics] == ["t", "gone"]
     return [[int(row.error_code) for row in topic.partitions] for topic in answer.topics]
 
 
 @pytest.mark.parametrize("version", versions(API))
 def test_commit(version: int) -> None:
     async def story(world: World) -> None:
-        missing = 100 if version >= 10 else 3
-        assert await commit(world, version, retention_time=5000) == [[0], [missing]]
+        assert await commit(world, version, retention_time=5000) == [[0], [3]]
         (row,) = world.groups.offsets.fetch("g", member_id=None, member_epoch=-1, partitions=None).values()
         expiry = WALL_MS_AT_START + 5000 if version <= 4 else -1
         epoch = 3 if version >= 6 else -1
@@ -49,13 +39,12 @@ def test_commit(version: int) -> None:
     in_world(story, topics={"t": 4})
 
 
-@pytest.mark.parametrize("version", [2, 9, 10])
+@pytest.mark.parametrize("version", [2, 9])
 @pytest.mark.parametrize("partition", [4, -1])
 def test_a_commit_to_a_missing_partition_is_refused(version: int, partition: int) -> None:
     async def story(world: World) -> None:
-        name = {"topic_id": topic_id("t")} if version >= 10 else {"name": "t"}
         rows = [{"partition_index": index, "committed_offset": 1} for index in (partition, 3)]
-        topics = [{**name, "partitions": rows}]
+        topics = [{"name": "t", "partitions": rows}]
         fields = {"group_id": "g", "generation_id_or_member_epoch": -1, "topics": topics}
         answer = await ask(world, API, version, **fields)
         assert [int(row.error_code) for row in answer.topics[0].partitions] == [3, 0]
@@ -70,21 +59,5 @@ def test_failures_are_those_of_every_partition() -> None:
         assert await commit(world, 8, generation_id_or_member_epoch=4) == [[22], [3]]
         world.log.fail_with = KafkaStorageError("gone")
         assert await commit(world, 9) == [[16], [3]]
-
-    in_world(story, topics={"t": 4})
-
-
-def test_a_topic_id_of_zero_is_no_topic() -> None:
-    async def story(world: World) -> None:
-        partitions = [{"partition_index": 0, "committed_offset": 1}]
-        answer = await ask(
-            world,
-            API,
-            10,
-            group_id="g",
-            generation_id_or_member_epoch=-1,
-            topics=[{"topic_id": UUID(int=0), "partitions": partitions}],
-        )
-        assert answer.topics[0].partitions[0].error_code == 100
 
     in_world(story, topics={"t": 4})

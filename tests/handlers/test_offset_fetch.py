@@ -9,7 +9,7 @@ import pytest
 from odradek.groups.schema import OffsetAndMetadata
 from odradek.protocol.api import ApiKey
 from tests.support.consumer_members import ConsumerMember
-from tests.support.group_requests import ask, topic_id, versions
+from tests.support.group_requests import ask, versions
 from tests.support.group_world import World, in_world, result_of
 
 API = ApiKey.OFFSET_FETCH
@@ -35,13 +35,7 @@ async def fetch(
     """The group's error, and by topic (partition, offset, metadata, error)."""
     topics = None
     if names is not None:
-        topics = [
-            {
-                **({"topic_id": topic_id(name)} if version >= 10 else {"name": name}),
-                "partition_indexes": indexes,
-            }
-            for name, indexes in names.items()
-        ]
+        topics = [{"name": name, "partition_indexes": indexes} for name, indexes in names.items()]
     if version >= 8:
         groups = [{"group_id": group_id, "topics": topics, **fields}]
         group = (await ask(world, API, version, groups=groups)).groups[0]
@@ -49,7 +43,7 @@ async def fetch(
     else:
         group = await ask(world, API, version, group_id=group_id, topics=topics)
     rows = {
-        topic.topic_id if version >= 10 else topic.name: [
+        topic.name: [
             (row.partition_index, row.committed_offset, row.metadata, int(row.error_code))
             for row in topic.partitions
         ]
@@ -62,12 +56,11 @@ async def fetch(
 def test_what_is_committed_and_what_is_not(version: int) -> None:
     async def story(world: World) -> None:
         await committed(world)
-        name: Any = topic_id("t") if version >= 10 else "t"
         assert await fetch(world, version, {"t": (0, 1)}) == (
             0,
-            {name: [(0, 5, "note", 0), (1, -1, "", 0)]},
+            {"t": [(0, 5, "note", 0), (1, -1, "", 0)]},
         )
-        assert await fetch(world, version, {"t": (0,)}, group_id="no") == (0, {name: [(0, -1, "", 0)]})
+        assert await fetch(world, version, {"t": (0,)}, group_id="no") == (0, {"t": [(0, -1, "", 0)]})
 
     in_world(story, topics={"t": 4, "u": 2})
 
@@ -78,17 +71,9 @@ def test_all_of_a_group(version: int) -> None:
         await committed(world)
         code, rows = await fetch(world, version, None)
         assert code == 0
-        names = {topic_id("t"), topic_id("u")} if version >= 10 else {"t", "u"}
-        assert rows.keys() == names
+        assert rows.keys() == {"t", "u"}
 
     in_world(story, topics={"t": 4, "u": 2})
-
-
-def test_an_unknown_topic_id() -> None:
-    async def story(world: World) -> None:
-        assert await fetch(world, 10, {"gone": (0,)}) == (0, {topic_id("gone"): [(0, -1, "", 100)]})
-
-    in_world(story, topics={"t": 4})
 
 
 @pytest.mark.parametrize("version", versions(API))

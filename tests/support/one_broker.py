@@ -15,6 +15,7 @@ from odradek.cluster.dynamic_settings import DynamicSettings
 from odradek.cluster.image import ImageHolder
 from odradek.controller.controller import Controller
 from odradek.foundation.clock import SystemClock
+from odradek.foundation.ids import ANONYMOUS
 from odradek.foundation.settings import Settings
 from odradek.handlers.table import HANDLERS
 from odradek.protocol import codec, messages
@@ -55,6 +56,7 @@ class OneBroker:
             header=header,
             response=partial(messages.response, api, version),
             listener_name=listener_name,
+            principal=ANONYMOUS,
             client_host="192.0.2.7",
             broker=SimpleNamespace(
                 broker_id=self.settings.effective_broker_id,

@@ -3,42 +3,25 @@
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from odradek.authorization.acls import AclOperation, PatternType, PermissionType, ResourceType
+from odradek.authorization.acls import (
+    AccessControlEntry,
+    AclOperation,
+    PatternType,
+    PermissionType,
+    ResourcePattern,
+    ResourceType,
+)
 from odradek.authorization.filters import AclFilter
 from odradek.foundation.errors import SecurityDisabled
 
 if TYPE_CHECKING:
     from odradek.authorization.authorizer import Authorizer
     from odradek.handlers.context import SharedContext
+    from odradek.protocol.requests.clients import DeleteAclsFilter, DescribeAclsRequest
 
 Value = TypeVar("Value", bound=IntEnum)
-
-
-class FilterFields(Protocol):
-    """The fields of a filter, in DescribeAcls and DeleteAcls."""
-
-    @property
-    def resource_type_filter(self) -> int: ...
-
-    @property
-    def resource_name_filter(self) -> str | None: ...
-
-    @property
-    def pattern_type_filter(self) -> int: ...
-
-    @property
-    def principal_filter(self) -> str | None: ...
-
-    @property
-    def host_filter(self) -> str | None: ...
-
-    @property
-    def operation(self) -> int: ...
-
-    @property
-    def permission_type(self) -> int: ...
 
 
 def require_authorizer(context: SharedContext) -> Authorizer:
@@ -59,7 +42,26 @@ def value_of(kind: type[Value], number: int) -> Value:
         return kind(0)
 
 
-def filter_of(fields: FilterFields) -> AclFilter:
+def entry_fields(entry: AccessControlEntry) -> dict[str, object]:
+    """The entry of an ACL as answers have it."""
+    return {
+        "principal": entry.principal,
+        "host": entry.host,
+        "operation": entry.operation,
+        "permission_type": entry.permission,
+    }
+
+
+def pattern_fields(pattern: ResourcePattern) -> dict[str, object]:
+    """The resource pattern of an ACL as answers have it."""
+    return {
+        "resource_type": pattern.type,
+        "resource_name": pattern.name,
+        "pattern_type": pattern.pattern_type,
+    }
+
+
+def filter_of(fields: DescribeAclsRequest | DeleteAclsFilter) -> AclFilter:
     return AclFilter(
         type=value_of(ResourceType, fields.resource_type_filter),
         name=fields.resource_name_filter,

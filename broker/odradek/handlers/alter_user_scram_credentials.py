@@ -7,8 +7,6 @@ password, so the request is never logged.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
-from functools import partial
 from typing import Final
 
 from odradek.controller.client_configs import ClientConfigChange
@@ -38,20 +36,22 @@ _SALT_BYTES_MAX: Final = 1024
 
 
 async def handle(request: AlterUserScramCredentialsRequest, context: RequestContext) -> Message:
-    counts = Counter(part.name for part in request.deletions)
-    counts.update(part.name for part in request.upsertions)
-    wanted: list[tuple[_Part, Callable[[], ClientConfigChange]]] = [
-        *((part, partial(_deleted, part, context)) for part in request.deletions),
-        *((part, partial(_set, part)) for part in request.upsertions),
-    ]
+    parts: tuple[_Part, ...] = (*request.deletions, *request.upsertions)
+    counts = Counter(part.name for part in parts)
     errors: dict[str, RequestError | None] = {}
     changes: list[ClientConfigChange] = []
-    for part, make_change in wanted:
+    for part in parts:
         try:
-            _checked(part)
+            entity, mechanism = _checked(part)
             if counts[part.name] > 1:
                 raise DuplicateResource("A user credential cannot be altered twice in the same request")
-            changes.append(make_change())
+            if isinstance(part, ScramCredentialUpsertion):
+                text = _text(part, mechanism)
+            elif mechanism in context.broker.images.current.client_configs.get(entity, {}):
+                text = None
+            else:
+                raise ResourceNotFound("Attempt to delete a user credential that does not exist")
+            changes.append(ClientConfigChange(entity, {mechanism: text}))
             errors[part.name] = None
         except RequestError as error:
             errors[part.name] = error
@@ -72,25 +72,17 @@ def _checked(part: _Part) -> tuple[ClientEntity, str]:
     return ClientEntity(user=part.name), mechanism
 
 
-def _deleted(part: ScramCredentialDeletion, context: RequestContext) -> ClientConfigChange:
-    entity, mechanism = _checked(part)
-    if mechanism not in context.broker.images.current.client_configs.get(entity, {}):
-        raise ResourceNotFound("Attempt to delete a user credential that does not exist")
-    return ClientConfigChange(entity, {mechanism: None})
-
-
-def _set(part: ScramCredentialUpsertion) -> ClientConfigChange:
-    entity, mechanism = _checked(part)
+def _text(part: ScramCredentialUpsertion, mechanism: str) -> str:
+    """The credential as the registry has it. Raises UnacceptableCredential."""
     if part.iterations < ITERATIONS_MIN:
         raise UnacceptableCredential("Too few iterations")
     if part.iterations > ITERATIONS_MAX:
         raise UnacceptableCredential("Too many iterations")
     if not part.salt or not part.salted_password or len(part.salt) > _SALT_BYTES_MAX:
         raise UnacceptableCredential("The salt and the salted password must not be empty")
-    credential = ScramCredential.of_salted_password(
+    return ScramCredential.of_salted_password(
         mechanism,
         salt=bytes(part.salt),
         salted_password=bytes(part.salted_password),
         iterations=part.iterations,
-    )
-    return ClientConfigChange(entity, {mechanism: credential.text})
+    ).text

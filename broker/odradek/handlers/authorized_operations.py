@@ -30,32 +30,29 @@ CLUSTER_OPERATIONS: Final = _bits(
 GROUP_OPERATIONS: Final = _bits(_READ, _DELETE, _DESCRIBE, _DESCRIBE_CONFIGS, _ALTER_CONFIGS)
 
 
-def of_topic(context: RequestContext, name: str) -> int:
-    authorizer = context.broker.authorizer
-    if authorizer is None:
-        return TOPIC_OPERATIONS
-    from odradek.authorization.acls import ResourceType
-
-    return authorizer.operations(context.principal, context.client_host, ResourceType.TOPIC, name)
+def of_topic(context: RequestContext, name: str, *, is_asked: bool = True) -> int:
+    return _operations(context, "TOPIC", name, every=TOPIC_OPERATIONS) if is_asked else NOT_ASKED
 
 
-def of_group(context: RequestContext, group_id: str) -> int:
-    authorizer = context.broker.authorizer
-    if authorizer is None:
-        return GROUP_OPERATIONS
-    from odradek.authorization.acls import ResourceType
-
-    return authorizer.operations(context.principal, context.client_host, ResourceType.GROUP, group_id)
+def of_group(context: RequestContext, group_id: str, *, is_asked: bool) -> int:
+    return _operations(context, "GROUP", group_id, every=GROUP_OPERATIONS) if is_asked else NOT_ASKED
 
 
-def of_cluster(context: RequestContext) -> int:
+def of_cluster(context: RequestContext, *, is_asked: bool) -> int:
     """None at all for a client that may not describe the cluster."""
+    if not is_asked:
+        return NOT_ASKED
+    operations = _operations(context, "CLUSTER", None, every=CLUSTER_OPERATIONS)
+    return operations if operations & 1 << _DESCRIBE else 0
+
+
+def _operations(context: RequestContext, resource_type: str, name: str | None, *, every: int) -> int:
+    """The client's operations on a resource, without a `name` on the cluster; `every` one without an authorizer."""
     authorizer = context.broker.authorizer
     if authorizer is None:
-        return CLUSTER_OPERATIONS
+        return every
     from odradek.authorization.acls import CLUSTER_NAME, ResourceType
 
-    operations = authorizer.operations(
-        context.principal, context.client_host, ResourceType.CLUSTER, CLUSTER_NAME
+    return authorizer.operations(
+        context.principal, context.client_host, ResourceType[resource_type], name or CLUSTER_NAME
     )
-    return operations if operations & 1 << _DESCRIBE else 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from enum import IntEnum
 from typing import Final, Protocol, TypeVar
 
@@ -16,6 +16,7 @@ from odradek.foundation.compaction import compaction_warning
 from odradek.foundation.errors import InvalidRequest, RequestError
 from odradek.handlers.context import RequestContext
 from odradek.protocol.errors import error_code, error_message
+from odradek.protocol.messages import Message
 from odradek.protocol.requests.cluster import (
     AlterConfigsResource,
     IncrementalAlterConfigsAlterableConfig,
@@ -76,8 +77,8 @@ async def altered(
     resources: Sequence[AlteredResourceT],
     context: RequestContext,
     alter_one: Callable[[AlteredResourceT], Awaitable[Outcome]],
-) -> list[dict[str, object]]:
-    """The answers for all resources of AlterConfigs or IncrementalAlterConfigs, each altered by `alter_one`."""
+) -> Message:
+    """The answer for all resources of AlterConfigs or IncrementalAlterConfigs, each altered by `alter_one`."""
     counts = Counter((resource.resource_type, resource.resource_name) for resource in resources)
     responses = []
     for resource in resources:
@@ -90,7 +91,7 @@ async def altered(
         except RequestError as error:
             outcome = error
         responses.append(_alteration_response(resource, outcome, context))
-    return responses
+    return context.response(responses=responses)
 
 
 def _alteration_response(
@@ -131,6 +132,13 @@ def policy_of(context: RequestContext, topic: str, *, sources: BrokerSources) ->
     texts = context.broker.images.current.config(ResourceKind.TOPIC, topic)
     policy: tuple[str, ...] = topic_value("cleanup.policy", texts, settings=sources.current)
     return policy
+
+
+def check_keys_differ(keys: Iterable[str]) -> None:
+    """Raises InvalidRequest for keys of one resource that are given more than once."""
+    repeated = [key for key, count in Counter(keys).items() if count > 1]
+    if repeated:
+        raise InvalidRequest(f"Error due to duplicate config keys: {', '.join(repeated)}")
 
 
 def check_own_broker(name: str, own_id: int) -> None:

@@ -8,7 +8,7 @@ from typing import Final
 from odradek.foundation.errors import OdradekError
 from odradek.groups import administration
 from odradek.groups.consumer.schema import Assignment
-from odradek.handlers.authorized_operations import NOT_ASKED, of_group
+from odradek.handlers.authorized_operations import of_group
 from odradek.handlers.context import RequestContext
 from odradek.handlers.failures import error_fields
 from odradek.protocol.messages import Message
@@ -21,10 +21,7 @@ CONSUMER_MEMBER: Final = 1
 def handle(request: ConsumerGroupDescribeRequest, context: RequestContext) -> Message:
     is_asked = request.include_authorized_operations
     groups = [
-        {
-            **_group(group_id, context),
-            "authorized_operations": of_group(context, group_id) if is_asked else NOT_ASKED,
-        }
+        {**_group(group_id, context), "authorized_operations": of_group(context, group_id, is_asked=is_asked)}
         for group_id in request.group_ids
     ]
     return context.response(groups=groups)

@@ -6,11 +6,11 @@ import base64
 import uuid
 from typing import Final
 
-from odradek.foundation.delegation_tokens import DelegationToken, token_hmac
+from odradek.foundation.delegation_tokens import DelegationToken
 from odradek.foundation.errors import InvalidRequest
 from odradek.foundation.login_errors import InvalidPrincipalType
 from odradek.handlers.context import RequestContext
-from odradek.handlers.delegation_tokens import USER, principal_parts, secret_of, span_ms
+from odradek.handlers.delegation_tokens import USER, secret_of, span_ms, token_fields
 from odradek.protocol.messages import Message
 from odradek.protocol.requests.clients import CreateDelegationTokenRequest
 
@@ -48,17 +48,4 @@ async def handle(request: CreateDelegationTokenRequest, context: RequestContext)
         expiry_ms=min(max_ms, now_ms + settings.delegation_token_expiry_time_ms),
     )
     await context.broker.active_controller.put_token(token)
-    kind, name = principal_parts(token.owner)
-    requester_kind, requester_name = principal_parts(token.requester)
-    return context.response(
-        error_code=0,
-        principal_type=kind,
-        principal_name=name,
-        token_requester_principal_type=requester_kind,
-        token_requester_principal_name=requester_name,
-        issue_timestamp=token.issued_ms,
-        expiry_timestamp=token.expiry_ms,
-        max_timestamp=token.max_ms,
-        token_id=token.id,
-        hmac=token_hmac(secret, token.id),
-    )
+    return context.response(error_code=0, **token_fields(token, secret))

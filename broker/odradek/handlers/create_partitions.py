@@ -32,7 +32,7 @@ async def handle(request: CreatePartitionsRequest, context: RequestContext) -> M
         for topic in request.topics
         if counts[topic.name] == 1
     ]
-    quota = quota_of(context)
+    quota = quota_of(context.broker.mutations, context.principal, context.header)
     made = await context.broker.active_controller.create_partitions(
         wanted, validate_only=request.validate_only, spend=quota.spend
     )

@@ -37,7 +37,7 @@ async def handle(request: CreateTopicsRequest, context: RequestContext) -> Messa
             wanted.append(_new_topic(topic))
         except RequestError as error:
             outcomes[topic.name] = error
-    quota = quota_of(context)
+    quota = quota_of(context.broker.mutations, context.principal, context.header)
     made = await context.broker.active_controller.create_topics(
         wanted, validate_only=request.validate_only, spend=quota.spend
     )

@@ -54,6 +54,23 @@ def principal_parts(principal: str) -> tuple[str, str]:
     return kind, name
 
 
+def token_fields(token: DelegationToken, secret: str) -> dict[str, object]:
+    """The token as answers have it."""
+    kind, name = principal_parts(token.owner)
+    requester_kind, requester_name = principal_parts(token.requester)
+    return {
+        "principal_type": kind,
+        "principal_name": name,
+        "token_requester_principal_type": requester_kind,
+        "token_requester_principal_name": requester_name,
+        "issue_timestamp": token.issued_ms,
+        "expiry_timestamp": token.expiry_ms,
+        "max_timestamp": token.max_ms,
+        "token_id": token.id,
+        "hmac": token_hmac(secret, token.id),
+    }
+
+
 def span_ms(value: object) -> int:
     """A span of a request in milliseconds; the decoder gives a timedelta or a number."""
     return value if isinstance(value, int) else round(value.total_seconds() * 1000)  # type: ignore[attr-defined]

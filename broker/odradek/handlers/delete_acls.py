@@ -5,7 +5,7 @@ from __future__ import annotations
 from odradek.controller.acl_changes import DeletedAcls
 from odradek.foundation.errors import RequestError
 from odradek.handlers import change_log
-from odradek.handlers.acl_fields import filter_of, require_authorizer
+from odradek.handlers.acl_fields import entry_fields, filter_of, pattern_fields, require_authorizer
 from odradek.handlers.context import RequestContext
 from odradek.handlers.failures import error_fields
 from odradek.protocol.messages import Message
@@ -27,20 +27,9 @@ def _result(outcome: DeletedAcls) -> dict[str, object]:
     if isinstance(outcome, RequestError):
         return {**error_fields(outcome), "matching_acls": []}
     return {
-        "error_code": 0,
-        "error_message": None,
+        **error_fields(None),
         "matching_acls": [
-            {
-                "error_code": 0,
-                "error_message": None,
-                "resource_type": pattern.type,
-                "resource_name": pattern.name,
-                "pattern_type": pattern.pattern_type,
-                "principal": entry.principal,
-                "host": entry.host,
-                "operation": entry.operation,
-                "permission_type": entry.permission,
-            }
+            {**error_fields(None), **pattern_fields(pattern), **entry_fields(entry)}
             for pattern, entry in outcome
         ],
     }

@@ -35,7 +35,7 @@ async def handle(request: DeleteTopicsRequest, context: RequestContext) -> Messa
             wanted[_wanted(*pair, count=counts[pair])] = pair
         except RequestError as error:
             responses[pair] = _response(*pair, error, version=version)
-    quota = quota_of(context)
+    quota = quota_of(context.broker.mutations, context.principal, context.header)
     outcomes = await context.broker.active_controller.delete_topics(list(wanted), spend=quota.spend)
     for pair, outcome in zip(wanted.values(), outcomes, strict=True):
         responses[pair] = _response(*pair, outcome, version=version)

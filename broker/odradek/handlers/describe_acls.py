@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from odradek.authorization.acls import AccessControlEntry, ResourcePattern
 from odradek.foundation.errors import RequestError
-from odradek.handlers.acl_fields import filter_of, require_authorizer
+from odradek.handlers.acl_fields import entry_fields, filter_of, pattern_fields, require_authorizer
 from odradek.handlers.context import RequestContext
 from odradek.handlers.failures import error_fields
 from odradek.protocol.messages import Message
@@ -23,20 +23,7 @@ def handle(request: DescribeAclsRequest, context: RequestContext) -> Message:
         found.setdefault(pattern, []).append(entry)
     return context.response(
         resources=[
-            {
-                "resource_type": pattern.type,
-                "resource_name": pattern.name,
-                "pattern_type": pattern.pattern_type,
-                "acls": [
-                    {
-                        "principal": entry.principal,
-                        "host": entry.host,
-                        "operation": entry.operation,
-                        "permission_type": entry.permission,
-                    }
-                    for entry in entries
-                ],
-            }
+            {**pattern_fields(pattern), "acls": [entry_fields(entry) for entry in entries]}
             for pattern, entries in found.items()
         ]
     )

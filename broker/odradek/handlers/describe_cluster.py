@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from odradek.foundation.errors import MismatchedEndpointType, UnsupportedEndpointType
-from odradek.handlers.authorized_operations import NOT_ASKED, of_cluster
+from odradek.handlers.authorized_operations import of_cluster
 from odradek.handlers.context import RequestContext
 from odradek.handlers.failures import error_fields
 from odradek.handlers.partition_metadata import broker_addresses, controller_for_clients
@@ -30,8 +30,8 @@ def handle(request: DescribeClusterRequest, context: RequestContext) -> Message:
             {"broker_id": broker_id, "host": host, "port": port, "rack": rack, "is_fenced": False}
             for broker_id, host, port, rack in broker_addresses(image, context.listener_name)
         ],
-        cluster_authorized_operations=(
-            of_cluster(context) if request.include_cluster_authorized_operations else NOT_ASKED
+        cluster_authorized_operations=of_cluster(
+            context, is_asked=request.include_cluster_authorized_operations
         ),
     )
 

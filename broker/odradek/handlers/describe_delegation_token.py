@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from odradek.foundation.delegation_tokens import DelegationToken, token_hmac
+from odradek.foundation.delegation_tokens import DelegationToken
 from odradek.handlers.context import RequestContext
-from odradek.handlers.delegation_tokens import principal_parts, secret_of
+from odradek.handlers.delegation_tokens import principal_parts, secret_of, token_fields
 from odradek.protocol.messages import Message
 from odradek.protocol.requests.clients import DescribeDelegationTokenRequest
 
@@ -38,18 +38,8 @@ def described(
 
 
 def _described(token: DelegationToken, secret: str) -> dict[str, object]:
-    kind, name = principal_parts(token.owner)
-    requester_kind, requester_name = principal_parts(token.requester)
     renewers = [principal_parts(one) for one in token.renewers]
     return {
-        "principal_type": kind,
-        "principal_name": name,
-        "token_requester_principal_type": requester_kind,
-        "token_requester_principal_name": requester_name,
-        "issue_timestamp": token.issued_ms,
-        "expiry_timestamp": token.expiry_ms,
-        "max_timestamp": token.max_ms,
-        "token_id": token.id,
-        "hmac": token_hmac(secret, token.id),
+        **token_fields(token, secret),
         "renewers": [{"principal_type": one, "principal_name": other} for one, other in renewers],
     }

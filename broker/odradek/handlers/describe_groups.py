@@ -5,13 +5,13 @@ Up to version 5 an unknown group is described as Dead, without an error. From ve
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Final
 
 from odradek.foundation.errors import GroupIdNotFound, OdradekError
 from odradek.groups.administration import DescribedGroup
 from odradek.groups.classic.group import GroupState
-from odradek.handlers.authorized_operations import NOT_ASKED, of_group
+from odradek.handlers.authorized_operations import of_group
 from odradek.handlers.context import RequestContext
 from odradek.handlers.failures import error_fields
 from odradek.protocol.messages import Message
@@ -26,22 +26,19 @@ Found = dict[str, DescribedGroup | OdradekError]
 def handle(request: DescribeGroupsRequest, context: RequestContext) -> Message | Pending[Message]:
     found = {group_id: _coordinated(group_id, context) for group_id in request.groups}
     missing = [group_id for group_id, group in found.items() if isinstance(group, GroupIdNotFound)]
-    if not missing or context.broker.zookeeper_groups is None:
-        return _answer(request, found, context)
-    return Pending(_with_others(request, found, missing, context))
-
-
-async def _with_others(
-    request: DescribeGroupsRequest, found: Found, missing: Sequence[str], context: RequestContext
-) -> Message:
     others = context.broker.zookeeper_groups
-    assert others is not None, "there are groups in ZooKeeper"
-    for group_id in missing:
-        try:
-            found[group_id] = await others.describe(group_id)
-        except OdradekError as error:
-            found[group_id] = error
-    return _answer(request, found, context)
+    if not missing or others is None:
+        return _answer(request, found, context)
+
+    async def with_others() -> Message:
+        for group_id in missing:
+            try:
+                found[group_id] = await others.describe(group_id)
+            except OdradekError as error:
+                found[group_id] = error
+        return _answer(request, found, context)
+
+    return Pending(with_others())
 
 
 def _answer(request: DescribeGroupsRequest, found: Found, context: RequestContext) -> Message:
@@ -49,7 +46,7 @@ def _answer(request: DescribeGroupsRequest, found: Found, context: RequestContex
     groups = [
         {
             **_group(group_id, found[group_id], context),
-            "authorized_operations": of_group(context, group_id) if is_asked else NOT_ASKED,
+            "authorized_operations": of_group(context, group_id, is_asked=is_asked),
         }
         for group_id in request.groups
     ]

@@ -6,8 +6,9 @@ one element for each that the request names. So a handler that fails as a whole 
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from functools import cache
-from typing import Final
+from typing import Final, Protocol
 
 from odradek.protocol import messages
 from odradek.protocol.errors import error_code, error_message
@@ -58,6 +59,40 @@ _NAMES: Final = _IDENTITIES.keys() | {"entity"}
 def error_fields(error: BaseException | None) -> dict[str, object]:
     """The fields of most answers for `error`: its number and its text."""
     return {"error_code": error_code(error), "error_message": error_message(error)}
+
+
+class _Partition(Protocol):
+    """A partition as requests about offsets name it."""
+
+    partition_index: int
+
+
+class _Topic(Protocol):
+    """Partitions of a topic."""
+
+    name: str
+
+    @property
+    def partitions(self) -> Iterable[_Partition]: ...
+
+
+def partition_codes(
+    topics: Iterable[_Topic], codes: Mapping[tuple[str, int], int], *, otherwise: int
+) -> list[dict[str, object]]:
+    """The topics of an answer that has an error for each partition asked for: that of `codes`, or else `otherwise`."""
+    return [
+        {
+            "name": topic.name,
+            "partitions": [
+                {
+                    "partition_index": one.partition_index,
+                    "error_code": codes.get((topic.name, one.partition_index), otherwise),
+                }
+                for one in topic.partitions
+            ],
+        }
+        for topic in topics
+    ]
 
 
 def answer(api_key: int, version: int, request: object, error: BaseException) -> Message | None:

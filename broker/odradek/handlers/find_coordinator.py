@@ -52,16 +52,15 @@ async def _coordinator(context: RequestContext, key_type: int, key: str) -> tupl
         )
     if key_type == SHARE:
         raise CoordinatorNotAvailable("this broker has no share groups; use a consumer group")
+    images = context.broker.images
     name = TRANSACTION_STATE if key_type == TRANSACTION else OFFSETS_TOPIC
-    topic = context.broker.images.current.topics.get(name)
-    if topic is None:
+    if name not in images.current.topics:
         is_transaction = key_type == TRANSACTION
-        coordinator = context.broker.transactions if is_transaction else context.broker.groups
-        await coordinator.ensure_topic()
-        topic = context.broker.images.current.topics.get(name)
+        await (context.broker.transactions if is_transaction else context.broker.groups).ensure_topic()
+    image = images.current
+    topic = image.topics.get(name)
     if topic is None:
         raise CoordinatorNotAvailable(f"the topic {name} is being created; try again")
-    image = context.broker.images.current
     leader = topic.partitions[partition_of(key, len(topic.partitions))].leader
     broker = image.brokers.get(leader)
     endpoint = broker.endpoints.get(context.listener_name) if broker is not None else None

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from functools import partial
 
 from odradek.controller.requests import AlterConfigOp, ConfigOperation, Outcome
 from odradek.foundation.errors import InvalidRequest
 from odradek.foundation.log_levels import check_level, set_level
 from odradek.handlers import change_log
-from odradek.handlers.config_resources import ConfigResourceType, altered, check_own_broker, resource_of
+from odradek.handlers.config_resources import (
+    ConfigResourceType,
+    altered,
+    check_keys_differ,
+    check_own_broker,
+    resource_of,
+)
 from odradek.handlers.context import RequestContext
 from odradek.protocol.messages import Message
 from odradek.protocol.requests.cluster import (
@@ -19,15 +25,8 @@ from odradek.protocol.requests.cluster import (
 
 
 async def handle(request: IncrementalAlterConfigsRequest, context: RequestContext) -> Message:
-    async def alter_one(resource: IncrementalAlterConfigsResource) -> Outcome:
-        outcome = await _alter_one(resource, context, validate_only=request.validate_only)
-        if outcome is None and not request.validate_only:
-            changes = [(one.name, one.config_operation, one.value) for one in resource.configs]
-            change_log.settings_changed(context, resource, changes)
-        return outcome
-
-    responses = await altered(request.resources, context, alter_one)
-    return context.response(responses=responses)
+    alter_one = partial(_alter_one, context=context, validate_only=request.validate_only)
+    return await altered(request.resources, context, alter_one)
 
 
 async def _alter_one(
@@ -37,12 +36,15 @@ async def _alter_one(
     if resource.resource_type == ConfigResourceType.BROKER_LOGGER:
         check_own_broker(resource.resource_name, context.broker.broker_id)
         _set_levels(changes, validate_only=validate_only)
-        return None
-    target = resource_of(resource.resource_type, resource.resource_name)
-    outcomes: list[Outcome] = await context.broker.controller.incremental_alter_configs(
-        [(target, changes)], validate_only=validate_only
-    )
-    return outcomes[0]
+        outcome = None
+    else:
+        target = resource_of(resource.resource_type, resource.resource_name)
+        (outcome,) = await context.broker.controller.incremental_alter_configs(
+            [(target, changes)], validate_only=validate_only
+        )
+    if outcome is None and not validate_only:
+        change_log.settings_changed(context, resource, changes)
+    return outcome
 
 
 def _change(config: IncrementalAlterConfigsAlterableConfig) -> AlterConfigOp:
@@ -55,9 +57,7 @@ def _change(config: IncrementalAlterConfigsAlterableConfig) -> AlterConfigOp:
 
 def _set_levels(changes: list[AlterConfigOp], *, validate_only: bool) -> None:
     """All levels or none. Raises InvalidRequest and InvalidConfig."""
-    repeated = [key for key, count in Counter(change.key for change in changes).items() if count > 1]
-    if repeated:
-        raise InvalidRequest(f"Error due to duplicate config keys: {', '.join(repeated)}")
+    check_keys_differ(change.key for change in changes)
     levels: dict[str, str | None] = {}
     for change in changes:
         if change.operation in (ConfigOperation.APPEND, ConfigOperation.SUBTRACT):

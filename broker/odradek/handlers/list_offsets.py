@@ -104,10 +104,9 @@ def _answer(
         offset, timestamp_ms, leader_epoch = _find(partition, asked.timestamp, limit=limit)
         if limit < leader.epoch_start_offset and (asked.timestamp == LATEST or offset < 0):
             _check_available(leader, context.header.api_version)
-    except RequestError as error:
-        return {"partition_index": index, "error_code": error_code(error), "timestamp": -1, "offset": -1}
     except Exception as error:
-        logger.exception("looking up time %d in %s-%d failed", asked.timestamp, topic, index)
+        if not isinstance(error, RequestError):
+            logger.exception("looking up time %d in %s-%d failed", asked.timestamp, topic, index)
         return {"partition_index": index, "error_code": error_code(error), "timestamp": -1, "offset": -1}
     return _found(index, offset, timestamp_ms, leader_epoch)
 

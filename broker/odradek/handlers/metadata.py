@@ -25,12 +25,10 @@ from odradek.handlers.authorized_operations import NOT_ASKED, TOPIC_OPERATIONS, 
 from odradek.handlers.context import RequestContext
 from odradek.handlers.encoded_topics import EncodedTopics
 from odradek.handlers.partition_metadata import broker_addresses, controller_for_clients
-from odradek.protocol.api import ApiKey
 from odradek.protocol.errors import error_code
 from odradek.protocol.requests.cluster import MetadataRequest
 from odradek.transport.pending import Pending
 
-API: Final = ApiKey.METADATA
 # From this version on a topic may be asked for by its id.
 _TOPIC_IDS_VERSION: Final = 12
 
@@ -59,15 +57,10 @@ def handle(
     # As in Kafka, one topic id makes it a request by id; names beside it are ignored.
     if ids:
         found = [image.topics_by_id[topic_id] for topic_id in ids if topic_id in image.topics_by_id]
-        unknown = [topic_id for topic_id in ids if topic_id not in image.topics_by_id]
         failed = [
-            _failure(
-                None,
-                UnknownTopicId(),
-                topic_id=topic_id,
-                operations=_operations(request.include_topic_authorized_operations, TOPIC_OPERATIONS),
-            )
-            for topic_id in unknown
+            _failure(None, UnknownTopicId(), topic_id=topic_id, operations=_every_operation(request))
+            for topic_id in ids
+            if topic_id not in image.topics_by_id
         ]
         if rights is not None:
             visible = [topic for topic in found if rights.may_describe(topic.name)]
@@ -82,15 +75,14 @@ def handle(
     if denied:
         names = [name for name in names if name not in denied]
     missing = [name for name in names if name not in image.topics]
-    if missing and _may_create(request, context):
+    may_create = request.allow_auto_topic_creation and context.broker.settings.auto_create_topics_enable
+    if missing and may_create:
         if rights is not None:
             denied += [name for name in missing if not rights.may_create(name)]
             names = [name for name in names if name not in denied]
         return Pending(_create_and_answer(request, context, names, denied))
     found = [image.topics[name] for name in names if name in image.topics]
-    failed = [
-        _failure(name, _reason(name), operations=_of_missing(request, context, name)) for name in missing
-    ]
+    failed = [_missing(request, context, name, _reason(name)) for name in missing]
     return _answer(request, context, found, [*_denials(denied), *failed])
 
 
@@ -99,8 +91,11 @@ def _denials(names: Sequence[str]) -> list[dict[str, object]]:
     return [_failure(name, TopicAuthorizationFailed()) for name in names]
 
 
-def _of_missing(request: MetadataRequest, context: RequestContext, name: str) -> int:
-    return of_topic(context, name) if request.include_topic_authorized_operations else NOT_ASKED
+def _missing(
+    request: MetadataRequest, context: RequestContext, name: str, error: RequestError
+) -> dict[str, object]:
+    operations = of_topic(context, name, is_asked=request.include_topic_authorized_operations)
+    return _failure(name, error, operations=operations)
 
 
 def _asked(request: MetadataRequest, version: int) -> tuple[list[str], list[UUID]]:
@@ -121,10 +116,6 @@ def _asked(request: MetadataRequest, version: int) -> tuple[list[str], list[UUID
     return list(names), list(ids)
 
 
-def _may_create(request: MetadataRequest, context: RequestContext) -> bool:
-    return request.allow_auto_topic_creation and bool(context.broker.settings.auto_create_topics_enable)
-
-
 async def _create_and_answer(
     request: MetadataRequest, context: RequestContext, names: Sequence[str], denied: Sequence[str]
 ) -> bytes:
@@ -135,7 +126,7 @@ async def _create_and_answer(
             change_log.topic_auto_created(context, name, partitions=len(outcome.partitions))
     found = [outcome for outcome in outcomes if isinstance(outcome, TopicImage)]
     failed = [
-        _failure(name, outcome, operations=_of_missing(request, context, name))
+        _missing(request, context, name, outcome)
         for name, outcome in zip(names, outcomes, strict=True)
         if isinstance(outcome, RequestError)
     ]
@@ -163,8 +154,8 @@ def _failure(
     }
 
 
-def _operations(is_asked: bool, operations: int) -> int:
-    return operations if is_asked else NOT_ASKED
+def _every_operation(request: MetadataRequest) -> int:
+    return TOPIC_OPERATIONS if request.include_topic_authorized_operations else NOT_ASKED
 
 
 def _answer(
@@ -182,7 +173,7 @@ def _answer(
         listener_name=listener_name,
         topics=found,
         failed=failed,
-        topic_operations=_operations(request.include_topic_authorized_operations, TOPIC_OPERATIONS),
+        topic_operations=_every_operation(request),
         operations_of=(
             None
             if context.broker.authorizer is None or not request.include_topic_authorized_operations
@@ -195,8 +186,8 @@ def _answer(
             ],
             "cluster_id": image.cluster_id,
             "controller_id": controller_for_clients(image),
-            "cluster_authorized_operations": (
-                of_cluster(context) if request.include_cluster_authorized_operations else NOT_ASKED
+            "cluster_authorized_operations": of_cluster(
+                context, is_asked=request.include_cluster_authorized_operations
             ),
         },
     )

@@ -10,7 +10,7 @@ Left out: topics that brokers create for a Metadata request.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from odradek.cluster.image import ImageHolder
 from odradek.foundation.client_entities import ClientEntity
@@ -43,30 +43,11 @@ class NoQuota:
 _NO_QUOTA: Final = NoQuota()
 
 
-class MutationContext(Protocol):
-    """What is asked of a request's context."""
-
-    @property
-    def broker(self) -> MutationParts: ...
-
-    @property
-    def header(self) -> RequestHeader: ...
-
-    @property
-    def principal(self) -> str: ...
-
-
-class MutationParts(Protocol):
-    """What is asked of a broker's or a controller's parts."""
-
-    @property
-    def mutations(self) -> MutationQuotas | None: ...
-
-
-def quota_of(context: MutationContext) -> PartitionQuota | NoQuota:
+def quota_of(
+    mutations: MutationQuotas | None, principal: str, header: RequestHeader
+) -> PartitionQuota | NoQuota:
     """What the client of a request may create and delete."""
-    mutations = context.broker.mutations
-    return _NO_QUOTA if mutations is None else mutations.of_client(context.principal, context.header)
+    return _NO_QUOTA if mutations is None else mutations.of_client(principal, header)
 
 
 class MutationQuotas:

@@ -90,9 +90,7 @@ def response_modules() -> dict[str, str]:
     taken: set[str] = set()
     return {
         name: _response_module(
-            what,
-            [api for api in apis if ("records" if api in _RECORDS else module_of(api)) == name],
-            taken,
+            what, [api for api in apis if ("records" if api in _RECORDS else module_of(api)) == name], taken
         )
         for name, what in (*_MODULES, ("records", "records and their offsets"))
     }
@@ -102,33 +100,30 @@ def _response_module(what: str, apis: Sequence[ApiKey], taken: set[str]) -> str:
     written: dict[str, list[str]] = {}
     for api in apis:
         _write(api, _classes(api, RESPONSE), written, taken, base="(Response)")
-    body = [line for lines in written.values() for line in lines]
-    text = "\n".join(body)
-    times = [name for name in ("datetime", "timedelta") if f"{name} " in text]
-    lines = [_RESPONSES_HEAD.format(what=what), "", "from __future__ import annotations", ""]
-    lines += [f"from datetime import {', '.join(times)}"] if times else []
-    lines += ["from uuid import UUID"] if "UUID" in text else []
-    return (
-        "\n".join([*lines, "", "from odradek.protocol.responses import Response", "", "", *body]).rstrip()
-        + "\n"
-    )
+    body = ["from odradek.protocol.responses import Response", "", ""]
+    body += [line for lines in written.values() for line in lines]
+    return _source(_RESPONSES_HEAD.format(what=what), [], body)
 
 
 def _module(what: str, apis: Sequence[ApiKey], taken: set[str]) -> str:
     """The source of a module with the requests of `apis`; its classes avoid the names `taken`, and add theirs."""
     written: dict[str, list[str]] = {}
     roots = [(api, _write(api, _classes(api, REQUEST), written, taken)) for api in apis]
-    body = [line for lines in written.values() for line in lines]
+    body = ["from odradek.protocol.api import ApiKey", "", ""]
+    body += [line for lines in written.values() for line in lines]
+    body += ["TYPES: Final[dict[int, type]] = {"]
+    body += [f"    ApiKey.{api.name}: {name}," for api, name in roots]
+    return _source(_HEAD.format(what=what), ["from typing import ClassVar, Final"], [*body, "}"])
+
+
+def _source(head: str, imports: Sequence[str], body: Sequence[str]) -> str:
     text = "\n".join(body)
     times = [name for name in ("datetime", "timedelta") if f"{name} " in text or f"{name}(" in text]
-    lines = [_HEAD.format(what=what), "", "from __future__ import annotations", ""]
+    lines = [head, "", "from __future__ import annotations", ""]
     lines += [f"from datetime import {', '.join(times)}"] if times else []
-    lines += ["from typing import ClassVar, Final"]
+    lines += imports
     lines += ["from uuid import UUID"] if "UUID" in text else []
-    lines += ["", "from odradek.protocol.api import ApiKey", "", "", *body]
-    lines += ["TYPES: Final[dict[int, type]] = {"]
-    lines += [f"    ApiKey.{api.name}: {name}," for api, name in roots]
-    return "\n".join([*lines, "}"]) + "\n"
+    return "\n".join([*lines, "", text]).rstrip() + "\n"
 
 
 def _classes(api: ApiKey, kind: str) -> list[Structure]:

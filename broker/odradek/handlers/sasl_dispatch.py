@@ -192,13 +192,7 @@ class SaslDispatcher:
         return self._handshake_answer(header, None)
 
     def _handshake_answer(self, header: RequestHeader, error: OdradekError | None) -> bytes:
-        message = response(
-            ApiKey.SASL_HANDSHAKE,
-            header.api_version,
-            error_code=error_code(error),
-            mechanisms=list(self._sasl.mechanisms),
-        )
-        return encode_response(_HANDSHAKE, header.api_version, header.correlation_id, message)
+        return _encoded(header, error_code=error_code(error), mechanisms=list(self._sasl.mechanisms))
 
     def _raw_token(
         self, connection: Connection, session: _Session, token: bytes
@@ -291,15 +285,18 @@ def _header(connection: Connection, frame: memoryview, *, version_max: int) -> R
 def _authenticate_answer(
     header: RequestHeader, error: OdradekError | None, token: bytes, lifetime_ms: int
 ) -> bytes:
-    message = response(
-        ApiKey.SASL_AUTHENTICATE,
-        header.api_version,
+    return _encoded(
+        header,
         error_code=error_code(error),
         error_message="" if error is None else str(error),
         auth_bytes=token,
         session_lifetime=lifetime_ms,
     )
-    return encode_response(_AUTHENTICATE, header.api_version, header.correlation_id, message)
+
+
+def _encoded(header: RequestHeader, **fields: object) -> bytes:
+    message = response(header.api_key, header.api_version, **fields)
+    return encode_response(header.api_key, header.api_version, header.correlation_id, message)
 
 
 def _illegal(connection: Connection, frame: memoryview, reason: str) -> bytes | None:

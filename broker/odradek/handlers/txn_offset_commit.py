@@ -28,6 +28,7 @@ from odradek.foundation.errors import (
 from odradek.foundation.transaction_errors import TransactionAbortable
 from odradek.groups.schema import OffsetAndMetadata
 from odradek.handlers.context import RequestContext
+from odradek.handlers.failures import partition_codes
 from odradek.protocol.errors import error_code
 from odradek.protocol.messages import Message
 from odradek.protocol.requests.transactions import TxnOffsetCommitRequest
@@ -55,21 +56,7 @@ async def handle(request: TxnOffsetCommitRequest, context: RequestContext) -> Me
     known = context.broker.images.current.topics
     # As in Kafka's answers, topics that do not exist come first.
     topics = sorted(request.topics, key=lambda topic: topic.name in known)
-    return context.response(
-        topics=[
-            {
-                "name": topic.name,
-                "partitions": [
-                    {
-                        "partition_index": one.partition_index,
-                        "error_code": codes.get((topic.name, one.partition_index), missing),
-                    }
-                    for one in topic.partitions
-                ],
-            }
-            for topic in topics
-        ]
-    )
+    return context.response(topics=partition_codes(topics, codes, otherwise=missing))
 
 
 def _known(

@@ -19,9 +19,10 @@ from odradek.handlers.authorization.rules import (
     replace,
 )
 from odradek.handlers.context import RequestContext
+from odradek.handlers.failures import partition_codes
 from odradek.handlers.find_coordinator import GROUP, TRANSACTION
 from odradek.handlers.loading import Answer, Handle
-from odradek.handlers.offset_fetch import VERSION_WITH_ERROR_OF_ALL, VERSION_WITH_GROUPS
+from odradek.handlers.offset_fetch import VERSION_WITH_ERROR_OF_ALL, VERSION_WITH_GROUPS, topic_with_error
 from odradek.protocol.errors import error_code, error_message
 from odradek.protocol.messages import Message
 
@@ -165,22 +166,7 @@ def _denied_topics(
     hidden: Sequence[requests.OffsetFetchRequestTopic] | Sequence[requests.OffsetFetchRequestTopics],
 ) -> responses.OffsetFetchResponse:
     """The answers for topics that the client may not describe: in `topics`, or in one group."""
-    topics = [
-        {
-            "name": topic.name,
-            "partitions": [
-                {
-                    "partition_index": index,
-                    "committed_offset": -1,
-                    "committed_leader_epoch": -1,
-                    "metadata": "",
-                    "error_code": _TOPIC_DENIED,
-                }
-                for index in topic.partition_indexes
-            ],
-        }
-        for topic in hidden
-    ]
+    topics = [topic_with_error(topic.name, topic.partition_indexes, _TOPIC_DENIED) for topic in hidden]
     made = context.response(topics=topics, groups=[{"group_id": "", "topics": topics}])
     return cast("responses.OffsetFetchResponse", made)
 
@@ -208,18 +194,7 @@ def offset_delete(
     ]
     if not hidden:
         return handle(request, context)
-    denied = context.response(
-        topics=[
-            {
-                "name": topic.name,
-                "partitions": [
-                    {"partition_index": one.partition_index, "error_code": _TOPIC_DENIED}
-                    for one in topic.partitions
-                ],
-            }
-            for topic in hidden
-        ]
-    )
+    denied = context.response(topics=partition_codes(hidden, {}, otherwise=_TOPIC_DENIED))
 
     def complete(answer: responses.OffsetDeleteResponse) -> Message:
         return answer if answer.error_code else joined_message(answer, denied)

@@ -39,22 +39,19 @@ ElementNeed = Callable[[R, E, Rights], RequestError | None]
 class Named(Protocol):
     """An element with the name of a topic."""
 
-    @property
-    def name(self) -> str: ...
+    name: str
 
 
 class OfGroup(Protocol):
     """A request about one group."""
 
-    @property
-    def group_id(self) -> str: ...
+    group_id: str
 
 
 class OfTransaction(Protocol):
     """A request about one transactional id."""
 
-    @property
-    def transactional_id(self) -> str: ...
+    transactional_id: str
 
 
 def nothing(handle: Handle, request: object, context: RequestContext, rights: Rights) -> Answer:
@@ -179,9 +176,7 @@ def _with_defaults(element: M, defaults: Mapping[str, object]) -> M:
 
 def joined(answer: Answer, denied: Message) -> Answer:
     """The answer with the elements of `denied` besides its own."""
-    if isinstance(answer, Pending):
-        return cast("Pending[Message]", answer).then(lambda ready: joined_message(ready, denied))
-    return joined_message(cast(Message, answer), denied)
+    return changed(answer, lambda ready: joined_message(cast(Message, ready), denied))
 
 
 def joined_message(answer: M, denied: object) -> M:

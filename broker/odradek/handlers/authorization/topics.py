@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Protocol, cast
+from typing import TYPE_CHECKING, Final, cast
 
 from odradek.authorization.acls import AclOperation, ResourceType
 from odradek.foundation.errors import InvalidRequest, RequestError
 from odradek.handlers import metadata as metadata_handler
 from odradek.handlers.authorization.rights import Rights, error_for
 from odradek.handlers.authorization.rules import Check, ElementNeed, changed, each, joined, on_topic, replace
-from odradek.handlers.config_resources import ConfigResourceType
+from odradek.handlers.config_resources import ConfigResource, ConfigResourceType
 from odradek.handlers.context import RequestContext
 from odradek.handlers.failures import error_fields
 from odradek.handlers.loading import Answer, Handle
@@ -40,16 +40,6 @@ _CONFIG_RESOURCES: Final[dict[int, ResourceType]] = {
     ConfigResourceType.BROKER_LOGGER: ResourceType.CLUSTER,
     ConfigResourceType.CLIENT_METRICS: ResourceType.CLUSTER,
 }
-
-
-class OfResource(Protocol):
-    """An element about the settings of a resource."""
-
-    @property
-    def resource_type(self) -> int: ...
-
-    @property
-    def resource_name(self) -> str: ...
 
 
 class _MetadataRights:
@@ -166,10 +156,10 @@ def delete(handle: Handle, request: DeleteTopicsRequest, context: RequestContext
     return joined(handle(replace(request, **{field: tuple(allowed)}), context), answer) if allowed else answer
 
 
-def on_config_resource(operation: AclOperation) -> ElementNeed[object, OfResource]:
+def on_config_resource(operation: AclOperation) -> ElementNeed[object, ConfigResource]:
     """The operation on the resource whose settings an element is about."""
 
-    def need(request: object, resource: OfResource, rights: Rights) -> RequestError | None:
+    def need(request: object, resource: ConfigResource, rights: Rights) -> RequestError | None:
         resource_type = _CONFIG_RESOURCES.get(resource.resource_type)
         if resource_type is None:
             return InvalidRequest(f"Unexpected resource type {resource.resource_type}.")
