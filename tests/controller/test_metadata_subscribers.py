@@ -53,7 +53,7 @@ def test_a_subscriber_that_has_everything_waits_for_a_change() -> None:
         log.append([change(0), change(1)])
         for answer in (first, second):
             response = read(await answer)
-            assert response.nodes == (change(0), change(1))
+            assert [NodeChange(*node) for node in response.nodes] == [change(0), change(1)]
             assert (response.is_snapshot, response.is_complete, response.next_number) == (False, True, 2)
         assert not subscribers.have_applied(2, [1, 2])
         subscribers.answer(request(number=2))

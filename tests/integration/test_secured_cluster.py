@@ -24,6 +24,7 @@ from odradek.foundation.login_errors import (
 from odradek.protocol import cluster_changes, codec, controller_requests, messages
 from odradek.protocol.api import ApiKey
 from odradek.protocol.cluster_changes import FollowRequest
+from odradek.protocol.controller_requests import LeaveRequest
 from odradek.protocol.errors import error_code
 from odradek.registry.registries import open_registry
 from odradek.secure_network.login import LoginFailed
@@ -80,7 +81,7 @@ def test_private_requests_are_for_brokers(secured_cluster: SecuredCluster) -> No
         )
         leave = await connection.send_frame(
             lambda number: controller_requests.pack_leave(
-                correlation_id=number, client_id="test", broker_id=1, broker_epoch=0
+                LeaveRequest(number, "test", broker_id=1, broker_epoch=0)
             )
         )
         await connection.close()

@@ -93,7 +93,7 @@ def test_log_append_time_stamps_the_brokers_clock() -> None:
     assert result.log_append_time_ms == START_MS + 77
     (view,) = stored_batches(log)
     view.verify()
-    assert view.timestamp_type is TimestampType.LOG_APPEND_TIME
+    assert view.header.timestamp_type is TimestampType.LOG_APPEND_TIME
     assert [record.timestamp_ms for record in stored_records(log)] == [START_MS + 77] * 2
 
 
@@ -183,7 +183,7 @@ def test_the_mark_of_another_brokers_time_is_taken_away() -> None:
     log.append(bytes(sent), leader_epoch=0)
     (stored,) = stored_batches(log)
     stored.verify()
-    assert stored.timestamp_type is TimestampType.CREATE_TIME
+    assert stored.header.timestamp_type is TimestampType.CREATE_TIME
     assert bytes(stored.payload) == bytes(BatchView(sent).payload)
     stamping = open_log(SimulatedDisk(), config=LogConfig(message_timestamp_type="LogAppendTime"))
     with pytest.raises(InvalidTimestamp) as refused:

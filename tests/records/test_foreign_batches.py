@@ -50,7 +50,7 @@ def test_foreign_batch_is_read(builder_class: Any, compression: Compression) -> 
     view.verify()
     assert view.compression == compression
     assert (view.producer_id, view.producer_epoch, view.base_sequence) == (4000, 2, 17)
-    assert (view.last_sequence, view.record_count, view.last_offset_delta) == (21, 5, 4)
+    assert (view.header.last_sequence, view.record_count, view.last_offset_delta) == (21, 5, 4)
     assert view.is_transactional
     assert view.max_timestamp_ms == max(record[0] for record in RECORDS)
     assert list(records(view)) == EXPECTED

@@ -119,7 +119,7 @@ def test_javas_batches_are_read(jvm: Any, codec: Compression, time_type: Timesta
     data = _written_by_java(jvm, magic=2, codec=codec, time_type=time_type, base_offset=50)
     (view,) = split(memoryview(data))
     view.verify()
-    assert (view.compression, view.timestamp_type, view.base_offset) == (codec, time_type, 50)
+    assert (view.compression, view.header.timestamp_type, view.base_offset) == (codec, time_type, 50)
     found = list(records(view))
     assert [record[2:4] for record in found] == [content[1:3] for content in CONTENTS]
     times = [content[0] if time_type == TimestampType.CREATE_TIME else 4711 for content in CONTENTS]

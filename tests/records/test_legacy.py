@@ -76,7 +76,7 @@ def test_upconverted_batch_holds_the_same(magic: int, compression: Compression) 
     assert list(records(batch)) == _expected(magic)
     assert (batch.base_offset, batch.last_offset, batch.leader_epoch) == (0, 4, 4)
     assert batch.compression == Compression.NONE
-    assert batch.timestamp_type == TimestampType.CREATE_TIME
+    assert batch.header.timestamp_type == TimestampType.CREATE_TIME
     assert batch.max_timestamp_ms == (1004 if magic else -1)
 
 
@@ -110,7 +110,7 @@ def test_log_append_time_of_a_wrapper_is_everyones() -> None:
     )
     assert [record.timestamp_ms for record in messages(wrapper)] == [777, 777]
     batch = BatchView(upconvert(wrapper))
-    assert batch.timestamp_type == TimestampType.LOG_APPEND_TIME
+    assert batch.header.timestamp_type == TimestampType.LOG_APPEND_TIME
     assert [record.timestamp_ms for record in records(batch)] == [777, 777]
 
 

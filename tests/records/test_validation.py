@@ -21,7 +21,6 @@ from odradek.records.validation import (
     TIMESTAMP_BOUND_NONE,
     single_batch_bytes,
     validate_keys,
-    validate_records,
     validate_timestamps,
 )
 
@@ -141,7 +140,6 @@ def _jumping() -> BatchView:
 def test_keys_are_demanded_of_every_record(compression: Compression) -> None:
     validate_keys(BatchView(build_batch([(0, b"", b"v"), (0, b"k", None)], compression=compression)))
     batch = BatchView(build_batch([(0, b"k", b"v"), (0, None, b"v")], compression=compression))
-    validate_records(batch)
     with pytest.raises(InvalidRecord, match="record 1 of the batch has no key") as refused:
         validate_keys(batch)
     assert refused.value.record_errors == ((1, "the record has no key"),)
@@ -154,15 +152,15 @@ def _changed(change: Callable[[BatchHeader], BatchHeader], payload: bytes | None
 
 def test_walking_through_the_records_finds_what_the_header_hides() -> None:
     with pytest.raises(InvalidRecord, match="rise by one"):
-        validate_records(_jumping())
+        validate_keys(_jumping())
     with pytest.raises(CorruptRecord):
-        validate_records(_changed(lambda header: header._replace(record_count=3)))
+        validate_keys(_changed(lambda header: header._replace(record_count=3)))
     with pytest.raises(CorruptRecord):
-        validate_records(_changed(lambda header: header._replace(record_count=1)))
+        validate_keys(_changed(lambda header: header._replace(record_count=1)))
     with pytest.raises(CorruptRecord):
-        validate_records(_changed(lambda header: header, b"not records at all"))
+        validate_keys(_changed(lambda header: header, b"not records at all"))
     with pytest.raises(CorruptRecord):
-        validate_records(_changed(lambda header: header._replace(attributes=Compression.ZSTD)))
+        validate_keys(_changed(lambda header: header._replace(attributes=Compression.ZSTD)))
 
 
 def test_a_bomb_is_refused_where_records_are_read() -> None:

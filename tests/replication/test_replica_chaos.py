@@ -7,7 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from odradek.foundation.ids import TopicPartition
-from odradek.replication import follower, hosted_partitions
+from odradek.log.log_manager import LogManager
+from odradek.replication import follower
 from odradek.replication.follower import Follower
 from odradek.replication.follower_states import FollowerStates
 from tests.support import planted_bugs
@@ -58,7 +59,7 @@ def _begin_at_the_end(patch: pytest.MonkeyPatch) -> None:
         def pop(self, key: TopicPartition, default: object = None) -> int:
             return 1 << 60
 
-    patch.setattr(hosted_partitions, "read_high_watermarks", lambda _: Everything())
+    patch.setattr(LogManager, "read_high_watermarks", lambda _: Everything())
 
 
 def _take_answers_that_were_overtaken(patch: pytest.MonkeyPatch) -> None:

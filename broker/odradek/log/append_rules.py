@@ -10,12 +10,7 @@ from __future__ import annotations
 import enum
 from typing import Final
 
-from odradek.foundation.errors import (
-    InvalidRecord,
-    InvalidTimestamp,
-    RecordListTooLarge,
-    RecordTooLarge,
-)
+from odradek.foundation.errors import InvalidRecord, InvalidTimestamp, RecordListTooLarge, RecordTooLarge
 from odradek.foundation.ids import TopicPartition
 from odradek.foundation.limits import RECORD_ERRORS_PER_BATCH_MAX
 from odradek.foundation.named_tuple import NamedTuple

@@ -13,13 +13,7 @@ from typing import Final
 
 from odradek.foundation.errors import CorruptRecord
 from odradek.log.files import DiskFile
-from odradek.records.batch import (
-    HEADER_BYTES,
-    LOG_OVERHEAD_BYTES,
-    MAGIC_POSITION,
-    BatchHeader,
-    read_header,
-)
+from odradek.records.batch import HEADER_BYTES, LOG_OVERHEAD_BYTES, MAGIC_POSITION, BatchHeader, read_header
 
 # An entry of magic 0: offset, size, CRC, magic, attributes, and the lengths of a null key and a null value.
 LEGACY_ENTRY_BYTES_MIN: Final = 26

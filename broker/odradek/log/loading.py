@@ -74,9 +74,7 @@ class LogLoader:
         # What a scan found out about producers, by base offset.
         self._tails: dict[int, list[int]] = {}
         self._producers = ProducerStates(
-            topic_partition,
-            files=SnapshotFiles(disk=disk, directory=directory),
-            rules=producer_rules,
+            topic_partition, files=SnapshotFiles(disk=disk, directory=directory), rules=producer_rules
         )
 
     def load(self, *, log_start_offset: int, recovery_point: int, clean: bool) -> LoadedLog:

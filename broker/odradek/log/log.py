@@ -22,11 +22,7 @@ from odradek.foundation.clock import Clock
 from odradek.foundation.errors import KafkaStorageError, OffsetOutOfRange
 from odradek.foundation.ids import TopicId, TopicPartition
 from odradek.log.append_rules import AppendResult, Origin
-from odradek.log.checkpoints import (
-    PARTITION_METADATA_FILE,
-    read_topic_id,
-    write_topic_id,
-)
+from odradek.log.checkpoints import PARTITION_METADATA_FILE, read_topic_id, write_topic_id
 from odradek.log.config import LogConfig
 from odradek.log.disk_space import is_shortage
 from odradek.log.epochs import FILE_NAME as EPOCHS_FILE

@@ -12,14 +12,7 @@ from typing import Final
 
 from odradek.foundation.errors import InvalidRecord, OutOfOrderSequence
 from odradek.foundation.limits import INDEX_ENTRIES_UNWRITTEN_MAX, PRODUCER_BATCHES_REMEMBERED
-from odradek.log.append_rules import (
-    AppendResult,
-    AppendRules,
-    Origin,
-    Records,
-    require_fit,
-    verified_headers,
-)
+from odradek.log.append_rules import AppendResult, AppendRules, Origin, Records, require_fit, verified_headers
 from odradek.log.config import LogConfig
 from odradek.log.disk_space import is_shortage
 from odradek.log.epochs import FILE_NAME as EPOCHS_FILE

@@ -52,12 +52,7 @@ def first_to_scan(segments: Sequence[Segment], recovery_point: int) -> int:
 
 
 def recover(
-    segments: Sequence[Segment],
-    *,
-    recovery_point: int,
-    config: LogConfig,
-    epochs: LeaderEpochs,
-    name: str,
+    segments: Sequence[Segment], *, recovery_point: int, config: LogConfig, epochs: LeaderEpochs, name: str
 ) -> Recovery:
     """Scan from the recovery point's segment on; truncate at the first damaged batch. Raises OSError.
 

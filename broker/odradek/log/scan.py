@@ -221,21 +221,9 @@ class _Scanner:
         """
         result = self.result
         header = _HEADER.unpack_from(view, position)
-        (
-            base_offset,
-            length,
-            epoch,
-            magic,
-            checksum,
-            attributes,
-            delta,
-            _,
-            timestamp_ms,
-            producer_id,
-            _,
-            _,
-            _,
-        ) = header
+        base_offset, length, epoch, magic, crc, attributes, delta, _, timestamp_ms, producer_id, _, _, _ = (
+            header
+        )
         if magic != 2 or length < _BODY_BYTES_MIN:
             return self._legacy(view, position, file_position, file_bytes)
         size = LOG_OVERHEAD_BYTES + length
@@ -244,7 +232,7 @@ class _Scanner:
             if file_position + end > file_bytes:
                 result.problem = f"a batch of {size} bytes reaches behind the end of the file"
             return 0, size
-        if crc32c(view[position + CRC_RANGE_POSITION : end]) != checksum:
+        if crc32c(view[position + CRC_RANGE_POSITION : end]) != crc:
             result.problem = "a batch's checksum is wrong"
             return 0, 0
         if (

@@ -5,13 +5,7 @@ from __future__ import annotations
 from odradek.foundation.named_tuple import NamedTuple
 from odradek.log.files import DirectoryEntry, Disk
 from odradek.log.open_files import OpenFiles
-from odradek.log.segment import (
-    INDEX_SUFFIX,
-    LOG_SUFFIX,
-    TIME_INDEX_SUFFIX,
-    TRANSACTION_INDEX_SUFFIX,
-    Segment,
-)
+from odradek.log.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX, Segment
 
 Files = dict[str, DirectoryEntry]
 """Files by name."""

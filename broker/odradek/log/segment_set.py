@@ -2,24 +2,30 @@
 
 The list is copied on change: a reader takes the tuple `all` once, and a later change leaves that tuple as it was.
 Producer snapshots belong to the segments at whose base offset they were taken, so they are written and deleted here
-too. What an OSError means for the log is decided by the caller.
+too.
+
+Files are deleted in two steps: a rename that takes effect at once, and the removal after a delay. Readers that still
+send from a deleted segment keep its file open. The delay serves those that are about to open it, and a person who
+deleted the wrong topic. Files that a crash leaves behind end in .deleted; the next start removes them.
+
+What an OSError means for the log is decided by the caller.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections import deque
+from collections.abc import Collection, Iterable, Sequence
 from itertools import pairwise
 from operator import attrgetter
 
 from odradek.foundation.clock import Clock
 from odradek.log.config import LogConfig
-from odradek.log.deferred_delete import DeferredDeletes
 from odradek.log.files import Disk
 from odradek.log.index import OFFSET_ENTRY, TIME_ENTRY
 from odradek.log.open_files import OpenFiles
 from odradek.log.producers import ProducerStates
-from odradek.log.segment import Segment
+from odradek.log.segment import DELETED_SUFFIX, SEGMENT_SUFFIXES, SNAPSHOT_SUFFIX, Segment
 from odradek.log.segment_files import SegmentFactory
 from odradek.log.segment_swap import SegmentSwap, end_of_run
 from odradek.log.unsynced_files import UnsyncedFiles
@@ -49,7 +55,7 @@ class SegmentSet:
         self._factory = SegmentFactory(directory, disk, open_files)
         self._producers = producers
         self._unsynced = unsynced
-        self._deletes = DeferredDeletes(disk)
+        self._deletes = _DeferredDeletes(disk)
         self.reconfigure(config)
         self._replace(segments)
         for segment in self.all[:-1]:
@@ -241,3 +247,40 @@ class SegmentSet:
                 f"base offsets {list(base_offsets)} have to rise from {replaced[0].base_offset} and stay below "
                 f"{self._bases[after]} to replace segments of {self._directory}"
             )
+
+
+class _DeferredDeletes:
+    """Files of one log that wait for their removal, in the order in which they are due."""
+
+    __slots__ = ("_disk", "_waiting")
+
+    def __init__(self, disk: Disk) -> None:
+        self._disk = disk
+        # (when due, monotonic seconds; path). Bounded by the number of segments that the log had.
+        self._waiting: deque[tuple[float, str]] = deque()
+
+    def schedule(
+        self, segments: Iterable[Segment], *, due_at_seconds: float, keep_snapshots: Collection[int] = ()
+    ) -> None:
+        """Rename the segments' files, which `pop_due` returns when they are due. Raises OSError.
+
+        The producer snapshots at the offsets `keep_snapshots` stay.
+        """
+        for segment in segments:
+            segment.release()
+            for suffix in (*SEGMENT_SUFFIXES, SNAPSHOT_SUFFIX):
+                if suffix == SNAPSHOT_SUFFIX and segment.base_offset in keep_snapshots:
+                    continue
+                path = segment.path + suffix
+                try:
+                    self._disk.rename(path, path + DELETED_SUFFIX)
+                except FileNotFoundError:
+                    continue
+                self._waiting.append((due_at_seconds, path + DELETED_SUFFIX))
+
+    def pop_due(self, now_seconds: float) -> list[str]:
+        """The paths of the files whose delay is over, for the caller to remove."""
+        due = []
+        while self._waiting and self._waiting[0][0] <= now_seconds:
+            due.append(self._waiting.popleft()[1])
+        return due

@@ -28,13 +28,7 @@ from odradek.log.files import Disk
 from odradek.log.headers import headers
 from odradek.log.index import IndexDamagedError
 from odradek.log.open_files import OpenFiles
-from odradek.log.segment import (
-    DELETED_SUFFIX,
-    LOG_SUFFIX,
-    SEGMENT_SUFFIXES,
-    SNAPSHOT_SUFFIX,
-    Segment,
-)
+from odradek.log.segment import DELETED_SUFFIX, LOG_SUFFIX, SEGMENT_SUFFIXES, SNAPSHOT_SUFFIX, Segment
 from odradek.log.segment_files import Files, SegmentFactory, base_offset_of, listed_files
 
 logger = logging.getLogger(__name__)

@@ -26,11 +26,7 @@ from struct import Struct, error
 from typing import Final
 
 from odradek.foundation.errors import FrameError, InvalidRequest
-from odradek.foundation.limits import (
-    FRAME_BYTES_BEFORE_RESERVE,
-    FRAME_RESERVE_FACTOR,
-    RECEIVE_BUFFER_BYTES,
-)
+from odradek.foundation.limits import FRAME_BYTES_BEFORE_RESERVE, FRAME_RESERVE_FACTOR, RECEIVE_BUFFER_BYTES
 from odradek.foundation.named_tuple import NamedTuple
 from odradek.protocol.api import API_KEY_MAX, FIRST_FLEXIBLE_VERSION, ApiKey, is_flexible
 from odradek.protocol.varint import skip_tagged_fields

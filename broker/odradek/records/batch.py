@@ -282,11 +282,6 @@ class BatchView:
         return self.base_offset + self.last_offset_delta
 
     @property
-    def last_sequence(self) -> int:
-        """The last record's sequence number, or -1 when the batch has none."""
-        return self.header.last_sequence
-
-    @property
     def is_transactional(self) -> bool:
         return self.attributes & TRANSACTIONAL_FLAG != 0
 
@@ -295,17 +290,9 @@ class BatchView:
         return self.attributes & CONTROL_FLAG != 0
 
     @property
-    def has_delete_horizon(self) -> bool:
-        return self.attributes & DELETE_HORIZON_FLAG != 0
-
-    @property
     def compression(self) -> Compression:
         """Raises CorruptRecord for a number that is no codec."""
         return _compression(self.attributes)
-
-    @property
-    def timestamp_type(self) -> TimestampType:
-        return _timestamp_type(self.attributes)
 
     @property
     def bytes_view(self) -> memoryview:

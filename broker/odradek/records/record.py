@@ -76,22 +76,12 @@ def records(batch: BatchView, *, size_max: int = DECOMPRESSED_BATCH_BYTES_MAX) -
         header.max_timestamp_ms if header.timestamp_type == TimestampType.LOG_APPEND_TIME else None
     )
     for span in record_spans(payload, record_count=header.record_count):
-        (
-            _,
-            end,
-            timestamp_delta_ms,
-            offset_delta,
-            key_start,
-            key_end,
-            value_start,
-            value_end,
-            headers_start,
-        ) = span
+        _, end, delta_ms, offset_delta, key_start, key_end, value_start, value_end, headers_start = span
         yield _new_tuple(
             Record,
             (
                 base_offset + offset_delta,
-                base_timestamp_ms + timestamp_delta_ms if append_time_ms is None else append_time_ms,
+                base_timestamp_ms + delta_ms if append_time_ms is None else append_time_ms,
                 payload[key_start:key_end] if key_start >= 0 else None,
                 payload[value_start:value_end] if value_start >= 0 else None,
                 () if payload[headers_start] == 0 else read_headers(payload, headers_start, end),

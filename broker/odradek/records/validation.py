@@ -6,7 +6,7 @@ The checks here need the records, or all bytes of the request.
 Kafka walks through every record, decompressing them. Here that happens only where the answer depends on it. These are
 compacted topics, where every record needs a key, and topics with a lower bound for timestamps. Elsewhere a batch may
 have a right header and wrong records. It harms the consumers of that topic alone: the broker never reads records by the
-header's word alone. `validate_records` is that walk, for callers that always want it.
+header's word alone.
 """
 
 from __future__ import annotations
@@ -15,20 +15,9 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Final
 
-from odradek.foundation.errors import (
-    CorruptRecord,
-    InvalidRecord,
-    InvalidTimestamp,
-)
+from odradek.foundation.errors import CorruptRecord, InvalidRecord, InvalidTimestamp
 from odradek.foundation.limits import DECOMPRESSED_BATCH_BYTES_MAX, RECORD_ERRORS_PER_BATCH_MAX
-from odradek.records.batch import (
-    LOG_OVERHEAD_BYTES,
-    MAGIC,
-    MAGIC_POSITION,
-    BatchHeader,
-    BatchView,
-    Buffer,
-)
+from odradek.records.batch import LOG_OVERHEAD_BYTES, MAGIC, MAGIC_POSITION, BatchHeader, BatchView, Buffer
 from odradek.records.record import decompressed_payload, record_spans
 
 TIMESTAMP_BOUND_NONE: Final = 2**63 - 1
@@ -80,19 +69,9 @@ def _outside(
 
 
 def validate_keys(batch: BatchView, *, size_max: int = DECOMPRESSED_BATCH_BYTES_MAX) -> None:
-    """Check that every record has a key, as a compacted topic needs. Reads the records.
+    """Walk through all records: each has a key, as a compacted topic needs, and follows the one before.
 
-    Raises InvalidRecord for a record without one, CorruptRecord for damage.
-    """
-    validate_records(batch, need_keys=True, size_max=size_max)
-
-
-def validate_records(
-    batch: BatchView, *, need_keys: bool = False, size_max: int = DECOMPRESSED_BATCH_BYTES_MAX
-) -> None:
-    """Walk through all records: whole, as many as the header says, each one offset after the other.
-
-    Raises CorruptRecord for damage, InvalidRecord for offsets that jump or, with `need_keys`, a missing key.
+    Raises InvalidRecord for a record without a key and for offsets that jump, CorruptRecord for damage.
     """
     payload = decompressed_payload(batch, size_max=size_max)
     without_key: list[int] = []
@@ -102,7 +81,7 @@ def validate_records(
                 f"record {expected} of a client's batch has the offset delta {span.offset_delta};"
                 " they must rise by one"
             )
-        if need_keys and span.key_start < 0 and len(without_key) < RECORD_ERRORS_PER_BATCH_MAX:
+        if span.key_start < 0 and len(without_key) < RECORD_ERRORS_PER_BATCH_MAX:
             without_key.append(expected)
     if without_key:
         raise InvalidRecord(

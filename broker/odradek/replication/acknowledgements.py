@@ -18,6 +18,7 @@ from collections.abc import Callable, Mapping
 from typing import Final, Protocol
 
 from odradek.foundation.errors import RequestTimedOut
+from odradek.replication.blocking import settle
 
 _TICK_SECONDS: Final = 0.05
 
@@ -92,13 +93,7 @@ class _FutureWaiter:
         self.future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def resolved(self, waiters: Waiters, failure: Exception | None) -> None:
-        del waiters
-        if self.future.done():
-            return
-        if failure is None:
-            self.future.set_result(None)
-        else:
-            self.future.set_exception(failure)
+        settle(self.future, failure)
 
 
 Outcome = Mapping[Waiters, Exception]

@@ -77,6 +77,16 @@ class BlockingWork:
         return self._pool
 
 
+def settle(future: asyncio.Future[None], failure: BaseException | None) -> None:
+    """The future fails with `failure`, or is done without one; nothing happens when it was done or cancelled."""
+    if future.done():
+        return
+    if failure is None:
+        future.set_result(None)
+    else:
+        future.set_exception(failure)
+
+
 def _run_batch(jobs: Iterable[Job]) -> None:
     for job in jobs:
         job.run()

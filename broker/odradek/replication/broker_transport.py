@@ -11,10 +11,12 @@ from __future__ import annotations
 from typing import Any, Protocol, TypeVar
 
 from odradek.foundation.errors import FrameError, InvalidRequest
+from odradek.foundation.ids import TopicPartition
 from odradek.foundation.named_tuple import NamedTuple
 from odradek.protocol.api import ApiKey
 from odradek.protocol.codec import decode_response_body, encode_request
 from odradek.protocol.framing import parse_response_header
+from odradek.protocol.messages import request as message_of
 
 Response = TypeVar("Response")
 Response_co = TypeVar("Response_co", covariant=True)
@@ -71,3 +73,28 @@ class MessageRequest(NamedTuple):
     def parse(self, frame: memoryview) -> Any:
         _, position = parse_response_header(frame, api_key=self.api_key, api_version=self.api_version)
         return decode_response_body(self.api_key, self.api_version, frame, position)
+
+
+async def list_offset(
+    transport: BrokerTransport,
+    broker_id: int,
+    partition: TopicPartition,
+    timestamp_ms: int,
+    *,
+    api_version: int,
+    replica_id: int,
+    leader_epoch: int = -1,
+) -> tuple[int, int]:
+    """(error code, offset) that a broker answers for a time or a special value. Raises as `BrokerTransport.send`."""
+    topic, number = partition
+    asked = {"partition_index": number, "current_leader_epoch": leader_epoch, "timestamp": timestamp_ms}
+    message = message_of(
+        ApiKey.LIST_OFFSETS,
+        api_version,
+        replica_id=replica_id,
+        topics=[{"name": topic, "partitions": [asked]}],
+    )
+    response = await transport.send(broker_id, MessageRequest(ApiKey.LIST_OFFSETS, api_version, message))
+    (answered,) = response.topics
+    (answer,) = answered.partitions
+    return int(answer.error_code), int(answer.offset)

@@ -17,7 +17,7 @@ from odradek.foundation import interpreter
 from odradek.foundation.errors import KafkaStorageError
 from odradek.log.compaction.cleaning import Means, clean
 from odradek.log.compaction.frames import SIZE, WorkFailed, encoded
-from odradek.log.compaction.maps import plain_map
+from odradek.log.compaction.offset_map import PlainOffsetMap
 from odradek.log.compaction.task import CleanedRun, CleaningSummary, CleaningTask
 from odradek.log.files import Disk
 from odradek.replication.cleaner import WorkerDied
@@ -32,7 +32,7 @@ class InlineWork:
         self._disk = disk
 
     async def runs(self, task: CleaningTask, summary: CleaningSummary) -> AsyncGenerator[CleanedRun, None]:
-        means = Means(disk=self._disk, offset_map=plain_map(task))
+        means = Means(disk=self._disk, offset_map=PlainOffsetMap(task.plain_map_bytes))
         for run in clean(task, means, summary):
             await asyncio.sleep(0)
             yield run

@@ -14,7 +14,7 @@ from odradek.foundation.settings import Settings
 from odradek.replication.acknowledgements import Acknowledgements
 from odradek.replication.confirmation import NEVER
 from odradek.replication.flusher import Flusher
-from odradek.replication.throttles import Throttles
+from odradek.replication.throttles import Throttle, Throttles
 
 
 def _nobody_follows(broker_id: int, topic_id: bytes, partition: int, leader_epoch: int) -> float:
@@ -56,9 +56,8 @@ class ReplicaContext:
         self._clock = clock
         self._current_settings = current_settings
         self.throttles = Throttles(
-            leader_rate=lambda: current_settings().leader_replication_throttled_rate,
-            follower_rate=lambda: current_settings().follower_replication_throttled_rate,
-            now=self.now,
+            leader=Throttle(lambda: current_settings().leader_replication_throttled_rate, now=self.now),
+            follower=Throttle(lambda: current_settings().follower_replication_throttled_rate, now=self.now),
         )
 
     def now(self) -> float:

@@ -66,8 +66,7 @@ class FetchSessionHandler:
     def answered(self, session_id: int) -> None:
         """The leader answered; `session_id` is its name for the session, 0 for none."""
         if session_id == _NO_SESSION:
-            self._id = _NO_SESSION
-            self._epoch = _INITIAL_EPOCH
+            self.discard()
             return
         self._id = session_id
         self._epoch = 1 if self._epoch >= _EPOCH_MAX else self._epoch + 1

@@ -13,6 +13,7 @@ from collections.abc import Callable
 
 from odradek.foundation.limits import APPENDS_UNCOMMITTED_PER_PARTITION_MAX
 from odradek.log.log import Log
+from odradek.replication.blocking import settle
 from odradek.replication.flusher import Flusher, Outcome
 
 
@@ -67,8 +68,7 @@ class FlushWaiters:
         if outcome is not None:
             self._unflushed.clear()
             for _, future in waiting:
-                if not future.done():
-                    future.set_exception(outcome)
+                settle(future, outcome)
             return
         has_moved = False
         while self._unflushed:
@@ -83,7 +83,7 @@ class FlushWaiters:
         for offset, future in waiting:
             if self._unflushed and offset > self._flushed_offset:
                 self._waiting.append((offset, future))
-            elif not future.done():
-                future.set_result(None)
+            else:
+                settle(future, None)
         if self._unflushed:
             self._flush()

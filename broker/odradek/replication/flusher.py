@@ -17,7 +17,7 @@ from odradek.foundation.clock import Clock
 from odradek.foundation.errors import KafkaStorageError
 from odradek.log.log import Log
 from odradek.log.log_flusher import Flush
-from odradek.replication.blocking import BlockingWork
+from odradek.replication.blocking import BlockingWork, settle
 
 Outcome = BaseException | None
 Callback = Callable[[Outcome], None]
@@ -54,16 +54,7 @@ class Flusher:
     async def flush(self, log: Log) -> None:
         """Everything appended so far is on the device when this returns. Raises KafkaStorageError."""
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-
-        def resolve(outcome: Outcome) -> None:
-            if done.cancelled():
-                return
-            if outcome is None:
-                done.set_result(None)
-            else:
-                done.set_exception(outcome)
-
-        self.request(log, resolve)
+        self.request(log, partial(settle, done))
         await done
 
     async def drain(self) -> None:

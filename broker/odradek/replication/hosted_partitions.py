@@ -37,7 +37,6 @@ from odradek.log.disk_space import is_shortage
 from odradek.log.log import Log
 from odradek.log.log_manager import LogManager
 from odradek.replication.acknowledgements import Acknowledgements
-from odradek.replication.checkpoints import read_high_watermarks
 from odradek.replication.context import ReplicaContext
 from odradek.replication.flusher import Flusher
 from odradek.replication.partition import Partition, PartitionCallbacks
@@ -96,7 +95,8 @@ class HostedPartitions:
     def start(self) -> None:
         """Open every partition that the image gives this broker, and follow the image from now on."""
         image = self._images.current
-        self._high_watermarks = read_high_watermarks(self._log_manager)
+        # They may be old: a high watermark only grows, so an old one is true as well.
+        self._high_watermarks = self._log_manager.read_high_watermarks()
         for topic in image.topics.values():
             self._open_topic(topic, image)
         self._log_manager.save_placement()

@@ -21,7 +21,6 @@ from odradek.foundation.limits import FLUSH_THREADS_MAX
 from odradek.foundation.settings import Settings
 from odradek.foundation.tasks import TaskOwner
 from odradek.log.log_manager import LogManager
-from odradek.replication import checkpoints
 from odradek.replication.blocking import BlockingWork, Result
 from odradek.replication.flusher import Flusher
 from odradek.replication.hosted_partitions import HostedPartitions
@@ -65,11 +64,7 @@ class Housekeeping:
         settings = self._settings
         duties: tuple[tuple[str, Callable[[], Awaitable[None]], Callable[[], float]], ...] = (
             ("retention", self.apply_retention, lambda: settings().log_retention_check_interval_ms / 1000),
-            (
-                "flush",
-                self.flush_due,
-                self._flush_round_seconds,
-            ),
+            ("flush", self.flush_due, self._flush_round_seconds),
             (
                 "checkpoint",
                 self.checkpoint,
@@ -152,8 +147,14 @@ class Housekeeping:
         self._log_manager.end_checkpoint(write)
 
     async def checkpoint_high_watermarks(self) -> None:
-        """Write the high watermarks of partitions that have other replicas."""
-        write = checkpoints.begin_write(self._log_manager, self._partitions)
+        """Write the high watermarks of partitions that have other replicas. With one replica all is committed."""
+        write = self._log_manager.begin_high_watermark_checkpoint(
+            {
+                partition.topic_partition: partition.high_watermark
+                for partition in self._partitions
+                if partition.gone is None and partition.has_followers
+            }
+        )
         await self._in_thread(write.run)
         self._log_manager.end_checkpoint(write)
 

@@ -8,9 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from odradek.foundation.errors import NotLeaderOrFollower
-from odradek.protocol import messages
-from odradek.protocol.api import ApiKey
-from odradek.replication.broker_transport import BrokerTransport, MessageRequest
+from odradek.replication.broker_transport import BrokerTransport, list_offset
 from odradek.replication.follower import FetchPosition
 from odradek.replication.partition import Partition
 
@@ -30,9 +28,20 @@ async def resolve_out_of_range(
     """
 
     async def leader_offset(timestamp_ms: int) -> int:
-        return await _offset(
-            partition, position, timestamp_ms, leader=leader, broker_id=broker_id, transport=transport
+        code, offset = await list_offset(
+            transport,
+            leader,
+            partition.topic_partition,
+            timestamp_ms,
+            api_version=_LIST_OFFSETS_VERSION,
+            replica_id=broker_id,
+            leader_epoch=position.leader_epoch,
         )
+        if code or offset < 0:
+            raise NotLeaderOrFollower(
+                f"broker {leader} gives no offset to continue {partition.topic_partition} from (error {code})."
+            )
+        return offset
 
     end_offset = await leader_offset(_LATEST)
     follower = partition.follower
@@ -45,36 +54,3 @@ async def resolve_out_of_range(
     follower = partition.follower
     if follower is not None and follower.is_at(position) and start_offset > position.fetch_offset:
         follower.truncate_fully_and_start_at(start_offset)
-
-
-async def _offset(
-    partition: Partition,
-    position: FetchPosition,
-    timestamp_ms: int,
-    *,
-    leader: int,
-    broker_id: int,
-    transport: BrokerTransport,
-) -> int:
-    topic, number = partition.topic_partition
-    asked = {
-        "partition_index": number,
-        "current_leader_epoch": position.leader_epoch,
-        "timestamp": timestamp_ms,
-    }
-    message = messages.request(
-        ApiKey.LIST_OFFSETS,
-        _LIST_OFFSETS_VERSION,
-        replica_id=broker_id,
-        topics=[{"name": topic, "partitions": [asked]}],
-    )
-    request = MessageRequest(ApiKey.LIST_OFFSETS, _LIST_OFFSETS_VERSION, message)
-    response = await transport.send(leader, request)
-    (answered,) = response.topics
-    (answer,) = answered.partitions
-    if int(answer.error_code) or int(answer.offset) < 0:
-        raise NotLeaderOrFollower(
-            f"broker {leader} gives no offset to continue {partition.topic_partition} from "
-            f"(error {int(answer.error_code)})."
-        )
-    return int(answer.offset)

@@ -74,12 +74,7 @@ class PartitionReader:
         return PartitionRead(None, high_watermark, last_stable_offset, log_start_offset)
 
     def read_for_follower(
-        self,
-        fetch_offset: int,
-        bytes_max: int,
-        *,
-        at_least_one_batch: bool,
-        last_fetched_epoch: int,
+        self, fetch_offset: int, bytes_max: int, *, at_least_one_batch: bool, last_fetched_epoch: int
     ) -> tuple[PartitionRead, tuple[int, int] | None]:
         """What a follower is sent: batches up to the log's end, or where its log and this one part.
 

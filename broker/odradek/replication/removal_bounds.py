@@ -15,9 +15,7 @@ from typing import Final
 
 from odradek.foundation.errors import FrameError, OdradekError
 from odradek.log.compaction.candidates import first_dirty_offset
-from odradek.protocol import messages
-from odradek.protocol.api import ApiKey
-from odradek.replication.broker_transport import BrokerTransport, MessageRequest
+from odradek.replication.broker_transport import BrokerTransport, list_offset
 from odradek.replication.partition import Partition
 
 logger = logging.getLogger(__name__)
@@ -43,30 +41,16 @@ class RemovalBounds:
         return min((own, *answers))
 
     async def _asked(self, broker_id: int, partition: Partition) -> int:
-        topic, number = partition.topic_partition
-        message = messages.request(
-            ApiKey.LIST_OFFSETS,
-            _LIST_OFFSETS_VERSION,
-            replica_id=self._broker_id,
-            topics=[
-                {
-                    "name": topic,
-                    "partitions": [
-                        {
-                            "partition_index": number,
-                            "current_leader_epoch": -1,
-                            "timestamp": COMPACTED_UP_TO,
-                        }
-                    ],
-                }
-            ],
-        )
-        request = MessageRequest(ApiKey.LIST_OFFSETS, _LIST_OFFSETS_VERSION, message)
         try:
             async with asyncio.timeout(_ANSWER_SECONDS_MAX):
-                response = await self._transport.send(broker_id, request)
-            (answered,) = response.topics
-            (answer,) = answered.partitions
+                code, offset = await list_offset(
+                    self._transport,
+                    broker_id,
+                    partition.topic_partition,
+                    COMPACTED_UP_TO,
+                    api_version=_LIST_OFFSETS_VERSION,
+                    replica_id=self._broker_id,
+                )
         except (OSError, OdradekError, FrameError) as failure:
             logger.info(
                 "broker %d does not say up to where %s is compacted, so its tombstones stay: %s",
@@ -75,4 +59,4 @@ class RemovalBounds:
                 failure,
             )
             return 0
-        return 0 if int(answer.error_code) else max(int(answer.offset), 0)
+        return 0 if code else max(offset, 0)

@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from odradek.foundation.named_tuple import NamedTuple
 from odradek.foundation.setting_types import INT64_MAX
 
 EVERY_REPLICA: Final = "*"
@@ -88,16 +89,11 @@ class Throttle:
         self._as_of = now
 
 
-class Throttles:
+class Throttles(NamedTuple):
     """Both sides of one broker."""
 
-    __slots__ = ("follower", "leader")
-
-    def __init__(
-        self, *, leader_rate: Callable[[], int], follower_rate: Callable[[], int], now: Callable[[], float]
-    ) -> None:
-        self.leader = Throttle(leader_rate, now=now)
-        self.follower = Throttle(follower_rate, now=now)
+    leader: Throttle
+    follower: Throttle
 
 
 def is_throttled(entries: Sequence[str], *, partition: int, broker_id: int) -> bool:

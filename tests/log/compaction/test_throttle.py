@@ -10,7 +10,7 @@ from odradek.log.compaction.candidates import cleanable, task_for
 from odradek.log.compaction.cleaning import Means, clean
 from odradek.log.compaction.offset_map import PlainOffsetMap
 from odradek.log.compaction.task import NO_RATE_LIMIT, CleaningSummary
-from odradek.log.compaction.throttle import ThroughputThrottle
+from odradek.log.compaction.worker import ThroughputThrottle
 from tests.support.compaction import CONFIG, Writer
 from tests.support.disk import SimulatedDisk
 from tests.support.logs import StillClock, open_log

@@ -73,11 +73,8 @@ def groups(
             )
         ):
             found.append([])
-            size, offsets_size, times_size = (
-                segment.size_bytes,
-                segment.index_bytes,
-                segment.time_index_bytes,
-            )
+            size = segment.size_bytes
+            offsets_size, times_size = segment.index_bytes, segment.time_index_bytes
         found[-1].append(segment)
     return found
 
@@ -150,17 +147,16 @@ class _CleaningRound:
                 data = _data(batches, transactions)
                 for part in portions(data, size_of=StoredBatch.load, bytes_max=task.portion_bytes):
                     if self._map.add(part, task.first_dirty_offset):
-                        self._map_is_full()
+                        self._require_progress()
                         return
                     for batch in part:
                         batch.release()
-                        self._summary.records_mapped += batch.header.record_count
         # Offsets above the last record are not in use: the next round begins where this one may not continue.
         self._map.latest_offset = task.first_uncleanable_offset - 1
 
-    def _map_is_full(self) -> None:
+    def _require_progress(self) -> None:
+        """Raises CorruptRecord when the map, which is full, knows no key."""
         task = self._task
-        self._summary.is_map_full = True
         if self._map.latest_offset < task.first_dirty_offset:
             raise CorruptRecord(
                 f"{task.name}: not one key fits a map of {task.map_bytes} bytes; raise log.cleaner.dedupe.buffer.size"
@@ -242,7 +238,7 @@ class _CleaningRound:
         if not may_go or header.last_offset > self._map.latest_offset:
             return
         if not header.has_delete_horizon:
-            verdict.kept = Kept(header.record_count, None, False, header.max_timestamp_ms)
+            verdict.kept = _all_of(verdict.batch)
             verdict.needs_horizon = header.record_count > 0
         elif self._retention.is_over(verdict.batch):
             verdict.kept = _NOTHING

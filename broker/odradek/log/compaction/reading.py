@@ -93,11 +93,7 @@ def portions(items: Iterable[T], *, size_of: Callable[[T], int], bytes_max: int)
 
 
 def windows(
-    file: DiskFile,
-    size_bytes: int,
-    *,
-    window_bytes: int,
-    on_read: Callable[[int], None],
+    file: DiskFile, size_bytes: int, *, window_bytes: int, on_read: Callable[[int], None]
 ) -> Iterator[list[StoredBatch]]:
     """All batches of the first `size_bytes` of a file, about `window_bytes` at a time.
 

@@ -64,11 +64,7 @@ class SegmentWriter:
         self._parts.append(batch)
         self._unwritten_bytes += size
         segment.note_batch(
-            segment.size_bytes,
-            size,
-            header.last_offset,
-            header.max_timestamp_ms,
-            self._index_interval_bytes,
+            segment.size_bytes, size, header.last_offset, header.max_timestamp_ms, self._index_interval_bytes
         )
         if aborted is not None:
             segment.transaction_index.append(aborted)

@@ -56,6 +56,11 @@ class CleaningTask(NamedTuple):
     bytes_per_second: float = NO_RATE_LIMIT
 
     @property
+    def plain_map_bytes(self) -> int:
+        """The bound of a map without slots."""
+        return int(self.map_bytes * self.map_load_factor)
+
+    @property
     def portion_bytes(self) -> int:
         """About what decompressed records may take at once, with all that is made of them."""
         return _WINDOWS_PER_PORTION * self.window_bytes
@@ -86,11 +91,9 @@ class CleaningSummary:
 
     next_dirty_offset: int = -1
     """All below holds one record of each key."""
-    records_mapped: int = 0
     map_entries: int = 0
     map_bytes: int = 0
     """Memory that the map took."""
-    is_map_full: bool = False
     records_read: int = 0
     records_kept: int = 0
     bytes_read: int = 0
@@ -99,5 +102,3 @@ class CleaningSummary:
     """Time of the first pass."""
     write_seconds: float = 0.0
     """Time of the second pass."""
-    cpu_seconds: float = 0.0
-    """Processor time of the process that worked, since its start."""

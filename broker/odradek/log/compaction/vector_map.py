@@ -19,13 +19,15 @@ import os
 import secrets
 import tempfile
 from collections.abc import Iterator, Sequence
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
-from odradek.log.compaction.columns import Bools, Columns, Ints, Words
 from odradek.log.compaction.offset_map import ENTRY_BYTES, Kept, Retention
 from odradek.log.compaction.reading import StoredBatch
+from odradek.records.columns import Bools, Ints, RecordColumns
+
+Words = np.ndarray[Any, np.dtype[np.uint64]]
 
 SLOT_BYTES: Final = 24
 KEY_BYTES_MAX: Final = 1024
@@ -263,6 +265,32 @@ class VectorOffsetMap:
         for word, which in _words_of(np.where(is_same, columns.key_size[left], 0)):
             is_same[which] &= columns.key_word(left[which], word) == columns.key_word(right[which], word)
         return is_same
+
+
+class Columns(RecordColumns):
+    """The records of stored batches, with their keys as bytes and as words that can be hashed and compared."""
+
+    def __init__(self, batches: Sequence[StoredBatch]) -> None:
+        super().__init__([batch.payload for batch in batches], [batch.header for batch in batches])
+        # Any eight bytes as one word, whatever their alignment.
+        self._words: Words = np.ndarray(
+            (len(self.data) - 7,), np.dtype("<u8"), buffer=self.data, strides=(1,)
+        )
+
+    def key(self, number: int) -> bytes:
+        """The bytes of one record's key."""
+        start = int(self.key_start[number])
+        return self.data[start : start + int(self.key_size[number])]
+
+    def key_word(self, numbers: Ints, word: int) -> Words:
+        """Eight bytes of each of these keys, from byte `8 * word` on; zeros behind a key's end."""
+        found = self._words[self.key_start[numbers] + 8 * word]
+        left = self.key_size[numbers] - 8 * word
+        short = left < 8
+        if short.any():
+            bits = (8 * left[short]).astype(np.uint64)
+            found[short] &= (np.uint64(1) << bits) - np.uint64(1)
+        return found
 
 
 class _KeyFile:

@@ -13,22 +13,22 @@ a time, in which no client is answered. It ends with the broker that started it.
 from __future__ import annotations
 
 import ctypes
+import importlib.util
 import os
 import pickle
 import platform
 import signal
 import sys
 import time
+from collections.abc import Callable
 from typing import Any, BinaryIO, Final
 
 from odradek.foundation.errors import OdradekError
 from odradek.foundation.scheduling import LONG_NANOSECONDS, ask_for_slices
 from odradek.log.compaction.cleaning import Means, clean
 from odradek.log.compaction.frames import SIZE, WorkFailed, encoded
-from odradek.log.compaction.maps import best_map
-from odradek.log.compaction.offset_map import OffsetMap
+from odradek.log.compaction.offset_map import OffsetMap, PlainOffsetMap
 from odradek.log.compaction.task import CleaningSummary, CleaningTask
-from odradek.log.compaction.throttle import ThroughputThrottle
 from odradek.log.files import SystemDisk
 
 _NICENESS: Final = 10
@@ -37,6 +37,26 @@ _SIGNAL_OF_PARENTS_DEATH: Final = 1  # prctl's PR_SET_PDEATHSIG
 _IOPRIO_SET: Final = {"x86_64": 251, "aarch64": 30}
 _IOPRIO_WHO_PROCESS: Final = 1
 _IOPRIO_IDLE: Final = 3 << 13
+
+
+class ThroughputThrottle:
+    """Keeps bytes to a rate: `wait` is called with seconds after each read or write that was too early."""
+
+    def __init__(
+        self, bytes_per_second: float, *, seconds: Callable[[], float], wait: Callable[[float], None]
+    ) -> None:
+        self._bytes_per_second = bytes_per_second
+        self._seconds = seconds
+        self._wait = wait
+        self._free_at = seconds()
+
+    def spend(self, size_bytes: int) -> None:
+        """Note bytes that were read or written; waits until they fit the rate."""
+        now = self._seconds()
+        # Time that was not used is lost: a burst after a pause would hit the disk at full speed.
+        self._free_at = max(self._free_at, now) + size_bytes / self._bytes_per_second
+        if self._free_at > now:
+            self._wait(self._free_at - now)
 
 
 class _BrokerGoneError(Exception):
@@ -87,7 +107,7 @@ def _work(task: CleaningTask, parent: int, source: BinaryIO, target: BinaryIO) -
     summary = CleaningSummary()
     offset_map: OffsetMap | None = None
     try:
-        offset_map = best_map(task)
+        offset_map = _best_map(task)
         for run in clean(task, Means(disk=SystemDisk(), offset_map=offset_map, spend=spend), summary):
             _write(target, run)
             answer = _read(source)
@@ -109,9 +129,23 @@ def _work(task: CleaningTask, parent: int, source: BinaryIO, target: BinaryIO) -
     finally:
         if offset_map is not None:
             offset_map.close()
-    summary.cpu_seconds = time.process_time()
     _write(target, summary)
     return True
+
+
+def _best_map(task: CleaningTask) -> OffsetMap:
+    """The fastest map that can be had here: by vectors where numpy is. Raises OSError when its file cannot be made."""
+    if importlib.util.find_spec("numpy") is None:
+        return PlainOffsetMap(task.plain_map_bytes)
+    from odradek.log.compaction.vector_map import VectorOffsetMap
+
+    return VectorOffsetMap(
+        capacity_bytes=task.map_bytes,
+        load_factor=task.map_load_factor,
+        records_max=task.offset_range,
+        # Beside the logs and not among one's files, which a start would read.
+        keys_directory=os.path.dirname(task.directory),
+    )
 
 
 def _read(source: BinaryIO) -> Any:
