@@ -132,29 +132,29 @@ def test_users_quotas_and_acls_are_read_and_taken_away() -> None:
     log = batch(0, acl(1), acl(2, operation=4), user("a"), user("a", mechanism=2), quota("u"), quota(None))
     log += batch(6, user("a", iterations=8192), quota("u", 5.5))
     access = access_of(log_0=log)
-    assert list(access.acls) == [
+    assert list(access.acls.values()) == [
         AccessControl(2, "orders", 3, "User:a", "*", 3, 3),
         AccessControl(2, "orders", 3, "User:a", "*", 4, 3),
     ]
-    assert sorted(access.users) == [
+    assert sorted(access.users.values()) == [
         ScramUser("a", 1, b"salt", b"stored", b"server", 8192),
         ScramUser("a", 2, b"salt", b"stored", b"server", 4096),
     ]
     parts = (("user", "u"), ("client-id", "c"))
-    assert set(access.quotas) == {
+    assert set(access.quotas.values()) == {
         ClientQuota(parts, "producer_byte_rate", 5.5),
         ClientQuota((("user", None), ("client-id", "c")), "producer_byte_rate", 1000.0),
     }
     gone_acl = b"\1\x13\0" + bytes([1] * 16) + b"\0"
     log += batch(8, gone_acl, user("a", is_gone=True), quota("u", is_removed=True))
     access = access_of(log_0=log)
-    assert len(list(access.acls)) == len(list(access.users)) == len(list(access.quotas)) == 1
+    assert len(access.acls) == len(access.users) == len(access.quotas) == 1
 
 
 def test_a_truncated_record_ends_what_is_read() -> None:
     whole = acl(1)
     for size in range(len(whole) - 8, len(whole) - 1):
-        assert list(access_of(log_0=batch(0, user("a"), whole[:size], user("b"))).users) == [
+        assert list(access_of(log_0=batch(0, user("a"), whole[:size], user("b"))).users.values()) == [
             ScramUser("a", 1, b"salt", b"stored", b"server", 4096)
         ]
     for record in (user("a")[:-3], quota("a")[:-4]):

@@ -52,19 +52,15 @@ class ChangeLog:
         self.controller_epoch = controller_epoch
         self._nodes = {node.path: node for node in nodes}
         self._kept: deque[NodeChange] = deque(maxlen=kept_max)
-        self._next_number = 0
+        # The number that the next change will have: a broker that has received this number has every change.
+        self.next_number = 0
         self._per_answer_max = per_answer_max
         self._callbacks: dict[Callable[[], None], None] = {}
 
     @property
-    def next_number(self) -> int:
-        """The number that the next change will have; a broker that has received this number has every change."""
-        return self._next_number
-
-    @property
     def first_kept(self) -> int:
         """The lowest number from which a follower can go on without a snapshot."""
-        return self._next_number - len(self._kept)
+        return self.next_number - len(self._kept)
 
     def __iter__(self) -> Iterator[NodeChange]:
         return iter(self._nodes.values())
@@ -77,7 +73,7 @@ class ChangeLog:
             else:
                 self._nodes[change.path] = change
             self._kept.append(change)
-            self._next_number += 1
+            self.next_number += 1
         for callback in tuple(self._callbacks):
             callback()
 
@@ -87,12 +83,12 @@ class ChangeLog:
         An unknown number also gets a snapshot. A snapshot is never split. The changes after `number` are, to bound the
         size of a frame.
         """
-        if controller_epoch != self.controller_epoch or not self.first_kept <= number <= self._next_number:
-            return Changes(self.controller_epoch, self._next_number, True, True, tuple(self._nodes.values()))
+        if controller_epoch != self.controller_epoch or not self.first_kept <= number <= self.next_number:
+            return Changes(self.controller_epoch, self.next_number, True, True, tuple(self._nodes.values()))
         start = number - self.first_kept
         changes = tuple(islice(self._kept, start, start + self._per_answer_max))
         next_number = number + len(changes)
-        return Changes(self.controller_epoch, next_number, False, next_number == self._next_number, changes)
+        return Changes(self.controller_epoch, next_number, False, next_number == self.next_number, changes)
 
     def subscribe(self, callback: Callable[[], None]) -> Callable[[], None]:
         """Call `callback()` after each `append`; the result ends it."""

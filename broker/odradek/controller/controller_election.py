@@ -59,19 +59,11 @@ class ControllerElection(SessionTask):
         self._identity = identity
         self._callbacks = callbacks
         self._address = address
-        self._term: ControllerTerm | None = None
+        # The term in which this controller is the active one; None when it is not.
+        self.term: ControllerTerm | None = None
         self._session_id: int | None = None
-        self._active_id: int | None = None
-
-    @property
-    def term(self) -> ControllerTerm | None:
-        """The term in which this controller is the active one; None when it is not."""
-        return self._term
-
-    @property
-    def active_id(self) -> int | None:
-        """The active controller's id, as far as this process knows."""
-        return self._active_id
+        # The active controller, as far as this process knows.
+        self.active_id: int | None = None
 
     def start(self) -> None:
         """Become a candidate."""
@@ -103,7 +95,7 @@ class ControllerElection(SessionTask):
     # --- candidacy -----------------------------------------------------------------------------------------------
 
     def _on_lost(self, reason: str) -> None:
-        term, self._term = self._term, None
+        term, self.term = self.term, None
         if term is not None:
             logger.warning(
                 "%s is no longer the active controller (epoch %d): %s", self._name, term.epoch, reason
@@ -116,7 +108,7 @@ class ControllerElection(SessionTask):
             epoch = await get_or_none(self._store, paths.CONTROLLER_EPOCH)
             there = await get_or_none(self._store, paths.CONTROLLER)
             session_id = self._store.session_id
-            if self._term is not None:
+            if self.term is not None:
                 if self._still_holds(there, epoch, session_id=session_id):
                     return
                 self._on_lost("its node in the registry is gone")
@@ -137,11 +129,11 @@ class ControllerElection(SessionTask):
 
     def _still_holds(self, there: Node | None, epoch: Node | None, *, session_id: int) -> bool:
         return (
-            self._term is not None
+            self.term is not None
             and there is not None
             and there.owner == session_id == self._session_id
             and epoch is not None
-            and epoch.version == self._term.epoch_version
+            and epoch.version == self.term.epoch_version
         )
 
     def _may_replace(self, there: Node, *, session_id: int) -> bool:
@@ -172,14 +164,14 @@ class ControllerElection(SessionTask):
     def _elected(self, epoch: Node | None, *, session_id: int) -> None:
         version = 0 if epoch is None else epoch.version + 1
         term = ControllerTerm(self._controller_id, _epoch(epoch) + 1, version)
-        self._term, self._session_id = term, session_id
+        self.term, self._session_id = term, session_id
         logger.info("%s is the active controller, with epoch %d", self._name, term.epoch)
         self._note_active(self._controller_id)
         self._notify(partial(self._callbacks.on_elected, term))
 
     def _note_active(self, controller_id: int | None) -> None:
-        if controller_id != self._active_id:
-            self._active_id = controller_id
+        if controller_id != self.active_id:
+            self.active_id = controller_id
             self._notify(partial(self._callbacks.on_controller, controller_id))
 
 

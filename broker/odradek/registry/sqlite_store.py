@@ -59,6 +59,10 @@ _RESERVE_SUFFIX: Final = ".reserve"
 class SqliteStore(TreeStore):
     """The registry of one process, connected until it is closed. Make it with `open`."""
 
+    session_id: Final = _SESSION
+    write_bytes_max: Final = None
+    session_timeout_seconds: Final = None
+
     def __init__(
         self, connection: sqlite3.Connection, tree: NodeTree, checksum: RegistryChecksum, *, path: str
     ) -> None:
@@ -135,18 +139,6 @@ class SqliteStore(TreeStore):
         self._checksum = checksum
         self._is_noted = True
         self.watches.notify(self._tree.apply(changes))
-
-    @property
-    def session_id(self) -> int:
-        return _SESSION
-
-    @property
-    def write_bytes_max(self) -> None:
-        return None
-
-    @property
-    def session_timeout_seconds(self) -> None:
-        return None
 
     async def reopen(self) -> None:
         self._check_open()

@@ -60,6 +60,8 @@ _BEGIN_RETRY_SECONDS: Final = 0.1
 class ZookeeperStore:
     """The registry below one node of a ZooKeeper ensemble. Create it with `open`."""
 
+    write_bytes_max: Final = REGISTRY_WRITE_BYTES_MAX
+
     def __init__(self, settings: ZookeeperSettings, ensemble: Ensemble, tls: ssl.SSLContext | None) -> None:
         self._settings = settings
         self._ensemble = ensemble
@@ -72,7 +74,7 @@ class ZookeeperStore:
         self._reopening = asyncio.Lock()
         self._tasks = TaskOwner("zookeeper-store")
         self._session: ZooKeeperSession | None = None
-        self._session_id = 0
+        self.session_id = 0
         self._has_chroot = False
 
     @classmethod
@@ -201,14 +203,6 @@ class ZookeeperStore:
         return self._listeners.state
 
     @property
-    def session_id(self) -> int:
-        return self._session_id
-
-    @property
-    def write_bytes_max(self) -> int:
-        return REGISTRY_WRITE_BYTES_MAX
-
-    @property
     def session_timeout_seconds(self) -> float:
         """The requested timeout: ZooKeeper may have agreed to less or more, within its own limits."""
         return self._settings.zookeeper_session_timeout_ms / 1000
@@ -255,7 +249,7 @@ class ZookeeperStore:
                 await session.close()
                 raise
         self._session = session
-        self._session_id = session.id
+        self.session_id = session.id
         self._changed(session, session.state)
 
     def _new_session(self) -> ZooKeeperSession:

@@ -18,6 +18,7 @@ from odradek.security.sasl import BY_TOKEN
 if TYPE_CHECKING:
     from odradek.cluster.image import ClusterImage, ImageHolder
     from odradek.foundation.delegation_tokens import DelegationToken
+    from odradek.transport.connection import Connection
     from odradek.transport.listener import Listener
 
 logger = logging.getLogger(__name__)
@@ -83,23 +84,23 @@ def deleted_logins(old: ClientConfigs, new: ClientConfigs) -> set[tuple[str, str
 
 def drop_logins(listeners: Iterable[Listener], logins: set[tuple[str, str]]) -> None:
     """End the connections that logged in by one of these (user, mechanism), at once."""
-    if not logins:
-        return
-    for listener in listeners:
-        for connection in list(listener.connections):
-            if login_of(connection) in logins:
-                logger.info("%r is ended: its user's credential was deleted", connection)
-                connection.abort()
+    if logins:
+        _drop(listeners, lambda one: login_of(one) in logins, why="its user's credential was deleted")
 
 
 def drop_tokens(listeners: Iterable[Listener], tokens: Tokens, now_ms: int) -> None:
     """End the connections that logged in by a token which is not among `tokens`, or has ended, at once."""
+
+    def has_ended(connection: Connection) -> bool:
+        token_id = connection.state.get(BY_TOKEN)
+        token = tokens.get(token_id) if token_id else None
+        return bool(token_id) and (token is None or token.has_ended(now_ms))
+
+    _drop(listeners, has_ended, why="the delegation token of its login has ended")
+
+
+def _drop(listeners: Iterable[Listener], is_over: Callable[[Connection], bool], *, why: str) -> None:
     for listener in listeners:
-        for connection in list(listener.connections):
-            token_id = connection.state.get(BY_TOKEN)
-            if not token_id:
-                continue
-            token = tokens.get(token_id)
-            if token is None or token.has_ended(now_ms):
-                logger.info("%r is ended: the delegation token of its login has ended", connection)
-                connection.abort()
+        for connection in filter(is_over, list(listener.connections)):
+            logger.info("%r is ended: %s", connection, why)
+            connection.abort()

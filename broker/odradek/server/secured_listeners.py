@@ -9,13 +9,14 @@ import asyncio
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from odradek.foundation.client_entities import ClientEntity
 from odradek.foundation.endpoints import Endpoint
 from odradek.foundation.limits import LOGIN_SECONDS_MAX
 from odradek.foundation.protection import WITH_SASL, WITH_TLS
 from odradek.foundation.settings import Settings
+from odradek.foundation.tasks import TaskOwner
 from odradek.transport.connection import Dispatch
 from odradek.transport.login_bounds import LoginBounds
 from odradek.transport.network import Network
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     from odradek.security.listener_tls import ListenerTls
     from odradek.transport.listener import Listener
 
+# An authority that is taken away must be gone within a second.
+_FOLLOW_SECONDS: Final = 0.5
 MECHANISM = "sasl.mechanism.inter.broker.protocol"
 CONTROLLER_MECHANISM = "sasl.mechanism.controller.protocol"
 ClientConfigs = Mapping[ClientEntity, Mapping[str, str]]
@@ -110,19 +113,21 @@ class SecuredListeners:
         self, listeners: Callable[[], Iterable[Listener]], closing: AsyncExitStack
     ) -> None:
         """Take certificates that change on disk, and end connections that they do not cover any more."""
-        followed: list[FollowedContext | KeySet] = [context for context in self.followed if context.files]
-        followed += self.key_sets
-        if not followed:
-            return
-        from odradek.server.certificate_watch import CertificateWatch
 
-        def changed() -> None:
-            for listener in listeners():
-                listener.drop_untrusted()
+        async def follow(changing: FollowedContext | KeySet) -> None:
+            while True:
+                await asyncio.sleep(_FOLLOW_SECONDS)
+                if await asyncio.to_thread(changing.follow):
+                    for listener in listeners():
+                        listener.drop_untrusted()
 
-        watch = CertificateWatch(followed, on_change=changed)
-        watch.start()
-        closing.push_async_callback(watch.stop)
+        tasks = TaskOwner("certificates")
+        for context in self.followed:
+            if context.files:
+                tasks.start(follow(context), name="watch")
+        for keys in self.key_sets:
+            tasks.start(follow(keys), name="watch")
+        closing.push_async_callback(tasks.close)
 
     def follow_users(
         self, images: ImageHolder, listeners: Callable[[], Iterable[Listener]]

@@ -76,8 +76,8 @@ class ZooKeeperSession:
             connect_seconds_max=_round_seconds(timeout_seconds) / len(ensemble.servers),
             on_pause=self._round_failed,
         )
-        # The store handles the chroot: it also has to create it.
-        self._client = KazooClient(
+        # Also for requests that are built before they are sent. The store handles the chroot, which it has to create.
+        self.client = KazooClient(
             hosts=ensemble.hosts,
             timeout=timeout_seconds,
             handler=self._handler,
@@ -93,7 +93,7 @@ class ZooKeeperSession:
             },
             command_retry={"max_tries": 0, "sleep_func": self._handler.sleep_func},
         )
-        _name_refusals(self._client)
+        _name_refusals(self.client)
         self._waiting: set[asyncio.Future[Any]] = set()
         self._opened: asyncio.Future[None] = self._loop.create_future()
         self._was_refused = False
@@ -106,8 +106,8 @@ class ZooKeeperSession:
         Raises StoreConnectionLost when no server answers in time, StoreSessionExpired when the session ends at once,
         StoreAccessDenied when the credentials are refused. The session is closed then.
         """
-        self._client.add_listener(self._kazoo_changed)
-        self._client.start_async()
+        self.client.add_listener(self._kazoo_changed)
+        self.client.start_async()
         silence = self._loop.call_later(_SILENCE_LOGGED_SECONDS, self._log_silence, seconds_max)
         try:
             async with asyncio.timeout_at(deadline):
@@ -150,7 +150,7 @@ class ZooKeeperSession:
 
         Requests are done in their order. The future fails with an error of `registry.store`.
         """
-        return self.send(path, lambda: getattr(self._client, method)(*arguments, **keywords))
+        return self.send(path, lambda: getattr(self.client, method)(*arguments, **keywords))
 
     def send(self, path: str, start: Callable[[], Any]) -> asyncio.Future[Any]:
         """As `ask`, for anything that gives a kazoo result."""
@@ -175,11 +175,6 @@ class ZooKeeperSession:
         else:
             future.set_exception(store_error(result.exception, path))
 
-    @property
-    def client(self) -> Any:
-        """kazoo's client, for requests that are built before they are sent."""
-        return self._client
-
     def _unreachable_error(self) -> Exception:
         if self._was_refused:
             return self._refusal()
@@ -193,8 +188,8 @@ class ZooKeeperSession:
         """In kazoo's thread."""
         if state == KazooState.LOST:
             self._handler.end()
-        client_id = self._client.client_id
-        work = partial(self._changed, state, self._client.client_state, client_id[0] if client_id else None)
+        client_id = self.client.client_id
+        work = partial(self._changed, state, self.client.client_state, client_id[0] if client_id else None)
         self._handler.deliver(work)
 
     def _changed(self, state: str, detail: str, session_id: int | None) -> None:
@@ -263,8 +258,8 @@ class ZooKeeperSession:
     def _stop_kazoo(self, ended: asyncio.Future[None]) -> None:
         """In a separate thread, since kazoo waits for its own one."""
         try:
-            self._client.stop()
-            self._client.close()
+            self.client.stop()
+            self.client.close()
         except (KazooException, OSError) as error:
             logger.warning("the session with ZooKeeper could not be ended cleanly: %s", error)
         finally:

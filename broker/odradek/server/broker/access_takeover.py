@@ -46,9 +46,9 @@ class AccessTakeover:
 
     async def take_over(self, access: KraftAccess) -> None:
         """Write all that can be used, and log what cannot. Raises StoreError."""
-        users = await self._change(self._user_changes(access.users))
-        quotas = await self._change(self._quota_changes(access.quotas))
-        acls = await self._create_acls(access.acls)
+        users = await self._change(self._user_changes(access.users.values()))
+        quotas = await self._change(self._quota_changes(access.quotas.values()))
+        acls = await self._create_acls(access.acls.values())
         counted = (
             (acls, "access control entry", "access control entries"),
             (users, "SCRAM user", "SCRAM users"),

@@ -284,7 +284,9 @@ class BrokerProcess(Generic[ControlT]):
             bounds=RemovalBounds(asking, broker_id=self.broker_id),
         )
         self._closing.push_async_callback(self.cleaner.stop)
-        self._control.start_replication(self.partitions, refresh_coordinators=self._refresh_coordinators)
+        self._control.start_replication(
+            self.partitions, refresh_coordinators=lambda: self.coordinators.refresh()
+        )
 
     def _new_cleaning_work(self) -> CleaningWork:
         # Most brokers of a test suite or a laptop never compact: the start does without these modules.
@@ -326,9 +328,6 @@ class BrokerProcess(Generic[ControlT]):
         )
         self._closing.push_async_callback(self.coordinators.stop)
         self.coordinators.start()
-
-    def _refresh_coordinators(self) -> None:
-        self.coordinators.refresh()
 
     async def _listen(self) -> None:
         settings = self.settings

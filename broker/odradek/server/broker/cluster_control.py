@@ -64,7 +64,7 @@ class ClusterControl:
         self._given_store = store
         self._on_fatal = on_fatal
         self._environment: BrokerEnvironment
-        self._store: Store
+        self.shared_registry: Store
         self._log_manager: LogManager
         self._partitions: HostedPartitions
         self._parts: BrokerParts
@@ -92,15 +92,15 @@ class ClusterControl:
         """Open the registry, and wait until a controller has sent the image. Raises StoreError, SettingError."""
         self._environment, self._log_manager = environment, log_manager
         closing, images = environment.closing, environment.images
-        self._store = self._given_store or await open_registry(
+        self.shared_registry = self._given_store or await open_registry(
             self._registry, entries=environment.settings.given
         )
-        closing.push_async_callback(self._store.close)
-        self.location = ControllerLocation(self._store)
+        closing.push_async_callback(self.shared_registry.close)
+        self.location = ControllerLocation(self.shared_registry)
         self.location.start()
         closing.push_async_callback(self.location.stop)
         self.membership = ClusterMembership(
-            self._store, environment, log_manager=log_manager, on_fatal=self._on_fatal
+            self.shared_registry, environment, log_manager=log_manager, on_fatal=self._on_fatal
         )
         follow = self._channel("follow")
         self.subscription = MetadataSubscription(
@@ -125,10 +125,6 @@ class ClusterControl:
         await self._wait_for_first_image(follow)
         log_manager.directories.set_cluster_id(images.current.cluster_id)
         self._refuse_standalone_directory()
-
-    @property
-    def shared_registry(self) -> Store:
-        return self._store
 
     def _broker_epoch(self) -> int:
         return self.membership.epoch
@@ -284,7 +280,7 @@ class ClusterControl:
         environment = self._environment
         if not environment.settings.controlled_shutdown_enable or self.membership.is_fenced:
             return
-        if self._store.session_state is not SessionState.CONNECTED:
+        if self.shared_registry.session_state is not SessionState.CONNECTED:
             # While the registry does not answer, no controller can move anything.
             logger.warning(
                 "broker %d stops without moving its leaderships: the registry does not answer",

@@ -28,12 +28,8 @@ class ControllerLocation:
         self._wake = asyncio.Event()
         self._unsubscribes: list[Callable[[], None]] = []
         self._callbacks: list[Callable[[], None]] = []
-        self._address: ControllerAddress | None = None
-
-    @property
-    def address(self) -> ControllerAddress | None:
-        """Its address; None without an active controller, or when it has no listener."""
-        return self._address
+        # None without an active controller, or when it has no listener.
+        self.address: ControllerAddress | None = None
 
     def subscribe(self, callback: Callable[[], None]) -> Callable[[], None]:
         """Call `callback()` after each change of `address`; the result unsubscribes."""
@@ -73,9 +69,9 @@ class ControllerLocation:
             self._set_address(found if found is not None and found.host else None)
 
     def _set_address(self, address: ControllerAddress | None) -> None:
-        if address == self._address:
+        if address == self.address:
             return
-        self._address = address
+        self.address = address
         if address is None:
             logger.info("there is no active controller at the moment")
         else:

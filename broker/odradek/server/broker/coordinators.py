@@ -7,7 +7,7 @@ seventh of the time to start a broker.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from odradek.cluster.features import TRANSACTION_VERSION
 from odradek.cluster.image import ClusterImage, ImageHolder
@@ -30,9 +30,6 @@ if TYPE_CHECKING:
     from odradek.replication.transaction_verifier import TransactionVerifier
     from odradek.server.broker.peer_transport import PeerTransport
     from odradek.transactions.coordinator import TransactionCoordinator
-
-_GROUPS: Final = "group"
-_TRANSACTIONS: Final = "transaction"
 
 
 class Coordinators:
@@ -61,9 +58,10 @@ class Coordinators:
         self._controller = controller
         self._shared_registry = shared_registry
         self._zookeeper_groups: ZookeeperGroups | None = None
-        self._groups: GroupCoordinator | None = None
-        self._transactions: TransactionCoordinator | None = None
-        self._verifier: TransactionVerifier | None = None
+        # Each is None until it was used, or its topic exists.
+        self.started_groups: GroupCoordinator | None = None
+        self.started_transactions: TransactionCoordinator | None = None
+        self.started_verifier: TransactionVerifier | None = None
         self._transports: list[PeerTransport] = []
         self._unsubscribe: Callable[[], None] | None = None
         self.producer_ids = ProducerIds(controller.allocate_producer_ids)
@@ -77,21 +75,20 @@ class Coordinators:
         self._image_changed(self._images.current, self._images.current)
 
     def _image_changed(self, _: ClusterImage, new: ClusterImage) -> None:
-        if self._groups is None and OFFSETS_TOPIC in new.topics:
+        if self.started_groups is None and OFFSETS_TOPIC in new.topics:
             self._make_groups()
-        if self._transactions is None and TRANSACTION_STATE in new.topics:
+        if self.started_transactions is None and TRANSACTION_STATE in new.topics:
             self._make_transactions()
 
     def refresh(self) -> None:
         """Load the partitions that this broker leads now, and forget the others."""
-        for coordinator in (self._groups, self._transactions):
+        for coordinator in (self.started_groups, self.started_transactions):
             if coordinator is not None and coordinator.runtime.is_running:
                 coordinator.runtime.refresh()
 
     def loading(self) -> str | None:
         """The name of a coordinator that is loading partitions; None where none is."""
-        named = ((_GROUPS, self._groups), (_TRANSACTIONS, self._transactions))
-        for name, coordinator in named:
+        for name, coordinator in (("group", self.started_groups), ("transaction", self.started_transactions)):
             if coordinator is not None and coordinator.runtime.is_loading:
                 return name
         return None
@@ -101,18 +98,18 @@ class Coordinators:
         if self._unsubscribe is not None:
             self._unsubscribe()
             self._unsubscribe = None
-        for coordinator in (self._groups, self._transactions):
+        for coordinator in (self.started_groups, self.started_transactions):
             if coordinator is not None:
                 coordinator.runtime.resign()
 
     async def stop(self) -> None:
         """Resign, and end every task and connection."""
         self.resign()
-        for coordinator in (self._transactions, self._groups):
+        for coordinator in (self.started_transactions, self.started_groups):
             if coordinator is not None:
                 await coordinator.stop()
-        if self._verifier is not None:
-            await self._verifier.close()
+        if self.started_verifier is not None:
+            await self.started_verifier.close()
         if self._zookeeper_groups is not None:
             await self._zookeeper_groups.stop()
         for transport in self._transports:
@@ -124,38 +121,23 @@ class Coordinators:
     @property
     def groups(self) -> GroupCoordinator:
         """The group coordinator; the first use starts it."""
-        return self._groups or self._make_groups()
-
-    @property
-    def started_groups(self) -> GroupCoordinator | None:
-        """The group coordinator if it was started."""
-        return self._groups
+        return self.started_groups or self._make_groups()
 
     @property
     def transactions(self) -> TransactionCoordinator:
         """The transaction coordinator; the first use starts it."""
-        return self._transactions or self._make_transactions()
-
-    @property
-    def started_transactions(self) -> TransactionCoordinator | None:
-        """The transaction coordinator if it was started."""
-        return self._transactions
+        return self.started_transactions or self._make_transactions()
 
     @property
     def verifier(self) -> TransactionVerifier:
         """Asks transaction coordinators whether partitions of this broker belong to transactions."""
-        if self._verifier is None:
+        if self.started_verifier is None:
             from odradek.replication.transaction_verifier import TransactionVerifier
 
-            self._verifier = TransactionVerifier(
+            self.started_verifier = TransactionVerifier(
                 self.peer_transport("verification"), self._images, current_settings=self._current_settings
             )
-        return self._verifier
-
-    @property
-    def started_verifier(self) -> TransactionVerifier | None:
-        """The verifier if it was used."""
-        return self._verifier
+        return self.started_verifier
 
     @property
     def zookeeper_groups(self) -> ZookeeperGroups | None:
@@ -177,9 +159,9 @@ class Coordinators:
             new_topic_partitions=settings.offsets_topic_num_partitions,
             commit_timeout_ms=settings.offsets_commit_timeout_ms,
         )
-        self._groups = GroupCoordinator(log, clock=self._clock, settings=settings, images=self._images)
-        self._groups.start()
-        return self._groups
+        self.started_groups = GroupCoordinator(log, clock=self._clock, settings=settings, images=self._images)
+        self.started_groups.start()
+        return self.started_groups
 
     def _make_transactions(self) -> TransactionCoordinator:
         from odradek.transactions.coordinator import TransactionCoordinator
@@ -189,7 +171,7 @@ class Coordinators:
             new_topic_partitions=self._settings.transaction_state_log_num_partitions,
             commit_timeout_ms=TRANSACTION_WRITE_MS_MAX,
         )
-        self._transactions = TransactionCoordinator(
+        self.started_transactions = TransactionCoordinator(
             log,
             clock=self._clock,
             current_settings=self._current_settings,
@@ -198,8 +180,8 @@ class Coordinators:
             transport=self.peer_transport("transactions"),
             version_level=lambda: self._images.current.features.level(TRANSACTION_VERSION),
         )
-        self._transactions.start()
-        return self._transactions
+        self.started_transactions.start()
+        return self.started_transactions
 
     def _topic_log(
         self, topic: str, *, new_topic_partitions: int, commit_timeout_ms: int

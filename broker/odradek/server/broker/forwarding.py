@@ -19,7 +19,10 @@ from odradek.protocol.codec import decode_typed_request, encode_response
 from odradek.server.broker.remote_controller import RemoteController
 from odradek.transport.pending import Pending
 
-FORWARDED: Final = frozenset(
+_OF_TOKENS: Final = frozenset(
+    (ApiKey.CREATE_DELEGATION_TOKEN, ApiKey.RENEW_DELEGATION_TOKEN, ApiKey.EXPIRE_DELEGATION_TOKEN)
+)
+FORWARDED: Final = _OF_TOKENS | frozenset(
     (
         ApiKey.CREATE_TOPICS,
         ApiKey.DELETE_TOPICS,
@@ -34,13 +37,7 @@ FORWARDED: Final = frozenset(
         ApiKey.CREATE_ACLS,
         ApiKey.DELETE_ACLS,
         ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
-        ApiKey.CREATE_DELEGATION_TOKEN,
-        ApiKey.RENEW_DELEGATION_TOKEN,
-        ApiKey.EXPIRE_DELEGATION_TOKEN,
     )
-)
-_OF_TOKENS: Final = frozenset(
-    (ApiKey.CREATE_DELEGATION_TOKEN, ApiKey.RENEW_DELEGATION_TOKEN, ApiKey.EXPIRE_DELEGATION_TOKEN)
 )
 
 

@@ -13,7 +13,6 @@ Texts are compact strings. Values are kept as they are read: what cannot be used
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from odradek.foundation.errors import InvalidRequest
@@ -65,41 +64,30 @@ class KraftAccess:
     """What the records that were replayed up to now leave."""
 
     def __init__(self) -> None:
-        self._users: dict[tuple[str, int], ScramUser] = {}
-        self._quotas: dict[tuple[object, str], ClientQuota] = {}
-        self._acls: dict[bytes, AccessControl] = {}
-
-    @property
-    def users(self) -> Iterable[ScramUser]:
-        return self._users.values()
-
-    @property
-    def quotas(self) -> Iterable[ClientQuota]:
-        return self._quotas.values()
-
-    @property
-    def acls(self) -> Iterable[AccessControl]:
-        return self._acls.values()
+        # By name and mechanism, by entity and key, by id.
+        self.users: dict[tuple[str, int], ScramUser] = {}
+        self.quotas: dict[tuple[object, str], ClientQuota] = {}
+        self.acls: dict[bytes, AccessControl] = {}
 
     def replay(self, kind: int, view: memoryview, position: int) -> None:
         """Apply a record of one of `KINDS`, whose fields begin at `position`. Raises InvalidRequest, IndexError."""
         try:
             if kind == _USER:
                 user = _user_at(view, position)
-                self._users[user.name, user.mechanism] = user
+                self.users[user.name, user.mechanism] = user
             elif kind == _USER_GONE:
                 name, position = text_at(view, position)
-                self._users.pop((name or "", view[position]), None)
+                self.users.pop((name or "", view[position]), None)
             elif kind == _ACL:
                 acl_id = bytes(view[position : position + _ID_BYTES])
-                self._acls[acl_id] = _acl_at(view, position + _ID_BYTES)
+                self.acls[acl_id] = _acl_at(view, position + _ID_BYTES)
             elif kind == _ACL_GONE:
-                self._acls.pop(bytes(view[position : position + _ID_BYTES]), None)
+                self.acls.pop(bytes(view[position : position + _ID_BYTES]), None)
             elif kind == _QUOTA:
                 quota, is_removed = _quota_at(view, position)
-                self._quotas.pop((quota.parts, quota.key), None)
+                self.quotas.pop((quota.parts, quota.key), None)
                 if not is_removed:
-                    self._quotas[quota.parts, quota.key] = quota
+                    self.quotas[quota.parts, quota.key] = quota
         except struct.error as error:
             raise InvalidRequest(f"a record of kind {kind} in the metadata log is truncated") from error
 

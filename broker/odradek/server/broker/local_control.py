@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from odradek.controller.controller import Controller
 from odradek.foundation.endpoints import Endpoint
@@ -26,6 +26,9 @@ class LocalControl:
 
     `faults` are those of a broker that is started for tests of applications.
     """
+
+    # No other process reaches the registry of a single node.
+    shared_registry: Final = None
 
     def __init__(self, *, store: Store | None = None, faults: Faults | None = None) -> None:
         self._store = store
@@ -56,10 +59,6 @@ class LocalControl:
         await self.controller.start(cluster_id=log_manager.directories.cluster_id)
         environment.closing.push_async_callback(self.controller.stop)
         log_manager.directories.set_cluster_id(images.current.cluster_id)
-
-    @property
-    def shared_registry(self) -> None:
-        """None: no other process reaches the registry of a single node."""
 
     async def reconcile_logs(self) -> None:
         """Adopt logs that the registry does not know (`log_adoption`)."""

@@ -17,6 +17,7 @@ fixture.
 from __future__ import annotations
 
 import asyncio
+from dataclasses import dataclass
 from typing import Any
 
 from odradek.foundation.limits import TESTING_FAULTS_MAX
@@ -33,19 +34,15 @@ from odradek.protocol.messages import Message
 from odradek.transport.pending import Pending
 
 
+@dataclass(slots=True, kw_only=True)
 class Fault:
     """One fault of one API. With `times` None it lasts until cleared."""
 
-    __slots__ = ("after", "delay_ms", "disconnect", "error_code", "times")
-
-    def __init__(
-        self, *, error_code: int | None, delay_ms: float, disconnect: bool, times: int | None, after: int
-    ) -> None:
-        self.error_code = error_code
-        self.delay_ms = delay_ms
-        self.disconnect = disconnect
-        self.times = times
-        self.after = after
+    error_code: int | None
+    delay_ms: float
+    disconnect: bool
+    times: int | None
+    after: int
 
 
 class Faults:

@@ -86,7 +86,7 @@ class TlsSite(web.BaseSite):
         self._host = host
         self._port = port
         self._tls = tls
-        self._handshakes = Handshakes()
+        self.handshakes = Handshakes()
         self._received = tls_receive_buffer()
         self._decrypted = memoryview(bytearray(TLS_BYTES_PER_READ))
         self._lines = RateLimitedLog(logger, "TLS handshakes with --admin that failed")
@@ -94,11 +94,6 @@ class TlsSite(web.BaseSite):
     @property
     def name(self) -> str:
         return f"https://{self._host or '0.0.0.0'}:{self._port}"
-
-    @property
-    def handshakes(self) -> Handshakes:
-        """The handshakes under way, and how many succeeded and failed."""
-        return self._handshakes
 
     async def start(self) -> None:
         """Listen. Raises OSError."""
@@ -108,7 +103,7 @@ class TlsSite(web.BaseSite):
 
     async def stop(self) -> None:
         """Listen no more, and give up handshakes under way."""
-        self._handshakes.close()
+        self.handshakes.close()
         await super().stop()
 
     def _new_stream(self) -> TlsStream:
@@ -118,7 +113,7 @@ class TlsSite(web.BaseSite):
             self._tls.context(),
             on_end=self._handshake_ended,
             receive_buffer=self._received,
-            turns=self._handshakes,
+            turns=self.handshakes,
         )
 
     def _handshake_ended(self, stream: TlsStream, failure: Exception | None) -> None:
@@ -127,10 +122,10 @@ class TlsSite(web.BaseSite):
             assert isinstance(connection, HttpsConnection)
             try:
                 connection.identify(stream)
-                self._handshakes.completed += 1
+                self.handshakes.completed += 1
                 return
             except ValueError as refused:
                 failure = refused
                 stream.abort()
-        self._handshakes.failed += 1
+        self.handshakes.failed += 1
         self._lines.warning("a TLS handshake with --admin failed: %s", handshake_failure_text(failure))
