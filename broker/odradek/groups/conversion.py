@@ -44,7 +44,7 @@ logger = logging.getLogger(__name__)
 
 
 class GroupParts(NamedTuple):
-    """What the requests of one shard's groups work on."""
+    """The parts that the requests of one shard's groups work on."""
 
     groups: GroupTable
     shard: Shard[StateMachine]

@@ -16,7 +16,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from odradek.cluster.image import ImageHolder
 from odradek.foundation.clock import Clock
@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from odradek.clients.registrations import Registration
 
 logger = logging.getLogger(__name__)
+
+K = TypeVar("K")
 
 KIND: Final = "zookeeper"
 """The type of such a group, and its protocol type."""
@@ -180,27 +182,23 @@ class ZookeeperGroups:
 
         folder = f"{_CONSUMERS}/{group_id}/ids"
         names = await children_or_none(self._store, folder)
-        nodes = await self._store.get_many([f"{folder}/{name}" for name in names])
         found: dict[str, Registration | None] = {}
-        for name, node in zip(names, nodes, strict=True):
-            if node is None:
-                continue
+        for name, data in (await self._read({name: f"{folder}/{name}" for name in names})).items():
             try:
-                found[name] = parse_registration(node.data)
+                found[name] = parse_registration(data)
             except InvalidConfigException:
                 found[name] = None
         return found
 
     async def _owners(self, group_id: str) -> dict[str, dict[str, list[int]]]:
-        """What each consumer owns, by topic."""
+        """The partitions that each consumer owns, by topic."""
         folder = f"{_CONSUMERS}/{group_id}/owners"
         keys = await self._partitions(folder)
-        nodes = await self._store.get_many([f"{folder}/{topic}/{number}" for topic, number in keys])
         owned: dict[str, dict[str, list[int]]] = {}
-        for (topic, number), node in zip(keys, nodes, strict=True):
-            if node is not None:
-                consumer = node.data.decode(errors="replace").rpartition("-")[0]
-                owned.setdefault(consumer, {}).setdefault(topic, []).append(number)
+        found = await self._read({key: f"{folder}/{key.topic}/{key.partition}" for key in keys})
+        for (topic, number), data in found.items():
+            consumer = data.decode(errors="replace").rpartition("-")[0]
+            owned.setdefault(consumer, {}).setdefault(topic, []).append(number)
         return owned
 
     async def _partitions(self, folder: str, *, is_led: bool = False) -> list[TopicPartition]:
@@ -226,14 +224,15 @@ class ZookeeperGroups:
         self, keys: Sequence[tuple[str, TopicPartition]]
     ) -> dict[tuple[str, TopicPartition], int]:
         """The offsets of groups; without a node, or with one that holds no number, there is none."""
-        nodes = await self._store.get_many(
-            [f"{_CONSUMERS}/{group}/offsets/{topic}/{number}" for group, (topic, number) in keys]
+        found = await self._read(
+            {(group, key): f"{_CONSUMERS}/{group}/offsets/{key.topic}/{key.partition}" for group, key in keys}
         )
-        return {
-            key: int(node.data)
-            for key, node in zip(keys, nodes, strict=True)
-            if node is not None and node.data.isdigit()
-        }
+        return {key: int(data) for key, data in found.items() if data.isdigit()}
+
+    async def _read(self, paths: Mapping[K, str]) -> dict[K, bytes]:
+        """The data of the nodes that exist."""
+        nodes = await self._store.get_many(list(paths.values()))
+        return {key: node.data for key, node in zip(paths, nodes, strict=True) if node is not None}
 
 
 def _is_name(group_id: str) -> bool:

@@ -23,7 +23,7 @@ class CompletedTransaction(NamedTuple):
     is_aborted: bool
 
 
-class OpenTransaction(NamedTuple):
+class OngoingTransaction(NamedTuple):
     """A transaction without a marker. `started_ms` is its first batch's timestamp; after a restart, perhaps a later
     one.
     """
@@ -40,7 +40,7 @@ class OpenTransactions:
 
     def __init__(self) -> None:
         # By first offset, in the order of offsets.
-        self._open: dict[int, OpenTransaction] = {}
+        self._open: dict[int, OngoingTransaction] = {}
         # Ended by a marker that may not be below the high watermark, in the markers' order. One that began after a
         # later one is left out, so the first of them is the oldest.
         self._unreplicated: deque[CompletedTransaction] = deque()
@@ -48,13 +48,13 @@ class OpenTransactions:
     def __len__(self) -> int:
         return len(self._open)
 
-    def __iter__(self) -> Iterator[OpenTransaction]:
+    def __iter__(self) -> Iterator[OngoingTransaction]:
         """The open ones, the oldest first."""
         return iter(tuple(self._open.values()))
 
     def begin(self, first_offset: int, producer_id: int, *, started_ms: int) -> None:
         """A transaction begins at the log's end."""
-        self._open[first_offset] = OpenTransaction(first_offset, producer_id, started_ms)
+        self._open[first_offset] = OngoingTransaction(first_offset, producer_id, started_ms)
 
     def end(self, completed: CompletedTransaction) -> None:
         """A marker was written for one of them."""
@@ -64,7 +64,7 @@ class OpenTransactions:
             unreplicated.pop()
         unreplicated.append(completed)
 
-    def restore(self, transactions: Iterable[OpenTransaction]) -> None:
+    def restore(self, transactions: Iterable[OngoingTransaction]) -> None:
         """Begin with those of a snapshot, in any order."""
         self._open = {one.first_offset: one for one in sorted(transactions)}
         self._unreplicated.clear()
@@ -74,7 +74,7 @@ class OpenTransactions:
         self._unreplicated.clear()
 
     @property
-    def oldest(self) -> OpenTransaction | None:
+    def oldest(self) -> OngoingTransaction | None:
         """The open one that began first."""
         return next(iter(self._open.values())) if self._open else None
 

@@ -33,7 +33,7 @@ from odradek.foundation.errors import (
 )
 from odradek.foundation.ids import TopicPartition
 from odradek.foundation.limits import PRODUCER_BATCHES_REMEMBERED, PRODUCER_IDS_PER_PARTITION_MAX
-from odradek.log.open_transactions import CompletedTransaction, OpenTransaction, OpenTransactions
+from odradek.log.open_transactions import CompletedTransaction, OngoingTransaction, OpenTransactions
 from odradek.log.producer_rules import ProducerRules
 from odradek.log.producer_snapshots import SnapshotDamagedError, SnapshotEntry, SnapshotFiles
 from odradek.log.sequences import AppendedBatch, check_gap, duplicate_of
@@ -437,7 +437,7 @@ class ProducerStates:
             producer.coordinator_epoch = entry.coordinator_epoch
             producer.transaction_first_offset = entry.transaction_first_offset
         self.transactions.restore(
-            OpenTransaction(producer.transaction_first_offset, producer_id, producer.timestamp_ms)
+            OngoingTransaction(producer.transaction_first_offset, producer_id, producer.timestamp_ms)
             for producer_id, producer in self._producers.items()
             if producer.transaction_first_offset >= 0
         )

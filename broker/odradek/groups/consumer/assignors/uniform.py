@@ -36,7 +36,7 @@ def assign(members: Members, partition_counts: PartitionCounts) -> dict[str, Ass
 
 
 def _kept(members: Members, member_id: str, partition_counts: PartitionCounts) -> list[TopicPartitionId]:
-    """What the member had and may still have."""
+    """The partitions that the member had and may still have."""
     spec = members[member_id]
     return [
         (topic_id, partition)
