@@ -5,7 +5,6 @@ from __future__ import annotations
 from odradek.authorization.acls import (
     WILDCARD,
     AccessControlEntry,
-    AclBinding,
     AclOperation,
     PatternType,
     PermissionType,
@@ -44,9 +43,6 @@ class AclFilter(NamedTuple):
         if self.pattern_type not in (PatternType.LITERAL, PatternType.PREFIXED):
             return None
         return ResourcePattern(self.type, self.name, self.pattern_type)
-
-    def matches(self, binding: AclBinding) -> bool:
-        return self.matches_pattern(binding.pattern) and self.matches_entry(binding.entry)
 
     def matches_pattern(self, pattern: ResourcePattern) -> bool:
         if self.type not in (ResourceType.ANY, pattern.type):

@@ -9,7 +9,7 @@ from odradek.foundation.endpoints import SECURITY_PROTOCOLS
 from odradek.foundation.errors import SettingError
 from odradek.foundation.protection import SASL_MECHANISMS, WITH_SASL, WITH_TLS
 from odradek.security.jaas import parse_jaas
-from odradek.security.sasl_client import ClientExchange, OauthClient, client_exchange
+from odradek.security.sasl_client import ClientExchange, OauthClient, PlainClient, ScramClient
 from odradek.security.tls_settings import TlsOptions, tls_options
 from odradek.security.token_source import TokenOptions, TokenSource
 from odradek.security.web_documents import check_address, is_file, shown
@@ -48,7 +48,9 @@ class Credentials(NamedTuple):
         """The client's side of a new login. Raises TokenUnavailable."""
         if self.tokens is not None:
             return OauthClient(await self.tokens.token())
-        return client_exchange(self.mechanism, self.user, self.password, is_token=self.is_token)
+        if self.mechanism == "PLAIN":
+            return PlainClient(self.user, self.password)
+        return ScramClient(self.mechanism, self.user, self.password, is_token=self.is_token)
 
 
 class ConnectionSecurity(NamedTuple):

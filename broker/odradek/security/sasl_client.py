@@ -107,10 +107,3 @@ class OauthClient:
             first, self._first = self._first, None
             return first
         return b"\x01" if token else None
-
-
-def client_exchange(mechanism: str, user: str, password: str, *, is_token: bool = False) -> ClientExchange:
-    """The client's side of a new login with a password."""
-    if mechanism == "PLAIN":
-        return PlainClient(user, password)
-    return ScramClient(mechanism, user, password, is_token=is_token)

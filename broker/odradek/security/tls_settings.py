@@ -57,27 +57,20 @@ def listener_tls(settings: Settings, listener_name: str, *, is_sasl: bool) -> Tl
 
 def tls_options(name: str, value: Callable[[str], Any]) -> TlsOptions:
     """The options that `value` gives by key. Raises SettingError."""
+
+    def store(store_name: str, key: str | None, certificates: str | None) -> StoreSettings:
+        kind, location, password = (
+            value(f"{store_name}.{part}") for part in ("type", "location", "password")
+        )
+        return StoreSettings(store_name, kind, location, password, key, certificates)
+
     protocols = tuple(value("ssl.enabled.protocols"))
     if not protocols:
         raise SettingError(f"{name}: ssl.enabled.protocols is empty; name TLSv1.2, TLSv1.3 or both")
     return TlsOptions(
         name=name,
-        keystore=StoreSettings(
-            name="ssl.keystore",
-            type=value("ssl.keystore.type"),
-            location=value("ssl.keystore.location"),
-            password=value("ssl.keystore.password"),
-            key=value("ssl.keystore.key"),
-            certificates=value("ssl.keystore.certificate.chain"),
-        ),
-        truststore=StoreSettings(
-            name="ssl.truststore",
-            type=value("ssl.truststore.type"),
-            location=value("ssl.truststore.location"),
-            password=value("ssl.truststore.password"),
-            key=None,
-            certificates=value("ssl.truststore.certificates"),
-        ),
+        keystore=store("ssl.keystore", value("ssl.keystore.key"), value("ssl.keystore.certificate.chain")),
+        truststore=store("ssl.truststore", None, value("ssl.truststore.certificates")),
         key_password=value("ssl.key.password"),
         protocols=protocols,
         cipher_suites=tuple(value("ssl.cipher.suites")),

@@ -8,6 +8,7 @@ changes when the write is committed, so a write that fails leaves nothing behind
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from odradek.coordination.records import kind_of
 from odradek.coordination.shard import Shard, StateMachine
@@ -23,17 +24,15 @@ from odradek.transactions.metadata import (
 from odradek.transactions.schema import KIND_TRANSACTION, decode_key, decode_value, encode_key, encode_value
 
 
+@dataclass(slots=True, eq=False)
 class TransactionalId:
     """One id: `metadata` is what the log has. `pending` is the state that is being written, None for none."""
 
-    __slots__ = ("markers", "metadata", "name", "pending")
-
-    def __init__(self, name: str, metadata: TransactionMetadata) -> None:
-        self.name = name
-        self.metadata = metadata
-        self.pending: TransactionState | None = None
-        self.markers: object | None = None
-        """The attempt that sends the markers, while there is one (`marker_sender.MarkerRound`)."""
+    name: str
+    metadata: TransactionMetadata
+    pending: TransactionState | None = None
+    markers: object | None = None
+    """The attempt that sends the markers, while there is one (`marker_sender.MarkerRound`)."""
 
     @property
     def is_pending(self) -> bool:
