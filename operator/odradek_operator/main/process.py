@@ -26,6 +26,7 @@ from odradek_operator.foundation.metrics import (
 from odradek_operator.foundation.queue import WorkQueue
 from odradek_operator.foundation.settings import OperatorSettings
 from odradek_operator.foundation.watches import Watches
+from odradek_operator.gateways.every_namespace import list_everywhere
 from odradek_operator.gateways.kubernetes import (
     APIS,
     CLUSTERS,
@@ -172,13 +173,11 @@ class Operator:
         await asyncio.Event().wait()
 
     async def resync(self, api: Api) -> None:
-        """List one kind, and put all of it into the queue."""
-        namespaces: Sequence[str | None] = self._settings.namespaces or (None,)
+        """List one kind, and put all of it into the queue. Raises KubernetesError."""
         versions: list[str] = []
-        for namespace in namespaces:
-            for body in await self._kubernetes.list(api, namespace):
-                versions.append(str(metadata(body).get("resourceVersion", "")))
-                self.queue.add(Key(api.kind, metadata(body)["namespace"], metadata(body)["name"]))
+        for body in await list_everywhere(self._kubernetes, api, self._settings.namespaces):
+            versions.append(str(metadata(body).get("resourceVersion", "")))
+            self.queue.add(Key(api.kind, metadata(body)["namespace"], metadata(body)["name"]))
         self._watches.listed(api.kind, versions)
 
     def _not_ready(self) -> str | None:

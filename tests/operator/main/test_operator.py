@@ -24,6 +24,7 @@ from odradek_operator.gateways.kubernetes import (
     CONFIG_MAPS,
     DEPLOYMENTS,
     LEASES,
+    MIRRORS,
     PODS,
     STATEFUL_SETS,
     TOPICS,
@@ -193,6 +194,28 @@ def test_a_request_on_a_pod_wakes_its_cluster() -> None:
         asked = {"metadata": {"annotations": {"odradek.io/replace": "true"}}}
         server.objects.merge(PODS, "default", "new-broker-1", asked)
         await running.woken_for(Key("Cluster", "default", "new"))
+        await running.end()
+
+    scenario(play)
+
+
+def test_a_namespace_that_refuses_the_operator_keeps_no_other_waiting() -> None:
+    """As one that is deleted: its end takes the operator's Role with it."""
+
+    async def play(server: ApiServer) -> None:
+        for api in (PODS, TOPICS, CLUSTERS, MIRRORS):
+            server.refusals["GET", api.path("ending")] = 403
+        labels = {"odradek.io/cluster": "new", "app.kubernetes.io/managed-by": "odradek-operator"}
+        about = {"name": "new-broker-1", "namespace": "default", "labels": labels}
+        asked = {**about, "annotations": {"odradek.io/replace": "true"}}
+        server.objects.create(resource("Topic", "a"))
+        server.objects.create({"apiVersion": "v1", "kind": "Pod", "metadata": asked})
+        settings = replace(SETTINGS, namespaces=("ending", "default"), looks_seconds=0.05)
+        running = Running(server, settings)
+        await running.woken_for(Key("Topic", "default", "a"))
+        await running.woken_for(Key("Cluster", "default", "new"))
+        await running.operator.resync(TOPICS)
+        await running.woken_for(Key("Topic", "default", "a"))
         await running.end()
 
     scenario(play)

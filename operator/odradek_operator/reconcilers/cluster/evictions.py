@@ -19,6 +19,7 @@ from odradek_operator.desired import policies
 from odradek_operator.desired.names import BROKER, CAUGHT_UP_LABEL, CLUSTER_LABEL, HTTP_PORT
 from odradek_operator.foundation.keys import Key
 from odradek_operator.gateways.cluster_admin import ClusterAdmin, RestartAnswer
+from odradek_operator.gateways.every_namespace import list_everywhere
 from odradek_operator.gateways.kubernetes import (
     CLUSTERS,
     DISRUPTION_BUDGETS,
@@ -105,15 +106,14 @@ async def outdated_budgets(
     """
     budgets: dict[Key, Json] = {}
     pods: dict[Key, list[Json]] = {}
-    for namespace in namespaces or (None,):
-        for body in await kubernetes.list(DISRUPTION_BUDGETS, namespace, labels=_OURS):
-            key = _key_of(body)
-            if key is not None and metadata(body)["name"] == f"{key.name}-{BROKER}":
-                budgets[key] = body
-        for body in await kubernetes.list(PODS, namespace, labels=_OURS):
-            key = _key_of(body)
-            if key is not None and facts.is_broker(body):
-                pods.setdefault(key, []).append(body)
+    for body in await list_everywhere(kubernetes, DISRUPTION_BUDGETS, namespaces, labels=_OURS):
+        key = _key_of(body)
+        if key is not None and metadata(body)["name"] == f"{key.name}-{BROKER}":
+            budgets[key] = body
+    for body in await list_everywhere(kubernetes, PODS, namespaces, labels=_OURS):
+        key = _key_of(body)
+        if key is not None and facts.is_broker(body):
+            pods.setdefault(key, []).append(body)
     turns = asyncio.Semaphore(CLUSTERS_AT_ONCE_MAX)
 
     async def is_outdated(key: Key, budget: Json) -> bool:
