@@ -1,4 +1,7 @@
-"""A Cluster with TLS, logins and rights: programs and a Spark job connect by the Secrets of Users."""
+"""A Cluster with TLS, logins and rights: programs and a Spark job connect by the Secrets of Users.
+
+Upgrades of Helm's releases and new keys of the authorities go by unnoticed.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,8 @@ import pytest
 
 from e2e import boot
 from e2e.conftest import READY_SECONDS_MAX
-from e2e.install import upgrade_operator
+from e2e.extra import new_keys
+from e2e.install import helm, upgrade_operator
 from e2e.kube import Kube, KubectlError, Resource, until
 from tests.support.java import java_home, pyspark_jars
 
@@ -21,6 +25,7 @@ EXAMPLES = boot.CHECKOUT / "manifests" / "examples" / "spark"
 JOB_SECONDS_MAX = 360
 CLAIM = "spark-output"
 NAMESPACE = "shared"
+PODS = ("shop", "reports", "tills")
 RECORDS = 300
 SMALL = {"requests": {"cpu": "20m", "memory": "64Mi"}}
 CLUSTER: Resource = {
@@ -33,6 +38,7 @@ CLUSTER: Resource = {
         "brokers": {"replicas": 2, "storage": {"size": "1Gi"}, "resources": SMALL},
         "internalListener": {"authentication": {"type": "scram-sha-512"}},
         "authorization": {},
+        "certificates": {"authorityOverlapDays": 0},
         "listeners": [
             {
                 "name": "mutual",
@@ -140,16 +146,20 @@ def shared(kube: Kube) -> Iterator[Kube]:
             of("User", "shop", acls=[WRITES]),
             of("User", "reports", authentication={"type": "tls"}, acls=[READS]),
             of("User", "loads", acls=[READS]),
+            of("User", "tills", authentication={"type": "tls"}, acls=[WRITES]),
         )
         namespace.ready("cluster", "shared", READY_SECONDS_MAX)
-        for kind, name in (("topic", "orders"), ("user", "shop"), ("user", "reports"), ("user", "loads")):
-            namespace.ready(kind, name, 60)
-        namespace.apply(program("shop"), program("reports"))
-        namespace.run("wait", "--for=condition=Ready", "pod/shop", "pod/reports", "--timeout=120s")
+        namespace.ready("topic", "orders", 60)
+        for name in ("shop", "reports", "loads", "tills"):
+            namespace.ready("user", name, 60)
+        namespace.apply(*map(program, PODS))
+        namespace.run("wait", "--for=condition=Ready", *(f"pod/{one}" for one in PODS), "--timeout=120s")
         yield namespace
     finally:
+        # Users wait for the operator when they are deleted, and its rights are in the namespace.
+        namespace.delete("user.odradek.io", "--all")
         upgrade_operator("--set", f"watch.namespaces={{{kube.namespace}}}")
-        namespace.delete("namespace", NAMESPACE, wait=False)
+        namespace.delete("namespace", NAMESPACE)
 
 
 # What a program sees of a broker's measures, with the certificate of its User or without one.
@@ -202,6 +212,71 @@ def test_teams_do_what_their_users_may_and_a_job_loads_it(shared: Kube) -> None:
         end(load)
         raise
     assert reported["rows"] >= RECORDS, reported
+
+
+@pytest.mark.timeout(300)
+def test_upgrades_of_releases_leave_users_as_they_are(shared: Kube) -> None:
+    """The operator's release, and one that declares a User of the Cluster; a program writes meanwhile."""
+    late = ["--namespace", NAMESPACE, "--set", "cluster.create=false,cluster.name=shared"]
+    late += ["--set-json", f"users.late={json.dumps({'acls': [READS]})}"]
+    helm("install", "teams", "helm/odradek", *late)
+    shared.ready("user", "late", 60)
+    names = ("shop", "reports", "loads", "tills", "late")
+    secrets = {name: new_keys.files(shared, name) for name in names}
+    pods = {one["metadata"]["name"]: one["metadata"]["uid"] for one in shared.items("pods")}
+    with new_keys.writing(shared, "shop", "orders") as written:
+        upgrade_operator("--set", "settings.resyncSeconds=60")
+        helm("upgrade", "teams", "helm/odradek", *late, "--set", "users.late.quotas.consumerByteRate=1000000")
+        for name in names:
+            shared.ready("user", name, 60)
+    written.check(kept(shared))
+    assert {name: new_keys.files(shared, name) for name in names} == secrets
+    now = {one["metadata"]["name"]: one["metadata"]["uid"] for one in shared.items("pods")}
+    assert {name: now.get(name) for name in pods} == pods
+    helm("uninstall", "teams", "--namespace", NAMESPACE, "--wait")
+    until(
+        lambda: {"secret": shared.get("secret", "late")},
+        lambda now: now["secret"] is None,
+        seconds_max=60,
+        what="the Secret goes with its User",
+    )
+
+
+@pytest.mark.timeout(900)
+def test_new_keys_of_the_authorities_fail_no_request(shared: Kube) -> None:
+    """With a password and with a certificate; in the end neither the former authority nor what it signed is good."""
+    users = ("shop", "tills", "reports")
+    password_before, certificate_before = (new_keys.properties_of(shared, one) for one in ("shop", "tills"))
+
+    def answers() -> list[str]:
+        """To a client that trusts the former authority alone, and to one whose certificate is of the former."""
+        trust = new_keys.properties_of(shared, "tills")["ssl.truststore.certificates"]
+        former = certificate_before | {"ssl.truststore.certificates": trust}
+        said = [new_keys.answer_to(shared, "shop", one) for one in (password_before, former)]
+        return [one.partition(":")[0] for one in said]
+
+    with (
+        new_keys.writing(shared, "shop", "orders") as by_password,
+        new_keys.writing(shared, "tills", "orders") as by_certificate,
+    ):
+        shared.run("annotate", "cluster.odradek.io", "shared", "odradek.io/rotate-authority=once")
+        new_keys.await_step(shared, "shared", "following.crt", users)
+        assert answers() == ["served", "served"]
+        new_keys.end_step(shared, "shared")
+        new_keys.await_step(shared, "shared", "former.crt", users)
+        assert answers() == ["refused", "served"]
+        new_keys.end_step(shared, "shared")
+        new_keys.await_step(shared, "shared", None, users)
+        assert answers() == ["refused", "refused"]
+    for written in (by_password, by_certificate):
+        written.check(kept(shared))
+
+
+def kept(shared: Kube) -> set[tuple[int, int, str]]:
+    """Partition, offset and value of all records, as the team `reports` reads them."""
+    printed = ran(shared, "reports", "consume", "orders", "--from-beginning", "--output", "json")
+    found = map(json.loads, printed.splitlines())
+    return {(one["partition"], one["offset"], one["value"]) for one in found}
 
 
 def password(shared: Kube) -> str:
