@@ -31,11 +31,11 @@ from odradek.client.admin.quotas import QuotaAdmin
 from odradek.client.admin.topics import TopicAdmin
 from odradek.foundation.client_entities import ClientEntity
 from odradek.foundation.errors import OdradekError, TopicAlreadyExists
+from odradek.handlers.table import FORWARDED
 from odradek.protocol import messages
 from odradek.protocol.api import ApiKey
 from odradek.secure_network.network import SecureNetwork
 from odradek.secure_network.options import ConnectionSecurity, Credentials
-from odradek.server.broker.forwarding import FORWARDED
 from odradek.transport.outbound import OutboundConnection
 from tests.handlers import denied_groups, denied_topics
 from tests.simulation.cluster import BROKERS

@@ -1,4 +1,4 @@
-"""What the three APIs of ACLs share: numbers of the wire as values, and the authorizer that they need."""
+"""Shared by the three APIs of ACLs: fields of the wire as values and back, and the authorizer that they need."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a principal may do to a resource, as the bit set of the protocol: bit n for operation n.
+"""The operations that a principal may do to a resource, as the bit set of the protocol: bit n for operation n.
 
 Without an authorizer every client may do every operation of the kind of resource, as in Kafka.
 """

@@ -107,7 +107,7 @@ def _alteration_response(
 
 
 def _warning(resource: AlteredResource, context: RequestContext) -> str | None:
-    """What a change of cleanup.policy does not do here, if the resource has one."""
+    """The part of a change of cleanup.policy that has no effect here, if the resource has one."""
     for config in resource.configs:
         if config.name != _POLICY_KEYS.get(resource.resource_type) or not config.value:
             continue

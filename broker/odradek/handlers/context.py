@@ -1,4 +1,4 @@
-"""What a handler may know beyond the request itself: its client, its arrival, and the broker's parts.
+"""The surroundings of a request that its handler may know: its client, its arrival, and the broker's parts.
 
 `principal` is the authenticated client. Without authentication it is Kafka's ANONYMOUS.
 """
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 class DispatcherParts(Protocol):
-    """What a dispatcher itself needs."""
+    """The parts that a dispatcher itself needs."""
 
     @property
     def counters(self) -> RequestCounters: ...
@@ -64,7 +64,7 @@ class CoordinatorParts(Protocol):
 
 
 class FetchThrottling(Protocol):
-    """What a fetch asks about quotas; see `handlers.throttling`."""
+    """Answers the questions of a fetch about quotas; see `handlers.throttling`."""
 
     def exempt(self) -> None: ...
 
@@ -152,7 +152,7 @@ class BrokerParts:
 
     @property
     def leadership(self) -> Leadership:
-        """What this process decides on partitions. A cluster's broker forwards the requests that need it."""
+        """The decisions of this process on partitions. A cluster's broker forwards the requests that need it."""
         return self._leadership()
 
 

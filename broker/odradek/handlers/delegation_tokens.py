@@ -1,4 +1,4 @@
-"""What the four APIs of delegation tokens share: whether a client may ask, and the token of an HMAC (KIP-48, KIP-373).
+"""Shared by the four APIs of delegation tokens: whether a client may ask, and the token of an HMAC (KIP-48, KIP-373).
 
 As in Kafka, tokens are for clients that logged in, and not with a token: else a stolen one could make others.
 """

@@ -1,4 +1,4 @@
-"""What one fetch asks of partitions, and what they have now, within its limits.
+"""The partitions that one fetch asks for, and reading what they have now, within its limits.
 
 Limits are Kafka's. The first partition with records gives at least one batch, even above its own limit or the
 request's. So a reader always gets past a large batch. The others share the rest.
@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 
 
 class FetchTarget:
-    """What the request asks of one partition, and what the session last answered of it."""
+    """One partition as the request asks for it, and as the session last answered it."""
 
     __slots__ = (
         "bytes_max",
@@ -78,7 +78,7 @@ class FetchTarget:
 
 
 class Fetched(FetchPartitionData):
-    """What one partition gives to one answer, with the target of the request that asks for it."""
+    """The part of one partition in one answer, with the target of the request that asks for it."""
 
     __slots__ = ("partition", "target")
 

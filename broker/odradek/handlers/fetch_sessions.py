@@ -23,12 +23,7 @@ from odradek.foundation.errors import (
 )
 from odradek.handlers.fetch_reading import FetchTarget
 from odradek.handlers.session_changes import SessionChanges
-from odradek.protocol.hot.fetch import (
-    FIRST_WITH_TOPIC_IDS,
-    NO_SESSION,
-    AskedPartition,
-    Key,
-)
+from odradek.protocol.hot.fetch import FIRST_WITH_TOPIC_IDS, NO_SESSION, AskedPartition, Key
 from odradek.replication.confirmation import NEVER, Proof
 
 INITIAL_EPOCH: Final = 0
@@ -90,7 +85,7 @@ class FetchSession:
                 changes.forget(dropped)
 
     def changes_for(self, broker_id: int) -> SessionChanges:
-        """What changed for the follower `broker_id`; at first that is every partition."""
+        """The changes for the follower `broker_id`; at first that is every partition."""
         if self.changes is None or self.changes.broker_id != broker_id:
             self.close()
             self.changes = SessionChanges(broker_id, self.targets.values())

@@ -1,4 +1,4 @@
-"""What a handler is, and how its module is loaded at its first request.
+"""The type of a handler, and the loading of its module at its first request.
 
 A handler that is a coroutine function is answered later: `load` makes a pending answer of its coroutine.
 """

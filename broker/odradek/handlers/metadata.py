@@ -36,7 +36,7 @@ _encoded_topics: Final = EncodedTopics()
 
 
 class MetadataRights(Protocol):
-    """What a client may see and create, where there is an authorizer."""
+    """The topics that a client may see and create, where there is an authorizer."""
 
     def may_describe(self, name: str) -> bool: ...
 

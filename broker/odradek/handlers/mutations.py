@@ -46,7 +46,7 @@ _NO_QUOTA: Final = NoQuota()
 def quota_of(
     mutations: MutationQuotas | None, principal: str, header: RequestHeader
 ) -> PartitionQuota | NoQuota:
-    """What the client of a request may create and delete."""
+    """The quota of partitions that the client of a request may create and delete."""
     return _NO_QUOTA if mutations is None else mutations.of_client(principal, header)
 
 
@@ -61,7 +61,7 @@ class MutationQuotas:
         self._meters: Meters[TokenBucket] | None = None
 
     def of_client(self, principal: str, header: RequestHeader) -> PartitionQuota | NoQuota:
-        """What the client of a request may create and delete."""
+        """The quota of the client of a request."""
         configs = self._images.current.client_configs
         if not configs:
             return _NO_QUOTA
@@ -74,7 +74,7 @@ class MutationQuotas:
 
     @property
     def meters(self) -> Meters[TokenBucket] | None:
-        """What clients have used, for a scrape."""
+        """The meters of clients, for a scrape."""
         return self._meters
 
     def _current(self, configs: Mapping[ClientEntity, Mapping[str, str]]) -> Meters[TokenBucket]:

@@ -1,4 +1,4 @@
-"""How Kafka answers batches that it refuses: what it checks first, and which refusals name the log's start.
+"""Kafka's answers to batches that it refuses: the order of its checks, and the refusals that name the log's start.
 
 Kafka checks the frame of a batch first, and answers an error there with INVALID_RECORD. A wrong checksum is
 CORRUPT_MESSAGE, after which clients send again. Our log finds both in one check. So which of the two it was is decided

@@ -1,4 +1,4 @@
-"""What a transactional Produce asks before it appends: whether its partitions belong to the transaction (KIP-890).
+"""A transactional Produce asks before it appends: whether its partitions belong to the transaction (KIP-890).
 
 Producers of version 2 of transactions (Produce 12 and newer) never name partitions to their coordinator: the question
 adds them. Where the transaction is open in a partition already, there is no question.
@@ -107,7 +107,7 @@ def refused(
 
 
 def as_answered(error: RequestError, version: int) -> RequestError:
-    """What a producer of `version` is answered instead of an error of the transaction coordinator."""
+    """The error that a producer of `version` is answered instead of an error of the transaction coordinator."""
     match error:
         case ProducerFenced():
             return InvalidProducerEpoch(str(error))

@@ -1,4 +1,4 @@
-"""How many logins a listener has seen, by mechanism, since the start."""
+"""The number of logins at a listener since the start, by mechanism."""
 
 from __future__ import annotations
 

@@ -42,11 +42,7 @@ _FETCH: Final = int(ApiKey.FETCH)
 # The first version of AddPartitionsToTxn that brokers send each other.
 _BATCHED_VERIFICATION: Final = 4
 _OF_BROKERS: Final = frozenset(
-    (
-        int(ApiKey.WRITE_TXN_MARKERS),
-        int(ApiKey.ALTER_PARTITION),
-        int(ApiKey.ALLOCATE_PRODUCER_IDS),
-    )
+    (int(ApiKey.WRITE_TXN_MARKERS), int(ApiKey.ALTER_PARTITION), int(ApiKey.ALLOCATE_PRODUCER_IDS))
 )
 # Their answers hold the time to wait that the controller has found.
 _OF_THE_CONTROLLER: Final = frozenset(
@@ -230,7 +226,7 @@ class ClientThrottling:
     def fetch_throttle(self, context: RequestContext, size: int) -> tuple[int, bool]:
         """(how long a client must wait, whether an answer of this size is withheld). What is sent is counted.
 
-        An answer that is too large for the quota, and alone in its windows, is sent: its client could never go on.
+        An answer that is too large for the quota, and alone in its windows, is sent: its client could never continue.
         """
         meter = self.fetch.find(context.principal, context.header.client_id)
         if meter is None:

@@ -15,9 +15,8 @@ from odradek.cluster.image import ImageHolder
 from odradek.foundation.errors import BrokerNotAvailable, FrameError, InvalidRequest
 from odradek.foundation.settings import Settings
 from odradek.replication.broker_transport import BrokerRequest, Response, read_response
-from odradek.transport.connect_attempt import ConnectAttempt
 from odradek.transport.network import Network
-from odradek.transport.outbound import OutboundConnection
+from odradek.transport.outbound import ConnectAttempt, OutboundConnection
 
 
 class InterBrokerClient:

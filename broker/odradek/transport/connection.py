@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import Any
 
+from odradek.foundation import words
+from odradek.foundation.errors import OdradekError
 from odradek.foundation.ids import ANONYMOUS
+from odradek.foundation.rate_limited_log import RateLimitedLog
 from odradek.protocol.frames import Frame
 from odradek.transport.pending import Pending
+
+logger = logging.getLogger(__name__)
 
 # None, pending or not, means that the request gets no answer.
 Answer = Frame | Pending[Frame | None] | None
@@ -72,7 +78,7 @@ class Connection:
         """Dispatch no further request until `release`: what follows must not overtake one that waits."""
 
     def release(self) -> None:
-        """Go on with the requests that came meanwhile; once for each `hold`."""
+        """Dispatch the requests that came since; once for each `hold`."""
 
     def mute(self, milliseconds: int, still_due_ms: Callable[[], int]) -> None:
         """Dispatch no further request for this time, and read none. Answers that are due are sent.
@@ -94,3 +100,15 @@ class Connection:
 # Called with each frame, without its size. The transport never reuses the memory of a frame.
 # An exception closes the connection: errors that a client should see are answers.
 Dispatch = Callable[[Connection, memoryview], Answer]
+
+
+def log_failure(connection: Connection, failure: BaseException, lines: RateLimitedLog) -> None:
+    """Log why the broker ends `connection`: bounded where a peer is the reason, with the trace where a handler is."""
+    if isinstance(failure, ConnectionError):
+        logger.debug("%r was left in the middle of an answer: %s", connection, failure)
+    elif isinstance(failure, OdradekError | OSError):
+        client = f" (client {connection.client_id!r})" if connection.client_id else ""
+        requests = words.count(connection.requests, "request")
+        lines.warning("%r%s is closed after %s: %s", connection, client, requests, failure)
+    else:
+        logger.error("%r is closed: a handler failed", connection, exc_info=failure)

@@ -10,11 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 
-from odradek.foundation.limits import (
-    HANDSHAKE_SECONDS_MAX,
-    HANDSHAKE_STEPS_PER_TURN_MAX,
-    HANDSHAKES_OPEN_MAX,
-)
+from odradek.foundation.limits import HANDSHAKE_SECONDS_MAX, HANDSHAKE_STEPS_PER_TURN_MAX, HANDSHAKES_OPEN_MAX
 from odradek.transport.tls import TlsStream
 
 
@@ -50,7 +46,7 @@ class Handshakes:
             self._timer = self._loop.call_later(self._seconds_max, self._expire)
 
     def step_soon(self, stream: TlsStream) -> None:
-        """Let `stream` go on when its turn comes."""
+        """Let `stream` make its next step when its turn comes."""
         if stream in self._are_waiting:
             return
         self._are_waiting.add(stream)

@@ -30,8 +30,7 @@ from odradek.foundation.rate_limited_log import RateLimitedLog
 from odradek.foundation.tasks import TaskOwner
 from odradek.protocol.frames import Frame
 from odradek.protocol.framing import FrameReader
-from odradek.transport.connection import Connection, Dispatch
-from odradek.transport.connection_failures import log_failure
+from odradek.transport.connection import Connection, Dispatch, log_failure
 from odradek.transport.login_bounds import LoginBounds, PendingLogin
 from odradek.transport.pending import Pending, QueuedAnswer
 from odradek.transport.sendfile import PartSource, Unsent

@@ -1,4 +1,4 @@
-"""What a client may do until it has logged in."""
+"""The bounds of a client until it has logged in."""
 
 from __future__ import annotations
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import logging
+import os
 import socket
 from collections.abc import Callable
 from typing import Any, Final, Protocol
@@ -29,6 +30,7 @@ logger = logging.getLogger(__name__)
 InboundFactory = Callable[[str], asyncio.BaseProtocol]
 ProtocolFactory = Callable[[], asyncio.BaseProtocol]
 
+_NO_SUCH_FAMILY: Final = (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL)
 _OUT_OF_RESOURCES: Final = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM))
 
 
@@ -125,41 +127,25 @@ class SystemNetwork:
 
     def _socket(self, family: int, address: Any, backlog: int, *, is_only: bool) -> socket.socket | None:
         try:
-            listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-        except OSError:
-            if is_only:  # a machine without IPv6 still resolves the wildcard to it
+            listening = socket.create_server(address, family=family, backlog=backlog)
+        except OSError as failure:
+            # A machine without IPv6 still resolves the wildcard to it.
+            if is_only and failure.errno in _NO_SUCH_FAMILY:
                 return None
-            raise
-        try:
-            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            if family == socket.AF_INET6:
-                listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-            if self._receive_buffer_bytes >= 0:
-                listening.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, self._receive_buffer_bytes)
-            listening.setblocking(False)
-            try:
-                listening.bind(address)
-            except OSError as failure:
-                if is_only and failure.errno == errno.EADDRNOTAVAIL:
-                    listening.close()
-                    return None
-                raise OSError(
-                    failure.errno,
-                    f"cannot listen on {address[0]}:{address[1]}: {failure.strerror}; "
-                    "choose another address, or stop the process that uses it",
-                ) from failure
-            listening.listen(backlog)
-        except OSError:
-            listening.close()
-            raise
+            raise OSError(
+                failure.errno,
+                f"cannot listen on {address[0]}:{address[1]}: {os.strerror(failure.errno or 0)}; "
+                "choose another address, or stop the process that uses it",
+            ) from failure
+        listening.setblocking(False)
+        if self._receive_buffer_bytes >= 0:
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, self._receive_buffer_bytes)
         return listening
 
     async def connect(
         self, protocol_factory: ProtocolFactory, *, host: str, port: int
     ) -> tuple[asyncio.Transport, Any]:
-        loop = asyncio.get_running_loop()
-        transport, protocol = await loop.create_connection(protocol_factory, host, port)
-        return transport, protocol
+        return await asyncio.get_running_loop().create_connection(protocol_factory, host, port)
 
 
 class _SystemListeningSockets:
@@ -179,7 +165,7 @@ class _SystemListeningSockets:
         self._admission = admission
         self._send_buffer_bytes = send_buffer_bytes
         self._arrive = arrive
-        # Accepted too early, and not yet admitted. Meanwhile no other is accepted.
+        # Accepted too early, and not yet admitted. Until then no other is accepted.
         self._waiting: tuple[socket.socket, str] | None = None
         # Refused, to be closed later: the oldest first.
         self._held: dict[socket.socket, asyncio.TimerHandle] = {}

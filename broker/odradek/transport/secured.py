@@ -1,4 +1,4 @@
-"""What a listener needs to keep its connections secret and name its clients; `security` has the implementations."""
+"""The interface that keeps a listener's connections secret and names its clients; `security` implements it."""
 
 from __future__ import annotations
 

@@ -20,11 +20,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Any, Final, Protocol, cast
 
-from odradek.foundation.limits import (
-    TLS_BYTES_PER_READ,
-    TLS_BYTES_PER_WRITE,
-    TLS_HANDSHAKE_BYTES_MAX,
-)
+from odradek.foundation.limits import TLS_BYTES_PER_READ, TLS_BYTES_PER_WRITE, TLS_HANDSHAKE_BYTES_MAX
 
 # Called once with the stream: with None after the handshake, else with the reason why there is none.
 HandshakeEnd = Callable[["TlsStream", Exception | None], None]
@@ -189,7 +185,7 @@ class TlsStream(asyncio.BufferedProtocol):
     # --- the handshake ----------------------------------------------------------------------------------------
 
     def step(self) -> None:
-        """Go on with the handshake as far as the bytes received allow."""
+        """Continue the handshake as far as the bytes received allow."""
         if self._is_made or self._is_closing:
             return
         if self._is_step_due:

@@ -1,8 +1,8 @@
 """Checks of Produce and Fetch, whose frames are read by hand, on each topic.
 
-What was allowed is kept on the connection with the version of the ACLs. So a producer that goes on with its topic costs
-a comparison of a few bytes, and a consumer a look-up for each partition. A connection has one principal and one address
-for its life.
+The topics that were allowed are kept on the connection with the version of the ACLs. So a producer that continues with
+its topic costs a comparison of a few bytes, and a consumer a look-up for each partition. A connection has one principal
+and one address for its life.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _FETCHED: Final = "authorized fetch"
 def produce_behind_check(handle: Handle, authorizer: Authorizer) -> Handle:
     """`produce` for one handler.
 
-    A producer that goes on with its topic costs a comparison of the topic's bytes, which the handler parses anyway.
+    A producer that continues with its topic costs a comparison of the topic's bytes, which the handler parses anyway.
     """
     append_one = produce_handler.append_one if handle is produce_handler.handle else None
 

@@ -27,9 +27,7 @@ from odradek.transport.connection import Connection
 LOGGER_NAME: Final = "odradek.authorizer"
 
 _lines: Final = RateLimitedLog(
-    logging.getLogger(LOGGER_NAME),
-    "denied operations",
-    lines_per_minute_max=DENIAL_LINES_PER_MINUTE_MAX,
+    logging.getLogger(LOGGER_NAME), "denied operations", lines_per_minute_max=DENIAL_LINES_PER_MINUTE_MAX
 )
 _ERRORS: Final[dict[ResourceType, type[RequestError]]] = {
     ResourceType.TOPIC: TopicAuthorizationFailed,
@@ -46,7 +44,7 @@ _TEXTS: Final = {
 
 
 class Rights:
-    """What the client of one request may do. `may` notes a denial; `could` does not, for lists and fallbacks."""
+    """The rights of the client of one request. `may` notes a denial; `could` does not, for lists and fallbacks."""
 
     __slots__ = ("_authorizer", "_context")
 
@@ -116,12 +114,7 @@ def is_broker(authorizer: Authorizer, connection: Connection, counters: RequestC
 
 
 def _note(
-    principal: str,
-    host: str,
-    operation: AclOperation,
-    resource_type: ResourceType,
-    name: str,
-    request: str,
+    principal: str, host: str, operation: AclOperation, resource_type: ResourceType, name: str, request: str
 ) -> None:
     """Log a denial in Kafka's words. Names come from clients: they are quoted and cut off."""
     shown = name if len(name) <= DENIAL_NAME_CHARACTERS_MAX else name[:DENIAL_NAME_CHARACTERS_MAX] + "…"

@@ -1,4 +1,4 @@
-"""What each API needs: one row for each API of the broker and of the controller.
+"""The rights that each API needs: one row for each API of the broker and of the controller.
 
 The rows are Kafka's (`KafkaApis`, `ControllerApis`). A test compares them with the tables of handlers, and the
 dispatcher's step refuses an API without a row. Rows for APIs that have no handler yet do no harm.
@@ -21,6 +21,7 @@ from odradek.handlers.authorization.rules import (
     whole,
     writes_transaction,
 )
+from odradek.handlers.table import FORWARDED
 from odradek.protocol.api import ApiKey
 
 _READ, _DELETE = AclOperation.READ, AclOperation.DELETE
@@ -96,7 +97,5 @@ CHECKS: Final[dict[int, Check[Never]]] = {
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: topics.describe_partitions,
 }
 
-
-def forwarding_checks(forwarded: frozenset[ApiKey]) -> dict[int, Check[Never]]:
-    """The checks of a broker that forwards these APIs: the controller checks them, by the client's principal."""
-    return {**CHECKS, **dict.fromkeys(map(int, forwarded), nothing)}
+# The checks of a broker that forwards requests: the controller checks those, by the client's principal.
+FORWARDING_CHECKS: Final[dict[int, Check[Never]]] = {**CHECKS, **dict.fromkeys(FORWARDED, nothing)}

@@ -43,7 +43,7 @@ _CONFIG_RESOURCES: Final[dict[int, ResourceType]] = {
 
 
 class _MetadataRights:
-    """What one Metadata request may show and create."""
+    """The topics that one Metadata request may show and create."""
 
     def __init__(self, rights: Rights, *, is_all: bool) -> None:
         self._rights = rights

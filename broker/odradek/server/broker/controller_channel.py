@@ -18,9 +18,8 @@ from odradek.cluster.nodes import ControllerAddress
 from odradek.foundation.errors import FrameError, InvalidRequest, NotController, RequestTimedOut
 from odradek.foundation.limits import CONTROLLER_RETRY_MS_MAX, CONTROLLER_RETRY_MS_MIN
 from odradek.server.broker.controller_location import ControllerLocation
-from odradek.transport.connect_attempt import ConnectAttempt
 from odradek.transport.network import Network
-from odradek.transport.outbound import OutboundConnection
+from odradek.transport.outbound import ConnectAttempt, OutboundConnection
 
 logger = logging.getLogger(__name__)
 

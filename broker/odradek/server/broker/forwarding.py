@@ -14,6 +14,7 @@ from odradek.handlers.config_resources import ConfigResourceType
 from odradek.handlers.context import BrokerParts, RequestContext
 from odradek.handlers.dispatch import AnyStep, Dispatcher
 from odradek.handlers.loading import Handle, load
+from odradek.handlers.table import FORWARDED
 from odradek.protocol.api import ApiKey
 from odradek.protocol.codec import decode_typed_request, encode_response
 from odradek.server.broker.remote_controller import RemoteController
@@ -21,23 +22,6 @@ from odradek.transport.pending import Pending
 
 _OF_TOKENS: Final = frozenset(
     (ApiKey.CREATE_DELEGATION_TOKEN, ApiKey.RENEW_DELEGATION_TOKEN, ApiKey.EXPIRE_DELEGATION_TOKEN)
-)
-FORWARDED: Final = _OF_TOKENS | frozenset(
-    (
-        ApiKey.CREATE_TOPICS,
-        ApiKey.DELETE_TOPICS,
-        ApiKey.CREATE_PARTITIONS,
-        ApiKey.ALTER_CONFIGS,
-        ApiKey.INCREMENTAL_ALTER_CONFIGS,
-        ApiKey.ELECT_LEADERS,
-        ApiKey.ALTER_PARTITION_REASSIGNMENTS,
-        ApiKey.LIST_PARTITION_REASSIGNMENTS,
-        ApiKey.UPDATE_FEATURES,
-        ApiKey.ALTER_CLIENT_QUOTAS,
-        ApiKey.CREATE_ACLS,
-        ApiKey.DELETE_ACLS,
-        ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
-    )
 )
 
 
@@ -48,9 +32,9 @@ def forwarding_dispatcher(broker: BrokerParts, controller: RemoteController) -> 
     steps: list[AnyStep] = []
     if broker.authorizer is not None:
         from odradek.handlers.authorization.step import AuthorizationStep
-        from odradek.handlers.authorization.table import forwarding_checks
+        from odradek.handlers.authorization.table import FORWARDING_CHECKS
 
-        steps.append(AuthorizationStep(broker.authorizer, forwarding_checks(FORWARDED)))
+        steps.append(AuthorizationStep(broker.authorizer, FORWARDING_CHECKS))
     return Dispatcher(
         broker,
         table={**broker.handlers, **forwarded},
