@@ -7,6 +7,7 @@ nothing arrives for a moment: readers at the target see its records only then.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final, NamedTuple
@@ -20,6 +21,7 @@ from odradek.foundation.mirror_limits import MIRROR_IDLE_MS, MIRROR_POSITIONS_RE
 from odradek.mirror.batch_passing import ReadyBatch, TargetRules
 from odradek.mirror.counters import COMMITTED, FlowCounters
 from odradek.mirror.errors import PartitionStopped, stopped
+from odradek.mirror.mirror_maker import KEY, positions_of_mirror_maker
 from odradek.mirror.passed import PartitionStart, PassedListener
 from odradek.mirror.positions import Mismatch, SourceIdentity, committed_position, read_position
 from odradek.mirror.produce_queue import OutgoingBatch
@@ -28,6 +30,8 @@ from odradek.mirror.source_batches import Position
 from odradek.mirror.source_reader import SourceReader, TakenRun
 from odradek.mirror.target_writer import TargetWriter
 from odradek.mirror.topic_sync import TopicSync
+
+logger = logging.getLogger(__name__)
 
 # How often the loop looks whether it has to end, while nothing arrives.
 _LOOK_SECONDS: Final = 0.2
@@ -94,7 +98,14 @@ class Copying:
         new = [
             source for source in self._targets if source not in self._positions and source not in mismatches
         ]
-        await self._find_starts(new)
+        taken = await self._taken_over(new)
+        for source, one in taken.items():
+            if isinstance(one, Mismatch):
+                mismatches[source] = one
+            else:
+                self._positions[source] = one
+        begun = [source for source in new if source not in taken]
+        await self._find_starts(begun)
         rules = await self._rules()
         for listener in parts.listeners:
             listener.assigned(list(self._targets))
@@ -105,7 +116,9 @@ class Copying:
         is_earliest = parts.settings.offset_reset is OffsetReset.EARLIEST
         await parts.begin(
             {
-                source: PartitionStart(self._targets[source], position.offset, source in new and is_earliest)
+                source: PartitionStart(
+                    self._targets[source], position.offset, source in begun and is_earliest
+                )
                 for source, position in self._positions.items()
             }
         )
@@ -117,7 +130,7 @@ class Copying:
         )
         for source, position in self._positions.items():
             parts.counters.at(source, position=position.offset)
-        self._moved = set(new)
+        self._moved = set(new) - mismatches.keys()
         self._renewed_at = _now()
 
     def stop(self, source: TopicPartition, kind: str, what: str) -> PartitionStopped:
@@ -129,6 +142,7 @@ class Copying:
             target_topic=target.topic,
             partition=target.partition,
             kind=kind,
+            first=f", remove {KEY} from the file" if self._parts.settings.mirror_maker_offsets_topic else "",
         )
         self._parts.counters.failed(kind, str(failure), partition=source, is_stopped=True)
         return failure
@@ -225,6 +239,29 @@ class Copying:
         cluster = await source.with_retries(lambda: source.refresh(names))
         for key in self._targets:
             self._identities[key] = SourceIdentity(cluster.cluster_id or "", cluster.topic(key.topic).id)
+
+    async def _taken_over(
+        self, new: Sequence[TopicPartition]
+    ) -> Mapping[TopicPartition, Position | Mismatch]:
+        """The first positions of partitions that MirrorMaker has copied, if it is to be replaced."""
+        settings, topic = self._parts.settings, self._parts.settings.mirror_maker_offsets_topic
+        if not topic or not new:
+            return {}
+        taken = await positions_of_mirror_maker(
+            self._parts.target,
+            topic,
+            new,
+            source_alias=settings.source.alias,
+            target_alias=settings.target.alias,
+        )
+        logger.info(
+            "%s: %d of %d new partitions begin where MirrorMaker stopped (%s)",
+            settings.label,
+            len(taken),
+            len(new),
+            topic,
+        )
+        return taken
 
     async def _find_starts(self, new: Sequence[TopicPartition]) -> None:
         """The first positions of partitions without one."""

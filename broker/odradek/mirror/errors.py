@@ -10,8 +10,12 @@ class MirrorRefused(OdradekError):
     """The mirror must not run as it is configured, because records would go round in a loop."""
 
 
+class PositionsNotTakenOver(OdradekError):
+    """The mirror cannot begin where MirrorMaker 2 stopped, as things are; it tries again."""
+
+
 class PartitionStopped(OdradekError):
-    """One partition is no longer mirrored: to go on could lose or double records. Others continue."""
+    """One partition is no longer mirrored: continuing could lose or double records. Others continue."""
 
     def __init__(self, message: str, *, kind: str) -> None:
         super().__init__(message)
@@ -29,11 +33,15 @@ class BatchRefused(OdradekError):
         self.kind = kind
 
 
-def stopped(what: str, *, group_id: str, target_topic: str, partition: int, kind: str) -> PartitionStopped:
-    """The error for a partition that must not go on by itself, with what its operator can do."""
+def stopped(
+    what: str, *, group_id: str, target_topic: str, partition: int, kind: str, first: str
+) -> PartitionStopped:
+    """The error for a partition that must not continue by itself, with what its operator can do. `first` comes before
+    the commands.
+    """
     return PartitionStopped(
         f"{what}. The mirror stopped this partition, because it could lose or double records; others continue. To "
-        "begin it again at consumer.auto.offset.reset: stop all workers, run `odradek groups delete-offsets "
+        f"begin it again at consumer.auto.offset.reset: stop all workers{first}, run `odradek groups delete-offsets "
         f"{group_id} --topic {target_topic}:{partition} --execute` at the target, and start them. For an exact "
         "offset of the source run `odradek groups reset-offsets` there instead, with the same names and --to-offset N",
         kind=kind,

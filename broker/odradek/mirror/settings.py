@@ -235,6 +235,13 @@ class FlowSettings:
         one_of(OffsetReset),
         "Where a partition begins that the mirror has no position of: `earliest` or `latest`.",
     )
+    mirror_maker_offsets_topic: str = declared(
+        "mirror.maker.offsets.topic",
+        "",
+        word(r"[A-Za-z0-9._-]{0,249}", "the name of a topic"),
+        "The topic at the target where MirrorMaker 2 left its positions, `mm2-offsets.SOURCE.internal`. A partition "
+        "that the mirror has no position of begins where MirrorMaker stopped.",
+    )
     delivery: DeliveryGuarantee = declared(
         "exactly.once.source.support",
         "enabled",
