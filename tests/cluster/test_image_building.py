@@ -11,9 +11,9 @@ from odradek.cluster import nodes, paths
 from odradek.cluster.change_log import NodeChange
 from odradek.cluster.image import NO_LEADER, BrokerImage, ClusterImage, PartitionImage, ResourceKind
 from odradek.cluster.image_building import apply
-from odradek.cluster.loading import load_image, load_nodes
+from odradek.cluster.loading import load_nodes
 from odradek.controller.requests import NewTopic
-from tests.support.memory_registry import MemoryRegistry, MemoryStore
+from tests.support.memory_registry import MemoryRegistry, MemoryStore, load_image
 from tests.support.one_broker import OneBroker
 
 FIRST, SECOND = uuid.UUID(int=7), uuid.UUID(int=8)

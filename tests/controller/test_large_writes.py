@@ -6,7 +6,6 @@ import pytest
 
 from odradek.cluster import paths
 from odradek.cluster.image import ResourceKind
-from odradek.cluster.loading import load_image
 from odradek.controller.partition_reassignment import PartitionReassignment
 from odradek.controller.requests import (
     AlterConfigOp,
@@ -22,7 +21,7 @@ from odradek.foundation.errors import PolicyViolation, StoreConnectionLost, Topi
 from odradek.foundation.ids import TopicPartition
 from tests.controller.test_leadership import Cluster
 from tests.support.dying_store import DyingStore
-from tests.support.memory_registry import MemoryStore
+from tests.support.memory_registry import MemoryStore, load_image
 
 # Some ten partitions' worth.
 SMALL_BYTES = 6_000

@@ -11,7 +11,6 @@ from odradek.cluster import nodes, paths
 from odradek.cluster.change_log import ChangeLog
 from odradek.cluster.image import NO_LEADER, BrokerImage, ClusterImage, PartitionImage
 from odradek.cluster.image_building import apply
-from odradek.cluster.loading import load_image
 from odradek.controller import partition_states
 from odradek.controller.leadership import AlterPartitionData, Leadership
 from odradek.controller.requests import NewTopic
@@ -28,7 +27,7 @@ from odradek.foundation.errors import (
 )
 from odradek.foundation.ids import TopicPartition
 from odradek.registry.store import Put
-from tests.support.memory_registry import MemoryRegistry, MemoryStore
+from tests.support.memory_registry import MemoryRegistry, MemoryStore, load_image
 from tests.support.one_broker import OneBroker
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)

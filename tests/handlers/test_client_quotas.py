@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from odradek.cluster import nodes, paths
-from odradek.cluster.loading import load_image
 from odradek.controller.client_configs import ClientConfigChange
 from odradek.foundation.client_entities import ClientEntity
 from odradek.protocol.api import ApiKey
+from tests.support.memory_registry import load_image
 from tests.support.one_broker import OneBroker
 
 Parts = dict[str, str | None]

@@ -9,7 +9,6 @@ from odradek.cluster import paths
 from odradek.cluster.change_log import NodeChange
 from odradek.cluster.image import NO_LEADER, ClusterImage
 from odradek.cluster.image_building import apply
-from odradek.cluster.loading import load_image
 from odradek.controller.leadership import Leadership
 from odradek.controller.terms import ControllerTerm
 from odradek.foundation.errors import NotController
@@ -22,7 +21,7 @@ from odradek.registry.store import Create
 from odradek.server.controller.active_controller import ActiveController
 from odradek.transport.outbound import OutboundConnection
 from tests.support.loop import LoopClock, run
-from tests.support.memory_registry import MemoryStore
+from tests.support.memory_registry import MemoryStore, load_image
 from tests.support.registry_faults import RegistryFaults
 from tests.support.whole_cluster import WholeCluster
 

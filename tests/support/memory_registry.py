@@ -13,9 +13,12 @@ import asyncio
 import itertools
 from collections.abc import Callable, Sequence
 
+from odradek.cluster.image import ClusterImage
+from odradek.cluster.image_building import apply
+from odradek.cluster.loading import load_nodes
 from odradek.foundation.errors import StoreConnectionLost, StoreSessionExpired
 from odradek.registry.node_tree import Changes, NodeTree
-from odradek.registry.store import Delete, Operation, SessionState, check_size
+from odradek.registry.store import Delete, Operation, SessionState, Store, check_size
 from odradek.registry.tree_store import Answer, TreeStore
 from tests.support.registry_faults import RegistryFaults
 
@@ -292,3 +295,8 @@ class MemoryStore(TreeStore):
             raise StoreSessionExpired("the registry's session is over; open a new one")
         if self._is_severed or self.registry.is_away:
             raise StoreConnectionLost("the registry does not answer")
+
+
+async def load_image(store: Store) -> ClusterImage:
+    """The image of a registry's nodes."""
+    return apply(ClusterImage(), await load_nodes(store))

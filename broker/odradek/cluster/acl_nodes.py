@@ -28,10 +28,7 @@ from odradek.foundation.errors import StoreError
 
 Word = TypeVar("Word", bound=IntEnum)
 
-HOMES: Final = {
-    PatternType.LITERAL: paths.ACLS,
-    PatternType.PREFIXED: f"{paths.EXTENDED_ACLS}/prefixed",
-}
+HOMES: Final = {PatternType.LITERAL: paths.ACLS, PatternType.PREFIXED: f"{paths.EXTENDED_ACLS}/prefixed"}
 _TYPES: Final = {word_of(one): one for one in SUPPORTED_OPERATIONS}
 
 

@@ -59,7 +59,7 @@ class ChangeLog:
 
     @property
     def first_kept(self) -> int:
-        """The lowest number from which a follower can go on without a snapshot."""
+        """The lowest number from which a follower can continue without a snapshot."""
         return self.next_number - len(self._kept)
 
     def __iter__(self) -> Iterator[NodeChange]:

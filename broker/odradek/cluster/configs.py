@@ -184,12 +184,33 @@ _bind_lowest()
 
 def find_topic_setting(key: str) -> Setting:
     """The declaration of a topic's key. Raises InvalidConfig, with the nearest key, for one that no topic has."""
-    setting = TOPIC_SETTINGS.get(key)
+    return find_declared("topic", TOPIC_SETTINGS, key)
+
+
+def find_declared(kind: str, declared: Mapping[str, Setting], key: str) -> Setting:
+    """The declaration of a key of that `kind` of resource. Raises InvalidConfig, with the nearest key."""
+    setting = declared.get(key)
     if setting is None:
-        nearest = nearest_name(key, TOPIC_SETTINGS)
+        nearest = nearest_name(key, declared)
         hint = "" if nearest is None else f"; did you mean {nearest}?"
-        raise InvalidConfig(f"Unknown topic config name: {key}{hint}")
+        raise InvalidConfig(f"Unknown {kind} config name: {key}{hint}")
     return setting
+
+
+def declared_texts(
+    kind: str, declared: Mapping[str, Setting], values: Mapping[str, str | None]
+) -> dict[str, str]:
+    """The `values`, each of which its declaration allows. Raises InvalidConfig."""
+    texts: dict[str, str] = {}
+    for key, text in values.items():
+        if text is None:
+            raise InvalidConfig(f"Null value not supported for {kind} configs: {key}; leave the key out")
+        try:
+            find_declared(kind, declared, key).parse(text)
+        except SettingError as error:
+            raise InvalidConfig(str(error)) from None
+        texts[key] = text
+    return texts
 
 
 def validate_topic_config(values: Mapping[str, str | None], *, settings: Settings) -> dict[str, str]:
@@ -197,15 +218,7 @@ def validate_topic_config(values: Mapping[str, str | None], *, settings: Setting
 
     Raises InvalidConfig for an unknown key, a value that is not allowed, and values that contradict each other.
     """
-    texts: dict[str, str] = {}
-    for key, text in values.items():
-        if text is None:
-            raise InvalidConfig(f"Null value not supported for topic configs: {key}; leave the key out")
-        try:
-            find_topic_setting(key).parse(text)
-        except SettingError as error:
-            raise InvalidConfig(str(error)) from None
-        texts[key] = text
+    texts = declared_texts("topic", TOPIC_SETTINGS, values)
     _refuse_contradictions(texts, settings)
     return texts
 

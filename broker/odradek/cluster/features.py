@@ -27,7 +27,7 @@ OF_NEW_CLUSTERS: Final[Mapping[str, int]] = MappingProxyType({TRANSACTION_VERSIO
 
 
 def highest_levels() -> dict[str, int]:
-    """What a broker of this release supports at most, by name."""
+    """The highest levels that a broker of this release supports, by name."""
     return {name: highest for name, (_, highest) in SUPPORTED.items()}
 
 

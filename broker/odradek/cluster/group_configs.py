@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from odradek.foundation.errors import InvalidConfig, SettingError
+from odradek.cluster.configs import declared_texts, find_declared
+from odradek.foundation.errors import InvalidConfig
 from odradek.foundation.setting_types import Kind, OneOf, Range, Setting
 from odradek.foundation.settings import Settings, all_settings
-from odradek.foundation.words import nearest_name
 
 _AT_LEAST_1: Final = Range(1)
 
@@ -77,25 +77,12 @@ GROUP_SETTINGS: Final[Mapping[str, Setting]] = MappingProxyType({setting.key: se
 
 def find_group_setting(key: str) -> Setting:
     """The declaration of a group's key. Raises InvalidConfig, with the nearest key, for one that no group has."""
-    setting = GROUP_SETTINGS.get(key)
-    if setting is None:
-        nearest = nearest_name(key, GROUP_SETTINGS)
-        hint = "" if nearest is None else f"; did you mean {nearest}?"
-        raise InvalidConfig(f"Unknown group config name: {key}{hint}")
-    return setting
+    return find_declared("group", GROUP_SETTINGS, key)
 
 
 def validate_group_config(values: Mapping[str, str | None], *, settings: Settings) -> dict[str, str]:
     """The texts to store. Raises InvalidConfig, also for values outside the broker's limits."""
-    texts: dict[str, str] = {}
-    for key, text in values.items():
-        if text is None:
-            raise InvalidConfig(f"Null value not supported for group configs: {key}; leave the key out")
-        try:
-            find_group_setting(key).parse(text)
-        except SettingError as error:
-            raise InvalidConfig(str(error)) from None
-        texts[key] = text
+    texts = declared_texts("group", GROUP_SETTINGS, values)
     for key in ("consumer.session.timeout.ms", "consumer.heartbeat.interval.ms"):
         _refuse_out_of_bounds(key, texts, settings)
     interval_ms = group_value("consumer.heartbeat.interval.ms", texts, settings=settings)

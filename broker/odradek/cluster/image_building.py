@@ -211,11 +211,7 @@ def _apply_config(drafts: _Drafts, change: NodeChange) -> None:
         )
     elif len(steps) == 2 and steps[0] in _KINDS:
         key = _KINDS[steps[0]], paths.unescape(steps[1])
-        _set(
-            drafts.configs,
-            key,
-            {} if change.data is None else nodes.read_config(change.path, change.data),
-        )
+        _set(drafts.configs, key, {} if change.data is None else nodes.read_config(change.path, change.data))
 
 
 def _set(configs: dict[Key, Mapping[str, str]], key: Key, values: Mapping[str, str]) -> None:

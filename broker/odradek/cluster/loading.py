@@ -6,19 +6,13 @@ import asyncio
 
 from odradek.cluster import nodes, paths
 from odradek.cluster.change_log import NodeChange
-from odradek.cluster.image import ClusterImage, ResourceKind
-from odradek.cluster.image_building import apply
+from odradek.cluster.image import ResourceKind
 from odradek.foundation.limits import USERS_LISTED_TOGETHER_MAX
 from odradek.registry.store import Store, children_or_none
 
 
-async def load_image(store: Store) -> ClusterImage:
-    """The image of the registry's nodes. Raises StoreError for a node that cannot be read."""
-    return apply(ClusterImage(), await load_nodes(store))
-
-
 async def load_nodes(store: Store) -> list[NodeChange]:
-    """The present nodes for an image. A node that is deleted during the read is left out.
+    """The present nodes for an image. A node that is deleted during the read is left out. Raises StoreError.
 
     A topic's node has the number of its partitions, so ten thousand states need no list of names for each topic.
     """

@@ -40,9 +40,7 @@ class TopicNode(NamedTuple):
     replicas: Mapping[int, ReplicaAssignment]
 
 
-def _carefully(
-    read: Callable[Concatenate[str, bytes, P], T],
-) -> Callable[Concatenate[str, bytes, P], T]:
+def _carefully(read: Callable[Concatenate[str, bytes, P], T]) -> Callable[Concatenate[str, bytes, P], T]:
     """Make a reading function raise StoreError also for values of wrong types."""
 
     @functools.wraps(read)

@@ -1,4 +1,4 @@
-"""What a broker asks of the active controller, wherever that runs.
+"""The requests of a broker to the active controller, wherever that runs.
 
 `controller.Controller` implements it in this process, on a single node. `server.broker.remote_controller` implements it
 over the network, in a cluster; mypy holds both to it.

@@ -53,11 +53,7 @@ class ConfigChanges:
                 texts = config_plans.incremental_texts(resource, wanted, before=before)
             config_plans.check_resource(resource, image=image, own_name=self._settings.broker_name)
             valid = config_plans.validated(
-                resource,
-                texts,
-                before=before,
-                settings=self._settings.current,
-                static=self._settings.static,
+                resource, texts, before=before, settings=self._settings.current, static=self._settings.static
             )
         except RequestError as error:
             return error

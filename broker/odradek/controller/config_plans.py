@@ -1,4 +1,4 @@
-"""What a change of settings results in, before anything is written: pure, and all the rules in one place."""
+"""The results of changes of settings, before anything is written: pure, and all the rules in one place."""
 
 from __future__ import annotations
 
@@ -10,12 +10,7 @@ from odradek.cluster.group_configs import find_group_setting, validate_group_con
 from odradek.cluster.image import ClusterImage, ResourceKind
 from odradek.cluster.paths import DEFAULT_BROKER
 from odradek.controller.requests import AlterConfigOp, ConfigOperation, Resource
-from odradek.foundation.errors import (
-    InvalidConfig,
-    InvalidRequest,
-    SettingError,
-    UnknownTopicOrPartition,
-)
+from odradek.foundation.errors import InvalidConfig, InvalidRequest, SettingError, UnknownTopicOrPartition
 from odradek.foundation.protection import missing_protection
 from odradek.foundation.setting_types import Kind, Scope, Setting
 from odradek.foundation.settings import Settings, all_settings, find_setting

@@ -252,7 +252,7 @@ class Controller(AccessDecisions):
                 for request, outcome in zip(requests, outcomes, strict=True)
                 if isinstance(outcome, RequestError)
             }
-        # Read again: another request may have created a topic meanwhile.
+        # Read again: another request may have created a topic in between.
         topics = self._images.current.topics
         return [topics.get(name) or failures.get(name) or topic_plans.unknown_topic(name) for name in names]
 

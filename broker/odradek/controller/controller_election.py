@@ -147,11 +147,7 @@ class ControllerElection(SessionTask):
         text = str(_epoch(epoch) + 1).encode()
         host, port = self._address
         data = nodes.write_controller(
-            self._controller_id,
-            wall_ms=self._clock.wall_ms(),
-            identity=self._identity,
-            host=host,
-            port=port,
+            self._controller_id, wall_ms=self._clock.wall_ms(), identity=self._identity, host=host, port=port
         )
         return [
             Create(paths.CONTROLLER_EPOCH, text)

@@ -1,4 +1,4 @@
-"""How the cluster's own topics are created."""
+"""The requests that create the cluster's own topics."""
 
 from __future__ import annotations
 

@@ -119,7 +119,7 @@ def altered(
     isr: tuple[int, ...],
     eligible: Collection[int],
 ) -> PartitionImage | None:
-    """What a leader's AlterPartition results in: its new in-sync set (KIP-497).
+    """The result of a leader's AlterPartition: its new in-sync set (KIP-497).
 
     `eligible` are the brokers that may be in it: live and not shutting down. Raises NotLeaderOrFollower,
     FencedLeaderEpoch, InvalidUpdateVersion (the leader's state is older than the registry's), InvalidRequest, and

@@ -211,8 +211,7 @@ class Leadership:
     async def alter_in_sync_sets(
         self, broker_id: int, *, broker_epoch: int, proposals: Sequence[AlterPartitionData]
     ) -> list[PartitionImage | RequestError]:
-        """What leaders propose (KIP-497): for each proposal, in their order, the resulting partition, or why it was
-        refused.
+        """Decide on the proposals of leaders (KIP-497): for each, in their order, the resulting partition or a refusal.
 
         Raises StaleBrokerEpoch.
         """

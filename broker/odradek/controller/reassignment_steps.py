@@ -164,7 +164,7 @@ def _having_all(partition: PartitionImage) -> set[int]:
 
 
 def _needed(partition: PartitionImage, min_in_sync: int) -> int:
-    """How many have to keep what was acknowledged; no more than have it now."""
+    """The number of replicas that have to keep what was acknowledged; no more than have it now."""
     having_all = len(_having_all(partition))
     # Without a leader no value of min.insync.replicas applies.
     return having_all if partition.leader == NO_LEADER else min(min_in_sync, having_all)

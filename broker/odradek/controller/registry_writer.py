@@ -82,7 +82,7 @@ class RegistryWriter:
 
     @property
     def write_bytes_max(self) -> int | None:
-        """How much one `write` may write, by `size_bytes`; None where the registry bounds nothing."""
+        """The most bytes that one `write` may write, by `size_bytes`; None where the registry bounds nothing."""
         bytes_max = self._store.write_bytes_max
         return None if bytes_max is None else bytes_max - size_bytes(self.term.fence)
 
@@ -121,7 +121,7 @@ def _parts(groups: Iterable[Sequence[Operation]], bytes_max: int | None) -> Iter
 
 
 def _change(operation: Operation) -> NodeChange | None:
-    """What a node is after an operation that was done. The version matters where it is given: a partition's state."""
+    """The node after an operation that was done. The version matters where it is given: a partition's state."""
     if isinstance(operation, Create):
         return NodeChange(operation.path, operation.data, 0)
     if isinstance(operation, Put):

@@ -1,4 +1,4 @@
-"""What the controller is asked for, and what it answers: plain values, without the protocol's versions."""
+"""The requests to the controller, and its answers: plain values, without the protocol's versions."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Resource(NamedTuple):
 
 
 class ConfigOperation(IntEnum):
-    """What an incremental change does to a key; the numbers are the wire's."""
+    """The operation of an incremental change on a key; the numbers are the wire's."""
 
     SET = 0
     DELETE = 1

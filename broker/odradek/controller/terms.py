@@ -51,7 +51,7 @@ class ControllerTerm(NamedTuple):
 
     @property
     def fence(self) -> Check:
-        """What every write of this term carries: it fails with VersionConflict once another term has begun."""
+        """The check in every write of this term: it fails with VersionConflict once another term has begun."""
         return Check(paths.CONTROLLER_EPOCH, self.epoch_version)
 
 

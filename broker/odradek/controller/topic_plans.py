@@ -1,4 +1,4 @@
-"""What a request for topics or partitions results in, before anything is written: pure, with all the rules."""
+"""The results of requests for topics or partitions, before anything is written: pure, with all the rules."""
 
 from __future__ import annotations
 

@@ -107,7 +107,9 @@ class SessionTask:
     def _check_session(self, session_id: int) -> None:
         """Call it after a write of `session_id`. Raises when the session may have ended, and deleted the node."""
         if self._store.session_state is not SessionState.CONNECTED or self._store.session_id != session_id:
-            raise StoreConnectionLost("the session with the registry was disturbed meanwhile; read again")
+            raise StoreConnectionLost(
+                "the session with the registry was disturbed during the write; read again"
+            )
 
     # --- the session ---------------------------------------------------------------------------------------------
 

@@ -114,7 +114,7 @@ class Store(Protocol):
 
     @property
     def session_timeout_seconds(self) -> float | None:
-        """How long the registry keeps a session without any request; None when sessions end only by `close`."""
+        """The time that the registry keeps a session without any request; None when sessions end only by `close`."""
 
     @property
     def write_bytes_max(self) -> int | None:

@@ -21,12 +21,7 @@ from functools import partial
 from typing import Any, Final
 
 from odradek.foundation.broker_settings.zookeeper import ZookeeperSettings
-from odradek.foundation.errors import (
-    NodeExists,
-    SettingError,
-    StoreConnectionLost,
-    StoreSessionExpired,
-)
+from odradek.foundation.errors import NodeExists, SettingError, StoreConnectionLost, StoreSessionExpired
 from odradek.foundation.limits import REGISTRY_READS_PER_REQUEST_MAX, REGISTRY_WRITE_BYTES_MAX
 from odradek.foundation.tasks import TaskOwner
 from odradek.registry.node_tree import check_path

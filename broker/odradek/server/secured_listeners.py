@@ -145,7 +145,7 @@ class SecuredListeners:
         return None if sasl is None else LoginBounds(sasl.request_bytes_max, LOGIN_SECONDS_MAX)
 
     def dispatch(self, name: str, dispatcher: Dispatch, *, now: Callable[[], float]) -> Dispatch:
-        """What is called with each frame of a listener."""
+        """The function that is called with each frame of a listener."""
         sasl = self._sasl.get(name)
         if sasl is None:
             return dispatcher

@@ -14,7 +14,7 @@ from odradek.testing.process import START_SECONDS_MAX, TestBroker
 
 class BrokerContext:
     """Starts the broker when the block begins and ends it with the block; created by `broker`. `async with` waits for
-    the process in a thread, so the event loop continues meanwhile.
+    the process in a thread, so the event loop continues at the same time.
     """
 
     def __init__(self, broker: TestBroker, *, temporary: str | None) -> None:

@@ -55,7 +55,7 @@ class _WatchedPath:
         self.version: NodeVersion | None = None
         self.is_armed = False
         self.must_notify = False
-        # Whether the two reads are under way, and whether a watch fired meanwhile.
+        # Whether the two reads are under way, and whether a watch fired during them.
         self.arming = False
         self.fired_again = False
 

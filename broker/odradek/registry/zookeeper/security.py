@@ -43,7 +43,7 @@ def owned(path: str) -> Sequence[ACL]:
 
 
 class Login(NamedTuple):
-    """How kazoo shows the user: `auth_data` for digest authentication, or `sasl`. Both hold the password."""
+    """The user as kazoo shows it: `auth_data` for digest authentication, or `sasl`. Both hold the password."""
 
     auth_data: tuple[tuple[str, str], ...] = ()
     sasl: Mapping[str, str] | None = None

@@ -48,7 +48,7 @@ _ROUND_SECONDS_MIN: Final = 1.0
 
 
 def _round_seconds(timeout_seconds: float) -> float:
-    """How long an attempt on each of the servers may take: an unreachable server answers none."""
+    """The longest time of an attempt on each of the servers: an unreachable server answers none."""
     return min(timeout_seconds, max(_ROUND_SECONDS_MIN, timeout_seconds / _ROUNDS_PER_TIMEOUT))
 
 

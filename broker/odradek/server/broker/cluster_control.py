@@ -168,7 +168,7 @@ class ClusterControl:
             raise SettingError(
                 f"`odradek start` has served this cluster's log directory ({path} exists): its records may differ from "
                 "those of the other replicas. Move the directory away where other replicas have all its records, and "
-                "this broker fetches them again. Or remove that file if nothing was written meanwhile"
+                "this broker fetches them again. Or remove that file if nothing was written in between"
             )
 
     def _channel(self, purpose: str) -> ControllerChannel:

@@ -52,7 +52,7 @@ class ClusterMembership:
         self._outage: RegistryOutage
         self._registered: BrokerImage | None = None
         self.fenced_times = 0
-        """How often the session with the registry was lost."""
+        """The number of times that the session with the registry was lost."""
 
     @property
     def is_fenced(self) -> bool:

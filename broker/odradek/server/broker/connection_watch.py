@@ -36,7 +36,7 @@ class ConnectionWatch:
         self._listeners = listeners
         self._clock = clock
         self.rates: ConnectionRates | None = None
-        """What has come; None as long as nothing was bounded."""
+        """The connections that have come; None as long as nothing was bounded."""
         self.apply()
         self.stop: Callable[[], None] = images.subscribe(self._follow)
 

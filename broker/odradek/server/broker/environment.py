@@ -1,4 +1,4 @@
-"""What the parts of one broker process share from the beginning of its start."""
+"""The objects that the parts of one broker process share from the beginning of its start."""
 
 from __future__ import annotations
 

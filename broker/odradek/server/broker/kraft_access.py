@@ -61,7 +61,7 @@ class AccessControl(NamedTuple):
 
 
 class KraftAccess:
-    """What the records that were replayed up to now leave."""
+    """The users, quotas and ACLs of the records that were replayed up to now."""
 
     def __init__(self) -> None:
         # By name and mechanism, by entity and key, by id.

@@ -64,8 +64,6 @@ class MetadataSubscription:
         self.controller_epoch = _NOTHING_YET
         self.number = 0
         """All changes below it, of the term `controller_epoch`, are applied."""
-        self.polls = 0
-        self.snapshots = 0
         self.changes = 0
 
     def start(self) -> None:
@@ -160,7 +158,6 @@ class MetadataSubscription:
         return not response.is_snapshot and response.controller_epoch != self.controller_epoch
 
     async def _apply(self, response: FollowResponse) -> None:
-        self.polls += 1
         changes = [NodeChange(*node) for node in response.nodes]
         base = ClusterImage() if response.is_snapshot else self._image
         image = apply(base, changes)
@@ -169,7 +166,6 @@ class MetadataSubscription:
         self.controller_epoch, self.number = response.controller_epoch, response.next_number
         self.changes += len(changes)
         if response.is_snapshot:
-            self.snapshots += 1
             logger.info(
                 "broker %d received a snapshot of %d nodes: term %d, change %d",
                 self._broker_id,

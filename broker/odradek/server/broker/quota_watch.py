@@ -20,7 +20,7 @@ class QuotaWatch:
         self._parts = parts
         self._dispatcher = dispatcher
         self.throttling: ClientThrottling | None = None
-        """What clients have used; None as long as no client has had a quota."""
+        """The use of quotas by clients; None as long as no client has had a quota."""
         self._apply(images.current)
         self.stop: Callable[[], None] = images.subscribe(self._follow)
 

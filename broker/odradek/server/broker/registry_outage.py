@@ -48,7 +48,7 @@ class RegistryOutage:
         self._refusing: asyncio.Task[None] | None = None
         self._began_at = 0.0
         self.times = 0
-        """How often the registry was silent for a session's timeout."""
+        """The number of times that the registry was silent for a session's timeout."""
 
     @property
     def is_ongoing(self) -> bool:

@@ -310,7 +310,7 @@ class RemoteController:
         if self._broker_epoch() != broker_epoch:
             # Fenced during the request: the answer is about a leadership that has ended.
             raise StaleBrokerEpoch(
-                f"broker {self._broker_id} lost its registration {broker_epoch} meanwhile."
+                f"broker {self._broker_id} lost its registration {broker_epoch} during the request."
             )
         rows = {
             (topic.topic_id, row.partition_index): row for topic in answer.topics for row in topic.partitions

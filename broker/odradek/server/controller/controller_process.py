@@ -74,7 +74,7 @@ class ControllerProcess:
         self.is_serving = False
         self._unfollow_users: Callable[[], None] = lambda: None
         self.terms = 0
-        """How often it was elected."""
+        """The number of times that it was elected."""
 
     @property
     def active_controller(self) -> ActiveController | None:

@@ -141,7 +141,7 @@ class HttpServer:
         return web.Response(body=b"".join(parts), headers={"Content-Type": exposition.content_type})
 
     def names(self, request: web.Request) -> Names:
-        """What the caller may see. A controller has no metrics with names of clients' resources."""
+        """The names that the caller may see. A controller has no metrics with names of clients' resources."""
         return AllNames()
 
     async def _health(self, _: web.Request) -> web.Response:

@@ -36,7 +36,7 @@ _CLUSTER_NAME: Final = "kafka-cluster"
 
 
 class Names(Protocol):
-    """What one caller may see."""
+    """The names that one caller may see."""
 
     def may_see(self, resource_type: ResourceType, name: str) -> bool:
         """Whether the caller may see that name."""
@@ -72,7 +72,10 @@ class DescribableNames:
 
 
 def names_for(broker: AnyBroker, host: str, principal: str | None = None) -> Names:
-    """What a caller at the address `host` may see of `broker`. `principal` is None on a port without protection."""
+    """The names of `broker` that a caller at the address `host` may see.
+
+    `principal` is None on a port without protection.
+    """
     if principal is None and ip_address(host).is_loopback:
         return AllNames()
     if not broker.settings.authorizer_class_name:
