@@ -98,7 +98,7 @@ def commit_after_release(patch: pytest.MonkeyPatch) -> None:
     """What was consumed is committed when the partitions are another's."""
 
     async def late(self: Connector, held: Mapping[TopicPartition, int], caller: object = None) -> None:
-        buffers = [buffer for buffer in self._buffers.values() if buffer in self._readers]
+        buffers = [buffer for buffer in self.buffers.values() if buffer in self._readers]
         for buffer in buffers:
             buffer.revoke()
             await self._readers.pop(buffer).close()

@@ -6,21 +6,17 @@ Encoders and partitioners run on the event loop, so they must not block.
 from __future__ import annotations
 
 import asyncio
-import logging
-from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+import contextlib
+from collections.abc import Iterable, Mapping
 
 from odradek.clients.blocking_producer import Data, flat_messages
-from odradek.clients.brokers import check_one_source
 from odradek.clients.errors import FailedToSendMessageException, QueueClosedException, QueueFullException
+from odradek.clients.message_queue import MessageQueue
 from odradek.clients.message_sender import MessageSender
-from odradek.clients.messages import DefaultEncoder, Encoder, HashPartitioner, KeyedMessage, Partitioner
+from odradek.clients.messages import Encoder, KeyedMessage, Partitioner
 from odradek.clients.properties import PRODUCER, Properties
-from odradek.foundation.limits import PRODUCER_QUEUE_FAILURES_MAX
 from odradek.foundation.tasks import TaskOwner
 from odradek.transport.network import Network
-
-logger = logging.getLogger(__name__)
 
 
 class Producer:
@@ -37,24 +33,16 @@ class Producer:
     ) -> None:
         """Raises InvalidConfigException. It connects with the first message."""
         self.properties = Properties(PRODUCER, properties)
-        check_one_source(self.properties)
         self._sender = MessageSender(
             self.properties,
-            encoder=encoder or DefaultEncoder(),
-            key_encoder=key_encoder or encoder or DefaultEncoder(),
-            partitioner=partitioner or HashPartitioner(),
+            encoder=encoder,
+            key_encoder=key_encoder,
+            partitioner=partitioner,
             network=network,
         )
         self._is_queued = self.properties["producer.type"] == "async"
-        self._size_max: int = self.properties["queue.buffering.max.messages"]
-        self._batch_size: int = min(self.properties["batch.num.messages"], self._size_max)
-        self._queue: deque[KeyedMessage] = deque()
+        self._queue = MessageQueue(self.properties, lambda: asyncio.get_running_loop().time())
         self._changed = asyncio.Condition()
-        self._oldest_at = 0.0
-        self._added = self._finished = self._flush_to = 0
-        self._failures: list[tuple[object, Exception]] = []
-        self.failed_count = 0
-        self._closed = False
         self._tasks = TaskOwner("producer")
         self._sending: asyncio.Task[None] | None = None
 
@@ -67,7 +55,7 @@ class Producer:
     async def send(self, data: Data | Iterable[Data]) -> None:
         """Write one message or a list, or queue them; as the blocking producer's."""
         events = flat_messages(data)
-        if self._closed:
+        if self._queue.is_closed:
             raise QueueClosedException("the producer is closed, and takes no more messages")
         if not self._is_queued:
             await self._sender.send(events)
@@ -78,90 +66,66 @@ class Producer:
             await self._put(event)
 
     async def _put(self, event: KeyedMessage) -> None:
-        timeout_ms = self.properties["queue.enqueue.timeout.ms"]
-        if len(self._queue) >= self._size_max:
+        queue = self._queue
+        if not queue.add(event):
             try:
-                async with asyncio.timeout(None if timeout_ms < 0 else timeout_ms / 1000), self._changed:
-                    await self._changed.wait_for(lambda: len(self._queue) < self._size_max or self._closed)
+                async with asyncio.timeout(queue.wait_seconds_max), self._changed:
+                    await self._changed.wait_for(lambda: queue.add(event))
             except TimeoutError:
                 raise QueueFullException(
-                    f"the producer's queue is full with {self._size_max} messages (queue.size): this one was not taken"
+                    f"the producer's queue is full with {queue.size_max} messages (queue.size): this one was not taken"
                 ) from None
-            if self._closed:
-                raise QueueClosedException("the producer is closed, and takes no more messages")
-        if not self._queue:
-            self._oldest_at = asyncio.get_running_loop().time()
-        self._queue.append(event)
-        self._added += 1
-        if len(self._queue) in (1, self._batch_size):
+        if len(queue.messages) in (1, queue.batch_size):
             async with self._changed:
                 self._changed.notify_all()
 
     async def flush(self) -> None:
         """Wait until all messages so far are written. Raises FailedToSendMessageException with those that are not."""
         async with self._changed:
-            target = self._flush_to = self._added
+            is_finished = self._queue.flush()
             self._changed.notify_all()
-            await self._changed.wait_for(lambda: self._finished >= target)
-        self._raise_failures()
+            await self._changed.wait_for(is_finished)
+        self._queue.raise_failures()
 
     async def close(self) -> None:
         """Send what waits, and close the connections. Raises as `flush`."""
-        if self._closed:
+        if self._queue.is_closed:
             return
         try:
             if self._sending is not None:
                 await self.flush()
         finally:
-            self._closed = True
+            self._queue.is_closed = True
             async with self._changed:
                 self._changed.notify_all()
             await self._tasks.close()
             await self._sender.close()
-        self._raise_failures()
+        self._queue.raise_failures()
 
-    def _raise_failures(self) -> None:
-        failures, self._failures = self._failures, []
-        if failures:
-            raise FailedToSendMessageException(
-                f"{len(failures)} messages were not written since the last flush; the first reason: {failures[0][1]}",
-                failures,
-            ) from failures[0][1]
+    @property
+    def failed_count(self) -> int:
+        """The messages that were taken and could not be written."""
+        return self._queue.failed_count
 
     # --- the sending task -------------------------------------------------------------------------------------------
 
     async def _run(self) -> None:
         while True:
             await self._wait_until_due()
-            count = min(len(self._queue), self._batch_size)
-            taken = [self._queue.popleft() for _ in range(count)]
-            self._oldest_at = asyncio.get_running_loop().time()
+            taken = self._queue.take()
             try:
                 await self._sender.send(taken)
             except FailedToSendMessageException as failure:
-                self._note(failure.failures)
+                self._queue.note(failure.failures)
             except Exception as failure:
-                self._note([(event, failure) for event in taken])
+                self._queue.note([(event, failure) for event in taken])
             async with self._changed:
-                self._finished += count
+                self._queue.finish(len(taken))
                 self._changed.notify_all()
 
     async def _wait_until_due(self) -> None:
-        seconds_max = self.properties["queue.buffering.max.ms"] / 1000
-        loop = asyncio.get_running_loop()
         async with self._changed:
-            while not self._queue or (
-                len(self._queue) < self._batch_size
-                and self._finished >= self._flush_to
-                and loop.time() - self._oldest_at < seconds_max
-            ):
-                try:
-                    async with asyncio.timeout_at(self._oldest_at + seconds_max if self._queue else None):
+            while (left := self._queue.seconds_until_due()) is None or left > 0:
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(left):
                         await self._changed.wait()
-                except TimeoutError:
-                    continue
-
-    def _note(self, failures: Sequence[tuple[object, Exception]]) -> None:
-        logger.error("%d messages were not written: %s", len(failures), failures[0][1] if failures else "?")
-        self.failed_count += len(failures)
-        self._failures += failures[: max(PRODUCER_QUEUE_FAILURES_MAX - len(self._failures), 0)]

@@ -6,23 +6,26 @@ import threading
 from collections.abc import Mapping
 
 from odradek.clients.connector import Connector
+from odradek.clients.connector_face import ConnectorFace
 from odradek.clients.engine_thread import EngineThread
 from odradek.clients.group_offsets import StartOffsets
-from odradek.clients.messages import Decoder, DefaultDecoder
+from odradek.clients.messages import Decoder
 from odradek.clients.properties import CONSUMER, Properties
 from odradek.clients.registrations import STATIC, Registration, TopicFilter
-from odradek.clients.streams import KafkaStream, OnProgress, StreamBuffer
+from odradek.clients.streams import KafkaStream, OnProgress
 from odradek.foundation.ids import TopicPartition
 from odradek.transport.network import Network
 
 
-class ConsumerConnector:
+class ConsumerConnector(ConnectorFace[KafkaStream]):
     """`with ConsumerConnector({"zk.connect": "127.0.0.1:2181", "groupid": "billing"}) as connector: …`.
 
     It connects when it is made. `start_offsets` is for programs that keep offsets with their output. It gets the
     partitions that the consumer now owns, and returns the next offset of each that the program knows. Nothing is
     committed then.
     """
+
+    _new_stream = KafkaStream
 
     def __init__(
         self,
@@ -52,16 +55,6 @@ class ConsumerConnector:
     def __exit__(self, *_: object) -> None:
         self.shutdown()
 
-    @property
-    def consumer_id(self) -> str:
-        """The name of this consumer's id node."""
-        return self._connector.id
-
-    @property
-    def owned_partitions(self) -> frozenset[TopicPartition]:
-        """The partitions that this consumer owns now."""
-        return self._connector.owned
-
     def create_message_streams(
         self,
         topic_count_map: Mapping[str, int],
@@ -76,11 +69,9 @@ class ConsumerConnector:
 
         Raises MessageStreamsExistException, ConsumerRebalanceFailedException, StoreError.
         """
-        streams = self._streams(Registration(STATIC, topic_count_map), decoder, key_decoder, on_progress)
-        return {
-            topic: [streams[topic, number] for number in range(count)]
-            for topic, count in topic_count_map.items()
-        }
+        own = Registration(STATIC, topic_count_map)
+        self._engine.call(lambda: self._join(own))
+        return self._streams(own, decoder, key_decoder, on_progress)
 
     def create_message_streams_by_filter(
         self,
@@ -92,37 +83,9 @@ class ConsumerConnector:
         on_progress: OnProgress | None = None,
     ) -> list[KafkaStream]:
         """Streams for all topics that a filter allows, also for those that are made later. Raises as above."""
-        own = Registration(
-            topic_filter.pattern,
-            {topic_filter.expression: num_streams},
-            is_excluding_internal=self.properties["exclude.internal.topics"],
-        )
-        streams = self._streams(own, decoder, key_decoder, on_progress)
-        return [streams[None, number] for number in range(num_streams)]
-
-    def _streams(
-        self,
-        own: Registration,
-        decoder: Decoder | None,
-        key_decoder: Decoder | None,
-        on_progress: OnProgress | None,
-    ) -> dict[tuple[str | None, int], KafkaStream]:
-        async def join() -> dict[tuple[str | None, int], StreamBuffer]:
-            buffers = self._connector.create_streams(own)
-            await self._connector.join()
-            return buffers
-
-        return {
-            key: KafkaStream(
-                buffer,
-                self._connector.lease,
-                decoder=decoder or DefaultDecoder(),
-                key_decoder=key_decoder or DefaultDecoder(),
-                timeout_ms=self.properties["consumer.timeout.ms"],
-                on_progress=on_progress,
-            )
-            for key, buffer in self._engine.call(join).items()
-        }
+        own = self._filtered(topic_filter, num_streams)
+        self._engine.call(lambda: self._join(own))
+        return self._streams(own, decoder, key_decoder, on_progress)[topic_filter.expression]
 
     def commit_offsets(self) -> None:
         """Commit the offsets of all messages that streams have returned, those in hand too. Raises StoreError."""

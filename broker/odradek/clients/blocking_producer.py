@@ -8,16 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from odradek.clients.brokers import check_one_source
 from odradek.clients.caller_loop import CallerLoop
 from odradek.clients.errors import QueueClosedException
 from odradek.clients.message_sender import MessageSender
 from odradek.clients.messages import (
     CallbackHandler,
-    DefaultEncoder,
     Encoder,
     EventHandler,
-    HashPartitioner,
     KeyedMessage,
     Partitioner,
     ProducerData,
@@ -36,12 +33,11 @@ class DefaultEventHandler:
         self,
         properties: Properties,
         *,
-        encoder: Encoder,
-        key_encoder: Encoder,
-        partitioner: Partitioner,
-        network: Network | None,
+        encoder: Encoder | None = None,
+        key_encoder: Encoder | None = None,
+        partitioner: Partitioner | None = None,
+        network: Network | None = None,
     ) -> None:
-        check_one_source(properties)
         self._sender = MessageSender(
             properties, encoder=encoder, key_encoder=key_encoder, partitioner=partitioner, network=network
         )
@@ -80,9 +76,9 @@ class Producer:
         self.properties = Properties(PRODUCER, properties)
         self._handler: EventHandler = event_handler or DefaultEventHandler(
             self.properties,
-            encoder=encoder or DefaultEncoder(),
-            key_encoder=key_encoder or encoder or DefaultEncoder(),
-            partitioner=partitioner or HashPartitioner(),
+            encoder=encoder,
+            key_encoder=key_encoder,
+            partitioner=partitioner,
             network=network,
         )
         self._queue: ProducerQueue | None = None

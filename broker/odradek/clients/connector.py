@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from random import Random
 from typing import Final
 
@@ -77,7 +77,7 @@ class Connector:
         self.id = f"{self.group}_{properties['consumer.id'] or unique_name()}"
         self.lease = Lease(properties["zookeeper.session.timeout.ms"] / 1000)
         self._own: Registration | None = None
-        self._buffers: dict[tuple[str | None, int], StreamBuffer] = {}
+        self.buffers: dict[tuple[str | None, int], StreamBuffer] = {}
         self._readers: dict[StreamBuffer, PartitionReader] = {}
         self._held: dict[TopicPartition, int] = {}
         self._session_of_held = 0
@@ -140,8 +140,8 @@ class Connector:
         for topic in topics:
             count = own.subscription[topic] if topic is not None else next(iter(own.subscription.values()))
             for number in range(count):
-                self._buffers[topic, number] = StreamBuffer(self.lease, chunks_max=chunks_max)
-        return self._buffers
+                self.buffers[topic, number] = StreamBuffer(self.lease, chunks_max=chunks_max)
+        return self.buffers
 
     async def join(self) -> None:
         """Register, and try to own partitions once; further tries follow by themselves.
@@ -182,7 +182,7 @@ class Connector:
             async with self._rebalancing:
                 await self._tasks.close()
                 await self._give_up(self._held, caller)
-                for buffer in self._buffers.values():
+                for buffer in self.buffers.values():
                     buffer.close()
                 await self._nodes.unregister()
         except StoreError as failure:
@@ -190,7 +190,7 @@ class Connector:
                 "group %s: ZooKeeper did not learn of the end of %s: %s", self.group, self.id, failure
             )
         finally:
-            for buffer in self._buffers.values():
+            for buffer in self.buffers.values():
                 buffer.close()
             for reader in self._readers.values():
                 await reader.close()
@@ -217,7 +217,7 @@ class Connector:
             await self._commit(self._positions())
 
     def _finish_hands(self) -> None:
-        for buffer in self._buffers.values():
+        for buffer in self.buffers.values():
             buffer.finish_hand()
 
     async def seek(self, partition: TopicPartition, offset: int) -> None:
@@ -260,7 +260,7 @@ class Connector:
             logger.warning("group %s: %s owns nothing any more: %s", self.group, self.id, reason)
         self._held = {}
         self._unreleased.clear()
-        for buffer in self._buffers.values():
+        for buffer in self.buffers.values():
             buffer.drop()
 
     async def _keep_lease(self) -> None:
@@ -272,7 +272,7 @@ class Connector:
                 if await self._nodes.is_registered():
                     self.lease.extend(asked_at)
                     if not was_valid:
-                        for buffer in self._buffers.values():
+                        for buffer in self.buffers.values():
                             buffer.notify()
                 else:
                     self._note_change()
@@ -372,7 +372,7 @@ class Connector:
 
     async def _give_up(self, held: Mapping[TopicPartition, int], caller: object = None) -> None:
         """Stop reading, commit what is finished, and release."""
-        buffers = [buffer for buffer in self._buffers.values() if buffer in self._readers]
+        buffers = [buffer for buffer in self.buffers.values() if buffer in self._readers]
         for buffer in buffers:
             buffer.revoke()
         for buffer in buffers:
@@ -395,7 +395,7 @@ class Connector:
             starts = await self._offsets.starts(wanted)
         except OdradekError as failure:
             if isinstance(failure, OutOfRangeException):
-                for buffer in self._buffers.values():
+                for buffer in self.buffers.values():
                     buffer.fail(failure)
             raise
         if self._store.session_id != session_id or self._store.session_state is SessionState.EXPIRED:
@@ -419,14 +419,14 @@ class Connector:
         return PartitionReader(self._client, self._properties, buffer, starts)
 
     def _buffer_of(self, key: TopicPartition, number: int) -> StreamBuffer:
-        found = self._buffers.get((key.topic, number))
-        return self._buffers[None, number] if found is None else found
+        found = self.buffers.get((key.topic, number))
+        return self.buffers[None, number] if found is None else found
 
     # --- offsets ----------------------------------------------------------------------------------------------------
 
     def _positions(self) -> dict[TopicPartition, int]:
         found: dict[TopicPartition, int] = {}
-        for buffer in self._buffers.values():
+        for buffer in self.buffers.values():
             found |= buffer.positions()
         return {key: offset for key, offset in found.items() if key in self._held}
 
@@ -438,13 +438,7 @@ class Connector:
         seconds = self._properties["auto.commit.interval.ms"] / 1000
         while True:
             await asyncio.sleep(seconds)
-            await _logged(
-                self.commit(is_including_hand=False), f"group {self.group}: offsets were not committed"
-            )
-
-
-async def _logged(work: Awaitable[None], what: str) -> None:
-    try:
-        await work
-    except OdradekError as failure:
-        logger.warning("%s: %s", what, failure)
+            try:
+                await self.commit(is_including_hand=False)
+            except OdradekError as failure:
+                logger.warning("group %s: offsets were not committed: %s", self.group, failure)

@@ -15,14 +15,14 @@ from typing import NamedTuple
 
 from odradek.client.client import Client
 from odradek.client.producer.producer import Producer
-from odradek.clients.brokers import bootstrap_of
+from odradek.clients.brokers import bootstrap_of, check_one_source
 from odradek.clients.errors import (
     FailedToSendMessageException,
     InvalidPartitionException,
     MessageSizeTooLargeException,
     NoBrokersForPartitionException,
 )
-from odradek.clients.messages import Encoder, HashPartitioner, KeyedMessage, Partitioner
+from odradek.clients.messages import DefaultEncoder, Encoder, HashPartitioner, KeyedMessage, Partitioner
 from odradek.clients.properties import Properties
 from odradek.foundation.errors import OdradekError
 from odradek.foundation.ids import TopicPartition
@@ -46,15 +46,17 @@ class MessageSender:
         self,
         properties: Properties,
         *,
-        encoder: Encoder,
-        key_encoder: Encoder,
-        partitioner: Partitioner,
-        network: Network | None = None,
+        encoder: Encoder | None,
+        key_encoder: Encoder | None,
+        partitioner: Partitioner | None,
+        network: Network | None,
     ) -> None:
+        """Raises InvalidConfigException."""
+        check_one_source(properties)
         self._properties = properties
-        self._encoder = encoder
-        self._key_encoder = key_encoder
-        self._partitioner = partitioner
+        self._encoder = encoder or DefaultEncoder()
+        self._key_encoder = key_encoder or self._encoder
+        self._partitioner = partitioner or HashPartitioner()
         self._network = network
         self._random = Random()
         self._client: Client | None = None

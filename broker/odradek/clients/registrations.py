@@ -98,26 +98,24 @@ def topic_expression(given: str) -> re.Pattern[str]:
         raise InvalidConfigException(f"the filter {given!r} is no regular expression: {failure}") from failure
 
 
-class Whitelist:
+class TopicFilter:
+    """Either filter."""
+
+    pattern: str
+
+    def __init__(self, expression: str) -> None:
+        """Raises InvalidConfigException."""
+        topic_expression(expression)
+        self.expression = expression
+
+
+class Whitelist(TopicFilter):
     """The topics whose names match an expression; `orders,payments` means either."""
 
-    pattern: Final = WHITE_LIST
-
-    def __init__(self, expression: str) -> None:
-        """Raises InvalidConfigException."""
-        topic_expression(expression)
-        self.expression = expression
+    pattern = WHITE_LIST
 
 
-class Blacklist:
+class Blacklist(TopicFilter):
     """The topics whose names do not match an expression."""
 
-    pattern: Final = BLACK_LIST
-
-    def __init__(self, expression: str) -> None:
-        """Raises InvalidConfigException."""
-        topic_expression(expression)
-        self.expression = expression
-
-
-TopicFilter = Whitelist | Blacklist
+    pattern = BLACK_LIST
