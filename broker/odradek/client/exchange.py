@@ -8,16 +8,22 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Awaitable, Callable
 from struct import Struct
-from typing import Final, cast
+from typing import Any, Final, cast
 
-from odradek.client.login_renewal import LogIn, LoginRenewal
 from odradek.foundation.limits import CLIENT_REQUESTS_IN_FLIGHT_MAX, CLIENT_RESPONSE_BYTES_MAX
+from odradek.protocol import codec, messages
+from odradek.protocol.api import ApiKey
 from odradek.protocol.framing import FrameReader
 
 _correlation_id_at = Struct(">i").unpack_from
 _CORRELATION_IDS: Final = 2**31
 _FIRST_BYTES_KEPT: Final = 8
+# Sends a request in a version, and gives its answer.
+Ask = Callable[..., Awaitable[Any]]
+# Logs in, and gives the seconds until the next time, or None.
+LogIn = Callable[[Ask], Awaitable[float | None]]
 
 
 class Exchange(asyncio.BufferedProtocol):
@@ -149,3 +155,42 @@ class Exchange(asyncio.BufferedProtocol):
     def _check_open(self) -> None:
         if self._failure is not None:
             raise ConnectionResetError(str(self._failure))
+
+
+class LoginRenewal:
+    """The login of one connection, which is renewed while the connection is in use (KIP-368).
+
+    As with Kafka's clients, a login is renewed ahead of the first request after most of its life. A connection without
+    requests is left alone: the broker takes the renewal also after the end. Requests under way are answered first, and
+    requests that come during a renewal wait.
+    """
+
+    def __init__(self, log_in: LogIn, after_seconds: float) -> None:
+        self._log_in = log_in
+        self._due_at: float | None = asyncio.get_running_loop().time() + after_seconds
+        self._lock = asyncio.Lock()
+
+    async def renew_when_due(self, exchange: Exchange) -> None:
+        """Return when requests may be sent. Raises ConnectionError when the login fails, and closes the connection."""
+        async with self._lock:
+            now = asyncio.get_running_loop().time
+            if self._due_at is None or now() < self._due_at:
+                return
+            try:
+                after_seconds = await self._log_in(_asking(exchange))
+            except BaseException as failure:
+                # A login that stopped half-way leaves a connection on which nothing else may be sent.
+                reason = failure if isinstance(failure, ConnectionError) else None
+                exchange.break_off(reason or ConnectionResetError("the login was not renewed"))
+                raise
+            self._due_at = None if after_seconds is None else now() + after_seconds
+
+
+def _asking(exchange: Exchange) -> Ask:
+    async def ask(api: ApiKey, version: int, **fields: object) -> Any:
+        number = exchange.next_correlation_id()
+        message = messages.request(api, version, **fields)
+        frame = codec.encode_request(api, version, number, None, message)
+        return codec.decode_response(api, version, await exchange.ask_at_once(frame, number))[1]
+
+    return ask

@@ -68,31 +68,15 @@ CLIENT_PROPERTIES: Final = {
 }
 _SECURITY_PREFIXES: Final = ("ssl.", "sasl.", "security.")
 # Those of security that are kept. Their values may be secrets, and are never shown.
-SECURITY_PROPERTIES: Final = frozenset(
-    {
-        "sasl.jaas.config",
-        "sasl.login.callback.handler.class",
-        "sasl.mechanism",
-        "sasl.oauthbearer.client.credentials.client.id",
-        "sasl.oauthbearer.client.credentials.client.secret",
-        "sasl.oauthbearer.scope",
-        "sasl.oauthbearer.token.endpoint.url",
-        "ssl.cipher.suites",
-        "ssl.enabled.protocols",
-        "ssl.endpoint.identification.algorithm",
-        "ssl.key.password",
-        "ssl.keystore.certificate.chain",
-        "ssl.keystore.key",
-        "ssl.keystore.location",
-        "ssl.keystore.password",
-        "ssl.keystore.type",
-        "ssl.protocol",
-        "ssl.truststore.certificates",
-        "ssl.truststore.location",
-        "ssl.truststore.password",
-        "ssl.truststore.type",
-    }
-)
+SECURITY_PROPERTIES: Final = frozenset({
+    "sasl.jaas.config", "sasl.login.callback.handler.class", "sasl.mechanism",
+    "sasl.oauthbearer.client.credentials.client.id", "sasl.oauthbearer.client.credentials.client.secret",
+    "sasl.oauthbearer.scope", "sasl.oauthbearer.token.endpoint.url", "ssl.cipher.suites",
+    "ssl.enabled.protocols", "ssl.endpoint.identification.algorithm", "ssl.key.password",
+    "ssl.keystore.certificate.chain", "ssl.keystore.key", "ssl.keystore.location",
+    "ssl.keystore.password", "ssl.keystore.type", "ssl.protocol", "ssl.truststore.certificates",
+    "ssl.truststore.location", "ssl.truststore.password", "ssl.truststore.type",
+})  # fmt: skip
 # Keys that Kafka's tools read from the same files, and the verb's option for each.
 _OPTIONS: Final = {
     "acks": "produce --acks",

@@ -9,10 +9,7 @@ A name that is imported as itself is one that this module exports (PEP 484).
 from __future__ import annotations
 
 from odradek.clients.blocking_connector import ConsumerConnector as ConsumerConnector
-from odradek.clients.blocking_producer import (
-    DefaultEventHandler as DefaultEventHandler,
-    Producer as Producer,
-)
+from odradek.clients.blocking_producer import DefaultEventHandler as DefaultEventHandler, Producer as Producer
 from odradek.clients.blocking_simple_consumer import SimpleConsumer as SimpleConsumer
 from odradek.clients.errors import (
     ConsumerRebalanceFailedException as ConsumerRebalanceFailedException,

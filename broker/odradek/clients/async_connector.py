@@ -79,7 +79,7 @@ class ConsumerConnector(ConnectorFace[AsyncKafkaStream]):
         await self._connector.commit()
 
     async def seek(self, topic: str, partition: int, offset: int) -> None:
-        """Go on from `offset`; as the blocking one."""
+        """Continue from `offset`; as the blocking one."""
         await self._connector.seek(TopicPartition(topic, partition), offset)
 
     async def shutdown(self) -> None:

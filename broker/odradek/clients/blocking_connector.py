@@ -92,7 +92,7 @@ class ConsumerConnector(ConnectorFace[KafkaStream]):
         self._engine.call(self._connector.commit)
 
     def seek(self, topic: str, partition: int, offset: int) -> None:
-        """Go on from `offset`, forward or back. It is committed at once, so that it survives a rebalance.
+        """Continue from `offset`, forward or back. It is committed at once, so that it survives a rebalance.
 
         Raises InvalidConfigException for a partition that this consumer does not own.
         """

@@ -41,7 +41,7 @@ class CallerLoop:
             try:
                 return self._loop.run_until_complete(task)
             except BaseException:
-                # Ctrl-C: what was begun must not go on with the next call.
+                # Ctrl-C: what was begun must not continue with the next call.
                 if not task.done():
                     task.cancel()
                     with contextlib.suppress(asyncio.CancelledError):

@@ -7,7 +7,7 @@ This is the engine of both faces; it lives on one event loop. The pure parts are
 nodes in `group_nodes`, and what programs see in `streams`.
 
 Changes close together make one pass. A claim that another consumer's partitions prevent is tried again until it
-succeeds, with growing pauses. A consumer whose share does not change goes on reading.
+succeeds, with growing pauses. A consumer whose share does not change continues to read.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from odradek.clients.group_nodes import GroupNodes
 from odradek.clients.group_offsets import GroupOffsets, StartOffsets
 from odradek.clients.known_registrations import KnownRegistrations, shared_registrations, unique_name
 from odradek.clients.lease import Lease, lease_clock
-from odradek.clients.partition_reader import PartitionReader
 from odradek.clients.properties import Properties
 from odradek.clients.registrations import STATIC, Registration
 from odradek.clients.shares import own_shares, subscribed, thread_id
+from odradek.clients.stream_fetcher import StreamFetcher
 from odradek.clients.streams import StreamBuffer
 from odradek.foundation.errors import OdradekError, StoreConnectionLost, StoreError, StoreSessionExpired
 from odradek.foundation.ids import TopicPartition
@@ -78,7 +78,7 @@ class Connector:
         self.lease = Lease(properties["zookeeper.session.timeout.ms"] / 1000)
         self._own: Registration | None = None
         self.buffers: dict[tuple[str | None, int], StreamBuffer] = {}
-        self._readers: dict[StreamBuffer, PartitionReader] = {}
+        self._readers: dict[StreamBuffer, StreamFetcher] = {}
         self._held: dict[TopicPartition, int] = {}
         self._session_of_held = 0
         self._unreleased: set[TopicPartition] = set()  # their nodes may be of this session
@@ -89,7 +89,6 @@ class Connector:
         self._rebalancing = asyncio.Lock()
         self._tasks = TaskOwner("consumer connector")
         self._closed = False
-        self.rebalance_count = 0
 
     # --- life -------------------------------------------------------------------------------------------------------
 
@@ -221,7 +220,7 @@ class Connector:
             buffer.finish_hand()
 
     async def seek(self, partition: TopicPartition, offset: int) -> None:
-        """Go on from `offset`, and commit it at once, so that it survives a rebalance.
+        """Continue from `offset`, and commit it at once, so that it survives a rebalance.
 
         Raises InvalidConfigException for a partition that this consumer does not own.
         """
@@ -407,7 +406,6 @@ class Connector:
             by_buffer.setdefault(self._buffer_of(key, number), {})[key] = starts[key]
         for buffer, offsets in by_buffer.items():
             self._read(buffer, offsets)
-        self.rebalance_count += 1
         logger.info("group %s: %s owns %d partitions", self.group, self.id, len(wanted))
         return True
 
@@ -415,8 +413,8 @@ class Connector:
         buffer.begin(starts)
         self._readers[buffer] = self._reader(buffer, starts)
 
-    def _reader(self, buffer: StreamBuffer, starts: Mapping[TopicPartition, int]) -> PartitionReader:
-        return PartitionReader(self._client, self._properties, buffer, starts)
+    def _reader(self, buffer: StreamBuffer, starts: Mapping[TopicPartition, int]) -> StreamFetcher:
+        return StreamFetcher(self._client, self._properties, buffer, starts)
 
     def _buffer_of(self, key: TopicPartition, number: int) -> StreamBuffer:
         found = self.buffers.get((key.topic, number))

@@ -1,4 +1,4 @@
-"""What both faces of ConsumerConnector share: their names for what the connector has, and their streams."""
+"""The common part of both faces of ConsumerConnector: facts about the consumer, and the making of streams."""
 
 from __future__ import annotations
 

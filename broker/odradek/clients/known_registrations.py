@@ -1,4 +1,4 @@
-"""What the id nodes of a group say, kept by consumer id for all consumers of the group in one process.
+"""The contents of the id nodes of a group, kept by consumer id for all consumers of the group in one process.
 
 A consumer's own id node never changes, and its id is unique. So each node is read once in a process. A group of
 hundreds, of which each reads all others, reads a hundredth of the nodes then. An id that a program has chosen may come

@@ -1,7 +1,7 @@
-"""How long a consumer may take its ZooKeeper session as alive, by its own clock.
+"""The time for which a consumer may take its ZooKeeper session as alive, by its own clock.
 
 ZooKeeper gives the partitions of a silent consumer to others. A consumer that stood still (SIGSTOP, a paused machine)
-does not know of it when it goes on. So each answer of ZooKeeper extends a lease, from the time of its request on, for
+does not know of it when it continues. So each answer of ZooKeeper extends a lease, from the time of its request on, for
 the session's timeout less a margin. Without a lease nothing is handed out and nothing is committed.
 """
 
@@ -13,7 +13,7 @@ from typing import Final
 # Clocks of two machines run at different speeds, and a record needs time to reach the program.
 _MARGIN: Final = 0.2
 
-# On Linux the clock that goes on while a machine sleeps.
+# On Linux the clock that continues while a machine sleeps.
 _CLOCK: Final = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 

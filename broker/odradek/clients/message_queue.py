@@ -54,7 +54,7 @@ class MessageQueue:
         return lambda: self._finished >= target
 
     def seconds_until_due(self) -> float | None:
-        """How long until the next batch may be sent; None without a message."""
+        """The seconds until the next batch may be sent; None without a message."""
         if not self.messages:
             return None
         is_due = len(self.messages) >= self.batch_size or self.is_closed or self._finished < self._flush_to

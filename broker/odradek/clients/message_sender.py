@@ -240,10 +240,7 @@ async def _put(producer: Producer, key: TopicPartition, rows: Sequence[_Encoded]
             )
         return
     await producer.send_many(
-        key.topic,
-        [row.value for row in rows],
-        keys=[row.key for row in rows],
-        partition=key.partition,
+        key.topic, [row.value for row in rows], keys=[row.key for row in rows], partition=key.partition
     )
 
 

@@ -16,7 +16,7 @@ _new_tuple = tuple.__new__
 
 
 class MessageAndOffset(NamedTuple):
-    """A message. `offset` is its own; `next_offset` is where a later fetch goes on."""
+    """A message. `offset` is its own; `next_offset` is where a later fetch continues."""
 
     offset: int
     timestamp_ms: int
@@ -54,7 +54,7 @@ class MessageSet:
 
     @property
     def next_offset(self) -> int:
-        """Where the next fetch goes on. Raises as the iteration."""
+        """The offset at which the next fetch continues. Raises as the iteration."""
         self._check()
         chunk = self._chunk()
         return self.offset if chunk is None else chunk.next_offset

@@ -1,4 +1,4 @@
-"""What a producer is given, and what a program plugs into it: Encoder, Partitioner, CallbackHandler, EventHandler."""
+"""Messages for a producer, and the parts that a program plugs into it: encoders, partitioners and handlers."""
 
 from __future__ import annotations
 

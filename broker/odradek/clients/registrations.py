@@ -1,4 +1,4 @@
-"""What a consumer writes into its id node, byte for byte as Kafka's ZooKeeper consumers do, and topic filters.
+"""The content of a consumer's id node, byte for byte as of Kafka's ZooKeeper consumers, and topic filters.
 
     /consumers/G/ids/ID   {"version":1,"subscription":{"t1":2},"pattern":"static","timestamp":"1795395054171"}
 

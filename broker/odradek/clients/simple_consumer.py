@@ -29,8 +29,8 @@ _CONSUMER: Final = -1
 
 
 class FetchRequest(NamedTuple):
-    """What to read: from `offset` on, at most about `max_size` bytes. A larger message comes whole all the same, if it
-    is the first of the request (KIP-74).
+    """Messages to read: from `offset` on, at most about `max_size` bytes. A larger message comes whole all the same, if
+    it is the first of the request (KIP-74).
     """
 
     topic: str

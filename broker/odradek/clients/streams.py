@@ -49,7 +49,7 @@ class MessageAndMetadata(NamedTuple):
 
 
 class Progress(NamedTuple):
-    """How far a stream has read a partition: all messages below `next_offset` were returned.
+    """The progress of a stream in a partition: all messages below `next_offset` were returned.
 
     `end_offset` is where the readable messages of the partition ended at the last fetch; -1 if that is unknown.
     """
@@ -64,7 +64,7 @@ OnProgress = Callable[[Progress], None]
 
 
 class StreamBuffer:
-    """What one stream shares with its connector. The connector's side is called on its loop, the other one anywhere."""
+    """The state of one stream and its connector. The connector's side is called on its loop, the other one anywhere."""
 
     def __init__(self, lease: Lease, *, chunks_max: int) -> None:
         self._lease = lease
@@ -231,7 +231,7 @@ class _EndedError(Exception):
 
 
 class _Stream:
-    """What both faces of a stream share."""
+    """The common part of both faces of a stream."""
 
     def __init__(
         self,
@@ -310,7 +310,7 @@ class _Stream:
 
     def _timed_out(self) -> ConsumerTimeoutException:
         return ConsumerTimeoutException(
-            f"no message arrived within {self._timeout_seconds:g} s (consumer.timeout.ms); the stream can go on"
+            f"no message arrived within {self._timeout_seconds:g} s (consumer.timeout.ms); the stream can continue"
         )
 
 

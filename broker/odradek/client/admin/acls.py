@@ -78,10 +78,7 @@ class AclAdmin:
     async def delete(self, filters: Sequence[AclFilter]) -> RemovedAcls:
         """Remove the ACLs that match; for each filter those that it removed, or its error."""
         answer: DeleteAclsResponse = await self._client.ask_controller(
-            ApiKey.DELETE_ACLS,
-            VERSIONS,
-            answers="filter_results",
-            filters=[_fields(one) for one in filters],
+            ApiKey.DELETE_ACLS, VERSIONS, answers="filter_results", filters=[_fields(one) for one in filters]
         )
         removed: RemovedAcls = []
         for result in answer.filter_results:

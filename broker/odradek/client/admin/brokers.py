@@ -258,7 +258,7 @@ class BrokerAdmin:
         throttled = {
             name
             for name, entries in found.items()
-            # A topic that was deleted meanwhile has no throttle either.
+            # A topic that was deleted since has no throttle either.
             if not isinstance(entries, OdradekError)
             and any(entry.value not in ("", "*", None) for entry in entries)
         }

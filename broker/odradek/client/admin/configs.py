@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from odradek.client.admin.replaced_configs import replaced_values
-from odradek.client.admin.results import ConfigChange, ConfigEntry, ConfigSource, ResourceType
+from odradek.client.admin.results import AlterOperation, ConfigChange, ConfigEntry, ConfigSource, ResourceType
 from odradek.client.client import Client
 from odradek.client.connection import BrokerConnection
-from odradek.client.errors import error_for, raise_first
+from odradek.client.errors import UnsupportedByBroker, error_for, raise_first
 from odradek.foundation.errors import OdradekError
 from odradek.foundation.limits import CONFIG_RESOURCES_PER_REQUEST_MAX
 from odradek.protocol.api import ApiKey
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
 DESCRIBE_VERSIONS = (1, 4)
 ALTER_VERSIONS = (0, 1)
 REPLACE_VERSIONS = (0, 2)
+_OWN: Final = {ResourceType.TOPIC: ConfigSource.TOPIC, ResourceType.BROKER: ConfigSource.DYNAMIC_BROKER}
 _Whom = Callable[[], Awaitable[BrokerConnection]]
 
 
@@ -177,11 +177,11 @@ class ConfigAdmin:
         *,
         validate_only: bool,
     ) -> AlterConfigsResponse:
-        """The answer of a broker before Kafka 2.3; see `replaced_configs`."""
+        """The answer of a broker before Kafka 2.3, which can only replace all configs of a resource."""
         resources = []
         for name, wanted in changes.items():
             entries = await self.describe(resource_type, name)
-            values = replaced_values(resource_type, name, entries, wanted)
+            values = _replaced_values(resource_type, name, entries, wanted)
             configs = [{"name": key, "value": value} for key, value in values.items()]
             resources.append({"resource_type": resource_type, "resource_name": name, "configs": configs})
         response: AlterConfigsResponse = await connection.request(
@@ -220,3 +220,38 @@ def _entry(config: DescribeConfigsResourceResult) -> ConfigEntry:
 
 def _source(number: int) -> ConfigSource:
     return ConfigSource(number) if number in ConfigSource.__members__.values() else ConfigSource.UNKNOWN
+
+
+def _replaced_values(
+    resource_type: ResourceType, name: str, entries: Iterable[ConfigEntry], changes: Sequence[ConfigChange]
+) -> dict[str, str | None]:
+    """All own configs of a resource after the changes. Two programs that replace them at the same time may undo each
+    other's change, and the broker cannot prevent it; KIP-339 gave newer ones single changes. Raises UnsupportedByBroker
+    for configs that cannot be replaced.
+    """
+    source = _OWN.get(resource_type)
+    if source is None or not name:
+        raise UnsupportedByBroker(
+            f"the broker is older than Kafka 2.3, which changes configs of topics and single brokers only, not of "
+            f"{resource_type.name.lower().replace('_', ' ')} {name!r}"
+        )
+    in_force = {entry.name: entry.value for entry in entries}
+    values: dict[str, str | None] = {}
+    for entry in entries:
+        if entry.source is source:
+            if entry.is_sensitive:
+                raise UnsupportedByBroker(
+                    f"the broker is older than Kafka 2.3: a change there would lose {entry.name}, whose value it hides"
+                )
+            values[entry.name] = entry.value
+    for change in changes:
+        if change.operation is AlterOperation.DELETE:
+            values.pop(change.name, None)
+        elif change.operation is AlterOperation.SET:
+            values[change.name] = change.value
+        else:
+            parts = [part for part in (in_force.get(change.name) or "").split(",") if part]
+            given = [part for part in (change.value or "").split(",") if part]
+            parts = [part for part in parts if part not in given]
+            values[change.name] = ",".join(parts + given * (change.operation is AlterOperation.APPEND))
+    return values

@@ -108,7 +108,7 @@ class LogAdmin:
         return by_leader, failed
 
     async def _all(self, wanted: Mapping[TopicPartition, int], ask: Ask[T]) -> dict[TopicPartition, T]:
-        """What `ask` finds at the leaders. Raises the first partition's error."""
+        """Whatever `ask` finds at the leaders. Raises the first partition's error."""
 
         async def attempt() -> dict[TopicPartition, T]:
             by_leader = await self._client.leaders(wanted)
@@ -118,7 +118,7 @@ class LogAdmin:
         return await self._client.with_retries(attempt)
 
     async def _each(self, wanted: Mapping[TopicPartition, int], ask: Ask[T]) -> Outcomes[T]:
-        """What `ask` finds at the leaders, and once more, with new metadata, for those that may succeed then."""
+        """Whatever `ask` finds at the leaders, and once more, with new metadata, for those that may succeed then."""
 
         async def attempt(some: Iterable[TopicPartition]) -> Outcomes[T]:
             by_leader, failed = await self._leaders_each(some)

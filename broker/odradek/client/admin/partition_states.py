@@ -127,7 +127,7 @@ async def _min_in_sync(client: Client, names: Sequence[str]) -> dict[str, int]:
     found: dict[str, int] = {}
     described = await ConfigAdmin(client).describe_many(ResourceType.TOPIC, names, keys=[MIN_IN_SYNC_KEY])
     for name, entries in described.items():
-        # A topic that was deleted meanwhile, or that this user may not see, has no number.
+        # A topic that was deleted since, or that this user may not see, has no number.
         if isinstance(entries, OdradekError):
             continue
         for entry in entries:

@@ -36,7 +36,7 @@ NO_TRANSACTION = -1
 
 
 @dataclass(frozen=True, slots=True)
-class TransactionListing:
+class ListedTransaction:
     """A transactional id by name. `coordinator` is the broker that serves it."""
 
     transactional_id: str
@@ -80,7 +80,7 @@ class TransactionAdmin:
         producer_ids: Sequence[int] = (),
         duration_ms: int = -1,
         pattern: str | None = None,
-    ) -> list[TransactionListing]:
+    ) -> list[ListedTransaction]:
         """The transactional ids of all brokers, by id. Raises UnsupportedByBroker for a filter that is too new."""
         cluster = await self._client.refresh(())
 
@@ -101,11 +101,11 @@ class TransactionAdmin:
                 )
             return response.transaction_states
 
-        found: list[TransactionListing] = []
+        found: list[ListedTransaction] = []
         for broker_id in sorted(cluster.brokers):
             rows = await self._client.with_retries(lambda: of_broker(broker_id))  # noqa: B023 (awaited here)
             found += [
-                TransactionListing(row.transactional_id, row.producer_id, row.transaction_state, broker_id)
+                ListedTransaction(row.transactional_id, row.producer_id, row.transaction_state, broker_id)
                 for row in rows
             ]
         return sorted(found, key=lambda one: one.transactional_id)

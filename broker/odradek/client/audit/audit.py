@@ -38,7 +38,7 @@ _TOPIC_CONFIGS = {"cleanup.policy": "compact,delete", "retention.ms": str(30 * 2
 
 
 class Sending(Protocol):
-    """What the audit needs of a producer."""
+    """The part of a producer that the audit needs."""
 
     @property
     def serials(self) -> tuple[int, int | None]: ...

@@ -1,4 +1,4 @@
-"""What a session has counted, as plain state: no clock, no I/O. The publisher says when a report is due.
+"""The counts of a session, as plain state: no clock, no I/O. The publisher says when a report is due.
 
 A promise ripens: it is published once every record that was taken before it is acknowledged and counted. Memory is
 bounded by `windows_max`. A window that leaves gets another `part` when records for it follow, so that no count is lost.
@@ -111,10 +111,6 @@ class Ledger:
 
     # --- transactions ---------------------------------------------------------------------------------------------
 
-    @property
-    def has_pending(self) -> bool:
-        return bool(self._pending)
-
     def with_pending(self) -> Iterator[tuple[WindowKey, int, Counts]]:
         """The windows that the open transaction changes: (window, part, counts) as they are once it is committed."""
         for window, counts in self._pending.items():
@@ -153,7 +149,7 @@ class Ledger:
         return found
 
     def published(self, reports: Iterable[tuple[WindowKey, int, Counts]]) -> None:
-        """These were written; what changed meanwhile stays due."""
+        """These were written; what has changed since stays due."""
         for window, part, counts in reports:
             entry = self._entries.get(window)
             if entry is not None and entry.part == part and entry.counts.count == counts.count:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from odradek.client.audit.counts import Counts
@@ -22,7 +22,7 @@ _HASH: Final = "015x"
 
 @dataclass(frozen=True, slots=True)
 class CountsReport:
-    """What one session has written so far into one window of one partition."""
+    """The records that one session has written so far into one window of one partition."""
 
     producer: str
     session: str
@@ -37,7 +37,7 @@ class CountsReport:
     sent_ms: int
 
     def key(self) -> bytes:
-        """What a later message replaces an earlier one by."""
+        """The key by which a later message replaces an earlier one."""
         return _text(
             [
                 "counts",
@@ -51,20 +51,13 @@ class CountsReport:
         )
 
     def value(self) -> bytes:
-        found = self.counts
+        row, found = asdict(self), self.counts
+        del row["counts"], row["sent_ms"]  # they follow
         return _text(
             {
                 "v": VERSION,
                 "kind": "counts",
-                "producer": self.producer,
-                "session": self.session,
-                "sequence": self.sequence,
-                "part": self.part,
-                "topic": self.topic,
-                "topic_id": self.topic_id,
-                "partition": self.partition,
-                "window_start_ms": self.window_start_ms,
-                "window_ms": self.window_ms,
+                **row,
                 "count": found.count,
                 "bytes": found.size_bytes,
                 "xor_hash": format(found.xor_hash, _HASH),
@@ -100,22 +93,9 @@ class SessionReport:
         return _text(["session", self.session])
 
     def value(self) -> bytes:
-        return _text(
-            {
-                "v": VERSION,
-                "kind": "session",
-                "producer": self.producer,
-                "session": self.session,
-                "sequence": self.sequence,
-                "topics": list(self.topics),
-                "window_ms": self.window_ms,
-                "count": self.count,
-                "low_time_ms": self.low_time_ms,
-                "lease_ms": self.lease_ms,
-                "sent_ms": self.sent_ms,
-                "closed": self.is_closed,
-            }
-        )
+        row = asdict(self)
+        is_closed = row.pop("is_closed")
+        return _text({"v": VERSION, "kind": "session", **row, "closed": is_closed})
 
 
 def read_report(value: bytes) -> CountsReport | SessionReport:

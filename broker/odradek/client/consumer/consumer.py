@@ -15,8 +15,7 @@ from odradek.client.client import Client
 from odradek.client.consumer.blocks import ConsumerRecord, RecordBlock
 from odradek.client.consumer.epochs import AskedEpoch, EpochEnd, epoch_ends
 from odradek.client.consumer.fetches import CompletedFetch, FetchBounds, fetch
-from odradek.client.consumer.missing_topics import MissingTopics
-from odradek.client.consumer.outage import Outage
+from odradek.client.consumer.outage import MissingTopics, Outage
 from odradek.client.consumer.positions import PartitionPosition
 from odradek.client.errors import (
     RETRIABLE,
@@ -27,12 +26,7 @@ from odradek.client.errors import (
     UnsupportedByBroker,
 )
 from odradek.client.metadata import NO_LEADER
-from odradek.foundation.errors import (
-    InvalidRequest,
-    OdradekError,
-    OffsetOutOfRange,
-    UnknownTopicOrPartition,
-)
+from odradek.foundation.errors import InvalidRequest, OdradekError, OffsetOutOfRange, UnknownTopicOrPartition
 from odradek.foundation.ids import TopicPartition
 from odradek.foundation.limits import CLIENT_RETRY_PAUSE_MS_MAX, CLIENT_RETRY_PAUSE_MS_MIN
 from odradek.foundation.tasks import TaskOwner

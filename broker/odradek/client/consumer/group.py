@@ -232,7 +232,7 @@ class GroupConsumer:
     # --- membership -----------------------------------------------------------------------------------------------
 
     async def _join(self) -> None:
-        """Join and read the assigned partitions; again as long as the group changes meanwhile."""
+        """Join and read the assigned partitions; again as long as the group changes during it."""
         if self._is_committing_at_rebalance:
             await self.commit()
         self._consumer.assign({})

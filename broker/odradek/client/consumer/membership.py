@@ -18,12 +18,7 @@ from odradek.client.partition_rows import answered
 from odradek.foundation.errors import MemberIdRequired
 from odradek.foundation.ids import TopicPartition, by_topic, flat
 from odradek.protocol.api import ApiKey
-from odradek.protocol.consumer import (
-    PROTOCOL_TYPE,
-    build_assignment,
-    build_subscription,
-    parse_assignment,
-)
+from odradek.protocol.consumer import PROTOCOL_TYPE, build_assignment, build_subscription, parse_assignment
 from odradek.protocol.errors import code_of
 
 if TYPE_CHECKING:
@@ -86,7 +81,7 @@ class Membership:
         self.member_id = ""
         self.generation = -1
         self.given_data: bytes | None = None
-        """What the leader gave this member besides its partitions."""
+        """Data that the leader gave this member besides its partitions."""
 
     def metadata(self) -> GroupMetadata:
         """The group, and this member of its present generation."""

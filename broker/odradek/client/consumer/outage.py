@@ -1,4 +1,6 @@
-"""Logs an outage of brokers: once when it begins, then ever more rarely, and once when it ends."""
+"""Brokers and topics that a consumer misses. An outage of brokers is logged once when it begins, then ever more rarely,
+and once when it ends.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +8,14 @@ import logging
 from collections.abc import Collection, Iterable
 from typing import Final
 
-from odradek.foundation.errors import OdradekError
+from odradek.client.metadata import ClusterInfo
+from odradek.foundation.errors import OdradekError, UnknownTopicOrPartition
 from odradek.foundation.ids import TopicPartition
-from odradek.foundation.limits import CLIENT_OUTAGE_LOG_SECONDS_MAX, CLIENT_OUTAGE_LOG_SECONDS_MIN
+from odradek.foundation.limits import (
+    CLIENT_OUTAGE_LOG_SECONDS_MAX,
+    CLIENT_OUTAGE_LOG_SECONDS_MIN,
+    CLIENT_TOPIC_GONE_SECONDS,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -56,3 +63,25 @@ class Outage:
     def _end_if_over(self, now: float) -> None:
         if not self._away:
             logger.warning("the broker answers again, after %.1f s", now - self._since)
+
+
+class MissingTopics:
+    """The topics that a consumer reads and that brokers do not know, each with the time since which it is missing: just
+    created or moved, or deleted.
+    """
+
+    def __init__(self) -> None:
+        self._since: dict[str, float] = {}  # by topic, in the loop's time
+
+    def deleted(self, topics: Iterable[str], cluster: ClusterInfo, *, now: float) -> str | None:
+        """The first of `topics` that has been missing for `CLIENT_TOPIC_GONE_SECONDS`, if any. `cluster` is the newest
+        metadata of them, and `now` the loop's time in seconds.
+        """
+        deleted: str | None = None
+        for topic in topics:
+            known = cluster.topics.get(topic)
+            if known is not None and not isinstance(known.error(), UnknownTopicOrPartition):
+                self._since.pop(topic, None)
+            elif now - self._since.setdefault(topic, now) >= CLIENT_TOPIC_GONE_SECONDS:
+                deleted = deleted or topic
+        return deleted

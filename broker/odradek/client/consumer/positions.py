@@ -10,18 +10,22 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from struct import Struct
+from typing import Final, NamedTuple
 
 from odradek.client.consumer.blocks import ConsumerRecord, RecordBlock
-from odradek.client.consumer.older_formats import modern_batches
 from odradek.foundation.errors import CorruptRecord
 from odradek.foundation.ids import TopicPartition
-from odradek.records.batch import HEADER_BYTES, LOG_OVERHEAD_BYTES, BatchView
+from odradek.records.batch import HEADER_BYTES, LOG_OVERHEAD_BYTES, MAGIC_POSITION, BatchView
 from odradek.records.control import ControlType, control_type
+from odradek.records.legacy import upconvert
 from odradek.records.record import records
 
-# One that is read and one that arrives meanwhile: enough to keep the broker busy, with little memory.
+# One that is read and one that arrives at the same time: enough to keep the broker busy, with little memory.
 CHUNKS_PER_PARTITION_MAX = 2
+_MAGIC_OF_BATCHES: Final = 2
+_size_at = Struct(">i").unpack_from
+_SIZE_POSITION: Final = 8
 
 
 class Chunk(NamedTuple):
@@ -187,7 +191,7 @@ class PartitionPosition:
         return block
 
     def _rest_of_rows(self, block: RecordBlock) -> RecordBlock | None:
-        """What `take_one` has left of its block."""
+        """The records that `take_one` has left of its block."""
         count, row = len(self._rows), self._row
         self._block, self._rows, self._row = None, (), 0
         if row == count:
@@ -242,3 +246,34 @@ def whole_batches(data: memoryview) -> Iterator[BatchView]:
             return
         yield batch
         position = end
+
+
+def modern_batches(data: memoryview) -> memoryview:
+    """`data` itself if it has batches of magic 2 alone, as usual; else its messages of magic 0 and 1 become batches. A
+    topic that was written before Kafka 0.11, or with its message.format.version, has them, also beside newer batches.
+
+    Raises CorruptRecord for a damaged message. A last message that the size limit has truncated is left out, as
+    `whole_batches` leaves out a batch.
+    """
+    entries = _entries(data)
+    if all(magic >= _MAGIC_OF_BATCHES for _, _, magic in entries):
+        return data
+    parts = [
+        data[start:end] if magic >= _MAGIC_OF_BATCHES else upconvert(data[start:end])
+        for start, end, magic in entries
+    ]
+    return memoryview(b"".join(parts))
+
+
+def _entries(data: memoryview) -> list[tuple[int, int, int]]:
+    """Where each whole batch or message begins and ends, and its magic."""
+    found: list[tuple[int, int, int]] = []
+    position, size = 0, len(data)
+    while size - position > MAGIC_POSITION:
+        end = position + LOG_OVERHEAD_BYTES + _size_at(data, position + _SIZE_POSITION)[0]
+        # What is damaged or truncated is left to the reader of batches.
+        if not position + LOG_OVERHEAD_BYTES < end <= size:
+            break
+        found.append((position, end, data[position + MAGIC_POSITION]))
+        position = end
+    return found

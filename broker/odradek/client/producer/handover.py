@@ -36,16 +36,12 @@ async def end_prepared(client: Client, prepared: PreparedTransaction, *, is_comm
 
 
 async def start_epoch(
-    client: Client,
-    transactional_id: str,
-    *,
-    timeout_ms: int,
-    identity: ProducerIdAndEpoch = NO_IDENTITY,
+    client: Client, transactional_id: str, *, timeout_ms: int, identity: ProducerIdAndEpoch = NO_IDENTITY
 ) -> ProducerIdAndEpoch:
     """A new epoch of a transactional id: what is open is aborted, and earlier producers are refused from then on.
 
-    With `identity` it goes on from that one, and raises ProducerFenced where another one has begun since. It waits for
-    a transaction that is half ended. Raises InvalidTransactionTimeout where the broker allows less.
+    With `identity` it continues from that one, and raises ProducerFenced where another one has begun since. It waits
+    for a transaction that is half ended. Raises InvalidTransactionTimeout where the broker allows less.
     """
     requests = TransactionRequests(client, transactional_id, timeout_ms=timeout_ms)
     return await requests.initialize(identity)

@@ -24,8 +24,14 @@ from odradek.client.audit.audit import Audit
 from odradek.client.client import Client
 from odradek.client.errors import ClientClosed, NoTransaction
 from odradek.client.metadata import NO_LEADER
-from odradek.client.producer.batches import NO_IDENTITY, Delivery, ProducerIdAndEpoch, RecordMetadata
-from odradek.client.producer.incoming import Incoming, record_bytes
+from odradek.client.producer.batches import (
+    NO_IDENTITY,
+    Delivery,
+    Incoming,
+    ProducerIdAndEpoch,
+    RecordMetadata,
+    record_bytes,
+)
 from odradek.client.producer.partitioners import StickyPartitioner, partition_for_key
 from odradek.client.producer.requests import ACKS_ALL
 from odradek.client.producer.sender import OnFailure, OnRetry, Sender, SenderSettings
@@ -59,7 +65,7 @@ class Producer(TransactionCalls):
     With a `transactional_id`, records are sent within `async with producer.transaction():`. All of a transaction is
     there for readers of committed records, or nothing of it. A producer that starts ends what an earlier one of the
     same id has open, and that one is refused from then on (ProducerFenced). The broker aborts what is open for longer
-    than `transaction_timeout_ms`. With an `identity` of `handover.start_epoch` the producer goes on from that epoch.
+    than `transaction_timeout_ms`. With an `identity` of `handover.start_epoch` the producer continues from that epoch.
     """
 
     def __init__(
@@ -181,7 +187,7 @@ class Producer(TransactionCalls):
 
     @property
     def serials(self) -> tuple[int, int | None]:
-        """How many records were accepted, and the number of the first that waits for its acknowledgement, if any."""
+        """The number of accepted records, and the number of the first that waits for its acknowledgement, if any."""
         return self._taken, self._sender.first_waiting_serial()
 
     # --- taking records -------------------------------------------------------------------------------------------
@@ -385,7 +391,7 @@ class Producer(TransactionCalls):
         if not self._sender.has_room(size_bytes):
             await self._sender.wait_for_room(size_bytes)
         if self._sender.transactions is not None:
-            self._sender.transactions.require(Phase.OPEN)  # it may have ended meanwhile
+            self._sender.transactions.require(Phase.OPEN)  # it may have ended by now
 
     def _refused(self, failure: OdradekError) -> None:
         """A record was not added: a commit would lack it, so its transaction fails, as in Kafka's producer."""

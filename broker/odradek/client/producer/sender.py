@@ -19,12 +19,7 @@ from odradek.client.client import Client
 from odradek.client.errors import RETRIABLE, BufferFull, ClientClosed, ClientTimeout, TransactionAborted
 from odradek.client.metadata import NO_LEADER
 from odradek.client.producer.batches import NO_IDENTITY, PartitionQueue, PendingBatch, ProducerIdAndEpoch
-from odradek.client.producer.requests import (
-    BatchOutcome,
-    initialize_producer_id,
-    produce,
-    produce_versions,
-)
+from odradek.client.producer.requests import BatchOutcome, initialize_producer_id, produce, produce_versions
 from odradek.client.producer.transactions import Transactions
 from odradek.foundation.errors import (
     DuplicateSequence,
@@ -52,7 +47,7 @@ OnRetry = Callable[[TopicPartition, float, OdradekError], None]
 
 
 class SenderSettings(NamedTuple):
-    """How batches are sent; sizes in bytes, times in seconds."""
+    """The settings of sending batches; sizes in bytes, times in seconds."""
 
     acks: int
     is_idempotent: bool
@@ -84,6 +79,7 @@ class Sender:
         self._on_failure = on_failure
         self._on_retry = on_retry
         self._renewed = NO_IDENTITY
+        self._wake = asyncio.Event()
         self.transactions = (
             None
             if settings.transactional_id is None
@@ -91,14 +87,13 @@ class Sender:
                 client,
                 settings.transactional_id,
                 timeout_ms=settings.transaction_timeout_ms,
-                on_change=self._wake_up,
+                on_change=self._wake.set,
                 identity=settings.identity,
             )
         )
         self._queues: dict[TopicPartition, PartitionQueue] = {}
         self._buffered_bytes = 0
         self._room = asyncio.Event()
-        self._wake = asyncio.Event()
         self._finished = asyncio.Event()
         self._unfinished = 0
         self._flushing = 0
@@ -198,9 +193,6 @@ class Sender:
     @property
     def _identity(self) -> ProducerIdAndEpoch:
         return self._renewed if self.transactions is None else self.transactions.identity
-
-    def _wake_up(self) -> None:
-        self._wake.set()
 
     # --- sending --------------------------------------------------------------------------------------------------
 
@@ -305,7 +297,7 @@ class Sender:
             )
             is_renewed = isinstance(outcome, OdradekError) and self._may_renew(batch, outcome)
             if is_renewed:
-                # It counts as in flight meanwhile: no later batch may be sent before it.
+                # It counts as in flight until then: no later batch may be sent before it.
                 await self._renew_identity(batch.identity)
                 batch.identity = NO_IDENTITY
             queue.in_flight = None
@@ -321,7 +313,8 @@ class Sender:
                 is_stale |= not isinstance(outcome, ConcurrentTransactions)
                 self._again(queue, batch, outcome)
             else:
-                await self._fail(batch, outcome)
+                self._lose(batch, outcome)
+                await self._after_loss(batch)
         if is_stale:
             await self._refresh()
         self._wake.set()
@@ -397,10 +390,6 @@ class Sender:
         if self.on_written is not None:
             self.on_written(batch, outcome)
         self._finish(batch)
-
-    async def _fail(self, batch: PendingBatch, failure: OdradekError) -> None:
-        self._lose(batch, failure)
-        await self._after_loss(batch)
 
     def _lose(self, batch: PendingBatch, failure: OdradekError) -> None:
         if self.failure is None:

@@ -1,4 +1,4 @@
-"""What a user calls on a transactional producer: begin, commit, abort, and offsets of what it has read.
+"""The calls of a user on a transactional producer: begin, commit, abort, and offsets of what it has read.
 
 Beside `Producer.send`, which puts records into the transaction that is open. `transactions` keeps its state.
 """

@@ -22,7 +22,7 @@ from odradek.foundation.transaction_errors import OperationNotAttempted
 from odradek.protocol.api import ApiKey
 from odradek.protocol.errors import code_of
 
-# By whether a producer goes on from an id and epoch, which it names from 3 on (KIP-360).
+# By whether a producer continues from an id and epoch, which it names from 3 on (KIP-360).
 INITIALIZE_VERSIONS: Final = {False: (0, 5), True: (3, 5)}
 # From 4 on they are for brokers.
 ADD_PARTITIONS_VERSIONS: Final = (0, 3)
@@ -49,7 +49,7 @@ class TransactionRequests:
         self._about = f"transactional id {transactional_id!r}"
 
     async def initialize(self, identity: ProducerIdAndEpoch = NO_IDENTITY) -> ProducerIdAndEpoch:
-        """A new epoch, after the end of what the id has open. `identity` is the one that goes on, if one does."""
+        """A new epoch, after the end of what the id has open. `identity` is the one that continues, if one does."""
         response = await self._ask(
             ApiKey.INIT_PRODUCER_ID,
             INITIALIZE_VERSIONS[identity != NO_IDENTITY],

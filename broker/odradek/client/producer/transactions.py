@@ -4,8 +4,8 @@
              ↘ FAILED → ABORTING → IDLE          any → ENDED_FOR_GOOD
 
 A failure is one of two kinds, as in Java's producer. After one the transaction can only be aborted, and the producer
-goes on. After the other the producer has no future: another one took its transactional id, or the broker knows none of
-its state. Both generations of the protocol are spoken. The cluster's finalized `transaction.version` decides for
+continues. After the other the producer has no future: another one took its transactional id, or the broker knows none
+of its state. Both generations of the protocol are spoken. The cluster's finalized `transaction.version` decides for
 each transaction again (KIP-890).
 """
 
@@ -18,12 +18,7 @@ from enum import Enum
 from typing import Final, NoReturn
 
 from odradek.client.client import Client
-from odradek.client.errors import (
-    RETRIABLE_OR_LATE,
-    NoTransaction,
-    TransactionAborted,
-    UnsupportedByBroker,
-)
+from odradek.client.errors import RETRIABLE_OR_LATE, NoTransaction, TransactionAborted, UnsupportedByBroker
 from odradek.client.group_metadata import GroupMetadata
 from odradek.client.producer.batches import NO_IDENTITY, ProducerIdAndEpoch
 from odradek.client.producer.handover import PreparedTransaction
@@ -84,7 +79,7 @@ class Phase(Enum):
     COMMITTING = "the transaction is being committed"
     ABORTING = "the transaction is being aborted"
     HANDED_OVER = "the transaction was left for another process to end, which ends this producer"
-    ENDED_FOR_GOOD = "the producer cannot go on"
+    ENDED_FOR_GOOD = "the producer cannot continue"
 
 
 class Transactions:
@@ -100,11 +95,13 @@ class Transactions:
         identity: ProducerIdAndEpoch = NO_IDENTITY,
     ) -> None:
         self._client = client
-        self._id = transactional_id
+        self.transactional_id = transactional_id
+        """The name that outlives the producer."""
         self._requests = TransactionRequests(client, transactional_id, timeout_ms=timeout_ms)
         self._on_change = on_change
         self._tasks = TaskOwner("transactions")
-        self._is_implicit = False
+        self.is_implicit = False
+        """Whether partitions join the transaction by the records that are written to them (TV2)."""
         self._must_initialize = False
         self._has_begun = False
         self._is_unsure = False
@@ -122,8 +119,10 @@ class Transactions:
         if self.identity == NO_IDENTITY:
             self.identity = await self._requests.initialize()
         else:
-            await self._client.transaction_coordinator(self._id)  # a connection has the cluster's features
-        self._is_implicit = self._may_be_implicit()
+            await self._client.transaction_coordinator(
+                self.transactional_id
+            )  # a connection has the cluster's features
+        self.is_implicit = self._may_be_implicit()
 
     async def close(self) -> None:
         """Stop what is under way."""
@@ -131,19 +130,9 @@ class Transactions:
 
     # --- what the sender asks ----------------------------------------------------------------------------------------
 
-    @property
-    def is_implicit(self) -> bool:
-        """Whether partitions join the transaction by what is written to them (TV2)."""
-        return self._is_implicit
-
-    @property
-    def transactional_id(self) -> str:
-        """The name that outlives the producer."""
-        return self._id
-
     def takes(self, partition: TopicPartition) -> bool:
         """Whether a batch for the partition may go now; if not, `on_change` follows when it may."""
-        if self._is_implicit:
+        if self.is_implicit:
             self._has_begun = True
             return True
         if partition in self._added:
@@ -171,7 +160,7 @@ class Transactions:
 
     def lost(self, failure: OdradekError, *, was_sent: bool) -> None:
         """A batch could not be written. After one that was sent its sequence numbers are of no use any more."""
-        self._must_initialize |= was_sent and not self._is_implicit
+        self._must_initialize |= was_sent and not self.is_implicit
         if not isinstance(failure, TransactionAborted):
             self._fail(failure, is_mended=not isinstance(failure, _NOT_MENDED_AT_LEADERS))
 
@@ -193,10 +182,12 @@ class Transactions:
         if self.phase in allowed:
             return
         if self.phase is Phase.ENDED_FOR_GOOD:
-            self._raise_failure(f"the producer with transactional id {self._id!r} cannot go on")
+            self._raise_failure(
+                f"the producer with transactional id {self.transactional_id!r} cannot continue"
+            )
         if self.phase is Phase.FAILED:
             self._raise_failure("the transaction has failed and has to be aborted")
-        raise NoTransaction(f"transactional id {self._id!r}: {self.phase.value}")
+        raise NoTransaction(f"transactional id {self.transactional_id!r}: {self.phase.value}")
 
     def _raise_failure(self, what: str) -> NoReturn:
         assert self.failure is not None
@@ -220,11 +211,11 @@ class Transactions:
         try:
             async with self._one_at_a_time:
                 self.require(Phase.OPEN)
-                if not self._is_implicit:
+                if not self.is_implicit:
                     await self._requests.add_offsets(self.identity, group.group_id)
                 self._has_begun = True
                 await self._requests.commit_offsets(
-                    self.identity, offsets, group, is_implicit=self._is_implicit
+                    self.identity, offsets, group, is_implicit=self.is_implicit
                 )
         except OdradekError as failure:
             if not self._has_begun and isinstance(failure, RETRIABLE_OR_LATE):
@@ -248,10 +239,10 @@ class Transactions:
         if not self._has_begun:
             self.phase = Phase.OPEN
             raise NoTransaction(
-                f"transactional id {self._id!r}: nothing was sent, so there is no transaction to end"
+                f"transactional id {self.transactional_id!r}: nothing was sent, so there is no transaction to end"
             )
         self.phase = Phase.HANDED_OVER
-        return PreparedTransaction(self._id, self.identity, self._is_implicit)
+        return PreparedTransaction(self.transactional_id, self.identity, self.is_implicit)
 
     def begin_abort(self) -> None:
         """Give up what is not sent; `abort` may follow once nothing is under way."""
@@ -271,7 +262,7 @@ class Transactions:
             async with self._one_at_a_time:
                 if self._has_begun:
                     self.identity = await self._requests.end(
-                        self.identity, is_commit=is_commit, is_implicit=self._is_implicit
+                        self.identity, is_commit=is_commit, is_implicit=self.is_implicit
                     )
         except RETRIABLE_OR_LATE:
             raise  # It may be asked for once more: what became of it is not known.
@@ -290,9 +281,9 @@ class Transactions:
         self._has_begun = self._is_unsure = False
         self.failure = None
         self.phase = Phase.IDLE
-        was_implicit, self._is_implicit = self._is_implicit, self._may_be_implicit()
+        was_implicit, self.is_implicit = self.is_implicit, self._may_be_implicit()
         # The first transaction of TV2 needs an epoch that no request of TV1 has.
-        self._must_initialize |= self._is_implicit and not was_implicit
+        self._must_initialize |= self.is_implicit and not was_implicit
 
     def _may_be_implicit(self) -> bool:
         return self._client.finalized_level(TRANSACTION_VERSION) >= _IMPLICIT_FROM

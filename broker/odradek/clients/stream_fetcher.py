@@ -20,7 +20,7 @@ _RESETS: Final = {"smallest": "earliest", "largest": "latest", "error": "error"}
 _POLL_MS: Final = 60_000
 
 
-class PartitionReader:
+class StreamFetcher:
     """From these offsets on, until it is closed. An error that no retry mends is raised by the stream."""
 
     def __init__(
