@@ -47,6 +47,12 @@ class BrokerFeatures(NamedTuple):
 NO_FEATURES = BrokerFeatures(-1, {})
 
 
+def finalized_features(response: ApiVersionsResponse) -> BrokerFeatures:
+    """The features in an answer to ApiVersions; before version 3 it has none."""
+    levels = {one.name: one.max_version_level for one in getattr(response, "finalized_features", ())}
+    return BrokerFeatures(getattr(response, "finalized_features_epoch", -1), levels)
+
+
 class BrokerConnection:
     """Open it with `open`; then call `request` until it breaks or is closed."""
 
@@ -99,10 +105,7 @@ class BrokerConnection:
         if failure is not None:
             raise ConnectionFailed(f"{self.address} does not report its versions: {failure}")
         self._versions = {key.api_key: (key.min_version, key.max_version) for key in response.api_keys}
-        levels = {
-            feature.name: feature.max_version_level for feature in getattr(response, "finalized_features", ())
-        }
-        self.features = BrokerFeatures(int(getattr(response, "finalized_features_epoch", -1)), levels)
+        self.features = finalized_features(response)
 
     async def _ask_versions(self, version: int, timeout_ms: int) -> ApiVersionsResponse:
         fields = {"client_software_name": SOFTWARE_NAME, "client_software_version": __version__}
@@ -200,19 +203,18 @@ class BrokerConnection:
     async def send_only(self, api: ApiKey, *, versions: tuple[int, int], **fields: object) -> None:
         """Send a request without an answer (a produce request with acks 0). Waits only while the socket is full."""
         version = self.version_of(api, versions)
-        message = messages.request(api, version, **fields)
-        frame = codec.encode_request(
-            api, version, self._exchange.next_correlation_id(), self._client_id, message
-        )
-        await self._exchange.send(frame)
+        await self._exchange.send(self._frame(api, version, fields)[0])
 
     async def _exchange_frame(
         self, api: ApiKey, version: int, fields: Mapping[str, object], timeout_ms: int
     ) -> memoryview:
+        return await self._answer(*self._frame(api, version, fields), api, timeout_ms)
+
+    def _frame(self, api: ApiKey, version: int, fields: Mapping[str, object]) -> tuple[bytes, int]:
+        """A request and its correlation id."""
         correlation_id = self._exchange.next_correlation_id()
         message = messages.request(api, version, **fields)
-        frame = codec.encode_request(api, version, correlation_id, self._client_id, message)
-        return await self._answer(frame, correlation_id, api, timeout_ms)
+        return codec.encode_request(api, version, correlation_id, self._client_id, message), correlation_id
 
     async def _answer(self, frame: bytes, correlation_id: int, api: ApiKey, timeout_ms: int) -> memoryview:
         try:

@@ -19,10 +19,8 @@ def secured_network(properties: Mapping[str, str], *, client_id: str = "odradek"
 
     Raises SettingError for properties that cannot serve, and DependencyError for PKCS#12 without its package.
     """
-    protocol = properties.get(SECURITY_PROTOCOL, PLAINTEXT).strip().upper()
-    if protocol == PLAINTEXT:
-        return None
-    return SecureNetwork(SystemNetwork(), _security(protocol, properties), client_id=client_id)
+    security = _security(properties)
+    return None if security is None else SecureNetwork(SystemNetwork(), security, client_id=client_id)
 
 
 def https_context(properties: Mapping[str, str]) -> ssl.SSLContext | None:
@@ -30,12 +28,15 @@ def https_context(properties: Mapping[str, str]) -> ssl.SSLContext | None:
 
     Raises as `secured_network`.
     """
+    security = _security(properties)
+    return None if security is None or security.tls is None else client_context(security.tls)
+
+
+def _security(properties: Mapping[str, str]) -> ConnectionSecurity | None:
     protocol = properties.get(SECURITY_PROTOCOL, PLAINTEXT).strip().upper()
-    tls = None if protocol == PLAINTEXT else _security(protocol, properties).tls
-    return None if tls is None else client_context(tls)
+    if protocol == PLAINTEXT:
+        return None
 
-
-def _security(protocol: str, properties: Mapping[str, str]) -> ConnectionSecurity:
     def value(key: str) -> Any:
         if key == "sasl.mechanism":
             return properties.get(key)

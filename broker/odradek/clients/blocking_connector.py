@@ -7,9 +7,9 @@ from collections.abc import Mapping
 
 from odradek.clients.connector import Connector
 from odradek.clients.connector_face import ConnectorFace
-from odradek.clients.engine_thread import EngineThread
 from odradek.clients.group_offsets import StartOffsets
 from odradek.clients.messages import Decoder
+from odradek.clients.own_loops import EngineThread
 from odradek.clients.properties import CONSUMER, Properties
 from odradek.clients.registrations import STATIC, Registration, TopicFilter
 from odradek.clients.streams import KafkaStream, OnProgress

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from odradek.clients.caller_loop import CallerLoop
 from odradek.clients.errors import QueueClosedException
 from odradek.clients.message_sender import MessageSender
 from odradek.clients.messages import (
@@ -19,6 +18,7 @@ from odradek.clients.messages import (
     Partitioner,
     ProducerData,
 )
+from odradek.clients.own_loops import CallerLoop
 from odradek.clients.producer_queue import ProducerQueue
 from odradek.clients.properties import PRODUCER, Properties
 from odradek.transport.network import Network

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from odradek.clients.caller_loop import CallerLoop
 from odradek.clients.message_sets import MessageSet
+from odradek.clients.own_loops import CallerLoop
 from odradek.clients.simple_consumer import FetchRequest
 from odradek.clients.simple_consumer import SimpleConsumer as AsyncSimpleConsumer
 from odradek.transport.network import Network

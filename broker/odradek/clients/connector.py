@@ -25,7 +25,7 @@ from odradek.clients.brokers import open_session, registered_brokers
 from odradek.clients.errors import InvalidConfigException, MessageStreamsExistException, OutOfRangeException
 from odradek.clients.group_nodes import GroupNodes
 from odradek.clients.group_offsets import GroupOffsets, StartOffsets
-from odradek.clients.known_registrations import KnownRegistrations, shared_registrations, unique_name
+from odradek.clients.known_registrations import shared_registrations, unique_name
 from odradek.clients.lease import Lease, lease_clock
 from odradek.clients.properties import Properties
 from odradek.clients.registrations import STATIC, Registration
@@ -100,23 +100,21 @@ class Connector:
         except BaseException:
             await self._store.close()
             raise
+        is_excluding_internal = self._properties["exclude.internal.topics"]
+        connect = self._properties["zookeeper.connect"]
+        known = (
+            None
+            if self._given_store is not None
+            else shared_registrations(connect, self.group, is_excluding_internal=is_excluding_internal)
+        )
         self._nodes = GroupNodes(
             self._store,
             self.group,
             self.id,
-            is_excluding_internal=self._properties["exclude.internal.topics"],
-            known=self._known_registrations(),
+            is_excluding_internal=is_excluding_internal,
+            known=known,
         )
         self._offsets = GroupOffsets(self._properties, self._nodes, self._client, self._start_offsets)
-
-    def _known_registrations(self) -> KnownRegistrations:
-        if self._given_store is not None:
-            return KnownRegistrations()
-        return shared_registrations(
-            self._properties["zookeeper.connect"],
-            self.group,
-            is_excluding_internal=self._properties["exclude.internal.topics"],
-        )
 
     async def _connect(self) -> None:
         self._client = Client(

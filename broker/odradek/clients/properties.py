@@ -79,7 +79,7 @@ class Properties:
         """Raises InvalidConfigException for an unknown name, a wrong value, and two spellings that disagree."""
         by_name = {name: one for one in declared for name in one.names}
         self._values: dict[str, Any] = {}
-        self._given: dict[str, str] = {}
+        texts: dict[str, str] = {}
         for name, value in given.items():
             one = by_name.get(name)
             if one is None:
@@ -88,27 +88,19 @@ class Properties:
                 raise InvalidConfigException(f"there is no property {name!r}{hint}")
             text = _text(value)
             main = one.names[0]
-            if self._given.setdefault(main, text) != text:
+            if texts.setdefault(main, text) != text:
                 raise InvalidConfigException(
-                    f"{' and '.join(one.names)} are one property, and have two values: {self._given[main]!r}, {text!r}"
+                    f"{' and '.join(one.names)} are one property, and have two values: {texts[main]!r}, {text!r}"
                 )
         for one in declared:
             main = one.names[0]
             try:
-                self._values[main] = one.parse(self._given.get(main, one.default))
+                self._values[main] = one.parse(texts.get(main, one.default))
             except ValueError as failure:
-                raise InvalidConfigException(f"{main} is {self._given[main]!r}; it {failure}") from None
+                raise InvalidConfigException(f"{main} is {texts[main]!r}; it {failure}") from None
 
     def __getitem__(self, name: str) -> Any:
         return self._values[name]
-
-    def is_given(self, name: str) -> bool:
-        """Whether the program gave a value, in any spelling."""
-        return name in self._given
-
-    def in_force(self) -> dict[str, Any]:
-        """All values, for a log or a page."""
-        return dict(self._values)
 
 
 def _text(value: object) -> str:
@@ -117,24 +109,25 @@ def _text(value: object) -> str:
     return str(value).strip()
 
 
+_POSITIVE: Final = whole_number(1)
+_NATURAL: Final = whole_number(0)
+
 COMMON: Final = (
     Property(("zookeeper.connect", "zk.connect"), "", plain, "ZooKeeper's addresses, HOST:PORT,…/CHROOT"),
     Property(
         ("zookeeper.session.timeout.ms", "zk.sessiontimeout.ms"),
         "6000",
-        whole_number(1),
+        _POSITIVE,
         "how long ZooKeeper keeps a session that is silent",
     ),
     Property(
         ("zookeeper.connection.timeout.ms", "zk.connectiontimeout.ms"),
         "6000",
-        whole_number(1),
+        _POSITIVE,
         "how long to wait for ZooKeeper",
     ),
     Property(("client.id",), "odradek", plain, "the name that brokers log"),
-    Property(
-        ("request.timeout.ms", "socket.timeout.ms"), "30000", whole_number(1), "how long a request waits"
-    ),
+    Property(("request.timeout.ms", "socket.timeout.ms"), "30000", _POSITIVE, "how long a request waits"),
 )
 
 PRODUCER: Final = (
@@ -143,13 +136,11 @@ PRODUCER: Final = (
         ("metadata.broker.list", "broker.list"), "", plain, "bootstrap brokers, HOST:PORT or ID:HOST:PORT"
     ),
     Property(("producer.type",), "sync", one_of("sync", "async"), "whether send waits for the broker"),
-    Property(
-        ("queue.buffering.max.ms", "queue.time"), "5000", whole_number(0), "async: the age that is sent"
-    ),
+    Property(("queue.buffering.max.ms", "queue.time"), "5000", _NATURAL, "async: the age that is sent"),
     Property(
         ("queue.buffering.max.messages", "queue.size"),
         "10000",
-        whole_number(1),
+        _POSITIVE,
         "async: messages that may wait",
     ),
     Property(
@@ -158,11 +149,9 @@ PRODUCER: Final = (
         whole_number(-1),
         "async, full queue: 0 refuses at once, -1 waits for ever",
     ),
-    Property(("batch.num.messages", "batch.size"), "200", whole_number(1), "async: messages of one batch"),
+    Property(("batch.num.messages", "batch.size"), "200", _POSITIVE, "async: messages of one batch"),
     Property(("request.required.acks",), "-1", whole_number(-1), "-1, 0 or 1"),
-    Property(
-        ("delivery.timeout.ms",), "120000", whole_number(1), "how long a batch is retried until it fails"
-    ),
+    Property(("delivery.timeout.ms",), "120000", _POSITIVE, "how long a batch is retried until it fails"),
     Property(("compression.codec",), "none", codec, "none, gzip, snappy, lz4, zstd"),
     Property(
         ("compressed.topics",),
@@ -170,7 +159,7 @@ PRODUCER: Final = (
         words,
         "the topics that compression.codec is for; all of them without names",
     ),
-    Property(("max.message.size",), "1000000", whole_number(1), "the largest encoded message in bytes"),
+    Property(("max.message.size",), "1000000", _POSITIVE, "the largest encoded message in bytes"),
 )
 
 CONSUMER: Final = (
@@ -180,9 +169,7 @@ CONSUMER: Final = (
     Property(
         ("auto.commit.enable", "autocommit.enable"), "true", true_or_false, "whether offsets are committed"
     ),
-    Property(
-        ("auto.commit.interval.ms", "autocommit.interval.ms"), "60000", whole_number(1), "how often they are"
-    ),
+    Property(("auto.commit.interval.ms", "autocommit.interval.ms"), "60000", _POSITIVE, "how often they are"),
     Property(
         ("auto.offset.reset", "autooffset.reset"),
         "largest",
@@ -195,18 +182,16 @@ CONSUMER: Final = (
         whole_number(-1),
         "how long a stream waits for a message; -1: for ever",
     ),
+    Property(("fetch.message.max.bytes", "fetch.size"), "1048576", _POSITIVE, "bytes of a partition's fetch"),
+    Property(("fetch.min.bytes",), "1", _NATURAL, "bytes that a broker waits for"),
+    Property(("fetch.wait.max.ms",), "100", _NATURAL, "how long it waits for them"),
     Property(
-        ("fetch.message.max.bytes", "fetch.size"), "1048576", whole_number(1), "bytes of a partition's fetch"
-    ),
-    Property(("fetch.min.bytes",), "1", whole_number(0), "bytes that a broker waits for"),
-    Property(("fetch.wait.max.ms",), "100", whole_number(0), "how long it waits for them"),
-    Property(
-        ("queued.max.message.chunks", "queuedchunks.max"), "2", whole_number(1), "batches waiting in a stream"
+        ("queued.max.message.chunks", "queuedchunks.max"), "2", _POSITIVE, "batches waiting in a stream"
     ),
     Property(
         ("rebalance.backoff.ms",),
         "2000",
-        whole_number(1),
+        _POSITIVE,
         "the longest pause between two tries to own partitions",
     ),
     Property(

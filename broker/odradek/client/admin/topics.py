@@ -13,7 +13,7 @@ from odradek.client.admin.configs import ConfigAdmin
 from odradek.client.admin.results import CreatedTopic, ResourceType, TopicSpec
 from odradek.client.arguments import config_text, topic_name
 from odradek.client.client import Client
-from odradek.client.errors import error_for, raise_for
+from odradek.client.errors import error_for, raise_first, raise_for
 from odradek.client.metadata import NO_TOPIC_ID, TopicInfo
 from odradek.foundation.errors import LeaderNotAvailable, OdradekError
 from odradek.protocol.api import ApiKey
@@ -126,9 +126,7 @@ class TopicAdmin:
 
     async def delete(self, name: str) -> None:
         """Delete one topic. Raises UnknownTopicOrPartition, TopicDeletionDisabled."""
-        failure = (await self.delete_many([name]))[name]
-        if failure is not None:
-            raise failure
+        raise_first((await self.delete_many([name])).values())
 
     async def create_partitions(self, name: str, *, total: int, validate_only: bool = False) -> None:
         """Increase one topic's partitions to `total`. Raises InvalidPartitions, UnknownTopicOrPartition."""

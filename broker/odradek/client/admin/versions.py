@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from odradek import __version__
 from odradek.client.client import Client
-from odradek.client.connection import SOFTWARE_NAME
+from odradek.client.connection import SOFTWARE_NAME, finalized_features
 from odradek.client.errors import raise_for
 from odradek.protocol.api import ApiKey
 
@@ -49,16 +49,15 @@ async def _of(client: Client, broker_id: int) -> BrokerVersions:
         client_software_version=__version__,
     )
     raise_for(response.error_code, about=f"broker {broker_id}")
+    features = finalized_features(response)
     return BrokerVersions(
         apis={one.api_key: (one.min_version, one.max_version) for one in response.api_keys},
         supported_features={
             one.name: (one.min_version, one.max_version)
             for one in getattr(response, "supported_features", ())
         },
-        finalized_features={
-            one.name: one.max_version_level for one in getattr(response, "finalized_features", ())
-        },
-        finalized_epoch=int(getattr(response, "finalized_features_epoch", -1)),
+        finalized_features=features.levels,
+        finalized_epoch=features.epoch,
     )
 
 

@@ -171,10 +171,7 @@ class Audit:
         """Send what the open transaction changes, as records of it. Raises as `Producer.send`."""
         assert self._producer is not None
         for window, part, counts in self._ledger.with_pending():
-            report = self._report(window, part, counts)
-            await self._producer.send(
-                self.audit_topic, report.value(), key=report.key(), partition=self._partition
-            )
+            await self._send(self._producer, self._report(window, part, counts))
 
     def committed(self) -> None:
         """The open transaction was committed: nothing that was sent is left to count."""
@@ -198,12 +195,12 @@ class Audit:
                 self._ledger.promise(self._low_time(), taken=taken, first_unwritten=first_unwritten)
             due, count, low_time_ms = self._ledger.due(), self._ledger.count, self._ledger.low_time_ms
             for window, part, counts in due:
-                report = self._report(window, part, counts)
-                await self._write(report)
+                await self._send(self._reporter, self._report(window, part, counts))
             await self._reporter.flush()
             self._ledger.published(due)
             self._sequence += 1
-            await self._write(
+            await self._send(
+                self._reporter,
                 SessionReport(
                     producer=self.name,
                     session=self.session,
@@ -215,15 +212,12 @@ class Audit:
                     lease_ms=self._lease_ms,
                     sent_ms=clock_ms(),
                     is_closed=is_closing,
-                )
+                ),
             )
             await self._reporter.flush()
 
-    async def _write(self, report: SessionReport | CountsReport) -> None:
-        assert self._reporter is not None
-        await self._reporter.send(
-            self.audit_topic, report.value(), key=report.key(), partition=self._partition
-        )
+    async def _send(self, producer: Sending, report: SessionReport | CountsReport) -> None:
+        await producer.send(self.audit_topic, report.value(), key=report.key(), partition=self._partition)
 
     def _report(self, window: WindowKey, part: int, counts: Counts) -> CountsReport:
         assert self._client is not None

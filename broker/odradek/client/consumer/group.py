@@ -258,17 +258,13 @@ class GroupConsumer:
             for member in joined.members
         ]
         topics = sorted({topic for subscriber in subscribers for topic in subscriber.topics})
-        counts = await self._count_partitions(topics)
-        self._partition_counts = counts
-        return assign_range(subscribers, counts)
-
-    async def _count_partitions(self, topics: Sequence[str]) -> dict[str, int]:
         cluster = await self._client.with_retries(lambda: self._client.refresh(topics))
-        return {
+        self._partition_counts = {
             name: len(cluster.topics[name].partitions)
             for name in topics
             if name in cluster.topics and not cluster.topics[name].error_code
         }
+        return assign_range(subscribers, self._partition_counts)
 
     async def _take_up(self, partitions: Sequence[TopicPartition]) -> None:
         found = await self._starts(partitions)

@@ -148,7 +148,11 @@ class Membership:
                 assignments=[
                     {
                         "member_id": member_id,
-                        "assignment": _assignment_bytes(partitions, (user_data or {}).get(member_id)),
+                        "assignment": build_assignment(
+                            by_topic(partitions).items(),
+                            version=ASSIGNMENT_VERSION,
+                            user_data=(user_data or {}).get(member_id),
+                        ),
                     }
                     for member_id, partitions in assignments.items()
                 ],
@@ -227,7 +231,3 @@ class Membership:
             return result
 
         return await self._client.with_retries(attempt, group_id=self._group_id)
-
-
-def _assignment_bytes(partitions: Sequence[TopicPartition], user_data: bytes | None) -> bytes:
-    return build_assignment(by_topic(partitions).items(), version=ASSIGNMENT_VERSION, user_data=user_data)
