@@ -226,7 +226,7 @@ def _replaced_values(
     resource_type: ResourceType, name: str, entries: Iterable[ConfigEntry], changes: Sequence[ConfigChange]
 ) -> dict[str, str | None]:
     """All own configs of a resource after the changes. Two programs that replace them at the same time may undo each
-    other's change, and the broker cannot prevent it; KIP-339 gave newer ones single changes. Raises UnsupportedByBroker
+    other's change, and the broker cannot prevent it. KIP-339 gave newer ones single changes. Raises UnsupportedByBroker
     for configs that cannot be replaced.
     """
     source = _OWN.get(resource_type)

@@ -66,8 +66,8 @@ class Outage:
 
 
 class MissingTopics:
-    """The topics that a consumer reads and that brokers do not know, each with the time since which it is missing: just
-    created or moved, or deleted.
+    """The topics that a consumer reads and that brokers do not know, each with the time since which it is missing. They
+    were just created or moved, or are deleted.
     """
 
     def __init__(self) -> None:
