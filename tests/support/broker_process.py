@@ -8,11 +8,14 @@ Left out: anything inside the process. Faults within one process belong to the s
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import os
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -24,11 +27,29 @@ READY_SECONDS_MAX = 60
 STOP_SECONDS_MAX = 60
 
 
+# Below the ports that the kernel gives to outgoing connections, and those that Kubernetes gives to Services.
+_PORTS = range(15_000, 30_000)
+
+
 def free_port() -> int:
-    """A port of 127.0.0.1 that is free now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
+    """A port of 127.0.0.1 that is free, and stays so until a process takes it.
+
+    A port that the kernel chooses may be an outgoing connection's before the process that it is for listens. So ports
+    are counted in a file, which all test processes of this machine share.
+    """
+    with Path(tempfile.gettempdir(), f"odradek-tests-port-{os.getuid()}").open("a+") as counter:
+        fcntl.flock(counter, fcntl.LOCK_EX)
+        counter.seek(0)
+        port = int(counter.read() or _PORTS.start)
+        for _ in _PORTS:
+            port = port + 1 if port + 1 in _PORTS else _PORTS.start
+            with socket.socket() as probe, contextlib.suppress(OSError):
+                probe.bind(("127.0.0.1", port))
+                break
+        else:
+            raise OSError(f"no port of 127.0.0.1 from {_PORTS.start} to {_PORTS.stop - 1} is free")
+        counter.truncate(0)
+        counter.write(str(port))
         return port
 
 

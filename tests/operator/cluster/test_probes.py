@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from odradek_operator.desired.probes import UNTIL_READY, http_probes, zookeeper_probes
+from tests.support.broker_process import free_port
 from tests.support.helm import CHECKOUT, objects, template
 
 ENDED_SECONDS_MAX = 60
@@ -42,11 +43,6 @@ class Server:
         self._server.shutdown()
         self._thread.join()
         self._server.server_close()
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        return int(taken.getsockname()[1])
 
 
 @pytest.mark.integration
