@@ -1,4 +1,4 @@
-"""What a batch has to pass before it is appended, and what the broker may have to change in it.
+"""The checks that a batch has to pass before it is appended, and the changes that the broker may have to make in it.
 
 The usual batch has create time, goes to a topic without compaction, and is stored as it arrives. Only its header is
 read, and `log_appender` recognises it by itself. The rest is rare: stamping the broker's time, recompressing, checking

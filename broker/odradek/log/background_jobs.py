@@ -26,7 +26,7 @@ _PROGRESS_SECONDS: Final = 5.0
 
 @dataclass(slots=True)
 class LoadProgress:
-    """How far the opening of all logs has come."""
+    """The progress of the opening of all logs."""
 
     logs: int = 0
     logs_opened: int = 0

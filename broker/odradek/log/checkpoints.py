@@ -110,7 +110,7 @@ class MetaProperties(NamedTuple):
 
 
 def read_meta_properties(disk: Disk, path: str) -> MetaProperties | None:
-    """What `meta.properties` says; None when there is no file. Raises CheckpointDamagedError, OSError."""
+    """The contents of `meta.properties`; None when there is no file. Raises CheckpointDamagedError, OSError."""
     try:
         data = disk.read(path)
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""What a topic's settings mean to its log, resolved: plain values, no names of keys, no inheritance.
+"""A topic's settings as its log uses them, resolved: plain values, no names of keys, no inheritance.
 
 `cluster.configs` owns the keys, defaults and validation and builds one of these per topic.
 The defaults here are Apache Kafka 4.1's.
@@ -37,9 +37,9 @@ class LogConfig(NamedTuple):
     message_timestamp_type: str = "CreateTime"
     """CreateTime keeps the producer's time; LogAppendTime stamps the broker's."""
     message_timestamp_before_max_ms: int = LONG_MAX
-    """How far a record's time may lie behind the broker's clock."""
+    """The most that a record's time may lie behind the broker's clock."""
     message_timestamp_after_max_ms: int = 3600 * 1000
-    """How far a record's time may lie ahead of the broker's clock."""
+    """The most that a record's time may lie ahead of the broker's clock."""
     cleanup_delete: bool = True
     """Retention by time and size applies."""
     cleanup_compact: bool = False
@@ -51,13 +51,13 @@ class LogConfig(NamedTuple):
     max_compaction_lag_ms: int = LONG_MAX
     """A log with a record that waits for longer is compacted however little of it is dirty."""
     delete_retention_ms: int = 24 * 3600 * 1000
-    """How long tombstones and transaction markers stay after their records have gone."""
+    """The time that tombstones and transaction markers stay after their records have gone."""
     compression_type: str = "producer"
     """`producer` stores what comes; `uncompressed` or a codec's name makes the broker recompress what differs."""
     compression_level: int | None = None
     """The level for `compression_type`; None is the codec's default."""
     file_delete_delay_ms: int = 60 * 1000
-    """How long a file renamed to .deleted stays, for readers that are still in it."""
+    """The time that a file renamed to .deleted stays, for readers that are still in it."""
 
     @property
     def is_log_append_time(self) -> bool:

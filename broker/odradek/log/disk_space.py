@@ -52,12 +52,12 @@ def is_shortage(error: OSError) -> bool:
 
 
 def shortage_advice(error: OSError) -> str:
-    """What to do about a shortage."""
+    """The advice for a shortage."""
     return _ADVICE.get(error.errno or 0, _MAKE_ROOM)
 
 
 def start_advice(error: Exception) -> str:
-    """What to do about a log directory that cannot be used when the broker starts."""
+    """The advice for a log directory that cannot be used when the broker starts."""
     number = error.errno if isinstance(error, OSError) else None
     return _START_ADVICE.get(number or 0, _START_ADVICE_OTHERWISE)
 
@@ -72,7 +72,7 @@ def error_text(error: Exception) -> str:
 
 @dataclass(slots=True)
 class Shortage:
-    """What refuses the writes of one log directory."""
+    """The lack that refuses the writes of one log directory."""
 
     error: OSError
     """The first refusal."""
@@ -81,7 +81,7 @@ class Shortage:
     last_seconds: float
     """The latest refusal, by the same clock."""
     refused: int = 0
-    """How many writes were refused since it began."""
+    """The writes that were refused since it began."""
 
     @property
     def is_full(self) -> bool:
@@ -105,7 +105,7 @@ class Shortage:
         return True
 
     def sentence(self, path: str, free_bytes: int, now_seconds: float) -> str:
-        """What /readyz says: one sentence."""
+        """The sentence for /readyz."""
         state = "has been full" if self.is_full else "has refused writes"
         return (
             f"the log directory {path} {state} for {now_seconds - self.began_seconds:.0f} s ({self.reason}, "
@@ -114,7 +114,7 @@ class Shortage:
         )
 
     def begin_line(self, path: str, free_bytes: int) -> str:
-        """What the log says when it begins."""
+        """The log's line when it begins."""
         state = "is full" if self.is_full else "refuses writes"
         return (
             f"the log directory {path} {state} ({self.reason}, {free_bytes} bytes free). Records, new partitions and "
@@ -123,7 +123,7 @@ class Shortage:
         )
 
     def end_line(self, path: str, free_bytes: int, now_seconds: float) -> str:
-        """What the log says when it ends."""
+        """The log's line when it ends."""
         return (
             f"the log directory {path} takes writes again after {now_seconds - self.began_seconds:.0f} s "
             f"({free_bytes} bytes free); refused writes: {self.refused}"

@@ -12,7 +12,9 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import io
 import os
+from contextlib import suppress
 from typing import Protocol
 
 from odradek.foundation.errors import DirectoryLocked
@@ -26,7 +28,7 @@ _BOOT_ID_FILE = "/proc/sys/kernel/random/boot_id"
 
 
 class SyncFailed(OSError):
-    """What was written before may be gone: the kernel drops pages that it could not write to the device."""
+    """Earlier writes may be gone: the kernel drops pages that it could not write to the device."""
 
 
 class DirectoryEntry(NamedTuple):
@@ -105,7 +107,7 @@ class DiskLock(Protocol):
 
 
 class Disk(Protocol):
-    """What a log asks of the file system. Paths are absolute or relative to the process, as str."""
+    """The file system as a log uses it. Paths are absolute or relative to the process, as str."""
 
     def open(self, path: str, *, create: bool = False) -> DiskFile:
         """Open for reading and writing. FileNotFoundError when it is not there and `create` is false."""
@@ -144,7 +146,7 @@ class Disk(Protocol):
         ...
 
     def entries(self, path: str) -> list[DirectoryEntry]:
-        """What the directory holds, in no order. A file that is removed meanwhile may be missing."""
+        """The directory's entries, in no order. A file that is removed at the same time may be missing."""
         ...
 
     def exists(self, path: str) -> bool:
@@ -152,7 +154,7 @@ class Disk(Protocol):
         ...
 
     def usage(self, path: str) -> DiskUsage:
-        """How full the volume is."""
+        """The size of the volume, and its free part."""
         ...
 
     def boot_id(self) -> str:
@@ -315,14 +317,8 @@ class SystemDisk:
         return SystemFile(path, os.open(path, flags, 0o644))
 
     def read(self, path: str) -> bytes:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            parts = []
-            while data := os.read(descriptor, 1 << 20):
-                parts.append(data)
-            return b"".join(parts)
-        finally:
-            os.close(descriptor)
+        with io.FileIO(path) as file:
+            return file.readall()
 
     def replace(self, path: str, data: bytes, *, sync: bool = True) -> None:
         temporary = path + ".tmp"
@@ -346,19 +342,15 @@ class SystemDisk:
         os.replace(source, target)
 
     def remove(self, path: str) -> None:
-        try:
+        with suppress(FileNotFoundError):
             os.unlink(path)
-        except FileNotFoundError:
-            return
 
     def remove_tree(self, path: str) -> None:
         # Imported here because it loads three compressors, which would delay the start.
         import shutil
 
-        try:
+        with suppress(FileNotFoundError):
             shutil.rmtree(path)
-        except FileNotFoundError:
-            return
 
     def make_directory(self, path: str) -> None:
         os.makedirs(path, exist_ok=True)

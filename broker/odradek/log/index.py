@@ -59,7 +59,7 @@ class SparseIndex:
 
     @property
     def size_bytes(self) -> int:
-        """What the file has once all entries are written."""
+        """The file's size once all entries are written."""
         return len(self) * self._entry.size
 
     def append(self, key: int, value: int) -> None:

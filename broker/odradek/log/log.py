@@ -345,7 +345,7 @@ class Log:
         self._unsynced.add_file(EPOCHS_FILE)
 
     def delete_old_segments(self, high_watermark: int | None = None) -> int:
-        """Delete the oldest segments that a retention strategy names and that lie wholly below `high_watermark`.
+        """Delete the oldest segments that are past retention and lie wholly below `high_watermark`.
 
         Returns how many. Raises KafkaStorageError.
         """

@@ -54,7 +54,7 @@ class DirectoryDescription(NamedTuple):
     total_bytes: int
     """Of the volume; -1 when unknown."""
     usable_bytes: int
-    """What the broker may still write; 0 where a quota leaves nothing."""
+    """The bytes that the broker may still write; 0 where a quota leaves nothing."""
     is_full: bool
     """Whether writes are refused for want of room."""
     log_bytes: dict[TopicPartition, int]
@@ -200,7 +200,7 @@ class LogDirectory:
         self._disk.replace(f"{self.path}/{BOOT_FILE}", self._disk.boot_id().encode(), sync=False)
 
     def unmark_complete(self) -> None:
-        """What was written may be gone, since the disk fails. Raises OSError."""
+        """Records may be gone, since the disk fails. Raises OSError."""
         path = f"{self.path}/{BOOT_FILE}"
         if self._disk.exists(path):
             self._disk.remove(path)

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 
 from odradek.foundation.named_tuple import NamedTuple
 from odradek.log.config import LogConfig
@@ -17,7 +18,7 @@ from odradek.log.segment import INDEX_SUFFIX, TIME_INDEX_SUFFIX
 
 
 class Flush(NamedTuple):
-    """What has to reach the device so that all records below `offset` are safe."""
+    """The files and names that have to reach the device so that all records below `offset` are safe."""
 
     offset: int
     truncations: int
@@ -39,10 +40,8 @@ class Flush(NamedTuple):
                 continue
             file.sync()
         for directory in self.directories:
-            try:
+            with suppress(FileNotFoundError):
                 self.disk.sync_directory(directory)
-            except FileNotFoundError:
-                continue
 
     def try_sync(self) -> OSError | None:
         """As `sync`; the error instead of raising it."""
@@ -78,7 +77,7 @@ class LogFlusher:
             self.end_flush(flush, flush.try_sync())
 
     def begin_flush(self, up_to: int | None = None) -> Flush | None:
-        """What has to be synced; None when everything is. The caller hands it to `end_flush` after its `sync`."""
+        """The flush that is due, None for none. The caller hands it to `end_flush` after its `sync`."""
         self._health.require_usable()
         end = self._offsets.log_end_offset if up_to is None else up_to
         return None if end <= self._offsets.recovery_point else self._prepare(with_active_indexes=False)

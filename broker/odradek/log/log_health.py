@@ -80,12 +80,12 @@ class LogHealth:
         return KafkaStorageError(f"{self.topic_partition} cannot be used on this broker: {self.failure}")
 
     def disk_failed(self, action: str, error: OSError, *, may_pass: bool = True) -> KafkaStorageError:
-        """What to raise for `error`; the log fails unless it is a shortage, which `may_pass`."""
+        """The error to raise for `error`; the log fails unless it is a shortage, which `may_pass`."""
         if may_pass and is_shortage(error):
             self.report_shortage(error)
             return KafkaStorageError(
                 f"{action} of {self.topic_partition} was refused and nothing was written: {error.strerror} in "
-                f"{self.directory}; {shortage_advice(error)}: writes go on then"
+                f"{self.directory}; {shortage_advice(error)}: writes continue then"
             )
         logger.error("%s of %s in %s failed: %s", action, self.topic_partition, self.directory, error)
         self.fail(f"its disk failed ({error}); see to {self.directory} and restart the broker")

@@ -78,7 +78,7 @@ class LogManager:
         self.begin_high_watermark_checkpoint = checkpoints.begin_high_watermarks
         self.begin_cleaner_checkpoint = checkpoints.begin_cleaner
         self.progress = progress or LoadProgress()
-        """How far the opening of the logs has come."""
+        """The progress of the opening of the logs."""
 
     @property
     def is_complete(self) -> bool:
@@ -355,7 +355,7 @@ class LogManager:
         return [log for log in self._logs.values() if log.is_flush_due(now_ms)]
 
     def removal_due(self) -> Callable[[], None] | None:
-        """What removes the deleted directories and segments that are due, on any thread; None when none are.
+        """A function that removes the deleted directories and segments that are due, on any thread; None when none are.
 
         Raises OSError when called; what was not removed then is removed at the next start.
         """

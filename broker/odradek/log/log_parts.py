@@ -1,4 +1,4 @@
-"""What the parts of one log share: its appender, its reader and its flusher work on the same objects."""
+"""The objects that the parts of one log share: its appender, its reader and its flusher work on the same objects."""
 
 from __future__ import annotations
 

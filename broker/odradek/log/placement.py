@@ -27,7 +27,7 @@ def write_placement(disk: Disk, path: str, placed: Mapping[str, Iterable[TopicPa
 
 
 def read_placement(disk: Disk, paths: Iterable[str]) -> dict[str, set[TopicPartition]]:
-    """What the files in `paths` say, together; a damaged one is passed over. Raises OSError."""
+    """The contents of the files in `paths`, together; a damaged one is passed over. Raises OSError."""
     found: dict[str, set[TopicPartition]] = {}
     for path in paths:
         try:

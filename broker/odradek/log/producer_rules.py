@@ -8,7 +8,7 @@ EXPIRATION_MS_DEFAULT: Final = 24 * 60 * 60 * 1000
 
 
 class ProducerRules:
-    """What all partitions of a broker share; a change counts from now on."""
+    """The rules that all partitions of a broker share; a change counts from now on."""
 
     __slots__ = ("expiration_ms", "must_verify")
 

@@ -1,4 +1,4 @@
-"""What a partition knows of its producers: sequence numbers, epochs and open transactions.
+"""The state of a partition's producers: sequence numbers, epochs and open transactions.
 
 An idempotent producer numbers its batches. The last five are remembered per producer. A batch that comes again is
 answered with its old offset and not written twice. A batch that comes after a gap is refused, so the sequence holds. A
@@ -51,7 +51,7 @@ _new_tuple = tuple.__new__
 
 
 class _Producer:
-    """What is remembered of one producer id."""
+    """The state of one producer id."""
 
     __slots__ = (
         "batches",
@@ -168,7 +168,7 @@ class ProducerStates:
         if self.rules.must_verify and (standing is None or standing is not token):
             raise InvalidTxnState(
                 f"producer {header.producer_id} (epoch {header.producer_epoch}) has no transaction on"
-                f" {self.topic_partition} that its coordinator has confirmed; it may have ended meanwhile"
+                f" {self.topic_partition} that its coordinator has confirmed; it may have ended since"
             )
         if standing is None or not is_client:
             return

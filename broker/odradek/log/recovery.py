@@ -31,7 +31,7 @@ _REPORTED_BYTES_MIN: Final = 64 * 1024 * 1024
 
 @dataclass(slots=True)
 class Recovery:
-    """What was done to a log."""
+    """The results of recovering a log."""
 
     kept: list[Segment]
     removed: list[Segment]

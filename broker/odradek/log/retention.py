@@ -1,6 +1,6 @@
-"""Which of the oldest segments a log may delete: strategies that are asked one after the other.
+"""Which of the oldest segments a log may delete: by time, by size, and below the log's start.
 
-A strategy counts segments from the oldest on and stops at the first that has to stay. It never sees one that holds
+Each rule counts segments from the oldest on and stops at the first that has to stay. None sees a segment that holds
 offsets above the high watermark. The log deletes.
 """
 
@@ -9,53 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import takewhile
 
-from odradek.foundation.named_tuple import NamedTuple
 from odradek.log.config import LogConfig
 from odradek.log.segment import Segment
 from odradek.log.segment_set import SegmentSet
-
-
-class RetentionView(NamedTuple):
-    """What a strategy may look at."""
-
-    segments: Sequence[Segment]
-    """All segments whose last offset is below the high watermark, oldest first."""
-    next_offsets: Sequence[int]
-    """For each the first offset that is no longer its own."""
-    log_start_offset: int
-    size_bytes: int
-    """Of the whole log, the segments that are not in the list among it."""
-    config: LogConfig
-    now_ms: int
-
-
-def by_time(view: RetentionView) -> int:
-    """Segments whose newest record is older than retention.ms."""
-    retention_ms = view.config.retention_ms
-    if retention_ms < 0 or not view.config.cleanup_delete:
-        return 0
-    oldest_ms = view.now_ms - retention_ms
-    return len(list(takewhile(lambda one: one.retention_timestamp_ms() < oldest_ms, view.segments)))
-
-
-def by_size(view: RetentionView) -> int:
-    """Segments without which the log still has retention.bytes."""
-    retention_bytes = view.config.retention_bytes
-    if retention_bytes < 0 or not view.config.cleanup_delete:
-        return 0
-    surplus = view.size_bytes - retention_bytes
-    count = 0
-    for segment in view.segments:
-        surplus -= segment.size_bytes
-        if surplus < 0:
-            break
-        count += 1
-    return count
-
-
-def by_log_start(view: RetentionView) -> int:
-    """Segments that lie wholly below the log's start, which DeleteRecords has moved; under any cleanup policy."""
-    return len(list(takewhile(lambda offset: offset <= view.log_start_offset, view.next_offsets)))
 
 
 def old_segments(
@@ -67,7 +23,7 @@ def old_segments(
     config: LogConfig,
     now_ms: int,
 ) -> Sequence[Segment]:
-    """The oldest segments wholly below the high watermark that a strategy names. Raises OSError."""
+    """The oldest segments wholly below the high watermark that a rule names. Raises OSError."""
     limit = log_end_offset if high_watermark is None else min(high_watermark, log_end_offset)
     candidates: list[Segment] = []
     next_offsets: list[int] = []
@@ -77,13 +33,24 @@ def old_segments(
             break
         candidates.append(segment)
         next_offsets.append(next_offset)
-    view = RetentionView(
-        segments=candidates,
-        next_offsets=next_offsets,
-        log_start_offset=log_start_offset,
-        size_bytes=segments.size_bytes,
-        config=config,
-        now_ms=now_ms,
-    )
-    # How many of the oldest each of them names.
-    return candidates[: max(by_time(view), by_size(view), by_log_start(view))]
+    # DeleteRecords has moved the log's start, under any cleanup policy.
+    count = len(list(takewhile(lambda offset: offset <= log_start_offset, next_offsets)))
+    if config.cleanup_delete and config.retention_ms >= 0:
+        count = max(count, _count_by_time(candidates, now_ms - config.retention_ms))
+    if config.cleanup_delete and config.retention_bytes >= 0:
+        count = max(count, _count_by_size(candidates, segments.size_bytes - config.retention_bytes))
+    return candidates[:count]
+
+
+def _count_by_time(segments: Sequence[Segment], oldest_ms: int) -> int:
+    """Those whose newest record is older than retention.ms."""
+    return len(list(takewhile(lambda segment: segment.retention_timestamp_ms() < oldest_ms, segments)))
+
+
+def _count_by_size(segments: Sequence[Segment], surplus_bytes: int) -> int:
+    """Those without which the log still has retention.bytes."""
+    for count, segment in enumerate(segments):
+        surplus_bytes -= segment.size_bytes
+        if surplus_bytes < 0:
+            return count
+    return len(segments)

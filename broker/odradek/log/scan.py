@@ -60,7 +60,7 @@ _LEGACY_BODY_BYTES_MIN: Final = LEGACY_ENTRY_BYTES_MIN - LOG_OVERHEAD_BYTES
 
 
 class ScanRules(NamedTuple):
-    """What an undamaged segment looks like."""
+    """The facts by which an undamaged segment is known."""
 
     base_offset: int
     index_interval_bytes: int
@@ -77,7 +77,7 @@ class ScanRules(NamedTuple):
 
 @dataclass(slots=True)
 class Scan:
-    """What a segment holds up to its first damaged batch."""
+    """The contents of a segment up to its first damaged batch."""
 
     next_offset: int
     last_epoch: int

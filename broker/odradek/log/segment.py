@@ -272,7 +272,7 @@ class Segment:
         self.time_index.replace(found.time_entries)
 
     def set_max_timestamp(self, timestamp_ms: int, offset: int) -> None:
-        """What a scan found."""
+        """Set the newest timestamp and its offset to those that a scan found."""
         self._max_timestamp_ms = timestamp_ms
         self._max_timestamp_offset = offset
 

@@ -1,4 +1,4 @@
-"""What a flush of one log has to sync besides log files and indexes: new names, and small files that changed."""
+"""Names and small files that a flush of one log has to sync besides log files and indexes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a broker follows the active controller: our own API, spoken only between our own processes.
+"""Requests by which a broker follows the active controller: our own API, spoken only between our own processes.
 
 The rows below are the layout; `own_requests` has the header. "I have applied everything below `number` of the term
 `controller_epoch`" is answered with what came after, once there is anything or `wait_ms_max` has passed.
@@ -24,7 +24,7 @@ class Node(NamedTuple):
 
 
 class FollowRequest(NamedTuple):
-    """What a broker has applied, and how long it would wait for more."""
+    """The changes that a broker has applied, and the time that it would wait for more."""
 
     correlation_id: int
     client_id: str
@@ -36,7 +36,7 @@ class FollowRequest(NamedTuple):
 
 
 class FollowResponse(NamedTuple):
-    """What the broker lacks; with an `error_code` other than 0 there is nothing else in it."""
+    """The changes that the broker lacks; with an `error_code` other than 0 there is nothing else in it."""
 
     correlation_id: int
     error_code: int = 0

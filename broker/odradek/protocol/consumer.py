@@ -1,4 +1,4 @@
-"""What consumers of a classic group send each other through the coordinator: subscriptions and assignments.
+"""The bytes that consumers of a classic group send each other through the coordinator: subscriptions and assignments.
 
     subscription  version int16, topics [string], user data nullable bytes,
                   v1: owned partitions [topic string, partitions [int32]], v2: generation int32,
@@ -35,7 +35,7 @@ PartitionsByTopic = tuple[tuple[str, tuple[int, ...]], ...]
 
 
 class Subscription(NamedTuple):
-    """What a member asks for and what it has."""
+    """The topics that a member asks for, and the partitions that it has."""
 
     version: int
     topics: tuple[str, ...]
@@ -46,7 +46,7 @@ class Subscription(NamedTuple):
 
 
 class Assignment(NamedTuple):
-    """What a member is given."""
+    """The partitions that a member is given."""
 
     version: int
     partitions: PartitionsByTopic

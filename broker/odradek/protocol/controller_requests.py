@@ -1,4 +1,4 @@
-"""What brokers ask the active controller besides Kafka's own APIs: our own, spoken only between our own processes.
+"""Our own requests of brokers to the active controller, besides Kafka's APIs: spoken only between our processes.
 
     Forward (1001)   a client's request as it came, to be answered by the controller's handlers
     Leave (1002)     a broker that wants to stop; what it leads is moved to others first
@@ -54,7 +54,7 @@ class LeaveRequest(NamedTuple):
 
 
 class LeaveResponse(NamedTuple):
-    """How many partitions the broker still leads, for want of another replica in sync."""
+    """The number of partitions that the broker still leads, for want of another replica in sync."""
 
     correlation_id: int
     error_code: int = 0

@@ -22,7 +22,7 @@ NONE: Final = 0
 
 
 class Retry(Enum):
-    """What a client does with a request that met the error."""
+    """The way in which a client treats a request that met the error."""
 
     NEVER = "the same request fails again"
     AGAIN = "another try may succeed"
@@ -43,7 +43,7 @@ class ErrorRow(NamedTuple):
 
     @property
     def text(self) -> str:
-        """What the error means, for an answer that has no message of its own."""
+        """The meaning of the error, for an answer that has no message of its own."""
         kind = self.kind
         return self.name if kind is None else (kind.__doc__ or kind.__name__).strip()
 
@@ -219,7 +219,7 @@ def error_code(error: BaseException | None) -> int:
 
 
 def error_message(error: BaseException | None) -> str | None:
-    """What the client may read about `error`: the text of the domain's exception, a general line for another."""
+    """The text that the client may read: that of the domain's exception, a general line for another."""
     if error is None:
         return None
     if isinstance(error, errors.RequestError):

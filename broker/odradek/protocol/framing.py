@@ -160,7 +160,7 @@ class FrameReader:
 
 
 class RequestHeader(NamedTuple):
-    """What precedes every request. `client_id` is empty when the client sent null, as Apache Kafka treats it."""
+    """The header of every request. `client_id` is empty when the client sent null, as Apache Kafka treats it."""
 
     api_key: int
     api_version: int

@@ -28,7 +28,7 @@ class _Varints(dict[int, bytes]):
 
 
 class _Heads(dict[int, bytes]):
-    """What precedes an offset delta, by the bytes of key and value with their lengths."""
+    """The bytes before an offset delta, by the bytes of key and value with their lengths."""
 
     def __init__(self, *, fixed_bytes: int, timestamp_delta: bytes) -> None:
         super().__init__()

@@ -26,5 +26,5 @@ def _load() -> Callable[..., int]:
     return imported
 
 
-# crc32c(data, value=0): the checksum of a bytes-like object, going on from `value`.
+# crc32c(data, value=0): the checksum of a bytes-like object, continued from `value`.
 crc32c: Callable[..., int] = _load()

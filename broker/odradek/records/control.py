@@ -25,7 +25,7 @@ _VERSION: Final = 0
 
 
 class ControlType(enum.IntEnum):
-    """What a control record announces; a number that is none of these is UNKNOWN and is passed over."""
+    """The announcement of a control record; a number that is none of these is UNKNOWN and is passed over."""
 
     ABORT = 0
     COMMIT = 1
@@ -71,7 +71,7 @@ def build_marker(
 
 
 def control_type(record: Record) -> ControlType:
-    """What kind of control record this is. Raises CorruptRecord when its key cannot say."""
+    """The kind of a control record. Raises CorruptRecord when its key cannot say."""
     if record.key is None or len(record.key) < _KEY.size:
         raise CorruptRecord(f"the control record at offset {record.offset} has a key of fewer than 4 bytes")
     version, number = _KEY.unpack_from(record.key)

@@ -1,4 +1,4 @@
-"""What a broker checks of a batch that a client sent, before it appends it.
+"""The checks of a batch that a client sent, before a broker appends it.
 
 Length, magic and CRC come first (`batch.verified_header`), then contradictions in the header (`batch.validate_header`).
 The checks here need the records, or all bytes of the request.

@@ -32,7 +32,7 @@ def encode_varint(value: int) -> bytes:
 
 
 def varint_size(value: int) -> int:
-    """How many bytes `encode_varint` takes for `value`."""
+    """The bytes that `encode_varint` takes for `value`."""
     rest = value << 1 if value >= 0 else (-value << 1) - 1
     return (rest.bit_length() + 6) // 7 or 1
 

@@ -32,7 +32,7 @@ class Waiter(Protocol):
 
 
 class Waiters:
-    """What waits for a watermark of one partition, in order of arrival."""
+    """The requests that wait for a watermark of one partition, in order of arrival."""
 
     __slots__ = ("_offsets",)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Callable, Iterator
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -78,7 +78,7 @@ class _RunningRound:
 
     @property
     def is_stale(self) -> bool:
-        """Whether segments were deleted that the round works on: retention and DeleteRecords go on meanwhile."""
+        """Whether segments were deleted that the round works on: retention and DeleteRecords continue during it."""
         return not self.segments.issubset(self.log.segments.all)
 
 
@@ -93,7 +93,7 @@ class _Failures:
 
 @dataclass(slots=True)
 class CleaningTotals:
-    """What all rounds since the start have done."""
+    """The sums of all rounds since the start."""
 
     rounds: int = 0
     bytes_read: int = 0
@@ -195,11 +195,9 @@ class LogCleaner:
             self._looked_at_seconds = self._clock.monotonic_seconds()
             if not has_begun:
                 await self._release_idle()
-            try:
+            with suppress(TimeoutError):
                 async with asyncio.timeout(self._backoff_seconds):
                     await self._round_ended.wait()
-            except TimeoutError:
-                pass
 
     async def _begin_rounds(self) -> bool:
         """Begin as many rounds as there are threads free, the dirtiest log first; whether one began."""
@@ -237,7 +235,7 @@ class LogCleaner:
                 yield partition
 
     def _cleanable(self, partition: Partition) -> Cleanable | None:
-        """What of a log may be compacted; None while a round is at work on it or it is marked."""
+        """The part of a log that may be compacted; None while a round is at work on it or it is marked."""
         log = partition.log
         marked = self.uncleanable.get(partition.topic_partition)
         if marked is not None and marked[0] is not log:

@@ -1,4 +1,4 @@
-"""What every replica of a broker needs to know of its broker: its id, the time, and which brokers are live.
+"""The facts of a broker that each of its replicas needs: its id, the time, and which brokers are live.
 
 One object for all partitions, so that each holds one reference instead of many.
 """
@@ -75,7 +75,7 @@ class ReplicaContext:
 
     @property
     def confirmed_seconds_max(self) -> float:
-        """How long a confirmation counts: an idle follower's fetch waits here for replica.fetch.wait.max.ms."""
+        """The life of a confirmation: an idle follower's fetch waits here for replica.fetch.wait.max.ms."""
         wait_seconds: float = self._current_settings().replica_fetch_wait_max_ms / 1000
         return LEADERSHIP_CONFIRMED_SECONDS_MAX + wait_seconds
 

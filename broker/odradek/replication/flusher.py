@@ -35,9 +35,9 @@ class Flusher:
         self._waiting: dict[Log, list[Callback]] = {}
         self._idle: asyncio.Event | None = None
         self.flushes = 0
-        """How many syncs were done."""
+        """The number of syncs that were done."""
         self.flush_seconds = 0.0
-        """How long they took in sum."""
+        """The time that they took in sum."""
 
     def request(self, log: Log, done: Callback) -> None:
         """Call `done` with None once everything appended to `log` by now is on the device, or with what went wrong.

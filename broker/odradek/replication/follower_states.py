@@ -1,4 +1,4 @@
-"""What the leader of a partition knows of its followers, and what follows from it.
+"""The leader's knowledge of a partition's followers, and the decisions that follow from it.
 
 A follower's fetch says how far it is: all below its fetch offset is in its log. From that come the high watermark,
 which members leave the in-sync set, and which followers may join it. The rules are Apache Kafka's.

@@ -42,7 +42,7 @@ _RETRY_SECONDS_MAX: Final = 1.0
 
 
 class Proposal(NamedTuple):
-    """What one leader proposes: the set `isr`, based on these epochs."""
+    """The proposal of one leader: the set `isr`, based on these epochs."""
 
     topic_partition: TopicPartition
     topic_id: TopicId

@@ -180,7 +180,7 @@ class Leader:
     async def flushed(self, last_offset: int) -> None:
         """Wait until the record at `last_offset`, which was appended, is flushed as flush.messages asks for.
 
-        Raises KafkaStorageError when the disk failed, UnknownTopicOrPartition when the topic was deleted meanwhile.
+        Raises KafkaStorageError when the disk failed, UnknownTopicOrPartition when the topic was deleted.
         """
         if self._flush_waiters is not None and self._end_offset <= last_offset:
             try:
@@ -191,8 +191,8 @@ class Leader:
     async def committed(self, last_offset: int, *, seconds_max: float) -> None:
         """Wait until the record at `last_offset`, which was appended, is committed.
 
-        Raises KafkaStorageError when the disk failed, UnknownTopicOrPartition when the topic was deleted meanwhile,
-        NotLeaderOrFollower when another broker leads meanwhile, and NotEnoughReplicasAfterAppend. Raises
+        Raises KafkaStorageError when the disk failed, UnknownTopicOrPartition when the topic was deleted,
+        NotLeaderOrFollower when another broker leads by then, and NotEnoughReplicasAfterAppend. Raises
         RequestTimedOut after `seconds_max`: the record is in the log then, and may or may not be committed later.
         """
         replica = self.replica
@@ -235,7 +235,7 @@ class Leader:
 
     @property
     def in_sync_needed(self) -> int:
-        """How many replicas acks=all needs in sync: never more than there are, without those that are being added.
+        """The replicas that acks=all needs in sync: never more than there are, without those that are being added.
 
         Kafka counts those too: while it moves a partition of one replica, it refuses producers until the new one has
         caught up.
@@ -257,7 +257,7 @@ class Leader:
     def fail_without_enough_replicas(self) -> None:
         """Fail the produces that wait when the in-sync set has become too small; their records stay in the log.
 
-        Kafka lets such a producer wait for its time limit; the answer cannot become better meanwhile.
+        Kafka lets such a producer wait for its time limit; the answer cannot become better in that time.
         """
         replica, needed = self.replica, self.in_sync_needed
         if replica.pending_produces and len(replica.in_sync_replicas) < needed:
@@ -407,7 +407,7 @@ class Leader:
             self.advance_high_watermark()
 
     def follower_lags(self) -> dict[int, int]:
-        """How many records each follower is behind the log's end; all there are before its first fetch."""
+        """The number of records that each follower is behind the log's end; all there are before its first fetch."""
         if self.followers is None:
             return {}
         start, end = self.replica.log.log_start_offset, self.replica.log.log_end_offset

@@ -20,7 +20,7 @@ from odradek.replication.replica import Replica, ReplicaStart
 
 
 class PartitionCallbacks:
-    """What a broker's partitions call; one object for all of them. Where one broker is the cluster nothing is set."""
+    """Functions that a broker's partitions call; one object for all. Where one broker is the cluster none is set."""
 
     __slots__ = ("in_sync_proposed", "log_start_moved", "role_changed")
 
@@ -106,7 +106,7 @@ class Partition:
         return self.leader
 
     def reject(self, records: memoryview | bytes) -> Exception:
-        """What to raise for records that came while this broker does not lead; they are remembered as refused."""
+        """The error to raise for records that came while this broker does not lead; they are remembered as refused."""
         refusal = self.replica.refusal
         assert refusal is not None, "a partition without a refusal has a leader"
         self.replica.note_rejected(records, refusal)

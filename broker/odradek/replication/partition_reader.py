@@ -15,7 +15,7 @@ from odradek.replication.replica import Replica
 
 
 class PartitionRead(NamedTuple):
-    """What a reader gets: the records (None when there are none yet) and the offsets at that moment."""
+    """The result of a read: the records (None when there are none yet) and the offsets at that moment."""
 
     slice: FileSlice | None
     high_watermark: int
@@ -76,7 +76,7 @@ class PartitionReader:
     def read_for_follower(
         self, fetch_offset: int, bytes_max: int, *, at_least_one_batch: bool, last_fetched_epoch: int
     ) -> tuple[PartitionRead, tuple[int, int] | None]:
-        """What a follower is sent: batches up to the log's end, or where its log and this one part.
+        """The answer for a follower: batches up to the log's end, or where its log and this one part.
 
         Only a leader answers it. Raises OffsetOutOfRange outside the log, and when this log does not know the
         follower's last epoch.

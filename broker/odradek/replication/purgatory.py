@@ -31,7 +31,7 @@ class PartitionListener(Protocol):
 
 
 class Watched(Protocol):
-    """What a waiting fetch registers with; a partition."""
+    """A partition, with which a waiting fetch registers."""
 
     waiting: dict[PartitionListener, None]
 

@@ -20,14 +20,14 @@ from odradek.replication.rejected_batches import RejectedBatches
 
 
 class ReplicaStart(NamedTuple):
-    """What a replica begins with, before the cluster's image gives its broker a role."""
+    """The first state of a replica, before the cluster's image gives its broker a role."""
 
     topic_partition: TopicPartition
     topic_id: TopicId
     log: Log
     context: ReplicaContext
     high_watermark: int
-    """What is known to be committed; an offset outside the log is moved to the log's nearer end."""
+    """The end of the records known to be committed; an offset outside the log is moved to the log's nearer end."""
     min_insync_replicas: int
     is_unclean_election_allowed: bool = False
 

@@ -18,6 +18,7 @@ import asyncio
 import logging
 import math
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Final
 
 from odradek.foundation.errors import (
@@ -176,11 +177,9 @@ class ReplicaFetcher:
     async def _wait(self, seconds: float | None) -> None:
         """Wait that long, or until a partition is added, which may end the failure."""
         self._work.clear()
-        try:
+        with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._work.wait()
-        except TimeoutError:
-            return
 
     @property
     def _backoff_seconds(self) -> float:
@@ -261,7 +260,7 @@ class ReplicaFetcher:
         await self._wait(None if due is None else max(0.0, due - self._context.now()))
 
     def _wait_ms(self) -> int:
-        """How long the leader may hold a request: no longer than until a paused partition is due."""
+        """The time for which the leader may hold a request: no longer than until a paused partition is due."""
         wait_ms = self._current_settings().replica_fetch_wait_max_ms
         if not self._paused:
             return wait_ms

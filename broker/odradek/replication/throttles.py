@@ -30,7 +30,7 @@ _PAUSE_SECONDS_MIN: Final = 0.02
 
 
 class Throttle:
-    """What one side, sending or fetching, has left. Pure but for the rate and the time, which are callables."""
+    """The allowance of one side, sending or fetching. Pure but for the rate and the time, which are callables."""
 
     __slots__ = ("_allowance", "_as_of", "_now", "_rate", "bytes_total", "times_held_back")
 
@@ -76,7 +76,7 @@ class Throttle:
         return True
 
     def pause_seconds(self) -> float:
-        """How long to wait before the next check."""
+        """The pause before the next check."""
         rate = self.rate
         if rate is None:
             return 0.0

@@ -1,4 +1,4 @@
-"""What a partition's leader does for transactions: it lets them begin, and writes the markers that end them.
+"""The work of a partition's leader for transactions: it lets them begin, and writes the markers that end them.
 
 The transaction coordinator decides both. Whether a partition belongs to a transaction is asked by `verification`.
 """

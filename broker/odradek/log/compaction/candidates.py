@@ -19,7 +19,7 @@ from odradek.log.segment import Segment
 
 
 class Cleanable(NamedTuple):
-    """What of a log may be compacted."""
+    """The part of a log that may be compacted."""
 
     log: Log
     segments: tuple[Segment, ...]
@@ -54,7 +54,7 @@ def first_dirty_offset(log: Log) -> int:
 
 
 def cleanable(log: Log, *, last_stable_offset: int, now_ms: int) -> Cleanable:
-    """What of a log may be compacted at the wall clock's `now_ms`. Raises OSError, CorruptRecord."""
+    """The part of a log that may be compacted at the wall clock's `now_ms`. Raises OSError, CorruptRecord."""
     config = log.config
     dirty = first_dirty_offset(log)
     segments: list[Segment] = []

@@ -35,7 +35,7 @@ RELATIVE_OFFSET_MAX = 2**31 - 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Means:
-    """What a round works with."""
+    """The means of a round."""
 
     disk: Disk
     offset_map: OffsetMap
@@ -193,7 +193,7 @@ class _CleaningRound:
         return CleanedRun(replaced=tuple(one.base_offset for one in group), base_offsets=writer.base_offsets)
 
     def _judged(self, batch: StoredBatch) -> _Verdict:
-        """What can be said of a batch without its keys. Batches are shown to it once each, in their order."""
+        """The verdict on a batch without its keys. Batches are shown to it once each, in their order."""
         verdict = _Verdict(batch)
         if batch.header.is_control:
             self._judge_marker(verdict)
@@ -272,7 +272,7 @@ class _CleaningRound:
 
 
 class _Verdict:
-    """What stays of a batch; `kept` None: all of it, as it is."""
+    """The part of a batch that stays; `kept` None: all of it, as it is."""
 
     __slots__ = ("aborted", "batch", "kept", "needs_horizon", "needs_keys")
 

@@ -1,4 +1,4 @@
-"""What the two passes ask of a map from keys to offsets, and the plain way: a dict of keys.
+"""The map from keys to offsets, as the two passes use it, and the plain one: a dict of keys.
 
 A map says, for keys of the dirty part of a log, at which offset the newest record of the key is. It is exact: a record
 is found superseded only where a newer one has the same bytes as its key. The plain map keeps the keys themselves in
@@ -20,7 +20,7 @@ ENTRY_BYTES: Final = 120
 
 
 class Kept(NamedTuple):
-    """What stays of a batch's records."""
+    """The part of a batch's records that stays."""
 
     record_count: int
     payload: bytes | None
@@ -33,7 +33,7 @@ class Kept(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retention:
-    """What makes a tombstone go: its batch's horizon is over, and it lies below the bound."""
+    """The condition for removing a tombstone: its batch's horizon is over, and it lies below the bound."""
 
     now_ms: int
     removal_bound_offset: int
@@ -55,7 +55,7 @@ class OffsetMap(Protocol):
     """Records above it are not known; -1 while it knows none."""
 
     def __len__(self) -> int:
-        """How many keys it has."""
+        """The number of its keys."""
         ...
 
     @property
@@ -71,7 +71,7 @@ class OffsetMap(Protocol):
         ...
 
     def kept(self, batches: Sequence[StoredBatch], retention: Retention) -> list[Kept]:
-        """What stays of each batch. Raises CorruptRecord."""
+        """The part of each batch that stays. Raises CorruptRecord."""
         ...
 
     def close(self) -> None:

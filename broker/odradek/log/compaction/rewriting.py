@@ -1,4 +1,4 @@
-"""What becomes of one batch whose records were judged: the bytes to write in its place.
+"""The outcome for one batch whose records were judged: the bytes to write in its place.
 
 A batch that changes keeps its base offset, its last offset delta, its sequence numbers, its epochs, its flags and its
 codec. So offsets and sequences never change. A batch that has to stay without records is its header alone.

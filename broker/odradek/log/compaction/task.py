@@ -1,6 +1,6 @@
-"""What one round of compaction is asked to do, and what it has done: plain values that cross a pipe.
+"""The task of one round of compaction, and its results: plain values that cross a pipe.
 
-The broker makes a task and takes the results. Everything between happens on files that it does not change meanwhile:
+The broker makes a task and takes the results. Everything between happens on files that it does not change then:
 closed segments, which are only read, and `.cleaned` files, which nothing else opens.
 """
 
@@ -72,7 +72,7 @@ class CleaningTask(NamedTuple):
 
     @property
     def offset_range(self) -> int:
-        """How many records may have to enter the map."""
+        """The most records that may have to enter the map."""
         return min(self.first_uncleanable_offset - self.first_dirty_offset, LONG_MAX)
 
 
@@ -87,7 +87,7 @@ class CleanedRun(NamedTuple):
 
 @dataclass(slots=True, kw_only=True)
 class CleaningSummary:
-    """What a round did. It is complete once all runs are swapped in."""
+    """The results of a round. It is complete once all runs are swapped in."""
 
     next_dirty_offset: int = -1
     """All below holds one record of each key."""

@@ -99,7 +99,7 @@ class VectorOffsetMap:
         return False
 
     def _room(self) -> int:
-        """How many more keys fit."""
+        """The number of keys that still fit."""
         left = self._bytes_max - self._others_bytes
         return min(self._entries_max, left // SLOT_BYTES) - self._used
 

@@ -3,7 +3,7 @@
 It reads tasks from its standard input and writes its results to its standard output. Both are frames: int32 size, then
 the message by pickle. After each run it waits for the broker, which alone renames files and swaps segments.
 
-    in    CleaningTask, then bool for each run: go on or stop
+    in    CleaningTask, then bool for each run: continue or stop
     out   CleanedRun for each run that is written; at the end CleaningSummary, or WorkFailed
 
 It is a process and not a thread. Python's own loops over records would hold the interpreter's lock for milliseconds at

@@ -26,7 +26,7 @@ _INT: Final = Struct(">i")
 
 
 class CurrentLeaders(NamedTuple):
-    """What one response names.
+    """The leaders that one response names.
 
     `by_partition` has (leader, its epoch) by (topic's name or the 16 bytes of its id, partition), `nodes` the leaders
     as (id, host, port, rack).

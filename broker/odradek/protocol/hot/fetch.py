@@ -84,7 +84,7 @@ AskedPartition = tuple[str | bytes, int, int, int, int, int, int]
 
 
 class FetchRequest(NamedTuple):
-    """What is asked for. Without a session its id is 0, its epoch -1 and nothing is forgotten.
+    """The contents of a request. Without a session its id is 0, its epoch -1 and nothing is forgotten.
 
     `replica_id` is that of the follower that asks, negative for a client. `replica_epoch` is that of its registration,
     -1 when the request has none. `rack_id` is the client's rack, "" when it names none.
@@ -282,7 +282,7 @@ _topic_of = attrgetter("topic")
 
 
 class FetchPartitionData:
-    """What one partition gives to one response, in the values of the wire.
+    """The part of one partition in one response, in the values of the wire.
 
     `topic` is its name or the 16 bytes of its id. `records` is None when there are none, `size` their bytes.
     `aborted` are (producer id, first offset), `diverging` is (epoch, end offset).

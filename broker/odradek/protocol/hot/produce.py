@@ -262,7 +262,7 @@ _good_result = _GOOD_RESULT.pack
 
 
 class PartitionResult(NamedTuple):
-    """What one partition answers. `record_errors` are (index in the batch, message)."""
+    """The answer of one partition. `record_errors` are (index in the batch, message)."""
 
     partition: int
     error_code: int = 0

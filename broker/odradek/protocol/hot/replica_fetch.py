@@ -52,7 +52,7 @@ Position = tuple[int, int, int, int]
 
 
 class ReplicaFetch(NamedTuple):
-    """What a follower asks for; the mappings are by topic id."""
+    """The request of a follower; the mappings are by topic id."""
 
     replica_id: int
     replica_epoch: int
@@ -67,7 +67,7 @@ class ReplicaFetch(NamedTuple):
 
 
 class PartitionAnswer(NamedTuple):
-    """What one partition gives; `diverging_epoch` and `diverging_end_offset` are -1 where the logs do not part."""
+    """The answer of one partition; `diverging_epoch` and `diverging_end_offset` are -1 where the logs do not part."""
 
     topic_id: bytes
     partition: int
