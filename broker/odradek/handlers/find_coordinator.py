@@ -20,7 +20,7 @@ from odradek.protocol.requests.groups import FindCoordinatorRequest
 GROUP: Final = 0
 TRANSACTION: Final = 1
 SHARE: Final = 2
-_NOBODY: Final = {"node_id": -1, "host": "", "port": -1}
+NOBODY: Final = {"node_id": -1, "host": "", "port": -1}
 
 
 async def handle(request: FindCoordinatorRequest, context: RequestContext) -> Message:
@@ -38,7 +38,7 @@ async def _find(context: RequestContext, key_type: int, key: str) -> Mapping[str
     try:
         node_id, host, port = await _coordinator(context, key_type, key)
     except OdradekError as error:
-        return {**_NOBODY, **error_fields(error)}
+        return {**NOBODY, **error_fields(error)}
     # Kafka leaves the message empty, not null, where there is no error.
     return {"node_id": node_id, "host": host, "port": port, "error_code": 0, "error_message": ""}
 

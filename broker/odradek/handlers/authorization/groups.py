@@ -19,11 +19,11 @@ from odradek.handlers.authorization.rules import (
     replace,
 )
 from odradek.handlers.context import RequestContext
-from odradek.handlers.failures import partition_codes
-from odradek.handlers.find_coordinator import GROUP, TRANSACTION
+from odradek.handlers.failures import error_fields, partition_codes
+from odradek.handlers.find_coordinator import GROUP, NOBODY, TRANSACTION
 from odradek.handlers.loading import Answer, Handle
 from odradek.handlers.offset_fetch import VERSION_WITH_ERROR_OF_ALL, VERSION_WITH_GROUPS, topic_with_error
-from odradek.protocol.errors import error_code, error_message
+from odradek.protocol.errors import error_code
 from odradek.protocol.messages import Message
 
 if TYPE_CHECKING:
@@ -51,9 +51,7 @@ def find_coordinator(
             rights.require(AclOperation.CLUSTER_ACTION, ResourceType.CLUSTER)
         return handle(request, context)
     version = context.header.api_version
-    error = error_for(resource_type)
-    denied = {"node_id": -1, "host": "", "port": -1, "error_code": error_code(error)}
-    denied["error_message"] = error_message(error)
+    denied = {**NOBODY, **error_fields(error_for(resource_type))}
     if version < _FIRST_WITH_KEYS:
         if rights.may(AclOperation.DESCRIBE, resource_type, request.key):
             return handle(request, context)
