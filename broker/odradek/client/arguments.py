@@ -56,12 +56,9 @@ def record_bytes_of(given: object, argument: str) -> bytes | None:
         return bytes(given)
     if isinstance(given, str):
         raise TypeError(f"{argument} has to be bytes, not a str; encode it: {argument}.encode()")
-    if isinstance(given, int | float):
-        raise TypeError(
-            f"{argument} has to be bytes, not {_kind(given)}; encode it, for example: str({argument}).encode()"
-        )
+    as_text = "str" if isinstance(given, int | float) else "json.dumps"
     raise TypeError(
-        f"{argument} has to be bytes, not {_kind(given)}; encode it, for example: json.dumps({argument}).encode()"
+        f"{argument} has to be bytes, not {_kind(given)}; encode it, for example: {as_text}({argument}).encode()"
     )
 
 

@@ -108,11 +108,7 @@ class Connector:
             else shared_registrations(connect, self.group, is_excluding_internal=is_excluding_internal)
         )
         self._nodes = GroupNodes(
-            self._store,
-            self.group,
-            self.id,
-            is_excluding_internal=is_excluding_internal,
-            known=known,
+            self._store, self.group, self.id, is_excluding_internal=is_excluding_internal, known=known
         )
         self._offsets = GroupOffsets(self._properties, self._nodes, self._client, self._start_offsets)
 
@@ -258,7 +254,8 @@ class Connector:
         self._held = {}
         self._unreleased.clear()
         for buffer in self.buffers.values():
-            buffer.drop()
+            buffer.revoke()
+            buffer.forget()
 
     async def _keep_lease(self) -> None:
         seconds = self._properties["zookeeper.session.timeout.ms"] / 1000 / _PINGS_PER_TIMEOUT

@@ -138,10 +138,7 @@ PRODUCER: Final = (
     Property(("producer.type",), "sync", one_of("sync", "async"), "whether send waits for the broker"),
     Property(("queue.buffering.max.ms", "queue.time"), "5000", _NATURAL, "async: the age that is sent"),
     Property(
-        ("queue.buffering.max.messages", "queue.size"),
-        "10000",
-        _POSITIVE,
-        "async: messages that may wait",
+        ("queue.buffering.max.messages", "queue.size"), "10000", _POSITIVE, "async: messages that may wait"
     ),
     Property(
         ("queue.enqueue.timeout.ms", "queue.enqueueTimeout.ms"),
@@ -189,10 +186,7 @@ CONSUMER: Final = (
         ("queued.max.message.chunks", "queuedchunks.max"), "2", _POSITIVE, "batches waiting in a stream"
     ),
     Property(
-        ("rebalance.backoff.ms",),
-        "2000",
-        _POSITIVE,
-        "the longest pause between two tries to own partitions",
+        ("rebalance.backoff.ms",), "2000", _POSITIVE, "the longest pause between two tries to own partitions"
     ),
     Property(
         ("offsets.storage",),

@@ -146,11 +146,6 @@ class StreamBuffer:
         except TimeoutError:
             return
 
-    def drop(self) -> None:
-        """As `revoke`, where nothing may be committed any more."""
-        self.revoke()
-        self.forget()
-
     def forget(self) -> None:
         """The partitions of before are committed: their positions count no more."""
         with self.changed:
@@ -233,6 +228,8 @@ class _EndedError(Exception):
 class _Stream:
     """The common part of both faces of a stream."""
 
+    _taker: Callable[[], object]
+
     def __init__(
         self,
         buffer: StreamBuffer,
@@ -290,9 +287,6 @@ class _Stream:
             self._on_progress(Progress(self._topic, self._partition, block.first_offset, end_offset))
         return self._ready()
 
-    def _taker(self) -> object:
-        raise NotImplementedError
-
     def _message(self, row: Record) -> MessageAndMetadata:
         offset, timestamp_ms, key, value, headers = row
         return _new_tuple(
@@ -321,8 +315,7 @@ class KafkaStream(_Stream):
     messages of several topics.
     """
 
-    def _taker(self) -> object:
-        return threading.get_ident()
+    _taker = staticmethod(threading.get_ident)
 
     def __iter__(self) -> KafkaStream:
         return self
@@ -355,8 +348,7 @@ class KafkaStream(_Stream):
 class AsyncKafkaStream(_Stream):
     """As KafkaStream, for `async for` in the connector's own event loop."""
 
-    def _taker(self) -> object:
-        return asyncio.current_task()
+    _taker = staticmethod(asyncio.current_task)
 
     def __aiter__(self) -> AsyncKafkaStream:
         return self

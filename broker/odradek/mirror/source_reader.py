@@ -26,8 +26,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Final, NamedTuple
 
 from odradek.client.client import Client
-from odradek.client.consumer.epochs import AskedEpoch, epoch_ends
-from odradek.client.consumer.fetches import CompletedFetch, FetchBounds, fetch_on
+from odradek.client.consumer.fetches import AskedEpoch, CompletedFetch, FetchBounds, epoch_ends, fetch_on
 from odradek.client.errors import METADATA_STALE, UnsupportedByBroker
 from odradek.client.metadata import NO_LEADER, NO_TOPIC_ID
 from odradek.foundation.errors import (

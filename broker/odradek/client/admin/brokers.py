@@ -107,17 +107,15 @@ class BrokerAdmin:
 
     async def cordon(self, broker_id: int) -> None:
         """Give the broker no new replicas. Raises InvalidRequest for an unknown broker."""
-        await self._set_cordon(broker_id, EVERY_DIRECTORY)
+        await self._alter_cordon(broker_id, ConfigChange(CORDON_KEY, EVERY_DIRECTORY))
 
     async def uncordon(self, broker_id: int) -> None:
         """Allow new replicas on the broker again."""
-        await self._set_cordon(broker_id, None)
+        await self._alter_cordon(broker_id, ConfigChange(CORDON_KEY, None, AlterOperation.DELETE))
 
-    async def _set_cordon(self, broker_id: int, value: str | None) -> None:
-        operation = AlterOperation.DELETE if value is None else AlterOperation.SET
+    async def _alter_cordon(self, broker_id: int, change: ConfigChange) -> None:
         # Not through the broker itself, which may be down.
-        changes = {str(broker_id): [ConfigChange(CORDON_KEY, value, operation)]}
-        await self._configs.alter_all(ResourceType.BROKER, changes)
+        await self._configs.alter_all(ResourceType.BROKER, {str(broker_id): [change]})
 
     async def _cordoned(self) -> set[int]:
         cluster = await self._client.with_retries(lambda: self._client.refresh(()))

@@ -17,7 +17,12 @@ from odradek.client.admin.disks import directories_of
 from odradek.client.admin.groups import GroupAdmin
 from odradek.client.admin.health import BrokerHealth, BrokerStatus, ClusterHealth
 from odradek.client.admin.logs import LogAdmin
-from odradek.client.admin.partition_states import PartitionState, moves_under_way, partition_states
+from odradek.client.admin.partition_states import (
+    PartitionState,
+    answer_in_time,
+    moves_under_way,
+    partition_states,
+)
 from odradek.client.admin.results import GroupListing, LogDirectoryDescription
 from odradek.client.client import Client
 from odradek.client.errors import ClientTimeout, raise_for
@@ -77,11 +82,8 @@ async def _probe(client: Client, broker: BrokerInfo) -> _Probe:
     )
     if isinstance(directories, OdradekError):
         return _Probe(broker, error=str(directories))
-    try:
-        async with asyncio.timeout(HEALTH_ANSWER_SECONDS_MAX):
-            groups = await GroupAdmin(client).list_of(broker.id)
-    except (OdradekError, TimeoutError):
-        groups = []  # its groups are being loaded, or it has just stopped: its earlier answer counts
+    # Without an answer its groups are being loaded, or it has just stopped: its earlier answer counts.
+    groups = await answer_in_time(GroupAdmin(client).list_of(broker.id), otherwise=())
     return _Probe(broker, directories, groups)
 
 
@@ -107,11 +109,8 @@ async def _active_controller(client: Client) -> tuple[bool, int | None]:
 
 
 async def _fenced_brokers(client: Client) -> dict[int, tuple[str, int, str | None]]:
-    try:
-        async with asyncio.timeout(HEALTH_ANSWER_SECONDS_MAX):
-            return dict((await LogAdmin(client).describe_cluster(include_fenced=True)).fenced)
-    except (OdradekError, TimeoutError):
-        return {}
+    described = await answer_in_time(LogAdmin(client).describe_cluster(include_fenced=True), otherwise=None)
+    return {} if described is None else dict(described.fenced)
 
 
 # --- results -----------------------------------------------------------------------------------------------------

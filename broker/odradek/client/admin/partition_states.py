@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
+from typing import Final, TypeVar
 
 from odradek.client.admin.configs import ConfigAdmin
 from odradek.client.admin.reassignments import OngoingPartitionReassignment, ReassignmentAdmin
@@ -22,6 +22,9 @@ from odradek.client.metadata import NO_LEADER, PartitionInfo, TopicInfo
 from odradek.foundation.errors import OdradekError
 from odradek.foundation.ids import TopicPartition
 from odradek.foundation.limits import HEALTH_ANSWER_SECONDS_MAX
+
+T = TypeVar("T")
+U = TypeVar("U")
 
 MIN_IN_SYNC_KEY: Final = "min.insync.replicas"
 
@@ -138,8 +141,13 @@ async def _min_in_sync(client: Client, names: Sequence[str]) -> dict[str, int]:
 
 async def moves_under_way(client: Client) -> Mapping[TopicPartition, OngoingPartitionReassignment] | None:
     """The reassignments under way; None if no controller answers in time."""
+    return await answer_in_time(ReassignmentAdmin(client).under_way(), otherwise=None)
+
+
+async def answer_in_time(work: Awaitable[T], *, otherwise: U) -> T | U:
+    """The result of `work`, or `otherwise` for an error and for a late answer."""
     try:
         async with asyncio.timeout(HEALTH_ANSWER_SECONDS_MAX):
-            return await ReassignmentAdmin(client).under_way()
+            return await work
     except (OdradekError, TimeoutError):
-        return None
+        return otherwise

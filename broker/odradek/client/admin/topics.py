@@ -46,8 +46,7 @@ class TopicAdmin:
 
     async def describe(self, name: str) -> TopicInfo:
         """One topic as it is now. Raises UnknownTopicOrPartition."""
-        cluster = await self._client.refresh((name,))
-        return cluster.topic(name)
+        return (await self._client.refresh((name,))).topic(name)
 
     async def create_many(
         self, specs: Sequence[TopicSpec], *, validate_only: bool = False

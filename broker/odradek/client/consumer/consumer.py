@@ -13,8 +13,14 @@ from collections.abc import Iterable, Mapping
 from odradek.client.admin.logs import EARLIEST, LATEST, LogAdmin
 from odradek.client.client import Client
 from odradek.client.consumer.blocks import ConsumerRecord, RecordBlock
-from odradek.client.consumer.epochs import AskedEpoch, EpochEnd, epoch_ends
-from odradek.client.consumer.fetches import CompletedFetch, FetchBounds, fetch
+from odradek.client.consumer.fetches import (
+    AskedEpoch,
+    CompletedFetch,
+    EpochEnd,
+    FetchBounds,
+    epoch_ends,
+    fetch_on,
+)
 from odradek.client.consumer.outage import MissingTopics, Outage
 from odradek.client.consumer.positions import PartitionPosition
 from odradek.client.errors import (
@@ -287,14 +293,13 @@ class PartitionConsumer:
                 return
             for position in positions:
                 position.leader_epoch = epochs[position.topic_partition]
-            answers = await fetch(
-                self._client,
-                leader,
+            answers = await fetch_on(
+                await self._client.broker(leader, lane=self._lane),
                 {position.topic_partition: position.fetch_offset for position in positions},
                 leader_epochs=epochs,
                 bounds=self._bounds,
                 is_read_committed=self._is_read_committed,
-                lane=self._lane,
+                timeout_ms=self._client.request_timeout_ms + self._bounds.wait_ms_max,
             )
             for position, generation in zip(positions, generations, strict=True):
                 answer = answers.get(position.topic_partition)

@@ -1,4 +1,4 @@
-"""One Fetch request to one leader, and its answer as values."""
+"""The requests of a consumer to one leader, and their answers as values: Fetch, and OffsetForLeaderEpoch (KIP-320)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from odradek.client.client import Client
 from odradek.client.connection import BrokerConnection
 from odradek.client.errors import error_for, raise_for
-from odradek.foundation.errors import OdradekError
+from odradek.client.partition_rows import rows_by_topic
+from odradek.foundation.errors import LeaderNotAvailable, OdradekError
 from odradek.foundation.ids import TopicPartition
 from odradek.protocol.api import ApiKey
 
@@ -22,6 +23,9 @@ FETCH_VERSIONS = (4, 12)
 FETCH_BY_ID_VERSIONS = (4, 13)
 NO_SESSION_ID = 0
 FINAL_SESSION_EPOCH = -1
+# Brokers below 3 refuse consumers, or do not check the leader's epoch. They get no request.
+OFFSET_FOR_LEADER_EPOCH_VERSIONS = (3, 4)
+CONSUMER_REPLICA_ID = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,29 +49,6 @@ class CompletedFetch(NamedTuple):
     log_start_offset: int
 
 
-async def fetch(
-    client: Client,
-    leader: int,
-    offsets: Mapping[TopicPartition, int],
-    *,
-    leader_epochs: Mapping[TopicPartition, int],
-    bounds: FetchBounds,
-    is_read_committed: bool,
-    lane: str = "",
-) -> dict[TopicPartition, CompletedFetch]:
-    """Fetch from these offsets, on the connection of `lane`. Raises the error of a request that failed as a whole.
-    `leader_epochs` are those of the known leaders, -1 for any. A broker that leads in another epoch refuses.
-    """
-    return await fetch_on(
-        await client.broker(leader, lane=lane),
-        offsets,
-        leader_epochs=leader_epochs,
-        bounds=bounds,
-        is_read_committed=is_read_committed,
-        timeout_ms=client.request_timeout_ms + bounds.wait_ms_max,
-    )
-
-
 async def fetch_on(
     connection: BrokerConnection,
     offsets: Mapping[TopicPartition, int],
@@ -79,8 +60,9 @@ async def fetch_on(
     sizes: Mapping[TopicPartition, int] | None = None,
     topic_ids: Mapping[str, uuid.UUID] | None = None,
 ) -> dict[TopicPartition, CompletedFetch]:
-    """As `fetch`, at the broker of a connection. `sizes` are the partitions' own limits in bytes. With `topic_ids` a
-    topic that was deleted and created again is another one, where the broker knows ids.
+    """Fetch from these offsets. Raises the error of a request that failed as a whole. `leader_epochs` are those of the
+    known leaders, -1 for any. A broker that leads in another epoch refuses. `sizes` are the partitions' own limits in
+    bytes. With `topic_ids` a topic that was deleted and created again is another one, where the broker knows ids.
     """
     ids = topic_ids or {}
     names = {topic_id: name for name, topic_id in ids.items()}
@@ -102,7 +84,7 @@ async def fetch_on(
         ApiKey.FETCH,
         versions=FETCH_BY_ID_VERSIONS if ids else FETCH_VERSIONS,
         timeout_ms=timeout_ms,
-        replica_id=-1,
+        replica_id=CONSUMER_REPLICA_ID,
         max_wait=bounds.wait_ms_max,
         min_bytes=bounds.bytes_min,
         max_bytes=bounds.bytes_max,
@@ -137,3 +119,56 @@ def _fetched(topic: str, partition: FetchPartitionData) -> CompletedFetch:
         last_stable_offset=partition.last_stable_offset,
         log_start_offset=int(getattr(partition, "log_start_offset", -1)),
     )
+
+
+class AskedEpoch(NamedTuple):
+    """The epoch that was read last, and the epoch of the known leader."""
+
+    epoch: int
+    leader_epoch: int
+
+
+class EpochEnd(NamedTuple):
+    """The newest epoch not after the requested one and its end, both -1 if there is none; or the error."""
+
+    failure: OdradekError | None
+    epoch: int = -1
+    end_offset: int = -1
+
+
+async def epoch_ends(
+    client: Client, leader: int, asked: Mapping[TopicPartition, AskedEpoch], *, lane: str = ""
+) -> dict[TopicPartition, EpochEnd]:
+    """Where these epochs end in the leader's log, so that a consumer detects truncated records. Raises the error of a
+    request that failed as a whole, and UnsupportedByBroker.
+    """
+    rows = (
+        (
+            key,
+            {
+                "partition": key.partition,
+                "current_leader_epoch": epochs.leader_epoch,
+                "leader_epoch": epochs.epoch,
+            },
+        )
+        for key, epochs in asked.items()
+    )
+    response = await (await client.broker(leader, lane=lane)).request(
+        ApiKey.OFFSET_FOR_LEADER_EPOCH,
+        versions=OFFSET_FOR_LEADER_EPOCH_VERSIONS,
+        replica_id=CONSUMER_REPLICA_ID,
+        topics=rows_by_topic(rows, topic="topic"),
+    )
+    ends = {
+        key: EpochEnd(LeaderNotAvailable(f"broker {leader} did not answer for partition {key}"))
+        for key in asked
+    }
+    for topic in response.topics:
+        for partition in topic.partitions:
+            key = TopicPartition(topic.topic, partition.partition)
+            ends[key] = EpochEnd(
+                error_for(partition.error_code, about=f"partition {key}"),
+                partition.leader_epoch,
+                partition.end_offset,
+            )
+    return ends

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from odradek.client.client import Client
-from odradek.client.consumer.fetches import FetchBounds, fetch
+from odradek.client.consumer.fetches import FetchBounds, fetch_on
 from odradek.client.consumer.positions import whole_batches
 from odradek.foundation.errors import OdradekError
 from odradek.foundation.ids import TopicPartition
@@ -25,16 +25,15 @@ async def timestamps_at(client: Client, offsets: Mapping[TopicPartition, int]) -
     for leader, keys in (await client.leaders(offsets)).items():
         epochs = client.leader_epochs(keys)
         for key in keys:
-            answer = (
-                await fetch(
-                    client,
-                    leader,
-                    {key: offsets[key]},
-                    leader_epochs=epochs,
-                    bounds=_BOUNDS,
-                    is_read_committed=False,
-                )
-            ).get(key)
+            answers = await fetch_on(
+                await client.broker(leader),
+                {key: offsets[key]},
+                leader_epochs=epochs,
+                bounds=_BOUNDS,
+                is_read_committed=False,
+                timeout_ms=client.request_timeout_ms,
+            )
+            answer = answers.get(key)
             if answer is None or isinstance(answer.failure, OdradekError):
                 continue
             timestamp_ms = _first_timestamp(answer.data, offsets[key])

@@ -346,11 +346,8 @@ class Sender:
 
     def _may_renew(self, batch: PendingBatch, outcome: OdradekError) -> bool:
         """Whether the broker lost this producer's state without writing the batch: then a new id is safe."""
-        if self.transactions is not None:
-            return False
-        if isinstance(outcome, UnknownProducerId):
-            return True
-        return isinstance(outcome, OutOfOrderSequence) and batch.attempts == 1
+        is_lost = isinstance(outcome, OutOfOrderSequence) and batch.attempts == 1
+        return self.transactions is None and (is_lost or isinstance(outcome, UnknownProducerId))
 
     def _again(self, queue: PartitionQueue, batch: PendingBatch, failure: OdradekError) -> None:
         """Put the batch back at the front, unless its delivery timeout is over."""
