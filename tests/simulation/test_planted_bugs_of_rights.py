@@ -20,7 +20,9 @@ NO_FAULTS: Final = ("heal",)
 
 def _forget_the_check_of(api: ApiKey) -> Any:
     def plant(patch: pytest.MonkeyPatch) -> None:
+        # Controllers have the one table, brokers the other.
         patch.setitem(table.CHECKS, api, nothing)
+        patch.setitem(table.FORWARDING_CHECKS, api, nothing)
 
     return plant
 
