@@ -15,7 +15,13 @@ from click.testing import Result
 from odradek.cli import profiles
 from odradek.cli.connection_settings import GivenOptions, resolve
 from odradek.cli.exit_codes import ExitCode
-from odradek.client.properties import CLIENT_PROPERTIES, read_client_properties
+from odradek.client.properties import (
+    API_TIMEOUT_MS,
+    CLIENT_PROPERTIES,
+    CONNECT_TIMEOUT_MS,
+    REQUEST_TIMEOUT_MS,
+    read_client_properties,
+)
 from odradek.foundation.errors import SettingError
 from tests.support.broker_process import free_port
 
@@ -242,10 +248,10 @@ def test_properties_reach_the_client(tmp_path: Path) -> None:
     file = tmp_path / "client.properties"
     file.write_text("request.timeout.ms=5\nclient.id=x\nsocket.connection.setup.timeout.ms=6\n")
     settings = resolve(GivenOptions(command_config=str(file)))
-    assert (settings.request_timeout_ms, settings.api_timeout_ms) == (5, 5)
-    assert (settings.client_id, settings.connect_timeout_ms) == ("x", 6)
+    assert (settings.milliseconds(REQUEST_TIMEOUT_MS), settings.milliseconds(API_TIMEOUT_MS)) == (5, 5)
+    assert (settings.client_id, settings.milliseconds(CONNECT_TIMEOUT_MS)) == ("x", 6)
     file.write_text("request.timeout.ms=5\ndefault.api.timeout.ms=50\n")
-    assert resolve(GivenOptions(command_config=str(file))).api_timeout_ms == 50
+    assert resolve(GivenOptions(command_config=str(file))).milliseconds(API_TIMEOUT_MS) == 50
 
 
 def test_every_default_is_a_value_that_is_allowed() -> None:

@@ -28,7 +28,8 @@ def record(
 def test_what_consume_prints_produce_reads_back(
     key: bytes | None, value: bytes | None, given_headers: tuple[tuple[str, bytes | None], ...]
 ) -> None:
-    line = json.dumps(json_record(record(key, value, headers=given_headers)), ensure_ascii=False).encode()
+    fields = {"partition": 3, **json_record(record(key, value, headers=given_headers))}
+    line = json.dumps(fields, ensure_ascii=False).encode()
     assert parse_json_record(line, number=1) == NewRecord(key, value, given_headers, 3, 1_772_366_400_000)
 
 

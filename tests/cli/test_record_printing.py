@@ -133,7 +133,8 @@ def test_what_consume_prints_produce_reads_back(rows: list[Row]) -> None:
     shown = block(*rows)
     lines = json_printer()(shown)
     assert [json.loads(line) for line in lines.split(b"\n")[:-1]] == [
-        json_record(record) for record in shown.consumer_records()
+        {"topic": record.topic, "partition": record.partition, **json_record(record)}
+        for record in shown.consumer_records()
     ]
     assert [parse_json_record(line, number=1) for line in lines.split(b"\n")[:-1]] == [
         NewRecord(key, value, given_headers, 3, TIMESTAMP_MS) for key, value, given_headers in rows

@@ -13,6 +13,7 @@ from pathlib import Path
 import click
 
 from odradek.cli.cluster_children import Child, ChildFailed, Children
+from odradek.cli.start_options import StartArguments
 from odradek.cli.start_run import LISTEN_DEFAULT, entries_of
 from odradek.foundation import interpreter
 from odradek.foundation.errors import SettingError
@@ -97,12 +98,9 @@ def _make(folder: Path) -> None:
 
 def _check(pairs: tuple[str, ...]) -> None:
     """Raises SettingError, before any process starts, for settings with which none would start."""
-    from odradek.cli.start_options import parse
     from odradek.foundation.settings import Settings
 
-    arguments = parse([f"--set={pair}" for pair in pairs])
-    if arguments is not None:
-        Settings(entries_of(arguments))
+    Settings(entries_of(StartArguments(set=pairs)))
 
 
 @dataclass(frozen=True)

@@ -95,9 +95,7 @@ def controller(**given: Any) -> int:
 def _run(serve: Run, *, zookeeper: str | None, listen_default: str, **given: Any) -> int:
     """Read the settings and serve until a signal. Raises SettingError for wrong settings."""
     configure_logging(given.pop("log_level") or LOG_LEVELS[1], given.pop("log_format") or LOG_FORMATS[0])
-    arguments = StartArguments(
-        **{"data": None, **given}, hints=False, log_level=LOG_LEVELS[1], log_format=LOG_FORMATS[0]
-    )
+    arguments = StartArguments(**given)
     entries = entries_of(arguments, listen_default=listen_default)
     if zookeeper is not None:
         entries[CONNECT_KEY] = zookeeper

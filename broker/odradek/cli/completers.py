@@ -18,12 +18,11 @@ if TYPE_CHECKING:
     from odradek.client.client import Client
 
 Names = Callable[["Client", click.Context], Awaitable[Iterable[str]]]
-Completer = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
+Items = list[CompletionItem]
+Completer = Callable[[click.Context, click.Parameter, str], Items]
 
 
-def _items(
-    ctx: click.Context, param: click.Parameter, names: Iterable[str], incomplete: str
-) -> list[CompletionItem]:
+def _items(ctx: click.Context, param: click.Parameter, names: Iterable[str], incomplete: str) -> Items:
     """The names that begin with `incomplete` and are not on the line yet."""
     given = ctx.params.get(param.name or "")
     there = set(given) if isinstance(given, (tuple, list)) else set()
@@ -38,7 +37,7 @@ def _items(
 def _asking(names: Names) -> Completer:
     """A completer that asks the cluster for all names."""
 
-    def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> Items:
         try:
             return _items(ctx, param, sorted(ask(ctx, names)), incomplete)
         except Exception:  # every failure is silent: see the module's docstring
@@ -51,15 +50,12 @@ def ask(ctx: click.Context, names: Names) -> list[str]:
     """The names that `names` finds by the connection that the line names so far. Raises TimeoutError and any other
     failure.
     """
-    from odradek.cli.clients import new_client
-    from odradek.cli.connection_settings import GivenOptions, resolve
+    from odradek.cli.connection_settings import GivenOptions, new_client, resolve
     from odradek.foundation.limits import COMPLETION_SECONDS_MAX
 
     def given(params: dict[str, str | None]) -> GivenOptions:
         return GivenOptions(
-            bootstrap=params.get("bootstrap"),
-            command_config=params.get("command_config"),
-            profile=params.get("profile"),
+            params.get("bootstrap"), None, params.get("command_config"), params.get("profile")
         )
 
     settings = resolve(given(ctx.params).over(given(ctx.find_root().params)))
@@ -90,7 +86,7 @@ async def _brokers(client: Client, ctx: click.Context) -> Iterable[str]:
     return map(str, client.cluster.brokers)
 
 
-def topics_completed(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+def topics_completed(ctx: click.Context, param: click.Parameter, incomplete: str) -> Items:
     """Topics; internal ones (`__consumer_offsets`) only after a first underscore."""
     found = _asking(_topics)(ctx, param, incomplete)
     return [one for one in found if incomplete or not one.value.startswith("_")]
@@ -100,7 +96,7 @@ groups_completed = _asking(_groups)
 brokers_completed = _asking(_brokers)
 
 
-def partitions_completed(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+def partitions_completed(ctx: click.Context, param: click.Parameter, incomplete: str) -> Items:
     """`TOPIC[:PARTITIONS]`: topics, and after a colon the numbers of partitions."""
     topic, colon, numbers = incomplete.partition(":")
     if not colon:
@@ -116,9 +112,7 @@ def partitions_completed(ctx: click.Context, param: click.Parameter, incomplete:
     return _asking(find)(ctx, param, incomplete)
 
 
-def partition_numbers_completed(
-    ctx: click.Context, param: click.Parameter, incomplete: str
-) -> list[CompletionItem]:
+def partition_numbers_completed(ctx: click.Context, param: click.Parameter, incomplete: str) -> Items:
     """`0,2`: numbers of partitions of the first topic on the line."""
     # While an option waits for its value, click has not yet given the arguments their names.
     topics = [*(ctx.params.get(name) for name in ("topic", "topics", "names")), ctx.args]
@@ -130,9 +124,7 @@ def partition_numbers_completed(
     return [CompletionItem(item.value.removeprefix(before)) for item in found]
 
 
-def config_names_completed(
-    ctx: click.Context, param: click.Parameter, incomplete: str
-) -> list[CompletionItem]:
+def config_names_completed(ctx: click.Context, param: click.Parameter, incomplete: str) -> Items:
     """The resources of the kind that the line names: topics, brokers and `default`, or groups."""
     kind = ctx.params.get("kind")
     if kind == "topic":
@@ -142,9 +134,7 @@ def config_names_completed(
     return [*brokers_completed(ctx, param, incomplete), *_items(ctx, param, ["default"], incomplete)]
 
 
-def config_keys_completed(
-    ctx: click.Context, param: click.Parameter, incomplete: str
-) -> list[CompletionItem]:
+def config_keys_completed(ctx: click.Context, param: click.Parameter, incomplete: str) -> Items:
     """Keys of the settings that the line's topic, broker or group has. A topic's keys need no request."""
     kind, name = ctx.params.get("kind"), ctx.params.get("name")
     if kind == "topic":
@@ -162,7 +152,7 @@ def config_keys_completed(
     return _asking(find)(ctx, param, incomplete)
 
 
-def topic_keys_completed(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+def topic_keys_completed(ctx: click.Context, param: click.Parameter, incomplete: str) -> Items:
     """Keys of a topic's settings."""
     from odradek.client.topic_settings import TOPIC_SETTINGS
 
@@ -172,7 +162,7 @@ def topic_keys_completed(ctx: click.Context, param: click.Parameter, incomplete:
 def assignments_of(keys: Completer) -> Completer:
     """`KEY=VALUE`: the keys with an equals sign, and nothing after it."""
 
-    def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> Items:
         if "=" in incomplete:
             return []
         return [CompletionItem(f"{item.value}=") for item in keys(ctx, param, incomplete)]
@@ -180,7 +170,7 @@ def assignments_of(keys: Completer) -> Completer:
     return complete
 
 
-def profiles_completed(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+def profiles_completed(ctx: click.Context, param: click.Parameter, incomplete: str) -> Items:
     """Profiles."""
     from odradek.cli import profiles
 
@@ -190,7 +180,7 @@ def profiles_completed(ctx: click.Context, param: click.Parameter, incomplete: s
         return []
 
 
-def properties_completed(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+def properties_completed(ctx: click.Context, param: click.Parameter, incomplete: str) -> Items:
     """Client properties."""
     from odradek.client.properties import CLIENT_PROPERTIES
 

@@ -1,15 +1,16 @@
 """Where a command's connection settings come from: option, environment, property file, profile, default.
 
 Each value remembers its origin, so that an error and `odradek profile show` can name it. Later layers of `resolve` win
-over earlier ones. Only the files that a layer names are opened, and the one that names the current profile.
+over earlier ones. Only the files that a layer names are opened, and the one that names the current profile. The
+client's modules are imported when a client is made, because each verb imports this module.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
@@ -28,6 +29,9 @@ from odradek.client.properties import (
     ReadProperties,
 )
 
+if TYPE_CHECKING:
+    from odradek.client.client import Client
+
 BOOTSTRAP_OPTION = "--bootstrap"
 TIMEOUT_OPTION = "--timeout"
 DEFAULT = "default"
@@ -45,12 +49,8 @@ class GivenOptions:
 
     def over(self, above: GivenOptions) -> GivenOptions:
         """These options, completed by those of `above`: an option after the verb wins over one before it."""
-        return GivenOptions(
-            bootstrap=above.bootstrap if self.bootstrap is None else self.bootstrap,
-            timeout_seconds=above.timeout_seconds if self.timeout_seconds is None else self.timeout_seconds,
-            command_config=above.command_config if self.command_config is None else self.command_config,
-            profile=above.profile if self.profile is None else self.profile,
-        )
+        given = {name: value for name, value in asdict(self).items() if value is not None}
+        return replace(above, **given)
 
 
 class Sourced(NamedTuple):
@@ -92,25 +92,33 @@ class ClientSettings:
             if name == SECURITY_PROTOCOL or name in SECURITY_PROPERTIES
         }
 
-    @property
-    def request_timeout_ms(self) -> int:
-        """How long a request waits."""
-        return int(self.values[REQUEST_TIMEOUT_MS].value)
+    def milliseconds(self, name: str) -> int:
+        """The value of a time by the property's name, as REQUEST_TIMEOUT_MS."""
+        return int(self.values[name].value)
 
-    @property
-    def api_timeout_ms(self) -> int:
-        """How long a call waits with all its retries."""
-        return int(self.values[API_TIMEOUT_MS].value)
 
-    @property
-    def connect_timeout_ms(self) -> int:
-        """How long a connection may take."""
-        return int(self.values[CONNECT_TIMEOUT_MS].value)
+def new_client(settings: ClientSettings, *, wait_ms_max: int | None = None) -> Client:
+    """A client with these settings, not yet connected. `wait_ms_max` limits its timeouts."""
+    from odradek.client.client import Client
 
-    @property
-    def metadata_age_ms_max(self) -> int:
-        """The age at which metadata is requested again."""
-        return int(self.values[METADATA_AGE_MS].value)
+    def at_most(name: str) -> int:
+        timeout_ms = settings.milliseconds(name)
+        return timeout_ms if wait_ms_max is None else min(timeout_ms, wait_ms_max)
+
+    network = None
+    if settings.is_secured:
+        from odradek.client.secured import secured_network
+
+        network = secured_network(settings.security, client_id=settings.client_id)
+    return Client(
+        settings.bootstrap.value,
+        network=network,
+        client_id=settings.client_id,
+        request_timeout_ms=at_most(REQUEST_TIMEOUT_MS),
+        api_timeout_ms=at_most(API_TIMEOUT_MS),
+        connect_timeout_ms=at_most(CONNECT_TIMEOUT_MS),
+        metadata_age_ms_max=settings.milliseconds(METADATA_AGE_MS),
+    )
 
 
 def resolve(given: GivenOptions) -> ClientSettings:

@@ -145,8 +145,7 @@ def consume(
       %k %s %o %p %t %T %h %K %S %R: kcat's tokens, %% for a percent sign; no newline follows.
     Both understand \\n \\t \\r \\xHH \\NNN. A size of -1 is a null.
     """
-    from odradek.cli.reading import ReadPlan
-    from odradek.cli.starting_points import Start
+    from odradek.cli.reading import ReadPlan, Start
     from odradek.cli.topic_choice import choose_topics
 
     starts = sum((from_beginning, start_time is not None, offset is not None))

@@ -167,20 +167,10 @@ def check_offset_index(path: str, segment: SegmentReport | None) -> tuple[int, l
             damage.append(Damage(path, at, f"the entry ({relative}, {position}) does not rise above {last}"))
             break
         if segment is not None and (relative or position):
-            held = segment.last_offset_at.get(position)
-            if held != segment.base_offset + relative:
-                damage.append(
-                    Damage(
-                        path,
-                        at,
-                        f"offset {segment.base_offset + relative} at byte {position}: "
-                        + (
-                            "no batch begins there"
-                            if held is None
-                            else f"the batch there ends at offset {held}"
-                        ),
-                    )
-                )
+            held, indexed = segment.last_offset_at.get(position), segment.base_offset + relative
+            if held != indexed:
+                there = "no batch begins there" if held is None else f"the batch there ends at offset {held}"
+                damage.append(Damage(path, at, f"offset {indexed} at byte {position}: {there}"))
         last = (relative, position)
         count += 1
     return count, damage
@@ -225,8 +215,7 @@ def check_transaction_index(path: str) -> tuple[list[dict[str, int]], list[Damag
 
 def check_snapshot(path: str) -> tuple[list[dict[str, int]], list[Damage]]:
     """(producers, damage) of a .snapshot."""
-    with open(path, "rb") as file:
-        data = file.read()
+    data = Path(path).read_bytes()
     try:
         return [entry._asdict() for entry in decode_snapshot(data, name=path)], []
     except OdradekError as failure:
@@ -234,8 +223,7 @@ def check_snapshot(path: str) -> tuple[list[dict[str, int]], list[Damage]]:
 
 
 def _entries(path: str, entry: struct.Struct, damage: list[Damage]) -> Iterator[tuple[int, tuple[int, ...]]]:
-    with open(path, "rb") as file:
-        data = file.read()
+    data = Path(path).read_bytes()
     whole = len(data) // entry.size * entry.size
     for position in range(0, whole, entry.size):
         yield position, entry.unpack_from(data, position)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -110,51 +111,34 @@ class _Printer:
             click.echo(path)
         report = read_segment(path, on_batch=None if self._verify_only else self._batch)
         self._segments[stem] = report
-        self._summary(
-            path,
-            "log",
-            {
-                "base_offset": report.base_offset,
-                "last_offset": report.last_offset,
-                "batches": report.batches,
-                "records": report.records,
-                "bytes": report.size_bytes,
-            },
-            report.damage,
-        )
+        counts = {
+            "base_offset": report.base_offset,
+            "last_offset": report.last_offset,
+            "batches": report.batches,
+            "records": report.records,
+            "bytes": report.size_bytes,
+        }
+        self._summary(path, "log", counts, report.damage)
 
     def _batch(self, position: int, header: BatchHeader, data: memoryview) -> None:
-        fields = _batch_fields(position, header)
-        if self._is_json:
-            print_json_line({"kind": "batch", **fields})
-        else:
-            click.echo("  " + _text(fields))
+        self._print("batch", _batch_fields(position, header))
         if not self._with_records or header.is_control:
             return
         from odradek.cli.json_lines import json_record
-        from odradek.client.consumer.blocks import ConsumerRecord
         from odradek.records.batch import BatchView
         from odradek.records.record import records
 
         for record in records(BatchView(bytes(data))):
-            shown = json_record(
-                ConsumerRecord(
-                    topic="",
-                    partition=0,
-                    offset=record.offset,
-                    timestamp_ms=record.timestamp_ms,
-                    timestamp_type=int(header.timestamp_type),
-                    key=record.key,
-                    value=record.value,
-                    headers=record.headers,
-                    leader_epoch=header.leader_epoch,
-                )
-            )
-            del shown["topic"], shown["partition"]
-            if self._is_json:
-                print_json_line({"kind": "record", **shown})
-            else:
-                click.echo("    " + _text(shown))
+            self._print("record", json_record(record), indent=4)
+
+    def _print(
+        self, kind: str, fields: Mapping[str, object], text: str | None = None, *, indent: int = 2
+    ) -> None:
+        """Print one JSON object, or the text; without one the fields."""
+        if self._is_json:
+            print_json_line({"kind": kind, **fields})
+        else:
+            click.echo(f"{'':{indent}}{_text(fields)}" if text is None else text)
 
     def _summary(
         self,
@@ -162,37 +146,22 @@ class _Printer:
         kind: str,
         counts: dict[str, int],
         damage: list[Damage],
-        rows: list[dict[str, int]] | None = None,
+        rows: Sequence[dict[str, int]] = (),
     ) -> None:
         self._damage += len(damage)
-        if self._is_json:
-            print_json_line({"kind": kind, "path": path, **counts, "damaged": bool(damage)})
-        else:
-            verdict = "DAMAGED" if damage else "ok"
-            click.echo(f"{verdict}  {path}  {_text(counts)}")
-        for row in rows or () if not self._verify_only else ():
-            if self._is_json:
-                print_json_line({"kind": f"{kind}_entry", **row})
-            else:
-                click.echo("  " + _text(row))
+        verdict = "DAMAGED" if damage else "ok"
+        fields = {"path": path, **counts, "damaged": bool(damage)}
+        self._print(kind, fields, f"{verdict}  {path}  {_text(counts)}")
+        for row in rows if not self._verify_only else ():
+            self._print(f"{kind}_entry", row)
         for found in damage:
-            if self._is_json:
-                print_json_line(
-                    {"kind": "damage", "path": found.path, "position": found.position, "reason": found.reason}
-                )
-            else:
-                click.echo(f"  byte {found.position}: {found.reason}")
+            self._print("damage", asdict(found), f"  byte {found.position}: {found.reason}")
 
     def finish(self) -> int:
         """Print the sum; the exit code."""
-        if self._is_json:
-            print_json_line({"kind": "total", "files": self._files, "damage": self._damage})
-        else:
-            click.echo(
-                count(self._files, "file")
-                + ", "
-                + (count(self._damage, "damage") if self._damage else "all whole")
-            )
+        damage = count(self._damage, "damage") if self._damage else "all whole"
+        total = {"files": self._files, "damage": self._damage}
+        self._print("total", total, f"{count(self._files, 'file')}, {damage}")
         return ExitCode.DAMAGED if self._damage else ExitCode.OK
 
 

@@ -54,27 +54,20 @@ _NOT_FOUND = (
     transaction_errors.TransactionalIdNotFound,
     FileNotFoundError,
 )
-_EXISTS = (errors.TopicAlreadyExists, FileExistsError)
 
 
 def exit_code_for(failure: BaseException) -> ExitCode:
-    """The exit code of a failure."""
+    """The exit code of a failure: that of the first row with its class."""
     from odradek.client.errors import ClientTimeout, ConnectionFailed, NoSuchBroker
 
-    if isinstance(failure, KeyboardInterrupt):
-        return ExitCode.INTERRUPTED
-    if isinstance(failure, BrokenPipeError):
-        return ExitCode.OUTPUT_CLOSED
-    if isinstance(failure, (ClientTimeout, errors.RequestTimedOut, TimeoutError)):
-        return ExitCode.TIMEOUT
-    if isinstance(failure, ConnectionFailed):
-        return ExitCode.CONNECTION
-    if isinstance(failure, errors.SettingError):
-        return ExitCode.USAGE
-    if isinstance(failure, (*_NOT_FOUND, NoSuchBroker)):
-        return ExitCode.NOT_FOUND
-    if isinstance(failure, _EXISTS):
-        return ExitCode.EXISTS
-    if isinstance(failure, errors.RequestError):
-        return ExitCode.REFUSED
-    return ExitCode.FAILED
+    codes: tuple[tuple[type | tuple[type, ...], ExitCode], ...] = (
+        (KeyboardInterrupt, ExitCode.INTERRUPTED),
+        (BrokenPipeError, ExitCode.OUTPUT_CLOSED),
+        ((ClientTimeout, errors.RequestTimedOut, TimeoutError), ExitCode.TIMEOUT),
+        (ConnectionFailed, ExitCode.CONNECTION),
+        (errors.SettingError, ExitCode.USAGE),
+        ((*_NOT_FOUND, NoSuchBroker), ExitCode.NOT_FOUND),
+        ((errors.TopicAlreadyExists, FileExistsError), ExitCode.EXISTS),
+        (errors.RequestError, ExitCode.REFUSED),
+    )
+    return next((code for kinds, code in codes if isinstance(failure, kinds)), ExitCode.FAILED)

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from odradek.cli.disk_words import refusal_words
+from odradek.cli.output import plain
 from odradek.client.admin.disks import refused_commits
 from odradek.client.admin.groups import GroupAdmin
 from odradek.client.admin.logs import EARLIEST, LATEST, LogAdmin
@@ -67,14 +68,7 @@ async def _offsets(client: Client, group: GroupDescription) -> dict[str, object]
     oldest = await timestamps_at(client, behind)
     now_ms = time.time_ns() // 1_000_000
     partitions = [
-        _partition(
-            key,
-            committed=committed.get(key),
-            end=ends.get(key),
-            oldest_ms=oldest.get(key),
-            now_ms=now_ms,
-            owner=owners.get(key),
-        )
+        _partition(key, committed.get(key), ends.get(key), oldest.get(key), owners.get(key), now_ms=now_ms)
         for key in keys
     ]
     waits = [p["lag_seconds"] for p in partitions if p["lag_seconds"] is not None]
@@ -87,12 +81,12 @@ async def _offsets(client: Client, group: GroupDescription) -> dict[str, object]
 
 def _partition(
     key: TopicPartition,
-    *,
     committed: CommittedOffset | None,
     end: int | None,
     oldest_ms: int | None,
-    now_ms: int,
     owner: GroupMember | None,
+    *,
+    now_ms: int,
 ) -> dict[str, Any]:
     lag = None if committed is None or end is None else max(0, end - committed.offset)
     lag_seconds = None
@@ -116,14 +110,7 @@ def _partition(
 
 
 def _member(member: GroupMember) -> dict[str, object]:
-    return {
-        "member_id": member.member_id,
-        "instance_id": member.instance_id,
-        "client_id": member.client_id,
-        "client_host": member.client_host,
-        "assignment": [str(key) for key in member.assignment],
-        "topics": list(member.topics),
-        "pattern": member.pattern,
-        "epoch": member.epoch,
-        "target": None if member.target is None else [str(key) for key in member.target],
-    }
+    fields: dict[str, object] = plain(member)
+    fields["assignment"] = [str(key) for key in member.assignment]
+    fields["target"] = None if member.target is None else [str(key) for key in member.target]
+    return fields

@@ -16,7 +16,6 @@ from odradek.cli.times import TIME_HELP
 
 if TYPE_CHECKING:
     from odradek.cli.group_resets import ResetPlan
-    from odradek.cli.saved_offsets import SavedOffset
     from odradek.client.client import Client
 
 topic_option = click.option(
@@ -112,7 +111,8 @@ def reset_offsets(
       odradek groups reset-offsets billing --all-topics --by-duration 1h --execute
       odradek groups reset-offsets billing --from-mirror east --execute
     """
-    from odradek.cli.group_resets import parse_reset, print_resets
+    from odradek.cli import group_resets as resets
+    from odradek.client.admin.groups import ZOOKEEPER, GroupAdmin
 
     if from_file is not None and from_mirror is not None:
         raise click.UsageError("--from-file and --from-mirror contradict each other")
@@ -125,45 +125,30 @@ def reset_offsets(
         raise click.UsageError("--all-groups and the name of a group contradict each other")
     if all_topics and topics:
         raise click.UsageError("--all-topics and --topic contradict each other")
-    reset = parse_reset(**targets, is_given=from_file is not None or from_mirror is not None)
-    saved: dict[str, list[SavedOffset]] = {}
-    if from_file is not None:
-        from odradek.cli.group_resets import read_saved
-
-        saved = read_saved(from_file, group_ids)
+    reset = resets.parse_reset(**targets, is_given=from_file is not None or from_mirror is not None)
+    saved = {} if from_file is None else resets.read_saved(from_file, group_ids)
 
     async def work(client: Client) -> list[ResetPlan]:
-        from odradek.cli.group_resets import (
-            apply_resets,
-            is_mirror_group,
-            plan_from_saved,
-            plan_resets,
-            save_before,
-        )
-        from odradek.client.admin.groups import ZOOKEEPER, GroupAdmin
-
         plans: list[ResetPlan] = []
         if from_mirror is not None:
             from odradek.cli.mirrored_offsets import mirrored_offsets
 
             saved.update(await mirrored_offsets(client, from_mirror, group_ids))
         for group_id, offsets in saved.items():
-            plans += await plan_from_saved(client, group_id, topics, offsets)
+            plans += await resets.plan_from_saved(client, group_id, topics, offsets)
         if reset is not None:
             ids = group_ids or [
                 group.group_id
                 for group in await GroupAdmin(client).list()
-                if group.type != ZOOKEEPER and not is_mirror_group(group.group_id)
+                if group.type != ZOOKEEPER and not resets.is_mirror_group(group.group_id)
             ]
             for group_id in ids:
-                plans += await plan_resets(client, group_id, topics, reset)
-        if save is not None and plans:
-            save_before(save, plans)
-        if execute:
-            await apply_resets(client, plans)
+                plans += await resets.plan_resets(client, group_id, topics, reset)
+        if plans:
+            await resets.carry_out(client, plans, save_path=save, execute=execute)
         return plans
 
-    print_resets(session, session.run(work), is_done=execute)
+    resets.print_resets(session, session.run(work), is_done=execute)
 
 
 @click.command("delete-offsets")
@@ -184,20 +169,14 @@ def delete_offsets(
       odradek groups delete-offsets billing --topic orders
       odradek groups delete-offsets billing --topic orders:0,2 --save before.json --execute
     """
-    from odradek.cli.group_resets import print_resets
+    from odradek.cli import group_resets as resets
 
     if not topics:
         raise click.UsageError("give --topic (may be repeated)")
 
     async def work(client: Client) -> list[ResetPlan]:
-        from odradek.cli.group_deletions import plan_deletions
-        from odradek.cli.group_resets import apply_resets, save_before
-
-        plans = await plan_deletions(client, group_id, topics)
-        if save is not None:
-            save_before(save, plans)
-        if execute:
-            await apply_resets(client, plans)
+        plans = await resets.plan_deletions(client, group_id, topics)
+        await resets.carry_out(client, plans, save_path=save, execute=execute)
         return plans
 
-    print_resets(session, session.run(work), is_done=execute)
+    resets.print_resets(session, session.run(work), is_done=execute)

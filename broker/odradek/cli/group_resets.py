@@ -1,6 +1,6 @@
-"""Plans where `groups reset-offsets` moves groups to, and applies the plan only with --execute. An offset that a
-partition does not hold becomes the nearest that it holds, as in Kafka's own tool. A plan keeps the offsets from before,
-so that they can be saved and restored.
+"""Plans where `groups reset-offsets` moves groups to, and which offsets `groups delete-offsets` deletes. Only --execute
+applies a plan. An offset that a partition does not hold becomes the nearest that it holds, as in Kafka's own tool. A
+plan keeps the offsets from before, so that they can be saved and restored.
 
 The offsets of a mirror's group count records of its source, and stand under the target's topics. So the bounds of these
 partitions do not apply to them: an offset is taken as it is given.
@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import click
 
-from odradek.cli.options import CommandSession
+from odradek.cli.options import CommandSession, parse_partitions
 from odradek.cli.output import count, show, warn
 from odradek.cli.partition_names import named_partitions
 from odradek.cli.saved_offsets import SavedOffset, load, save
@@ -26,6 +26,7 @@ from odradek.client.admin.results import CommittedOffset
 from odradek.client.client import Client
 from odradek.foundation.errors import (
     GroupIdNotFound,
+    GroupSubscribedToTopic,
     InvalidRequest,
     NonEmptyGroup,
     OdradekError,
@@ -213,26 +214,67 @@ async def _targets(
         at_time = {key: end[key] if offset < 0 else offset for key, offset in found.items()}
     targets: dict[TopicPartition, int] = {}
     for key in keys:
-        match reset.kind:
-            case "earliest":
-                wanted = first[key]
-            case "latest":
-                wanted = end[key]
-            case "current":
-                wanted = committed.get(key, end[key])
-            case "offset":
-                wanted = reset.value
-            case "time":
-                wanted = at_time[key]
-            case _:
-                wanted = committed.get(key, end[key]) + reset.value
+        current = committed.get(key, end[key])
+        wanted = {
+            "earliest": first[key],
+            "latest": end[key],
+            "current": current,
+            "offset": reset.value,
+            "time": at_time.get(key, 0),
+            "shift": current + reset.value,
+        }[reset.kind]
         targets[key] = min(max(wanted, first[key]), end[key])
     return targets
 
 
+async def plan_deletions(client: Client, group_id: str, topics: Sequence[str]) -> list[ResetPlan]:
+    """A plan for each partition named that has an offset, also of a deleted topic.
+
+    Raises GroupIdNotFound, GroupSubscribedToTopic, UnknownTopicOrPartition for a partition without an offset, and
+    InvalidRequest for a group in ZooKeeper.
+    """
+    admin = GroupAdmin(client)
+    await admin.check_changeable(group_id)
+    group = await admin.describe(group_id)
+    committed = await admin.offsets(group_id)
+    keys: dict[TopicPartition, None] = {}
+    for text in topics:
+        topic, colon, numbers = text.partition(":")
+        readers = [
+            m for m in group.members if topic in m.topics or any(k.topic == topic for k in m.assignment)
+        ]
+        if readers:
+            clients = ", ".join(sorted({f"{m.client_id} ({m.client_host})" for m in readers}))
+            raise GroupSubscribedToTopic(
+                f"group {group_id!r} has members that subscribe to topic {topic!r}: {clients}; "
+                "stop these consumers first"
+            )
+        there = {key.partition: key for key in sorted(committed) if key.topic == topic}
+        wanted = parse_partitions(numbers) if colon else tuple(there)
+        missing = [number for number in wanted if number not in there]
+        if missing or not wanted:
+            what = f"partition {topic}-{missing[0]}" if missing else f"topic {topic!r}"
+            known = ", ".join(sorted({key.topic for key in committed})) or "no topic"
+            raise UnknownTopicOrPartition(
+                f"group {group_id!r} has no committed offset for {what}; it has offsets for {known}"
+            )
+        keys.update(dict.fromkeys(there[number] for number in wanted))
+    return [ResetPlan(group_id, key, committed[key], None) for key in keys]
+
+
+async def carry_out(
+    client: Client, plans: Sequence[ResetPlan], *, save_path: str | None, execute: bool
+) -> None:
+    """Write the present offsets to the file of --save, then make the moves of --execute."""
+    if save_path is not None:
+        save_before(save_path, plans)
+    if execute:
+        await apply_resets(client, plans)
+
+
 async def apply_resets(client: Client, plans: Sequence[ResetPlan]) -> None:
     """Commit the new offsets, and delete commits that did not exist before. Raises NonEmptyGroup when a member joined
-    meanwhile; the message names the groups that are done.
+    in between; the message names the groups that are done.
     """
     admin = GroupAdmin(client)
     by_group: dict[str, list[ResetPlan]] = {}

@@ -19,6 +19,7 @@ from odradek.cli.times import format_moment
 if TYPE_CHECKING:
     from odradek.cli.templates import Printer
     from odradek.client.consumer.blocks import ConsumerRecord, RecordBlock
+    from odradek.records.record import Record
 
 _quoted = json.JSONEncoder(ensure_ascii=False).encode
 _WITHOUT_LINES = str.maketrans("\r\n", "  ")
@@ -45,11 +46,9 @@ def json_printer(*, is_nested: bool = False) -> Printer:
     return lines
 
 
-def json_record(record: ConsumerRecord) -> dict[str, object]:
-    """A record as the fields of a JSON line."""
+def json_record(record: Record | ConsumerRecord) -> dict[str, object]:
+    """A record as the fields of a JSON line, but for its topic and partition."""
     fields: dict[str, object] = {
-        "topic": record.topic,
-        "partition": record.partition,
         "offset": record.offset,
         "timestamp_ms": record.timestamp_ms,
         "timestamp": format_moment(record.timestamp_ms),

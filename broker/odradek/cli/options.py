@@ -16,10 +16,17 @@ from typing import TYPE_CHECKING, TypeVar
 import click
 
 from odradek.cli import interrupts
-from odradek.cli.clients import new_client
 from odradek.cli.completers import profiles_completed
-from odradek.cli.connection_settings import BOOTSTRAP_OPTION, DEFAULT, ClientSettings, GivenOptions, resolve
+from odradek.cli.connection_settings import (
+    BOOTSTRAP_OPTION,
+    DEFAULT,
+    ClientSettings,
+    GivenOptions,
+    new_client,
+    resolve,
+)
 from odradek.cli.output import AUTO, COLORS, FORMATS, JSON, JSON_LINES, TABLE, use_color, warn
+from odradek.client.properties import REQUEST_TIMEOUT_MS
 
 if TYPE_CHECKING:
     from odradek.client.client import Client
@@ -67,7 +74,7 @@ class CommandSession:
     @property
     def timeout_seconds(self) -> float:
         """How long one request waits."""
-        return self.settings.request_timeout_ms / 1000
+        return self.settings.milliseconds(REQUEST_TIMEOUT_MS) / 1000
 
     def run(self, work: Callable[[Client], Awaitable[T]]) -> T:
         """Connect, do `work` with the client, close; errors pass through."""

@@ -115,14 +115,16 @@ def produce(
     for now is sent again for --timeout, by default two minutes. The command may end early: a line is not a record, an
     error, Ctrl-C. It then prints how many records were written, and the --skip-lines that continues from there.
     """
-    from odradek.cli.produce_lines import LineFormat, check_json_options
+    from odradek.cli.produce_lines import LineFormat
     from odradek.cli.target_topic import check_name
 
     check_name(topic)
     if transactional_id is not None and (acks != "all" or not transactional_id):
         raise click.UsageError("--transactional-id needs a name, and --acks all")
-    if is_json_input:
-        check_json_options(separator=key_separator, null_value=null_value)
+    if is_json_input and (key_separator or null_value):
+        raise click.UsageError(
+            "--json lines have their own keys and nulls: drop --key-separator, --null-value"
+        )
     lines = LineFormat(
         is_json=is_json_input,
         key=key,
@@ -171,7 +173,9 @@ def produce(
                 return await sender.run(source)
 
     sent = session.run(work)
-    if session.is_json:
-        show_document(session.output, {"topic": topic, "records": sent})
-    elif not quiet and sys.stderr.isatty():
+    if (
+        not show_document(session.output, {"topic": topic, "records": sent})
+        and not quiet
+        and sys.stderr.isatty()
+    ):
         click.echo(f"{count(sent, 'record')} sent to {topic}", err=True)

@@ -9,8 +9,6 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import NamedTuple
 
-import click
-
 from odradek.cli.options import parse_assignments
 from odradek.cli.record_formats import Headers, InputError, NewRecord, parse_json_record, unescape
 
@@ -148,11 +146,3 @@ class LineFormat:
                 )
             )
         return parsed
-
-
-def check_json_options(*, separator: str | None, null_value: str | None) -> None:
-    """Refuse options whose values are in a JSON line itself. Raises click.UsageError."""
-    if separator or null_value:
-        raise click.UsageError(
-            "--json lines have their own keys and nulls: drop --key-separator, --null-value"
-        )

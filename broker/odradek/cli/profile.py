@@ -59,11 +59,8 @@ def create(session: CommandSession, *, name: str, assignments: tuple[str, ...]) 
         raise click.UsageError("nothing to keep: give --bootstrap, --command-config, --profile or --set")
     profiles.create(name, properties)
     profiles.use(name)
-    say(
-        session.output,
-        f"created  {name}, which is now in use",
-        {"profile": name, "result": "created", "is_current": True},
-    )
+    document = {"profile": name, "result": "created", "is_current": True}
+    say(session.output, f"created  {name}, which is now in use", document)
 
 
 def _given_properties(given: GivenOptions, assignments: tuple[str, ...]) -> dict[str, str]:
@@ -79,9 +76,8 @@ def _given_properties(given: GivenOptions, assignments: tuple[str, ...]) -> dict
     if given.bootstrap is not None:
         options[BOOTSTRAP_SERVERS] = given.bootstrap
     if given.timeout_seconds is not None:
-        options[REQUEST_TIMEOUT_MS] = options[API_TIMEOUT_MS] = str(
-            max(1, round(1000 * given.timeout_seconds))
-        )
+        timeout_ms = max(1, round(1000 * given.timeout_seconds))
+        options[REQUEST_TIMEOUT_MS] = options[API_TIMEOUT_MS] = str(timeout_ms)
     properties.update(_strictly(options, source="--bootstrap or --timeout"))
     properties.update(_strictly(parse_assignments(assignments, option="--set"), source="--set"))
     return properties
@@ -99,7 +95,6 @@ def _strictly(entries: dict[str, str], *, source: str) -> dict[str, str]:
 @click.argument("assignments", nargs=-1, metavar="KEY=VALUE…", shell_complete=property_assignments_completed)
 @click.option(
     "--unset",
-    "unset",
     multiple=True,
     metavar="KEY",
     shell_complete=properties_completed,
@@ -173,11 +168,8 @@ def use(session: CommandSession, *, name: str | None, is_none: bool) -> None:
     if (name is None) is not is_none:
         raise click.UsageError("give the name of a profile, or --none")
     profiles.use(name)
-    say(
-        session.output,
-        "no profile is in use now" if name is None else f"in use   {name}",
-        {"profile": name, "result": "used"},
-    )
+    sentence = "no profile is in use now" if name is None else f"in use   {name}"
+    say(session.output, sentence, {"profile": name, "result": "used"})
     if overriding := _from_environment():
         warn(f"${PROFILE_VARIABLE} is set to {overriding!r} and wins over it")
 
@@ -227,8 +219,7 @@ def delete(session: CommandSession, *, names: tuple[str, ...]) -> None:
         profiles.delete(name)
         if not session.is_json:
             click.echo(f"deleted  {name}")
-    if session.is_json:
-        show_document(session.output, [{"profile": name, "result": "deleted"} for name in names])
+    show_document(session.output, [{"profile": name, "result": "deleted"} for name in names])
 
 
 def _from_environment() -> str | None:

@@ -6,6 +6,8 @@ for --help, completion, usage errors and the reference page. So the two cannot d
 
 from __future__ import annotations
 
+from typing import Any
+
 from odradek.foundation.named_tuple import NamedTuple
 
 
@@ -49,26 +51,24 @@ START_OPTIONS: tuple[StartOption, ...] = (
 
 
 class StartArguments(NamedTuple):
-    """The options of the command line."""
+    """The options of the command line, by name."""
 
-    config: str | None
-    set: tuple[str, ...]
-    data: str | None
-    listen: tuple[str, ...]
-    advertise: tuple[str, ...]
-    admin: str | None
-    id: str | None
-    hints: bool
-    log_level: str
-    log_format: str
+    config: str | None = None
+    set: tuple[str, ...] = ()
+    data: str | None = None
+    listen: tuple[str, ...] = ()
+    advertise: tuple[str, ...] = ()
+    admin: str | None = None
+    id: str | None = None
+    hints: bool = False
+    log_level: str = "info"
+    log_format: str = "text"
 
 
 def parse(arguments: list[str]) -> StartArguments | None:
     """The arguments, or None when click has to parse them: help, or a mistake."""
     by_name = {f"--{option.name}": option for option in START_OPTIONS}
-    single: dict[str, str] = {}
-    repeated: dict[str, list[str]] = {"set": [], "listen": [], "advertise": []}
-    hints = False
+    given: dict[str, Any] = {}
     position = 0
     while position < len(arguments):
         name, equals, value = arguments[position].partition("=")
@@ -76,8 +76,9 @@ def parse(arguments: list[str]) -> StartArguments | None:
         position += 1
         if option is None or (option.metavar is None and equals):
             return None
+        parameter = option.name.replace("-", "_")
         if option.metavar is None:
-            hints = True
+            given[parameter] = True
             continue
         if not equals:
             if position >= len(arguments):
@@ -86,19 +87,5 @@ def parse(arguments: list[str]) -> StartArguments | None:
             position += 1
         if option.choices and value not in option.choices:
             return None
-        if option.repeated:
-            repeated[option.name].append(value)
-        else:
-            single[option.name] = value
-    return StartArguments(
-        config=single.get("config"),
-        set=tuple(repeated["set"]),
-        data=single.get("data"),
-        listen=tuple(repeated["listen"]),
-        advertise=tuple(repeated["advertise"]),
-        admin=single.get("admin"),
-        id=single.get("id"),
-        hints=hints,
-        log_level=single.get("log-level", "info"),
-        log_format=single.get("log-format", "text"),
-    )
+        given[parameter] = (*given.get(parameter, ()), value) if option.repeated else value
+    return StartArguments(**given)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
@@ -78,12 +78,12 @@ def list_transactions(
       odradek transactions list
       odradek transactions list --state Ongoing --longer-than 5m
     """
+    from odradek.client.admin.transactions import TransactionAdmin
+
     duration_ms = -1 if longer_than is None else _duration_ms(longer_than, "--longer-than")
 
-    async def work(client: Client) -> list[ListedTransaction]:
-        from odradek.client.admin.transactions import TransactionAdmin
-
-        return await TransactionAdmin(client).list(
+    def work(client: Client) -> Awaitable[list[ListedTransaction]]:
+        return TransactionAdmin(client).list(
             states=states, producer_ids=producer_ids, duration_ms=duration_ms, pattern=pattern
         )
 

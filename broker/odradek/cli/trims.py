@@ -101,10 +101,8 @@ def read_offsets(path: str) -> dict[TopicPartition, int]:
 
 
 def _offsets(document: object) -> dict[TopicPartition, int]:
-    if not isinstance(document, dict):
-        raise ValueError("it has no list of partitions")
-    rows = document.get("partitions")
-    if not isinstance(rows, list) or not rows:
+    rows = document.get("partitions") if isinstance(document, dict) else None
+    if not isinstance(document, dict) or not isinstance(rows, list) or not rows:
         raise ValueError("it has no list of partitions")
     if document.get("version", 1) != 1:
         raise ValueError(f"its version is {document['version']}, and 1 is what is known")

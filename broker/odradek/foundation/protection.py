@@ -87,12 +87,8 @@ def missing_protections(
 
     What is said about TLS and SASL is kept where a listener speaks it, and for that listener.
     """
-    broken: list[MissingProtection] = []
-    for key in without_kept(given, listeners):
-        one = missing_protection(key, given[key], find)
-        if one is not None:
-            broken.append(one)
-    return broken
+    found = (missing_protection(key, given[key], find) for key in without_kept(given, listeners))
+    return [one for one in found if one is not None]
 
 
 def without_kept(keys: Iterable[str], listeners: Iterable[Endpoint]) -> list[str]:

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from typing import Final, NoReturn
 
 from odradek.foundation.errors import SettingError
-from odradek.foundation.setting_types import EachOf, Kind, OneOf, Setting, boolean, integer, text, words
+from odradek.foundation.setting_types import EachOf, OneOf, Setting, boolean, integer, password, text, words
 from odradek.foundation.words import nearest_name
 
 PREFIX: Final = "zookeeper."
@@ -63,9 +63,7 @@ class ZookeeperSettings:
     zookeeper_digest_user: str | None = text(
         None, "The user that nodes belong to, by digest authentication or SASL."
     )
-    zookeeper_digest_password: str | None = Setting(  # type: ignore[assignment]
-        Kind.PASSWORD, None, "The password of zookeeper.digest.user."
-    )
+    zookeeper_digest_password: str | None = password("The password of zookeeper.digest.user.")
     zookeeper_sasl_client: bool = boolean(
         False,
         "Whether zookeeper.digest.user logs in with SASL (DIGEST-MD5), to a ZooKeeper whose JAAS file names it; "
@@ -81,8 +79,8 @@ class ZookeeperSettings:
         None, "PEM file of this process's private key and certificate, for a ZooKeeper that asks for one."
     )
     zookeeper_ssl_keystore_type: str = text("PEM", "The format of the key store.", OneOf("PEM"))
-    zookeeper_ssl_keystore_password: str | None = Setting(  # type: ignore[assignment]
-        Kind.PASSWORD, None, "The password of the private key, when it has one."
+    zookeeper_ssl_keystore_password: str | None = password(
+        "The password of the private key, when it has one."
     )
     zookeeper_ssl_enabled_protocols: tuple[str, ...] = words(
         ("TLSv1.2", "TLSv1.3"), "The versions of TLS that may be used.", EachOf("TLSv1.2", "TLSv1.3")
