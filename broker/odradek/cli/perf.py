@@ -63,15 +63,13 @@ def produce(
       odradek perf produce bench --records 1000000 --size 100
       odradek perf produce bench --rate 1000 --linger-ms 0 --output json
     """
-
-    from odradek.cli.target_topic import check_name
+    from odradek.cli.target_topic import check_name, ensure_topic
 
     check_name(topic)
 
     async def work(client: Client) -> Measurement:
         from odradek.cli.measuring import measure_produce
         from odradek.cli.retry_notices import RetryNotices
-        from odradek.cli.target_topic import ensure_topic
         from odradek.client.producer.producer import Producer
 
         await ensure_topic(client, topic, may_create=True)
@@ -83,8 +81,8 @@ def produce(
             batch_bytes_max=batch_bytes,
             linger_ms=linger_ms,
             delivery_timeout_ms=timeout_ms,
-            send_wait_ms_max=2
-            * timeout_ms,  # the broker's error for records comes before that of a full buffer
+            # The broker's error for records comes before that of a full buffer.
+            send_wait_ms_max=2 * timeout_ms,
             on_retry=RetryNotices(timeout_seconds=session.timeout_seconds),
         )
         async with producer:
@@ -112,15 +110,14 @@ def consume(session: CommandSession, *, topic: str, records: int, fetch_bytes: i
       odradek perf consume bench --records 1000000
       odradek perf consume bench --decode --output json
     """
+    from odradek.cli.measuring import measure_consume
 
-    async def work(client: Client) -> Measurement:
-        from odradek.cli.measuring import measure_consume
-
-        return await measure_consume(
+    measured = session.run(
+        lambda client: measure_consume(
             client, topic, record_count=records, partition_bytes=fetch_bytes, is_decoding=decode
         )
-
-    _print(session, session.run(work))
+    )
+    _print(session, measured)
 
 
 def _print(session: CommandSession, measured: Measurement) -> None:

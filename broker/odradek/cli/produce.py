@@ -116,7 +116,7 @@ def produce(
     error, Ctrl-C. It then prints how many records were written, and the --skip-lines that continues from there.
     """
     from odradek.cli.produce_lines import LineFormat
-    from odradek.cli.target_topic import check_name
+    from odradek.cli.target_topic import check_name, ensure_topic
 
     check_name(topic)
     if transactional_id is not None and (acks != "all" or not transactional_id):
@@ -140,7 +140,6 @@ def produce(
     async def work(client: Client) -> int:
         from odradek.cli.produce_run import LineSender
         from odradek.cli.retry_notices import RetryNotices
-        from odradek.cli.target_topic import ensure_topic
         from odradek.client.producer.producer import Producer
 
         await ensure_topic(client, topic, may_create=not no_create)
@@ -158,16 +157,12 @@ def produce(
             transactional_id=transactional_id,
             transaction_timeout_ms=round(1000 * transaction_timeout),
         )
+        is_transaction = transactional_id is not None
+        sender = LineSender(
+            producer, topic, lines, rate=rate, is_acknowledged=ACKS[acks] != 0, is_transaction=is_transaction
+        )
         async with producer:
-            sender = LineSender(
-                producer,
-                topic,
-                lines,
-                rate=rate,
-                is_acknowledged=ACKS[acks] != 0,
-                is_transaction=transactional_id is not None,
-            )
-            if transactional_id is None:
+            if not is_transaction:
                 return await sender.run(source)
             async with producer.transaction():
                 return await sender.run(source)
