@@ -139,6 +139,6 @@ from odradek.foundation.transaction_errors import (
 def is_retriable(error: BaseException) -> bool:
     """Whether another try may succeed without any change, as with a leader that just moved.
 
-    The client has tried for as long as it may by then; a program that has more time may go on.
+    The client has tried for as long as it may by then; a program that has more time may continue.
     """
     return isinstance(error, RETRIABLE_OR_LATE)

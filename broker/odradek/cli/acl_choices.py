@@ -30,7 +30,7 @@ _CONSUMER: Final = {"TOPIC": ("READ", "DESCRIBE"), "GROUP": ("READ",)}
 
 @dataclass(frozen=True, slots=True)
 class AclChoice:
-    """What the options of one command say."""
+    """The values of the options of one command."""
 
     names: dict[str, tuple[str, ...]]
     cluster: bool
@@ -75,7 +75,7 @@ class AclChoice:
         )
 
     def filters(self) -> list[AclFilter]:
-        """What is to be removed: the same ACLs, or all of the resources where no principal is named."""
+        """The ACLs to remove: the same ones, or all of the resources where no principal is named."""
         from odradek.authorization.filters import AclFilter
 
         patterns = self._required_patterns()

@@ -126,7 +126,7 @@ def consume(
     Examples:
       odradek consume orders                       from now on, until Ctrl-C
       odradek consume orders --from-beginning      all there is, then stop
-      odradek consume orders --from 5m --follow    the last five minutes, then go on
+      odradek consume orders --from 5m --follow    the last five minutes, and new ones
       odradek consume orders --offset -10          the last ten of each partition
       odradek consume 'orders.*'                   every topic whose name matches, new ones too
       odradek consume orders --group billing       share with others and commit the position

@@ -96,8 +96,8 @@ def reset_offsets(
     kafka-consumer-groups.sh: lines of topic,partition,offset, or of group,topic,partition,offset for several groups.
 
     --from-mirror reads the newest checkpoints of `odradek mirror` or MirrorMaker 2 at this cluster. They say where
-    groups of another cluster can go on here. Without a topic it moves all that is mirrored, and --all-groups means all
-    groups in the checkpoints.
+    groups of another cluster can continue here. Without a topic it moves all that is mirrored, and --all-groups means
+    all groups in the checkpoints.
 
     A group `odradek-mirror.NAME.SOURCE` has the positions of a mirror, which are offsets of the source. It takes
     --to-offset, --shift-by and --from-file, as they are given.

@@ -73,7 +73,7 @@ class CommandSession:
 
     @property
     def timeout_seconds(self) -> float:
-        """How long one request waits."""
+        """The time that one request waits."""
         return self.settings.milliseconds(REQUEST_TIMEOUT_MS) / 1000
 
     def run(self, work: Callable[[Client], Awaitable[T]]) -> T:

@@ -41,5 +41,5 @@ def token_hmac(secret: str, token_id: str) -> bytes:
 
 
 def token_password(secret: str, token_id: str) -> str:
-    """What a client logs in with, as the password of SCRAM."""
+    """The text that a client logs in with, as the password of SCRAM."""
     return base64.b64encode(token_hmac(secret, token_id)).decode()

@@ -1,4 +1,4 @@
-"""What a metric is: its kind, labels and samples. The metrics themselves are declared in `foundation.metrics`."""
+"""The parts of a metric: its kind, labels and samples. The metrics themselves are declared in `foundation.metrics`."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 # Bytes of the source that a flow of a mirror holds before they are written, besides one fetch per leader. They are
-# several transactions, so that reading goes on while one ends.
+# several transactions, so that reading continues while one ends.
 MIRROR_BYTES_BUFFERED_MAX: Final = 32 * 1024 * 1024
 
 # Bytes of one fetch of a mirror, and of one partition in it. A large fetch costs the source least, and two of them fit

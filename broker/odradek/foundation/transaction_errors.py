@@ -18,7 +18,7 @@ class ConcurrentTransactions(RequestError):
 
 
 class TransactionAbortable(RequestError):
-    """The transaction can only be aborted; the producer may go on after that."""
+    """The transaction can only be aborted; the producer may continue after that."""
 
 
 class UnstableOffsetCommit(RequestError):

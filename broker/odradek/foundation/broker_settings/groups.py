@@ -149,7 +149,7 @@ class ProducerSettings:
         20, "How long a write waits until it asks again for a transaction whose last one is being ended.", 1
     )
     add_partitions_to_txn_retry_backoff_max_ms: int = integer(
-        100, "How long a write goes on to ask for such a transaction, before its producer has to.", 0
+        100, "How long a write continues to ask for such a transaction, before its producer has to.", 0
     )
     transaction_partition_verification_enable: bool = boolean(
         True, "Whether a transactional write is checked to belong to an open transaction.", scope=CLUSTER_WIDE

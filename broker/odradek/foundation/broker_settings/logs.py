@@ -1,4 +1,4 @@
-"""How logs are written, rolled, flushed, kept and cleaned, and the defaults for topics."""
+"""The writing, rolling, flushing, keeping and cleaning of logs, and the defaults for topics."""
 
 from __future__ import annotations
 

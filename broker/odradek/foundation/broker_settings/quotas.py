@@ -1,4 +1,4 @@
-"""How the use of client quotas is measured; the quotas themselves are in the registry (AlterClientQuotas)."""
+"""The measuring of client quotas; the quotas themselves are in the registry (AlterClientQuotas)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How connections are encrypted, and how clients log in: Kafka's keys of TLS and SASL.
+"""The encryption of connections, and the logins of clients: Kafka's keys of TLS and SASL.
 
 Each may stand for one listener, as `listener.name.NAME.KEY`.
 """

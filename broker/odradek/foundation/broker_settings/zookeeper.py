@@ -1,4 +1,4 @@
-"""How a process of a cluster reaches ZooKeeper: the keys of Kafka up to 3.9, and three of ours for its user.
+"""The way from a process of a cluster to ZooKeeper: the keys of Kafka up to 3.9, and three of ours for its user.
 
 They are not a part of `Settings`, which holds the keys of Kafka 4.1: neither that nor `odradek start` uses ZooKeeper.
 A process that joins a cluster reads both from the same entries.
