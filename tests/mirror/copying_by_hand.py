@@ -13,7 +13,7 @@ from odradek.foundation.clock import SystemClock
 from odradek.foundation.errors import TopicAlreadyExists
 from odradek.foundation.ids import TopicPartition
 from odradek.mirror.counters import FlowCounters
-from odradek.mirror.naming import DefaultReplicationPolicy, IdentityReplicationPolicy, ReplicationPolicy
+from odradek.mirror.naming import IdentityReplicationPolicy, ReplicationPolicy
 from odradek.mirror.passed import PartitionStart, PassedBatch
 from odradek.mirror.settings import ClusterSettings, FlowSettings
 from odradek.mirror.translation import OffsetTranslation
@@ -51,7 +51,7 @@ class FlowByHand:
         positions: dict[str, int],
     ) -> None:
         self.policy: ReplicationPolicy = (
-            IdentityReplicationPolicy(known_source_alias="a") if is_identity else DefaultReplicationPolicy()
+            IdentityReplicationPolicy(known_source_alias="a") if is_identity else ReplicationPolicy()
         )
         self.source = source
         self.target = target

@@ -46,7 +46,7 @@ DENSE = st.lists(
 
 
 class Passed(NamedTuple):
-    """What was passed."""
+    """The run that was passed."""
 
     runs: list[Run]
     target_of: dict[int, int]

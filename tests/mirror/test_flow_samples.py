@@ -154,5 +154,5 @@ def test_a_stopped_partition_is_shown_with_what_to_do() -> None:
         "kind": "unreachable",
         "text": "cluster s cannot be reached; start it",
     }
-    counters.resumed(A0)
+    counters.assigned([A0])
     assert values(counters)["partition_stopped"][("s", "a", "0")] == 0

@@ -3,7 +3,6 @@
 import pytest
 
 from odradek.mirror.naming import (
-    DefaultReplicationPolicy,
     IdentityReplicationPolicy,
     ReplicationPolicy,
     is_heartbeats,
@@ -11,7 +10,7 @@ from odradek.mirror.naming import (
     is_mirrorable,
 )
 
-DEFAULT = DefaultReplicationPolicy()
+DEFAULT = ReplicationPolicy()
 IDENTITY = IdentityReplicationPolicy(known_source_alias="a")
 
 
@@ -35,7 +34,7 @@ def test_a_name_that_begins_with_the_separator_has_an_empty_alias() -> None:
 
 
 def test_the_separator_is_the_users() -> None:
-    policy = DefaultReplicationPolicy(separator="__")
+    policy = ReplicationPolicy(separator="__")
     assert policy.remote_topic("a", "b.c") == "a__b.c"
     assert policy.upstream_topic("a__b.c") == "b.c"
     assert policy.source_alias("a.b") is None
@@ -47,7 +46,7 @@ def test_the_separator_is_the_users() -> None:
 
 
 def test_internal_names_keep_full_stops_where_the_user_says_so() -> None:
-    policy = DefaultReplicationPolicy(separator="_", is_separator_in_internal_names=False)
+    policy = ReplicationPolicy(separator="_", is_separator_in_internal_names=False)
     assert policy.checkpoints_topic("a") == "a.checkpoints.internal"
     assert policy.offset_syncs_topic("b") == "mm2-offset-syncs.b.internal"
     assert policy.remote_topic("a", "orders") == "a_orders"

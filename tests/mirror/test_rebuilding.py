@@ -1,4 +1,4 @@
-"""What a mirror knows after a restart, from offset syncs and checkpoints of its own and of MirrorMaker 2."""
+"""The offsets that are known after a restart, from offset syncs and checkpoints of its own and of MirrorMaker 2."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ import pytest
 
 from odradek.foundation.errors import SettingError
 from odradek.mirror.reference import reference
-from odradek.mirror.settings import DeliveryGuarantee, OffsetReset, SyncsLocation
+from odradek.mirror.settings import DeliveryGuarantee, OffsetReset, Side
 from odradek.mirror.settings_file import read_mirror_settings
 
 GIVEN = {
@@ -49,7 +49,7 @@ def test_keys_of_a_flow_go_before_those_of_all() -> None:
     assert flow.topics_exclude.matches("x.internal") and flow.topics_exclude.matches("__consumer_offsets")
     assert flow.replication_factor == 3
     assert flow.offset_reset is OffsetReset.LATEST
-    assert flow.offset_syncs_topic_location is SyncsLocation.TARGET
+    assert flow.offset_syncs_topic_location is Side.TARGET
     assert flow.delivery is DeliveryGuarantee.DISABLED and not flow.is_exactly_once
     assert settings.group_id(flow) == "odradek-mirror.nightly.a"
     assert flow.source.properties == {"bootstrap.servers": "127.0.0.1:1", "security.protocol": "PLAINTEXT"}

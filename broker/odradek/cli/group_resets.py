@@ -33,7 +33,7 @@ from odradek.foundation.errors import (
     UnknownTopicOrPartition,
 )
 from odradek.foundation.ids import TopicPartition
-from odradek.mirror.loops import GROUP_PREFIX
+from odradek.mirror.settings import GROUP_PREFIX
 
 
 class Reset(NamedTuple):

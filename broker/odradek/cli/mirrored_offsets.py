@@ -14,7 +14,7 @@ from odradek.client.admin.topics import TopicAdmin
 from odradek.client.client import Client
 from odradek.foundation.errors import GroupIdNotFound, InvalidRequest, UnknownTopicOrPartition
 from odradek.mirror.formats import Checkpoint, parse_checkpoint
-from odradek.mirror.naming import DefaultReplicationPolicy
+from odradek.mirror.naming import ReplicationPolicy
 from odradek.mirror.topic_tail import tail
 
 _SUFFIX: Final = "internal"
@@ -28,7 +28,7 @@ async def mirrored_offsets(
 
     Raises UnknownTopicOrPartition where nothing is mirrored from there, GroupIdNotFound for a group without offsets.
     """
-    topic = source if source.endswith(_SUFFIX) else DefaultReplicationPolicy().checkpoints_topic(source)
+    topic = source if source.endswith(_SUFFIX) else ReplicationPolicy().checkpoints_topic(source)
     newest = await _newest(client, topic)
     there = {one.name for one in await TopicAdmin(client).list()}
     by_group: dict[str, list[SavedOffset]] = {}

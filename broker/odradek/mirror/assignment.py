@@ -1,4 +1,4 @@
-"""How the leader of a mirror's group shares the partitions among its members: pure.
+"""The shares that the leader of a mirror's group gives its members: pure.
 
 All partitions in order, dealt to the members one by one, so that each topic and the whole are even. Each member also
 gets its number among the members. Its transactional id ends with it: a few ids serve any number of workers. A worker

@@ -34,7 +34,7 @@ class Bandwidth:
             self._saved -= count
 
     def delay_seconds(self) -> float:
-        """How long to wait before the next read."""
+        """The time to wait before the next read."""
         if not self._rate:
             return 0.0
         self._refill()

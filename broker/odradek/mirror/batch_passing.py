@@ -1,4 +1,4 @@
-"""How a batch of the source becomes a batch of the target: pure, bytes in and bytes out.
+"""Turns a batch of the source into a batch of the target: pure, bytes in and bytes out.
 
 Most batches pass unopened. The producer's id, epoch and sequence and the bit for transactions are written into the
 header; the records stay as they are, compressed or not. The CRC is patched: CRC-32C is linear, so the difference of two
@@ -74,7 +74,7 @@ class OpenReason(StrEnum):
 
 
 class TargetRules(NamedTuple):
-    """What a topic of the target takes: batches of this size, and of this codec (None for any)."""
+    """The batches that a topic of the target takes: those of this size, and of this codec (None for any)."""
 
     batch_bytes_max: int
     compression: Compression | None = None
@@ -96,7 +96,7 @@ class ReadyBatch(NamedTuple):
 
 
 class ProducerStamp(NamedTuple):
-    """What the target knows the writer by, at one batch."""
+    """The identity of the writer, at one batch."""
 
     producer_id: int
     producer_epoch: int

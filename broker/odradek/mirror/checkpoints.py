@@ -1,19 +1,18 @@
-"""Checkpoints: where each group of the source can go on at the target.
+"""Checkpoints: where each group of the source can continue at the target.
 
 Once in `emit.checkpoints.interval.seconds` the offsets of all selected groups are read at the source and translated. A
 checkpoint is written where the result changed. It is written outside the mirror's transactions, after they ended:
 `RemoteClusterUtils` reads uncommitted records, and would believe an aborted one.
 
-A group that goes on never gets an earlier offset at the target than before, even if less is known after a restart. One
-that was sent back at the source is sent back here too. Without a mapping there is no checkpoint, never the literal
-offset (KAFKA-12635). A deleted group keeps its last checkpoint and gets no new one.
+A group that moves forward never gets an earlier offset at the target than before, even if less is known after a
+restart. One that was sent back at the source is sent back here too. Without a mapping there is no checkpoint, never the
+literal offset (KAFKA-12635). A deleted group keeps its last checkpoint and gets no new one.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
-from typing import Final
 
 from odradek.client.admin.groups import CONSUMER_PROTOCOL, GroupAdmin
 from odradek.client.admin.results import CommittedOffset
@@ -22,18 +21,16 @@ from odradek.client.producer.producer import Producer
 from odradek.foundation.errors import GroupIdNotFound
 from odradek.foundation.ids import TopicPartition
 from odradek.mirror.formats import Checkpoint, TopicIds, checkpoint_key, checkpoint_value, topics_header
+from odradek.mirror.settings import GROUP_PREFIX
 
 logger = logging.getLogger(__name__)
-
-# The groups of mirrors themselves, whose offsets mean nothing elsewhere.
-OWN_GROUPS_PREFIX: Final = "odradek-mirror."
 
 # Offsets of one group at the target, with the metadata that its consumer committed.
 Translated = dict[TopicPartition, Checkpoint]
 
 
 def next_checkpoint(translated: Checkpoint, last: Checkpoint | None) -> Checkpoint | None:
-    """What to write for a group now, or None if what was written last still holds."""
+    """The checkpoint to write for a group now, or None if what was written last still holds."""
     if last is None:
         return translated
     if translated.source_offset >= last.source_offset and translated.target_offset < last.target_offset:
@@ -67,7 +64,7 @@ class GroupTranslator:
             for group in await self._groups.list()
             if group.protocol_type in ("", CONSUMER_PROTOCOL)
             and group.type in ("classic", "consumer")
-            and not group.group_id.startswith(OWN_GROUPS_PREFIX)
+            and not group.group_id.startswith(GROUP_PREFIX)
             and self._is_selected(group.group_id)
         )
 

@@ -45,7 +45,7 @@ class _Step(NamedTuple):
 
 
 class FlowParts(NamedTuple):
-    """What a worker works with."""
+    """The parts that a worker uses."""
 
     settings: FlowSettings
     group_id: str

@@ -1,4 +1,4 @@
-"""What one flow has done, in plain numbers: by partition of the source, and for the flow as a whole.
+"""The work of one flow in plain numbers: by partition of the source, and for the flow as a whole.
 
 The data path and the group path count here. A scrape and the page `/mirror` read it (`flow_samples`, `flow_page`). The
 seconds of lag do not come from the records' own times, which programs set as they like. They are the time since the
@@ -167,8 +167,3 @@ class FlowCounters:
         self.last_error = FlowError(self.wall_ms(), kind, text)
         if is_stopped and partition is not None and partition in self.partitions:
             self.partitions[partition].stopped = self.last_error
-
-    def resumed(self, partition: TopicPartition) -> None:
-        """A partition that stood still is mirrored again."""
-        if partition in self.partitions:
-            self.partitions[partition].stopped = None

@@ -20,7 +20,7 @@ from odradek.mirror.counters import FlowCounters
 from odradek.mirror.errors import MirrorRefused, PartitionStopped
 from odradek.mirror.heartbeats import Heartbeats
 from odradek.mirror.loops import refuse_identity_loop, refuse_same_cluster
-from odradek.mirror.naming import DefaultReplicationPolicy, IdentityReplicationPolicy, ReplicationPolicy
+from odradek.mirror.naming import IdentityReplicationPolicy, ReplicationPolicy
 from odradek.mirror.settings import IDENTITY_POLICY, FlowSettings
 from odradek.mirror.source_ends import SourceEnds
 from odradek.mirror.source_reader import SourceReader
@@ -32,12 +32,12 @@ logger = logging.getLogger(__name__)
 
 
 def policy_of(settings: FlowSettings) -> ReplicationPolicy:
-    """How topics of this flow are named at the target."""
+    """The rule that names topics of this flow at the target."""
     separator = settings.replication_policy_separator
     is_internal = settings.replication_policy_internal_separator_enabled
     if settings.replication_policy_class == IDENTITY_POLICY:
         return IdentityReplicationPolicy(separator, is_internal, known_source_alias=settings.source.alias)
-    return DefaultReplicationPolicy(separator, is_internal)
+    return ReplicationPolicy(separator, is_internal)
 
 
 class Flow:
@@ -117,7 +117,7 @@ class Flow:
 
     @property
     def state(self) -> str:
-        """What the flow does now: starting, running, waiting (for its next try), failed or stopped."""
+        """The present state of the flow: starting, running, waiting (for its next try), failed or stopped."""
         return self._state.value
 
     @property
@@ -177,8 +177,7 @@ class Flow:
         await self._check()
         if self._reverse_heartbeats is not None and not self._has_offsets:
             await self._reverse_heartbeats.make_topic()
-        chosen = {topic.source for topic in await self.topics.chosen()}
-        await refuse_identity_loop(self.settings, self._source, self._target, chosen)
+        await self._chosen()
         if not self._has_offsets:
             self._offsets.start()
             if self._reverse_heartbeats is not None:
@@ -230,8 +229,8 @@ class Flow:
     async def _refresh_topics(self) -> None:
         await self._worker.renew_rules()
         if self._worker.is_leader and self._state is WorkerState.RUNNING:
-            known = {(topic.source, topic.partitions, topic.id) for topic in self.topics.topics.values()}
-            if {(topic.source, topic.partitions, topic.id) for topic in await self._chosen()} != known:
+            known = set(self.topics.topics.values())
+            if set(await self._chosen()) != known:
                 self._worker.look_again()
 
     async def _sync_configs(self) -> None:

@@ -57,7 +57,7 @@ def _of_groups(counters: FlowCounters, now_ms: int) -> Iterator[Sample]:
 
 
 def flow_page(counters: FlowCounters, *, label: str, state: str) -> dict[str, object]:
-    """What `/mirror` says of one flow, as JSON. What is not known is null."""
+    """Return the part of `/mirror` for one flow, as JSON. What is not known is null."""
     now_ms = counters.wall_ms()
     return {
         "flow": label,

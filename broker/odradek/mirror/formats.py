@@ -45,7 +45,7 @@ _STRING_BYTES_MAX: Final = 2**15 - 1
 
 
 class Checkpoint(NamedTuple):
-    """Where a group is at the source, and the offset at the target from which it can go on."""
+    """Where a group is at the source, and the offset at the target from which it can continue."""
 
     group_id: str
     partition: TopicPartition

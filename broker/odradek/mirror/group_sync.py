@@ -1,4 +1,4 @@
-"""Writes translated offsets to groups of the target, so that consumers go on there without a step of their own.
+"""Writes translated offsets to groups of the target, so that consumers continue there without a step of their own.
 
 As KIP-545 has it, only a group that is EMPTY at the target, or unknown there, is written: consumers that run commit
 their own offsets. No offset is lowered, since a group may have worked at the target already. An offset below the

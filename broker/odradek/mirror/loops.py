@@ -7,16 +7,12 @@ to it: their positions name the cluster that they read.
 
 from __future__ import annotations
 
-from typing import Final
-
 from odradek.client.admin.groups import GroupAdmin
 from odradek.client.client import Client
 from odradek.foundation.errors import OdradekError
 from odradek.mirror.errors import MirrorRefused
 from odradek.mirror.positions import source_cluster
-from odradek.mirror.settings import IDENTITY_POLICY, FlowSettings
-
-GROUP_PREFIX: Final = "odradek-mirror."
+from odradek.mirror.settings import GROUP_PREFIX, IDENTITY_POLICY, FlowSettings
 
 
 async def refuse_same_cluster(settings: FlowSettings, source: Client, target: Client) -> None:

@@ -14,7 +14,7 @@ What it leaves out: which topics a user asks for, which is in `settings`.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final
 
 HEARTBEATS_TOPIC: Final = "heartbeats"
 DEFAULT_SEPARATOR: Final = "."
@@ -26,45 +26,11 @@ _CONNECT_SUFFIXES: Final = ("-internal", ".internal")
 _BROKER_PREFIXES: Final = ("__", ".")
 
 
-class ReplicationPolicy(Protocol):
-    """How a topic of a source is called at the target, and what a name at the target says about its source."""
-
-    def remote_topic(self, source_alias: str, topic: str) -> str:
-        """The name at the target of a source's topic."""
-        ...
-
-    def source_alias(self, topic: str) -> str | None:
-        """The cluster that this topic was mirrored from; None if its name says none."""
-        ...
-
-    def upstream_topic(self, topic: str) -> str | None:
-        """The topic's name at the cluster that it was mirrored from; None if it was not mirrored."""
-        ...
-
-    def original_topic(self, topic: str) -> str:
-        """The topic's name at the cluster where it began."""
-        ...
-
-    def is_internal(self, topic: str) -> bool:
-        """Whether the topic belongs to brokers, to Kafka Connect or to mirroring, and is never mirrored."""
-        ...
-
-    def checkpoints_topic(self, source_alias: str) -> str:
-        """The topic, at the target, with the offsets of the source's groups."""
-        ...
-
-    def offset_syncs_topic(self, target_alias: str) -> str:
-        """The topic with pairs of offsets, named after the other cluster than the one that has it."""
-        ...
-
-    def heartbeats_topic(self) -> str:
-        """The topic that each flow writes its heartbeats to."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
-class DefaultReplicationPolicy:
-    """The alias of the source and a separator precede the topic's name."""
+class ReplicationPolicy:
+    """The names of a source's topics at the target: the alias of the source and a separator precede the name. It is
+    MirrorMaker's DefaultReplicationPolicy.
+    """
 
     separator: str = DEFAULT_SEPARATOR
     """`replication.policy.separator`: between the alias and the name."""
@@ -72,34 +38,42 @@ class DefaultReplicationPolicy:
     """`replication.policy.internal.topic.separator.enabled`: whether internal topics have it too, or a full stop."""
 
     def remote_topic(self, source_alias: str, topic: str) -> str:
+        """The name at the target of a source's topic."""
         return f"{source_alias}{self.separator}{topic}"
 
     def source_alias(self, topic: str) -> str | None:
+        """The cluster that this topic was mirrored from; None if its name says none."""
         parts = _split(topic, self.separator)
         return parts[0] if parts else None
 
     def upstream_topic(self, topic: str) -> str | None:
+        """The topic's name at the cluster that it was mirrored from; None if it was not mirrored."""
         parts = _split(topic, self.separator)
         return parts[1] if parts else None
 
     def original_topic(self, topic: str) -> str:
+        """The topic's name at the cluster where it began."""
         while (upstream := self.upstream_topic(topic)) is not None and upstream != topic:
             topic = upstream
         return topic
 
     def is_internal(self, topic: str) -> bool:
+        """Whether the topic belongs to brokers, to Kafka Connect or to mirroring, and is never mirrored."""
         if topic.startswith(_BROKER_PREFIXES) or topic.endswith(_CONNECT_SUFFIXES):
             return True
         is_of_mirroring = topic.startswith("mm2") and topic.endswith(self._internal_suffix())
         return is_of_mirroring or topic.endswith(self._checkpoints_suffix())
 
     def checkpoints_topic(self, source_alias: str) -> str:
+        """The topic, at the target, with the offsets of the source's groups."""
         return f"{source_alias}{self._checkpoints_suffix()}"
 
     def offset_syncs_topic(self, target_alias: str) -> str:
+        """The topic with pairs of offsets, named after the other cluster than the one that has it."""
         return f"mm2-offset-syncs{self._internal_separator()}{target_alias}{self._internal_suffix()}"
 
     def heartbeats_topic(self) -> str:
+        """The topic that each flow writes its heartbeats to."""
         return HEARTBEATS_TOPIC
 
     def _internal_separator(self) -> str:
@@ -113,7 +87,7 @@ class DefaultReplicationPolicy:
 
 
 @dataclass(frozen=True, slots=True)
-class IdentityReplicationPolicy(DefaultReplicationPolicy):
+class IdentityReplicationPolicy(ReplicationPolicy):
     """Topics keep their names, so that clients move without a change; only heartbeats are renamed.
 
     Names say nothing about loops then. So `mirror` refuses an identity flow in both directions.

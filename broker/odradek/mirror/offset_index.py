@@ -82,7 +82,7 @@ def point(source_offset: int, target_offset: int) -> Run:
 
 
 def beginning(source_offset: int, target_offset: int) -> Run:
-    """What a partition has before its first record is passed, when it is mirrored from its first record on."""
+    """The run that a partition has before its first record is passed, when it is mirrored from its first record on."""
     return Run(0, source_offset, target_offset, target_offset, 0)
 
 
@@ -155,7 +155,7 @@ class PartitionIndex:
             self._columns = _columns([*older, *runs[half:]])
 
     def translated(self, source_offset: int) -> int | None:
-        """Where a group at this offset can go on at the target; None for an offset before all that is known.
+        """Where a group at this offset can continue at the target; None for an offset before all that is known.
 
         No record from `source_offset` on is before the result.
         """

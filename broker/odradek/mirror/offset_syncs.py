@@ -35,7 +35,7 @@ OFFSET_SYNC_DUE_SECONDS: Final = 1.0
 
 
 class PendingSyncs:
-    """What was passed since the last syncs: one run for each partition. `lag_max` is `offset.lag.max`."""
+    """The batches passed since the last syncs: one run for each partition. `lag_max` is `offset.lag.max`."""
 
     def __init__(self, lag_max: int) -> None:
         self._lag_max = lag_max
@@ -74,7 +74,7 @@ class PendingSyncs:
         return offset - (last + 1) >= self._lag_max
 
     def restore(self, runs: dict[TopicPartition, Run]) -> None:
-        """Put back runs that could not be written, in front of what was passed meanwhile."""
+        """Put back runs that could not be written, in front of what was passed since."""
         later, self._runs = self._runs, dict(runs)
         for partition, run in later.items():
             self.add(partition, run)

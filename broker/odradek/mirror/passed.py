@@ -1,4 +1,4 @@
-"""What the data path reports of each batch that is committed at the target, and the interface of a listener."""
+"""The report of the data path on each batch that is committed at the target, and the interface of a listener."""
 
 from __future__ import annotations
 

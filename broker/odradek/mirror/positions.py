@@ -1,4 +1,4 @@
-"""What stands beside a committed position, and what it says at the next start.
+"""The metadata of a committed position, and what it says at the next start.
 
 The metadata of the offset (at most 4,096 bytes) is JSON. It has the ids of the source's cluster and of the topic there,
 and the leader epoch of the batch before the position. A position of another cluster, or of another topic with the same

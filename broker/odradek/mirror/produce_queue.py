@@ -146,21 +146,9 @@ class ProduceQueue:
         self._identity = identity
         self._is_implicit = is_implicit
 
-    @property
-    def is_empty(self) -> bool:
-        """Whether all is acknowledged."""
-        return not any(lane.unsent or lane.in_flight for lane in self._lanes.values())
-
     async def room(self) -> None:
         """Wait until few enough batches wait. Raises what one failed with."""
-        while sum(len(lane.unsent) + len(lane.in_flight) for lane in self._lanes.values()) >= (
-            MIRROR_BATCHES_WAITING_MAX
-        ):
-            self._check()
-            self._changed.clear()
-            self._send()
-            await self._wait()
-        self._check()
+        await self._fewer_than(MIRROR_BATCHES_WAITING_MAX)
 
     def add(self, batches: Iterable[OutgoingBatch]) -> None:
         """Send these after those before. Does not wait. Raises what an earlier batch failed with."""
@@ -186,15 +174,18 @@ class ProduceQueue:
         """All batches since the last call, acknowledged, in the order of their partitions. Raises why one could not be
         written: what the rest of them did is then unknown.
         """
-        while not self.is_empty:
+        await self._fewer_than(1)
+        done, self._done = self._done, []
+        self._deadline = None
+        return done
+
+    async def _fewer_than(self, count: int) -> None:
+        while sum(len(lane.unsent) + len(lane.in_flight) for lane in self._lanes.values()) >= count:
             self._check()
             self._changed.clear()
             self._send()
             await self._wait()
         self._check()
-        done, self._done = self._done, []
-        self._deadline = None
-        return done
 
     def _check(self) -> None:
         if self._failure is not None:
@@ -329,8 +320,8 @@ class ProduceQueue:
             self._put_off(key, lane)
 
     def _window(self, key: TopicPartition, lane: _Lane) -> int:
-        """How many batches of a partition may be under way. A broker without knowledge of a producer takes any sequence
-        number as its first. So nothing follows the first batch before its answer.
+        """The number of batches of a partition that may be under way. A broker without knowledge of a producer takes
+        any sequence number as its first. So nothing follows the first batch before its answer.
         """
         known_until = self._proven_at.get(key, float("-inf")) + _PROVEN_SECONDS
         return 1 if lane.failures or _now() > known_until else MIRROR_PRODUCES_IN_FLIGHT_MAX

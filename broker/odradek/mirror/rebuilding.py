@@ -1,4 +1,4 @@
-"""What a mirror that starts again knows of offsets: runs from stored offset syncs, and points from checkpoints.
+"""The offsets that a mirror knows when it starts again: runs from stored offset syncs, and points from checkpoints.
 
 A stored pair says nothing about a topic that was deleted and made again since, at either side. So ours carry the ids of
 both topics, and a record with other ids voids all before it. Pairs beyond the mirror's position or beyond the end of
@@ -92,7 +92,7 @@ class History:
                 self.checkpoints.pop(key, None)
 
     def runs(self, partition: TopicPartition) -> list[Run]:
-        """What is known of a partition of the source before its position, oldest first."""
+        """The known runs of a partition of the source before its position, oldest first."""
         mirrored = self._partitions[partition]
         runs = [
             run

@@ -1,4 +1,4 @@
-"""How the texts of a mirror's property file become values. Each reader raises ValueError with what it takes."""
+"""Turns the texts of a mirror's property file into values. Each reader raises ValueError with what it takes."""
 
 from __future__ import annotations
 

@@ -24,10 +24,11 @@ from odradek.mirror.setting_values import (
 )
 
 NAME_PATTERN: Final = "[A-Za-z0-9._-]{1,100}"
+GROUP_PREFIX: Final = "odradek-mirror."
+"""The groups of mirrors themselves, whose offsets mean nothing elsewhere, begin so."""
 DEFAULT_POLICY: Final = "DefaultReplicationPolicy"
 IDENTITY_POLICY: Final = "IdentityReplicationPolicy"
 _JAVA_PACKAGE: Final = "org.apache.kafka.connect.mirror."
-_SECONDS_MAX: Final = 2**31 - 1
 
 
 class DeliveryGuarantee(StrEnum):
@@ -40,15 +41,8 @@ class DeliveryGuarantee(StrEnum):
     DISABLED = "disabled"
 
 
-class SyncsLocation(StrEnum):
-    """The cluster that has the topic of offset syncs (KIP-716)."""
-
-    SOURCE = "source"
-    TARGET = "target"
-
-
-class DefaultsFrom(StrEnum):
-    """Whose defaults a mirrored topic has for settings that its original does not set."""
+class Side(StrEnum):
+    """One of a flow's clusters."""
 
     SOURCE = "source"
     TARGET = "target"
@@ -69,8 +63,16 @@ def policy_name(text: str) -> str:
     return short
 
 
-_factor = whole_number(-1, 2**15 - 1)
-_seconds = whole_number(1, _SECONDS_MAX)
+def _switch(key: str, default: str, meaning: str) -> bool:
+    return declared(key, default, true_or_false, meaning)
+
+
+def _seconds(key: str, default: str, meaning: str) -> int:
+    return declared(key, default, whole_number(1, 2**31 - 1), meaning)
+
+
+def _replicas(key: str, default: str, meaning: str) -> int:
+    return declared(key, default, whole_number(-1, 2**15 - 1), meaning)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +85,7 @@ class ClusterSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowSettings:
-    """What is mirrored from one source to the target, and how."""
+    """The settings of one flow, from one source to the target."""
 
     source: ClusterSettings
     target: ClusterSettings
@@ -109,35 +111,31 @@ class FlowSettings:
         TopicPatterns,
         "Those of groups that are left out; they go first.",
     )
-    refresh_topics_enabled: bool = declared(
-        "refresh.topics.enabled", "true", true_or_false, "Whether new topics and partitions are looked for."
+    refresh_topics_enabled: bool = _switch(
+        "refresh.topics.enabled", "true", "Whether new topics and partitions are looked for."
     )
-    refresh_topics_interval_seconds: int = declared(
-        "refresh.topics.interval.seconds",
-        "600",
-        _seconds,
-        "How often new topics and partitions are looked for.",
+    refresh_topics_interval_seconds: int = _seconds(
+        "refresh.topics.interval.seconds", "600", "How often new topics and partitions are looked for."
     )
-    refresh_groups_enabled: bool = declared(
-        "refresh.groups.enabled", "true", true_or_false, "Whether new groups are looked for."
+    refresh_groups_enabled: bool = _switch(
+        "refresh.groups.enabled", "true", "Whether new groups are looked for."
     )
-    refresh_groups_interval_seconds: int = declared(
-        "refresh.groups.interval.seconds", "600", _seconds, "How often new groups are looked for."
+    refresh_groups_interval_seconds: int = _seconds(
+        "refresh.groups.interval.seconds", "600", "How often new groups are looked for."
     )
-    sync_topic_configs_enabled: bool = declared(
-        "sync.topic.configs.enabled", "true", true_or_false, "Whether settings of topics are mirrored."
+    sync_topic_configs_enabled: bool = _switch(
+        "sync.topic.configs.enabled", "true", "Whether settings of topics are mirrored."
     )
-    sync_topic_configs_interval_seconds: int = declared(
-        "sync.topic.configs.interval.seconds", "600", _seconds, "How often settings of topics are compared."
+    sync_topic_configs_interval_seconds: int = _seconds(
+        "sync.topic.configs.interval.seconds", "600", "How often settings of topics are compared."
     )
-    sync_topic_acls_enabled: bool = declared(
+    sync_topic_acls_enabled: bool = _switch(
         "sync.topic.acls.enabled",
         "true",
-        true_or_false,
         "Whether ACLs of topics are mirrored, without those that allow writing.",
     )
-    sync_topic_acls_interval_seconds: int = declared(
-        "sync.topic.acls.interval.seconds", "600", _seconds, "How often ACLs of topics are compared."
+    sync_topic_acls_interval_seconds: int = _seconds(
+        "sync.topic.acls.interval.seconds", "600", "How often ACLs of topics are compared."
     )
     config_properties_exclude: TopicPatterns = declared(
         "config.properties.exclude",
@@ -147,49 +145,46 @@ class FlowSettings:
         TopicPatterns,
         "Names and regular expressions of the topics' settings that are not mirrored.",
     )
-    use_defaults_from: DefaultsFrom = declared(
+    use_defaults_from: Side = declared(
         "use.defaults.from",
         "target",
-        one_of(DefaultsFrom),
+        one_of(Side),
         "`target`, or `source` to mirror settings also where the original has a default.",
     )
-    sync_group_offsets_enabled: bool = declared(
+    sync_group_offsets_enabled: bool = _switch(
         "sync.group.offsets.enabled",
         "false",
-        true_or_false,
         "Whether translated offsets are written to groups of the target that have no members.",
     )
-    sync_group_offsets_interval_seconds: int = declared(
-        "sync.group.offsets.interval.seconds", "60", _seconds, "How often they are written."
+    sync_group_offsets_interval_seconds: int = _seconds(
+        "sync.group.offsets.interval.seconds", "60", "How often they are written."
     )
-    emit_checkpoints_enabled: bool = declared(
-        "emit.checkpoints.enabled", "true", true_or_false, "Whether checkpoints of groups are written."
+    emit_checkpoints_enabled: bool = _switch(
+        "emit.checkpoints.enabled", "true", "Whether checkpoints of groups are written."
     )
-    emit_checkpoints_interval_seconds: int = declared(
-        "emit.checkpoints.interval.seconds", "60", _seconds, "How often checkpoints are written."
+    emit_checkpoints_interval_seconds: int = _seconds(
+        "emit.checkpoints.interval.seconds", "60", "How often checkpoints are written."
     )
-    emit_heartbeats_enabled: bool = declared(
-        "emit.heartbeats.enabled", "true", true_or_false, "Whether heartbeats are written."
+    emit_heartbeats_enabled: bool = _switch(
+        "emit.heartbeats.enabled", "true", "Whether heartbeats are written."
     )
-    emit_heartbeats_interval_seconds: int = declared(
-        "emit.heartbeats.interval.seconds", "1", _seconds, "How often heartbeats are written."
+    emit_heartbeats_interval_seconds: int = _seconds(
+        "emit.heartbeats.interval.seconds", "1", "How often heartbeats are written."
     )
-    heartbeats_replication_enabled: bool = declared(
+    heartbeats_replication_enabled: bool = _switch(
         "heartbeats.replication.enabled",
         "true",
-        true_or_false,
         "Whether the source's topic `heartbeats` is mirrored, whatever `topics` says.",
     )
-    emit_offset_syncs_enabled: bool = declared(
+    emit_offset_syncs_enabled: bool = _switch(
         "emit.offset-syncs.enabled",
         "true",
-        true_or_false,
         "Whether offset syncs are written. Without them, checkpoints need what this process has seen itself.",
     )
-    offset_syncs_topic_location: SyncsLocation = declared(
+    offset_syncs_topic_location: Side = declared(
         "offset-syncs.topic.location",
         "source",
-        one_of(SyncsLocation),
+        one_of(Side),
         "The cluster that has the topic of offset syncs: `source` or `target`.",
     )
     offset_lag_max: int = declared(
@@ -199,17 +194,17 @@ class FlowSettings:
         "How many offsets of the target an offset sync may be behind before the next one is due. "
         "Syncs of a partition are one second apart at least, and five at most while records pass.",
     )
-    replication_factor: int = declared(
-        "replication.factor", "2", _factor, "Replicas of mirrored topics; -1 is the target's default."
+    replication_factor: int = _replicas(
+        "replication.factor", "2", "Replicas of mirrored topics; -1 is the target's default."
     )
-    offset_syncs_topic_replication_factor: int = declared(
-        "offset-syncs.topic.replication.factor", "3", _factor, "Replicas of the topic of offset syncs."
+    offset_syncs_topic_replication_factor: int = _replicas(
+        "offset-syncs.topic.replication.factor", "3", "Replicas of the topic of offset syncs."
     )
-    checkpoints_topic_replication_factor: int = declared(
-        "checkpoints.topic.replication.factor", "3", _factor, "Replicas of the topic of checkpoints."
+    checkpoints_topic_replication_factor: int = _replicas(
+        "checkpoints.topic.replication.factor", "3", "Replicas of the topic of checkpoints."
     )
-    heartbeats_topic_replication_factor: int = declared(
-        "heartbeats.topic.replication.factor", "3", _factor, "Replicas of the topic of heartbeats."
+    heartbeats_topic_replication_factor: int = _replicas(
+        "heartbeats.topic.replication.factor", "3", "Replicas of the topic of heartbeats."
     )
     replication_policy_class: str = declared(
         "replication.policy.class",
@@ -223,10 +218,9 @@ class FlowSettings:
         word(r"[A-Za-z0-9._-]{1,20}", "letters, digits, '.', '_' and '-'"),
         "What stands between the source's alias and the topic's name.",
     )
-    replication_policy_internal_separator_enabled: bool = declared(
+    replication_policy_internal_separator_enabled: bool = _switch(
         "replication.policy.internal.topic.separator.enabled",
         "true",
-        true_or_false,
         "Whether names of internal topics have that separator too.",
     )
     offset_reset: OffsetReset = declared(
@@ -316,4 +310,4 @@ class MirrorSettings:
 
     def group_id(self, flow: FlowSettings) -> str:
         """The group at the target that holds a flow's positions and shares its partitions."""
-        return f"odradek-mirror.{self.name}.{flow.source.alias}"
+        return f"{GROUP_PREFIX}{self.name}.{flow.source.alias}"

@@ -37,7 +37,7 @@ class Position(NamedTuple):
 
 
 class SourceRun(NamedTuple):
-    """What one answer holds for one partition, and the position after it."""
+    """The content of one answer for one partition, and the position after it."""
 
     batches: list[ReadyBatch]
     after: Position

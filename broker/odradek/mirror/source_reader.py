@@ -81,7 +81,6 @@ class SourcePartition:
         self.failures = 0
         self.damaged_reads = 0
         self.retry_at = 0.0
-        self.last_failure: OdradekError | None = None
         self.stopped: PartitionStopped | None = None
 
     def can_fetch(self, now: float) -> bool:
@@ -138,11 +137,6 @@ class SourceReader:
         await self._tasks.close()
         await self._client.release_lane(self._lane)
 
-    @property
-    def partitions(self) -> Mapping[TopicPartition, SourcePartition]:
-        """What is read now, with its state."""
-        return self._partitions
-
     def assign(
         self,
         positions: Mapping[TopicPartition, Position],
@@ -169,7 +163,7 @@ class SourceReader:
                 self._partitions[key].rules = one
 
     async def take(self, bytes_max: int, *, timeout_seconds: float) -> list[TakenRun]:
-        """What has arrived, about `bytes_max` of it; waits for the first for some time."""
+        """Return what has arrived, about `bytes_max` of it; waits for the first for some time."""
         if not self._arrived.is_set() and timeout_seconds > 0:
             try:
                 async with asyncio.timeout(timeout_seconds):
@@ -357,7 +351,7 @@ class SourceReader:
             return
         if answer.last_stable_offset >= 0:
             self._on_end(one.topic_partition, answer.last_stable_offset)
-        one.failures, one.last_failure = 0, None
+        one.failures = 0
         if not len(answer.data):
             return
         self._bandwidth.used(len(answer.data))
@@ -400,7 +394,6 @@ class SourceReader:
         for one in partitions:
             pause_ms = min(MIRROR_RETRY_PAUSE_MS_MIN << min(one.failures, 10), MIRROR_RETRY_PAUSE_MS_MAX)
             one.failures += 1
-            one.last_failure = failure
             one.retry_at = _now() + pause_ms / 1000
             self._on_failure(one.topic_partition, failure)
 

@@ -8,7 +8,7 @@ target are fine. A topic that cannot be created or grown is reported, and the ot
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final, NamedTuple
 
 from odradek.client.admin.configs import ConfigAdmin
@@ -30,7 +30,7 @@ from odradek.foundation.errors import (
 from odradek.foundation.ids import TopicPartition
 from odradek.mirror.batch_passing import TargetRules
 from odradek.mirror.naming import ReplicationPolicy, is_heartbeats, is_mirrorable
-from odradek.mirror.settings import DefaultsFrom, FlowSettings
+from odradek.mirror.settings import FlowSettings, Side
 from odradek.records.compression import Compression
 
 MAX_MESSAGE_BYTES: Final = "max.message.bytes"
@@ -86,11 +86,9 @@ class TopicSync:
                 found.append(MirroredTopic(topic.name, target, len(topic.partitions), topic.id))
         return found
 
-    async def prepare(self, *, without: Collection[str] = ()) -> None:
-        """Look at the source, and create and grow what is missing at the target. `without` are names at the source that
-        must not be mirrored.
-        """
-        chosen = [topic for topic in await self.chosen() if topic.source not in without]
+    async def prepare(self) -> None:
+        """Look at the source, and create and grow what is missing at the target."""
+        chosen = await self.chosen()
         existing = {topic.name: len(topic.partitions) for topic in await self._target.list()}
         ready = {topic.target: topic for topic in chosen}
         await self._create([topic for topic in chosen if topic.target not in existing], ready)
@@ -100,7 +98,7 @@ class TopicSync:
         self.topics = ready
 
     async def rules(self, targets: Iterable[str]) -> dict[str, TargetRules]:
-        """What each of these topics of the target takes."""
+        """The batches that each of these topics of the target takes."""
         names = sorted(set(targets))
         found = await self._target_configs.describe_many(
             ResourceType.TOPIC, names, keys=[MAX_MESSAGE_BYTES, COMPRESSION_TYPE]
@@ -188,7 +186,7 @@ class TopicSync:
             )
         return "it cannot be created; create it at the target by hand, or leave it out by topics.exclude"
 
-    def _wanted(self, entries: Iterable[ConfigEntry]) -> dict[str, str | float | None]:
+    def _wanted(self, entries: Iterable[ConfigEntry]) -> dict[str, str | None]:
         return {entry.name: entry.value for entry in entries if self._is_mirrored(entry)}
 
     def _is_mirrored(self, entry: ConfigEntry) -> bool:
@@ -196,10 +194,10 @@ class TopicSync:
             return False
         if self._settings.config_properties_exclude.matches(entry.name):
             return False
-        return not entry.is_default or self._settings.use_defaults_from is DefaultsFrom.SOURCE
+        return not entry.is_default or self._settings.use_defaults_from is Side.SOURCE
 
     def _changes(self, original: list[ConfigEntry], copy: list[ConfigEntry]) -> list[ConfigChange]:
-        wanted = {entry.name: entry.value for entry in original if self._is_mirrored(entry)}
+        wanted = self._wanted(original)
         known = {entry.name for entry in original}
         present = {entry.name: entry for entry in copy}
         changes = [

@@ -36,7 +36,7 @@ from odradek.mirror.offset_index import OffsetIndex, Run, beginning, point
 from odradek.mirror.offset_syncs import OFFSET_SYNC_DUE_SECONDS, OFFSET_SYNC_SECONDS, OffsetSyncWriter
 from odradek.mirror.passed import PartitionStart, PassedBatch
 from odradek.mirror.rebuilding import History, Mirrored
-from odradek.mirror.settings import FlowSettings, SyncsLocation
+from odradek.mirror.settings import FlowSettings, Side
 from odradek.mirror.topic_tail import tail
 
 logger = logging.getLogger(__name__)
@@ -75,7 +75,7 @@ class OffsetTranslation:
         self._sources: dict[TopicPartition, TopicPartition] = {}
         self.index = OffsetIndex()
         self._checkpoints_topic = policy.checkpoints_topic(settings.source.alias)
-        is_at_source = settings.offset_syncs_topic_location is SyncsLocation.SOURCE
+        is_at_source = settings.offset_syncs_topic_location is Side.SOURCE
         other = settings.target.alias if is_at_source else settings.source.alias
         self._syncs_topic = policy.offset_syncs_topic(other)
         self._syncs_client = source if is_at_source else target

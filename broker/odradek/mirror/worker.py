@@ -58,7 +58,7 @@ FENCED: Final = (ProducerFenced, InvalidProducerEpoch)
 
 
 class WorkerState(StrEnum):
-    """What a worker does now. `WAITING`: after an error, before the next try."""
+    """The present state of a worker. `WAITING`: after an error, before the next try."""
 
     STARTING = "starting"
     RUNNING = "running"
