@@ -216,7 +216,7 @@ def test_teams_do_what_their_users_may_and_a_job_loads_it(shared: Kube) -> None:
 
 @pytest.mark.timeout(300)
 def test_upgrades_of_releases_leave_users_as_they_are(shared: Kube) -> None:
-    """The operator's release, and one that declares a User of the Cluster; a program writes meanwhile."""
+    """The operator's release, and one that declares a User of the Cluster; a program writes."""
     late = ["--namespace", NAMESPACE, "--set", "cluster.create=false,cluster.name=shared"]
     late += ["--set-json", f"users.late={json.dumps({'acls': [READS]})}"]
     helm("install", "teams", "helm/odradek", *late)
