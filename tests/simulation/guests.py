@@ -287,11 +287,13 @@ class Guests:
             return
 
     async def _writes_again(self) -> None:
+        """The right is given again before each try: a removal without an answer may be carried out after the first."""
         deadline = asyncio.get_running_loop().time() + WORKS_AGAIN_SECONDS
         while (code := await self._write_to_leader(b"again")) != 0:
             late = asyncio.get_running_loop().time() > deadline
             self._history.require(not late, "I14", f"the guest has a right and cannot write: {code}")
             await asyncio.sleep(0.5)
+            await self._until_done(self._give)
 
     async def _write_to_leader(self, value: bytes) -> int | None:
         """The error of a write through the same connection as before; None without an answer."""
