@@ -15,6 +15,7 @@ _ERROR_LINE: Final = re.compile(rb"^\S+Z (?:ERROR|CRITICAL) .*$", re.MULTILINE)
 # Errors that a process has to log when its disk is full, or when it gets no answer.
 _EXPECTED: Final = re.compile(
     rb"No space left on device|File too large|"  # the disk is full, or as large as it may grow
+    rb"is not marked as closed cleanly: \d+ of its \d+ logs were not|"  # follows the first of them, with its error
     rb"every log directory of this broker failed|"  # follows the line that says why; the process ends, which is judged
     rb"of controller \d+ cannot continue"  # its registry is silent, or it has a successor
 )

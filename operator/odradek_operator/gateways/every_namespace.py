@@ -17,16 +17,18 @@ logger = logging.getLogger(__name__)
 async def list_everywhere(
     kubernetes: Kubernetes, api: Api, namespaces: Sequence[str], *, labels: Mapping[str, str] | None = None
 ) -> list[Json]:
-    """All of a kind; no namespaces stand for all. Raises KubernetesError for what is no refusal."""
+    """All of a kind; no namespaces stand for all, and a refusal of these is raised, as is any other KubernetesError."""
     found: list[Json] = []
     for namespace in namespaces or (None,):
         try:
             found += await kubernetes.list(api, namespace, labels=labels)
         except Forbidden as refusal:
+            if namespace is None:
+                raise
             logger.warning(
                 "%s of the namespace %s are left out; take a deleted namespace out of watch.namespaces: %s",
                 api.plural,
-                namespace or "(all)",
+                namespace,
                 refusal,
             )
     return found
