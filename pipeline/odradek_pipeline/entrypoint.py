@@ -92,7 +92,7 @@ def _needed(environ: Mapping[str, str], name: str) -> str:
 
 
 def scratch_folder(environ: Mapping[str, str]) -> str:
-    """Where a container may write: the first of Spark's local directories, else /tmp."""
+    """Return a folder that a container may write to: the first of Spark's local directories, else /tmp."""
     first = environ.get("SPARK_LOCAL_DIRS", "").partition(",")[0]
     return first if first and os.access(first, os.W_OK) else "/tmp"
 

@@ -69,7 +69,7 @@ class Connection:
 
 
 def bound_options(folder: Path) -> dict[str, str]:
-    """What a mounted ConfigMap or Secret holds: a file for each option, named as the option. Empty without a folder."""
+    """Return the options of a mounted ConfigMap or Secret: a file per option, with its name. Empty without a folder."""
     if not folder.is_dir():
         return {}
     return {path.name: path.read_text().strip() for path in folder.iterdir() if path.name.startswith(PREFIX)}

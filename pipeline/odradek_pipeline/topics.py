@@ -1,4 +1,4 @@
-"""What a topic's log has now, through the project's own client: ids, log starts, ends, and offsets at a time.
+"""The present state of a topic's log, by the project's own client: ids, log starts, ends, and offsets at a time.
 
 Spark's connector knows neither the id of a topic nor that of its cluster, so a topic made again would go unnoticed.
 """

@@ -1,4 +1,4 @@
-"""What clients need to connect, ready to be mounted: ConfigMaps, one for programs and one of options for Spark.
+"""The values that clients need to connect, as ConfigMaps to mount: one for programs and one of options for Spark.
 
 Nothing in them is secret; what a User logs in with is in a Secret of its own. The keys are those of the Service Binding
 specification. Where its Secret is wanted, people make it: the chart `odradek` has `serviceBinding.enabled`.

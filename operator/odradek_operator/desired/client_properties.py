@@ -1,4 +1,4 @@
-"""How a client connects, in the forms that clients read: Kafka's properties, a file of them, and options of Spark."""
+"""A client's connection in the forms that clients read: Kafka's properties, a file of them, and options of Spark."""
 
 from __future__ import annotations
 

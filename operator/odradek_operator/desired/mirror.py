@@ -1,4 +1,4 @@
-"""What a Mirror is made of: a Deployment of workers, which keep nothing, and what their pods need.
+"""The parts of a Mirror: a Deployment of workers, which keep nothing, and what their pods need.
 
 Workers share the partitions as members of a group at the target. So a new worker may start before an old one ends, and
 a worker that is lost is fenced and replaced by the others.

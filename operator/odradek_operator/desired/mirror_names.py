@@ -65,7 +65,7 @@ class MirrorContext:
 
     @property
     def pull_policy(self) -> str:
-        """When images are fetched."""
+        """The policy for pulling images, by Kubernetes' words."""
         return str(self.spec.image_pull_policy)
 
     @property

@@ -1,4 +1,4 @@
-"""How a worker of a Mirror starts: its file and the clusters' client.properties are put together, in memory only.
+"""The start of a Mirror's worker: its file and the clusters' client.properties are put together, in memory only.
 
 The program is given as text, because an older image does not have it. It is Python, since a properties file of others
 may be of any form that Java reads: the image's own reader takes it. What comes out holds passwords, so it is a file

@@ -94,17 +94,17 @@ class Context:
         return f"{pod}.{name}" if pod else name
 
     def broker_host(self, broker: int) -> str:
-        """Where a broker is found inside of Kubernetes."""
+        """Return the host name of a broker inside of Kubernetes."""
         return self.dns(self.called("brokers"), pod=f"{self.called(BROKER)}-{broker}")
 
     @property
     def bootstrap(self) -> str:
-        """Where clients inside of Kubernetes begin."""
+        """The bootstrap address of clients inside of Kubernetes."""
         return f"{self.dns(self.called('bootstrap'))}:{INTERNAL_PORT}"
 
     @property
     def own_bootstrap(self) -> str:
-        """Where the operator begins."""
+        """The bootstrap address of the operator."""
         if self.spec.internal_listener is None:
             return self.bootstrap
         return f"{self.dns(self.called('bootstrap'))}:{REPLICATION_PORT}"
@@ -132,7 +132,7 @@ class Context:
 
     @property
     def pull_policy(self) -> str:
-        """When images are fetched."""
+        """The policy for pulling images, by Kubernetes' words."""
         return str(self.spec.image_pull_policy)
 
     def spread_over(self, component: str) -> tuple[tuple[str, bool], ...]:

@@ -1,4 +1,4 @@
-"""What all pods have in common: no root, no privileges, no token, a read-only root; and what users add to them."""
+"""The parts that all pods share: no root, no privileges, no token, a read-only root; and what users add to them."""
 
 from __future__ import annotations
 

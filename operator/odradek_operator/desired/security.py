@@ -1,4 +1,4 @@
-"""What makes a Cluster's listeners secure: brokers' settings, Secrets with certificates, and where they are mounted.
+"""The objects that secure a Cluster's listeners: brokers' settings, Secrets with certificates, and their mounts.
 
     NAME-cluster-ca    the authority of brokers and the operator      tls.crt, tls.key
     NAME-clients-ca    the authority of clients                       tls.crt, tls.key
@@ -200,12 +200,12 @@ def controller_volumes(context: Context) -> dict[str, str]:
 
 
 def controller_mounts(context: Context) -> dict[str, str]:
-    """Where controllers find them, by volume."""
+    """Return the folders in which controllers mount these Secrets, by volume."""
     return dict.fromkeys(controller_volumes(context), BROKER_FOLDER)
 
 
 def secret_mounts(context: Context) -> dict[str, str]:
-    """Where brokers find them, by volume."""
+    """Return the folders in which brokers mount their Secrets, by volume."""
     return {
         volume: BROKER_FOLDER if volume == _OWN_VOLUME else certificate_folder(volume.removesuffix("-tls"))
         for volume in secret_volumes(context)
@@ -213,7 +213,7 @@ def secret_mounts(context: Context) -> dict[str, str]:
 
 
 def certificate_folder(listener: str) -> str:
-    """Where brokers find a listener's own certificate."""
+    """Return the folder in which brokers find a listener's own certificate."""
     return f"{FOLDER}/listener-{listener.lower()}"
 
 

@@ -1,4 +1,4 @@
-"""What brokers and controllers have in common: how they start, answer probes and show measures."""
+"""The parts that brokers and controllers share: their start, their probes and their measures."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def server(
 
 
 def scrape_annotations(context: Context) -> dict[str, str]:
-    """Where a Prometheus that goes by annotations finds measures."""
+    """Return the annotations by which a Prometheus finds measures; empty where the Cluster has them off."""
     if not context.spec.metrics.annotations:
         return {}
     return {

@@ -31,7 +31,7 @@ _ZOOKEEPER_WAIT_MS = 300_000
 
 
 def shared_settings(spec: ClusterSpec, brokers: int) -> dict[str, str]:
-    """What brokers and controllers both need: the Cluster's settings over the defaults for its size.
+    """Return the settings that brokers and controllers share: the Cluster's settings over the defaults for its size.
 
     `brokers` is how many there are, not how many are wanted: brokers that cannot be emptied stay, and so do defaults.
     """

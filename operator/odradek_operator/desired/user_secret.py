@@ -26,7 +26,7 @@ PKCS12_PASSWORD_FILE: Final = "user.password"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UserConnection:
-    """Where and how a user connects. `authority` is what it trusts, in PEM; None for its system's authorities."""
+    """The connection of a user. `authority` is what it trusts, in PEM; None for its system's authorities."""
 
     bootstrap: str
     protocol: str

@@ -1,4 +1,4 @@
-"""Which versions work together, declared once: the operator, brokers, and the formats that brokers leave behind.
+"""The versions that work together, declared once: the operator, brokers, and the formats that brokers leave behind.
 
 Brokers and controllers of one image write a broker's directory and the registry in ZooKeeper. Both outlive the image,
 so what matters to an upgrade is whether another image can read them. A version is known by its series, MAJOR.MINOR:

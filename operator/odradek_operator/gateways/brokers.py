@@ -100,7 +100,7 @@ class BrokerClients:
 
 
 def pods_context(properties: Mapping[str, str]) -> ssl.SSLContext | None:
-    """How the HTTP ports of a Cluster's pods are asked, by the properties for its brokers.
+    """Return the TLS context for the HTTP ports of a Cluster's pods, by its brokers' properties; None without TLS.
 
     Pods are asked by their addresses, which no certificate has. The authority has signed for the servers of this
     Cluster and for the operator, and for nothing else.

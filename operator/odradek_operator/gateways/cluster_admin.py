@@ -33,9 +33,9 @@ _MEASURE: Final = re.compile(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestartAnswer:
-    """What a broker says of its own restart. `waiting_for` may become safe, `never_safe` cannot by waiting; `only_here`
-    is how many partitions have no other replica. `refused_writes` is what it says of a full disk, with which it may not
-    start again; empty without one.
+    """A broker's answer about its own restart. `waiting_for` may become safe, `never_safe` cannot by waiting;
+    `only_here` is the number of partitions without another replica. `refused_writes` is its text about a full disk,
+    with which it may not start again; empty without one.
     """
 
     known: bool

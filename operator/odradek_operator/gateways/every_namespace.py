@@ -1,4 +1,4 @@
-"""What there is of a kind in all namespaces that the operator manages.
+"""The resources of a kind in all namespaces that the operator manages.
 
 The deletion of a namespace takes the operator's Role there with it, and resources in it may wait for the operator. So a
 namespace that refuses the operator is left out, and keeps none of the others waiting.

@@ -43,7 +43,7 @@ class PartitionEnds:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupsSeen:
-    """What a look has found. `partitions` are those of every topic that was asked for or committed; a topic that is
+    """The result of a read. `partitions` are those of every topic that was asked for or committed; a topic that is
     not there has none. `record_times_ms` are of the next record of a group in a partition, by group.
     """
 

@@ -1,4 +1,4 @@
-"""What the workers of a Mirror report of themselves: `GET /mirror` of each pod's HTTP port.
+"""The reports of a Mirror's workers about themselves: `GET /mirror` of each pod's HTTP port.
 
 A worker that does not answer, or answers in a form that is not known, costs its numbers and nothing else.
 """

@@ -1,4 +1,4 @@
-"""How old records are, asked at the brokers' admin ports: POST /record-times of each leader, all partitions at once.
+"""The age of records, asked at the brokers' admin ports: POST /record-times of each leader, all partitions at once.
 
 Only lag in seconds hangs on it. So a port that does not answer costs that number and nothing else.
 """

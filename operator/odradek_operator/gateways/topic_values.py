@@ -45,7 +45,7 @@ class ActualTopic:
 
 @dataclass(frozen=True, slots=True)
 class Measures:
-    """What changes all the while. `size_bytes` is None where the leader did not say."""
+    """The measures of a partition, which change all the time. `size_bytes` is None where the leader did not say."""
 
     start_offset: int
     end_offset: int

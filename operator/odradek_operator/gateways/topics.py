@@ -51,7 +51,7 @@ PARTITIONS_PER_REQUEST: Final = 2_000
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What was read: racks by broker id, and each topic.
+    """The result of a read: racks by broker id, and each topic.
 
     A topic is None where it does not exist, and an error where reading it was refused.
     """

@@ -1,4 +1,4 @@
-"""What brokers know of users: credentials of SCRAM, access control lists, quotas; and the steps that change them."""
+"""The brokers' state of users: credentials of SCRAM, access control lists, quotas; and the steps that change it."""
 
 from __future__ import annotations
 

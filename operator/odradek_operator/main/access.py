@@ -1,4 +1,4 @@
-"""How the API server is reached: as a pod by its service account, or as a person by their kubeconfig.
+"""The access to the API server: as a pod by its service account, or as a person by their kubeconfig.
 
 The `kubernetes` package reads both, with kubeconfig's credential plugins and OIDC; kopf's watches and our gateway use
 the same. Its blocking loader is used, in a thread. Unlike the asyncio one it gives plugins the cluster's data, and can

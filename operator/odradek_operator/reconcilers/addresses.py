@@ -1,4 +1,4 @@
-"""Where the brokers of a Cluster are reached from inside Kubernetes."""
+"""The addresses of a Cluster's brokers inside Kubernetes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from odradek_operator.desired.names import INTERNAL_PORT, REPLICATION_PORT
 from odradek_operator.gateways.kubernetes import Json, metadata
 
 Bootstrap = Callable[[Json], str]
-"""Where a Cluster's brokers are, from the Cluster."""
+"""A function from a Cluster to the address of its brokers."""
 
 
 def bootstrap_of(cluster: Json, *, cluster_domain: str) -> str:

@@ -1,4 +1,4 @@
-"""Which of several resources owns the thing that they name: the oldest, or the lower uid within one second."""
+"""The owner among resources that name the same thing: the oldest, or the lower uid within one second."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Claim(NamedTuple):
 
 
 class Claims:
-    """Which resources of one kind and namespace name which thing.
+    """The resources of one kind and namespace by the thing that they name.
 
     The thing's name is in `field` of the spec; without it the resource's name is the thing's.
     """

@@ -114,7 +114,7 @@ class DesiredOf(Generic[Spec, Status]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActualOf:
-    """What there is, as far as it is alike for all kinds of resources.
+    """The part of the actual state that is alike for all kinds of resources.
 
     `problem` is why the cluster cannot be reached. `older` is the resource that owns the thing, and why, where that is
     not this one; `sharers` counts others that name it. `failure` is the last refusal in this run.

@@ -1,4 +1,4 @@
-"""Which objects belong to a resource (a Cluster, a Mirror): only these are changed or deleted.
+"""The objects that belong to a resource (a Cluster, a Mirror): only these are changed or deleted.
 
 An object belongs to a resource when its owner references have the resource's uid. An object without a controlling owner
 but with this resource's labels was left on purpose (`kubectl delete --cascade=orphan`, a restored backup). The resource
@@ -30,7 +30,7 @@ MIRROR_OWNER: Final = OwnerKind(MIRRORS, MIRROR_LABEL)
 
 
 class Belonging(Enum):
-    """Whose an object is: this resource's, an earlier one's of the same name, or foreign."""
+    """The owner of an object: this resource, an earlier one of the same name, or another."""
 
     OWN = "own"
     EARLIER = "earlier"
@@ -71,7 +71,7 @@ class ObjectsOfOthers(Exception):
 
 
 def belonging(body: Json, *, name: str, uid: str, owner: OwnerKind = CLUSTER_OWNER) -> Belonging:
-    """Whose an object is, asked for the resource of this kind, name and uid."""
+    """Return the owner of an object as seen from the resource of this kind, name and uid."""
     owners = metadata(body).get("ownerReferences") or ()
     if any(one.get("uid") == uid for one in owners):
         return Belonging.OWN

@@ -1,4 +1,4 @@
-"""What all reconcilers share: their protocol, what they are given, and how a status is written.
+"""The parts that all reconcilers share: their protocol, their environment, and the write of a status.
 
 A reconciler is called with a key, never with an event. It reads what there is, and so continues wherever the last run
 was cut off. It writes the status last, and only when the status changes: a resync of settled resources writes nothing.
@@ -36,7 +36,7 @@ class Reconciler(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """What reconcilers work with. `wake` puts another resource into the queue, now or after some seconds.
+    """The parts that reconcilers work with. `wake` puts another resource into the queue, now or after some seconds.
 
     `stale` are resources for which something outside themselves has changed.
     """

@@ -25,7 +25,7 @@ from odradek_operator.resources.zookeeper import Zookeeper
 
 
 class PullPolicy(StrEnum):
-    """When images are fetched."""
+    """The policy for pulling images."""
 
     ALWAYS = "Always"
     IF_NOT_PRESENT = "IfNotPresent"
@@ -34,7 +34,7 @@ class PullPolicy(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NetworkAccess:
-    """What may talk to the pods."""
+    """The network access to the pods."""
 
     enabled: Annotated[
         bool,
@@ -50,7 +50,7 @@ class NetworkAccess:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Metrics:
-    """How metrics are found."""
+    """The discovery of metrics by Prometheus."""
 
     annotations: Annotated[
         bool,

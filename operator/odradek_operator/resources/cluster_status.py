@@ -20,7 +20,7 @@ from odradek_operator.resources.structure import Doc, Listing, Nested
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pods:
-    """How many pods there are of those wanted."""
+    """The numbers of pods: wanted, ready, and as the resource wants them."""
 
     wanted: Annotated[int, Whole(), Doc("How many are wanted.")] = 0
     ready: Annotated[int, Whole(), Doc("How many serve.")] = 0

@@ -69,7 +69,7 @@ class ResetAt(StrEnum):
 
 
 class WhenActive(StrEnum):
-    """What a reset does about consumers that run."""
+    """The action of a reset when consumers run."""
 
     REFUSE = "Refuse"
     WAIT = "Wait"
@@ -77,7 +77,7 @@ class WhenActive(StrEnum):
 
 
 class Phase(StrEnum):
-    """How far a reset is."""
+    """The phase of a reset."""
 
     WAITING = "Waiting"
     FENCING = "Fencing"
@@ -104,7 +104,7 @@ _DURATION_DOC: Final = Doc("For Duration: the first record that is not older tha
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Position:
-    """Where reading begins."""
+    """The position at which reading begins."""
 
     RULES: ClassVar = _PLACE_RULES
 
@@ -115,7 +115,7 @@ class Position:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResetPosition:
-    """Where a reset goes."""
+    """The position that a reset goes to."""
 
     RULES: ClassVar = _PLACE_RULES
 
@@ -160,7 +160,7 @@ class Reset:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpectedMembers:
-    """How many consumers there should be."""
+    """The expected number of consumers."""
 
     RULES: ClassVar = (
         Rule("!has(self.min) || !has(self.max) || self.min <= self.max", "min must not be more than max"),
@@ -172,7 +172,7 @@ class ExpectedMembers:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LagObjective:
-    """How far behind the group may be."""
+    """The largest lag that the group may have."""
 
     messages: Annotated[
         int | None, Whole(maximum=INT64_MAX), Doc("Records not yet read, over all partitions.")
@@ -272,7 +272,7 @@ class MemberStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionLag:
-    """How far behind the group is in one partition."""
+    """The lag of the group in one partition."""
 
     topic: Annotated[str, Text(max_length=TOPIC_NAME_LENGTH_MAX), Doc("The topic.")]
     partition: Annotated[int, Whole(), Doc("The partition.")]
@@ -284,7 +284,7 @@ class PartitionLag:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LagStatus:
-    """How far behind the group is."""
+    """The lag of the group over all partitions."""
 
     messages: Annotated[int, Whole(maximum=INT64_MAX), Doc("Records not yet read, over all partitions.")] = 0
     seconds: Annotated[
@@ -313,7 +313,7 @@ class ResetStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """Where the group was before the last reset, for `to: {at: Snapshot}`."""
+    """The committed offsets of the group before the last reset, for `to: {at: Snapshot}`."""
 
     reset_id: Annotated[str, Text(max_length=128), Doc("The reset that it was taken for.")]
     taken_at: Annotated[str, Text(form="date-time", max_length=64), Doc("When.")]

@@ -1,4 +1,4 @@
-"""What becomes of a thing with its resource, whatever the thing is."""
+"""The policy for a thing whose resource is deleted, the same for all kinds of things."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class DeletionPolicy(StrEnum):
-    """What becomes of a topic, a group or volumes when their resource is deleted, and of volumes whose broker goes."""
+    """The policy for a topic, a group or volumes when their resource is deleted, and for volumes whose broker goes."""
 
     RETAIN = "Retain"
     DELETE = "Delete"

@@ -48,7 +48,7 @@ class ListenerType(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerAddress:
-    """What is advertised to clients for one broker."""
+    """The address that is advertised to clients for one broker."""
 
     broker: Annotated[int, Whole(), Doc("The broker's number.")]
     host: Annotated[str | None, _HOST, Doc("The host that is advertised to clients.")] = None

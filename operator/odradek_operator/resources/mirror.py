@@ -72,7 +72,7 @@ _REFUSED_KEYS: Final = ", ".join(repr(key) for key in sorted([*OWNED_KEYS, WORKE
 
 
 class NamingPolicy(StrEnum):
-    """How a mirrored topic is called at the target."""
+    """The rule for the name of a mirrored topic at the target."""
 
     DEFAULT = "Default"
     IDENTITY = "Identity"
@@ -107,7 +107,7 @@ class Connection:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MirrorTarget(Connection):
-    """Where records are written."""
+    """The cluster that records are written to."""
 
     RULES: ClassVar[tuple[Rule, ...]] = (
         *_CONNECTION_RULES,
@@ -125,7 +125,7 @@ class MirrorTarget(Connection):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MirrorSource(Connection):
-    """Where records come from, and which."""
+    """The cluster that records come from, and the choice of its topics and groups."""
 
     alias: Annotated[
         str,
@@ -160,7 +160,7 @@ class MirrorSource(Connection):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Naming:
-    """How mirrored topics are called at the target."""
+    """The names of mirrored topics at the target."""
 
     policy: Annotated[
         NamingPolicy,
@@ -181,7 +181,7 @@ class Naming:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IntervalSeconds:
-    """How often workers do what they do from time to time."""
+    """The intervals of the workers' periodic tasks, in seconds."""
 
     topics: Annotated[int, _SECONDS, Doc("Look for new topics and partitions at the sources.")] = 600
     groups: Annotated[int, _SECONDS, Doc("Look for new consumer groups at the sources.")] = 600

@@ -87,7 +87,7 @@ class ObjectMetadata:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resources:
-    """What a container asks for, and what it may have."""
+    """The resources that a container requests, and their limits."""
 
     requests: Annotated[
         Mapping[str, str] | None,

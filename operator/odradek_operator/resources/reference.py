@@ -1,4 +1,4 @@
-"""What is written from the declarations: definitions for the chart and for `kubectl apply`, and the reference page.
+"""The files that the declarations define: definitions for the chart and `kubectl apply`, and the reference page.
 
 `python -m odradek_operator.resources.reference` (`make reference`) writes them; a test holds them equal.
 """

@@ -1,4 +1,4 @@
-"""What a field of a resource may hold: one object that checks a value, and that writes its OpenAPI schema.
+"""The values that a field of a resource may hold: one object that checks a value, and that writes its OpenAPI schema.
 
 The API server checks by the schema, and the operator checks again: a definition on the server may be an older one. A
 check never raises. It notes what is wrong, with the path, in a list, so that one error names every mistake. Structures

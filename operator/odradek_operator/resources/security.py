@@ -1,4 +1,4 @@
-"""How clients of a Cluster are encrypted, named and limited: parts of listeners and of the Cluster itself."""
+"""The encryption, authentication and authorization of clients: parts of listeners and of the Cluster itself."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SECRET_NAME: Final = Text(
 
 
 class AuthenticationType(StrEnum):
-    """How a client proves its name."""
+    """The method by which a client proves its name."""
 
     SCRAM = "scram-sha-512"
     TLS = "tls"
@@ -28,7 +28,7 @@ class AuthenticationType(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListenerAuthentication:
-    """How clients of a listener prove their names."""
+    """The authentication of a listener's clients."""
 
     type: Annotated[
         AuthenticationType,
@@ -80,7 +80,7 @@ CERTIFICATE_RULES: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InternalListener:
-    """How the listener at 9092, which clients inside of Kubernetes use, is secured."""
+    """The security of the listener at 9092, which clients inside of Kubernetes use."""
 
     RULES: ClassVar[tuple[Rule, ...]] = CERTIFICATE_RULES
 
@@ -90,7 +90,7 @@ class InternalListener:
 
 
 class AuthorizationType(StrEnum):
-    """What decides about rights."""
+    """The kind of authorization."""
 
     ACL = "acl"
 

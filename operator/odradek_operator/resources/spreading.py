@@ -1,4 +1,4 @@
-"""How strictly pods of one kind are kept apart."""
+"""The strictness with which pods of one kind are kept apart."""
 
 from __future__ import annotations
 

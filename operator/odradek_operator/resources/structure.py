@@ -34,7 +34,7 @@ class InvalidResource(ValueError):
 
 
 class Doc(str):
-    """What a field means, for its description and the reference page."""
+    """The meaning of a field, for its description and the reference page."""
 
     __slots__ = ()
 

@@ -47,7 +47,7 @@ TOPIC_CONFIGURATION: Final = Configuration(
 
 
 class AdoptionPolicy(StrEnum):
-    """What to do with a topic that is there already."""
+    """The action for a topic that exists already."""
 
     ADOPT = "Adopt"
     ADOPT_IF_EQUAL = "AdoptIfEqual"
@@ -55,7 +55,7 @@ class AdoptionPolicy(StrEnum):
 
 
 class DriftMode(StrEnum):
-    """What to do when the topic is changed by other means."""
+    """The action when the topic is changed by other means."""
 
     ENFORCE = "Enforce"
     WARN = "Warn"

@@ -33,7 +33,7 @@ USER_NAME: Final = Text(
 
 
 class AclResourceType(StrEnum):
-    """What an access control list is about."""
+    """The kind of resource that an access control list is about."""
 
     TOPIC = "topic"
     GROUP = "group"
@@ -42,14 +42,14 @@ class AclResourceType(StrEnum):
 
 
 class AclPatternType(StrEnum):
-    """How its name is compared."""
+    """The comparison of a resource's name."""
 
     LITERAL = "literal"
     PREFIX = "prefix"
 
 
 class AclOperation(StrEnum):
-    """What is done, by Kafka's words."""
+    """An operation on a resource, by Kafka's words."""
 
     ALL = "All"
     READ = "Read"
@@ -73,7 +73,7 @@ class AclType(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AclResource:
-    """What an access control list is about."""
+    """The resources that an access control list is about."""
 
     RULES: ClassVar[tuple[Rule, ...]] = (
         Rule("(self.type == 'cluster') != has(self.name)", "give a name, unless type is cluster"),
@@ -92,7 +92,7 @@ class AclResource:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AclRule:
-    """What the user may do, or may not, with some resources."""
+    """The operations on some resources that the user may perform, or may not."""
 
     resource: Annotated[AclResource, Nested(AclResource), Doc("With what.")]
     operations: Annotated[
@@ -108,7 +108,7 @@ class AclRule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UserAuthentication:
-    """How the user proves its name."""
+    """The method by which the user proves its name."""
 
     type: Annotated[
         AuthenticationType,
@@ -127,7 +127,7 @@ class UserAuthentication:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quotas:
-    """How much the user may use, on each broker."""
+    """The quotas of the user, on each broker."""
 
     producer_byte_rate: Annotated[
         int | None, Whole(minimum=1, maximum=INT64_MAX), Doc("Bytes of requests to produce in a second.")

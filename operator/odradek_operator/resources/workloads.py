@@ -1,4 +1,4 @@
-"""What runs consumers: the workload that a ConsumerGroup names, and those that a Cluster lets be scaled.
+"""The workloads that run consumers: the one that a ConsumerGroup names, and those that a Cluster lets be scaled.
 
 The operator scales with its own rights, which a user who may write a ConsumerGroup need not have. So the Cluster's
 owner names what may be scaled, and nothing is by default.
@@ -19,7 +19,7 @@ SCALABLE_WORKLOADS_MAX: Final = 256
 
 
 class WorkloadKind(StrEnum):
-    """What runs consumers."""
+    """The kind of a workload that runs consumers."""
 
     DEPLOYMENT = "Deployment"
     STATEFUL_SET = "StatefulSet"
@@ -27,7 +27,7 @@ class WorkloadKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workload:
-    """What runs a group's consumers."""
+    """The workload that runs a group's consumers."""
 
     kind: Annotated[WorkloadKind, Choice(WorkloadKind), Doc("Its kind.")] = WorkloadKind.DEPLOYMENT
     name: Annotated[str, Text(min_length=1, max_length=253), Doc("Its name, in the same namespace.")]

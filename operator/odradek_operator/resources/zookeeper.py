@@ -1,4 +1,4 @@
-"""Where a Cluster keeps its shape: ZooKeeper that the operator runs, or an ensemble that is there."""
+"""The ensemble in which a Cluster keeps its shape: ZooKeeper that the operator runs, or an existing ensemble."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class ZookeeperServers:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Zookeeper:
-    """Where the cluster keeps its shape: ZooKeeper of our own, or one that is there."""
+    """The ensemble in which the cluster keeps its shape: ZooKeeper that the operator runs, or an existing one."""
 
     RULES: ClassVar[tuple[Rule, ...]] = (
         Rule(

@@ -67,7 +67,7 @@ class Session:
 
 @dataclass(frozen=True, slots=True)
 class TierFacts:
-    """What one tier counted of one topic, as of `seen_ms`.
+    """The counts of one tier for one topic.
 
     `ends` are the offsets that the tier has read up to, where it has those of the topic. Without them `high_time_ms`,
     the newest record's time, says how far it is.

@@ -31,7 +31,7 @@ UNEXPLAINED: Final = "unexplained"
 
 @dataclass(frozen=True, slots=True)
 class RangesRead:
-    """What the runs of a table say about one partition. `ranges` are those of loads and streams, in any order.
+    """The offsets of one partition that a table's runs record. `ranges` are those of loads and streams, in any order.
 
     `is_whole` is false where the history of runs begins later than the table, since its older records were cleaned.
     """
@@ -166,7 +166,7 @@ def ranges_read(
 
 
 def _before_history(read: RangesRead) -> list[Span]:
-    """What runs read whose records were cleaned: the table holds it from its beginning to the first known range."""
+    """Return the offsets of runs whose records were cleaned: from the table's beginning to the first known range."""
     if read.is_whole:
         return []
     first = min((start for start, _ in read.ranges), default=read.held[1])

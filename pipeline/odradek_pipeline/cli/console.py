@@ -1,4 +1,4 @@
-"""What a run shows: bars and a table at a terminal, lines of JSON otherwise. Notices and errors go to standard error.
+"""A run's output: bars and a table at a terminal, lines of JSON otherwise. Notices and errors go to standard error.
 
 JSON lines are for programs: one object for each step, with `event`, and the summary last, with `event` of `summary`.
 """

@@ -1,1 +1,1 @@
-"""Where the audit's facts come from, and where its state is kept: the audit topic, logs, tables, and a folder."""
+"""The sources of the audit's facts, and the store of its state: the audit topic, logs, tables, and a folder."""

@@ -1,4 +1,4 @@
-"""What a topic's log holds, counted by window: the tier `stored`, and on another cluster the tier `mirrored`.
+"""The records of a topic's log, counted by window: the tier `stored`, and on another cluster the tier `mirrored`.
 
 Committed records alone count. A collection continues where the last one ended, so each record is read once.
 """

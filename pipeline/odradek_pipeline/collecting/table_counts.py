@@ -1,4 +1,4 @@
-"""What a table holds, counted by window as one aggregate of Spark: the tier `loaded`. Frames to frames, and no UDF."""
+"""The rows of a table, counted by window as one aggregate of Spark: the tier `loaded`. Frames to frames, and no UDF."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ RANGES: Final = "ranges"
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What a command answers: `facts` by name, and rows of a table. Both are plain values.
+    """The answer of a command: `facts` by name, and rows of a table. Both are plain values.
 
     `title` is one line for people. `rows_name` says what the rows are: in JSON they are a list of that name, which is
     there without rows, too. A command that has no table names none.
@@ -38,7 +38,7 @@ class Summary:
 
 
 class Console(Protocol):
-    """Where a command reports to."""
+    """The console that a command reports to."""
 
     @property
     def steps(self) -> Steps: ...
@@ -64,7 +64,7 @@ class Command:
 
 @dataclass(frozen=True, kw_only=True)
 class ConnectionSettings:
-    """How to reach the brokers."""
+    """The settings for the connection to the brokers."""
 
     bootstrap: str | None = setting(
         "The brokers to ask first. Without it: `spark.odradek.bootstrap.servers`, or the mounted binding.",
@@ -107,7 +107,7 @@ class OutputSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class DecodingSettings:
-    """How records are decoded into columns, and what becomes of those that cannot be read."""
+    """The settings for decoding records into columns, and for records that cannot be read."""
 
     value_format: str | None = setting(
         "Decode values into columns of the table.", default=None, choices=PART_FORMATS
@@ -164,7 +164,7 @@ class DecodingSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class MetricsSettings:
-    """Where the driver's metrics are."""
+    """The settings for the driver's metrics."""
 
     metrics_port: int | None = setting(
         "Serve metrics for Prometheus at this port while the driver runs.",
@@ -182,7 +182,7 @@ class MetricsSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class ReaderSettings(MetricsSettings):
-    """How records are read."""
+    """The settings for reading records."""
 
     reader: str = setting(
         "Spark's Kafka connector, or Odradek's own data source.", default="kafka", choices=READERS
@@ -204,7 +204,7 @@ class ReaderSettings(MetricsSettings):
 
 @dataclass(frozen=True, kw_only=True)
 class ReadingSettings(ReaderSettings, DecodingSettings):
-    """How records are read and decoded."""
+    """The settings for reading and decoding records."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -226,7 +226,7 @@ class TopicSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class ReportSettings:
-    """What is shown."""
+    """The form of a command's output."""
 
     report: str = setting(
         "Progress and a table, or lines of JSON; auto goes by whether there is a terminal.",

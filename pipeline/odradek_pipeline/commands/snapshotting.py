@@ -72,7 +72,7 @@ class Snapshot:
         return answer
 
     def _planned(self, known: Known, facts: Sequence[LogFacts], whole: set[str]) -> SnapshotPlan:
-        """Where the log start has passed the table, all can be read again: a snapshot has no history to lose."""
+        """Plan the run. If the log start passed the table, all can be read again: a snapshot has no history to lose."""
         on_recreated = self._settings.on_recreated
         try:
             return plan_snapshot(known.holdings, facts, whole, stop=self._stop, on_recreated=on_recreated)

@@ -235,9 +235,10 @@ def _is_repeated(descriptor: Any) -> bool:
 
 
 def _behind_indexes(content: bytes, wanted: tuple[int, ...]) -> bytes:
-    """What is behind the message indexes of a schema registry's serializer: a count and numbers, as zigzag varints.
+    """Return the bytes behind the message indexes of a schema registry's serializer.
 
-    A count of 0 stands for the first message of the file. Raises ValueError for another message than `wanted`.
+    The indexes are a count and numbers, as zigzag varints. A count of 0 stands for the first message of the file.
+    Raises ValueError for another message than `wanted`.
     """
     count, at = _varint(content, 0)
     if not 0 <= count <= _INDEXES_MAX:

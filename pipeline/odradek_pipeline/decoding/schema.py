@@ -1,4 +1,4 @@
-"""What a part of a record is decoded with: the format, the schema's file, and how its columns are named."""
+"""The schema of a part of a record: the format, the schema's file, and the names of its columns."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ HEADER_BYTES: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class PartSchema:
-    """How `part`, which is `value` or `key`, is decoded. `content` is the schema file's.
+    """The schema of `part`, which is `value` or `key`. `content` is the schema file's.
 
     `has_header` says that a schema registry's header is before each record. `message` names a Protobuf message.
     """
@@ -46,7 +46,7 @@ class PartSchema:
 
     @property
     def label(self) -> str:
-        """What a dead letter says of it: `value json orders.ddl 1f0c9a2b1c2d`. The last is of the content's hash."""
+        """The name in dead letters: `value json orders.ddl 1f0c9a2b1c2d`. The last word is of the content's hash."""
         message = f" {self.message}" if self.message else ""
         digest = hashlib.sha256(self.content).hexdigest()[:12]
         return f"{self.part} {self.kind}{message} {Path(self.name).name} {digest}"

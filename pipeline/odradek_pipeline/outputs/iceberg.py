@@ -279,6 +279,6 @@ def _committed(summary: Any, version: int, record: RunRecord) -> Committed:
 
 
 def _began_ms(branch: str) -> int:
-    """When the run of a branch began, by its name. A name that is not ours counts as new."""
+    """Return the start of a branch's run in milliseconds, by its name. A name that is not ours counts as new."""
     began = began_ms(branch.removeprefix(_BRANCH))
     return 2**63 if began is None else began

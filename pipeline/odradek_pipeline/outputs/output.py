@@ -59,7 +59,7 @@ class History(Protocol):
     """The table's own description, without its rows."""
 
     def newest(self) -> Known:
-        """What the output holds, by its newest record. Its cost does not grow with what was loaded.
+        """Return what the output holds, by its newest record. The cost does not grow with what was loaded.
 
         Raises RecordLostError when there are rows without a record."""
         ...

@@ -71,7 +71,7 @@ def plan_load(
     on_recreated: str = FAIL,
     offsets_max: int | None = None,
 ) -> Plan:
-    """What a load reads: from where the output ends, or from `start` for a topic that it does not hold, up to `stop`.
+    """Plan a load: it reads from the output's end, or from `start` for a topic that it does not hold, up to `stop`.
 
     A partition that joined a topic since then begins at its log start. No more than `offsets_max` are read, shared by
     lag. Raises TruncatedError and RecreatedError, unless the run is allowed to pass over what is lost, or to start
@@ -121,7 +121,7 @@ def plan_replay(
     *,
     on_truncated: str = FAIL,
 ) -> Plan:
-    """What a replay reads and replaces: what of `wanted` the output holds. The holdings stay as they are.
+    """Plan a replay: it reads and replaces what of `wanted` the output holds. The holdings stay as they are.
 
     Raises RecreatedError where the topic of a range is another one now, and TruncatedError where the log no longer has
     its beginning. With PASS_OVER such a range begins at the log start, and the rows below it stay.
@@ -251,7 +251,7 @@ def _recreated(topic: str, held_id: str, facts: LogFacts, held_cluster: str | No
 
 
 def _first_start(facts: LogFacts, partition: int, start: Position) -> int:
-    """Where a partition begins that the output does not hold. A time beyond the last record is the end."""
+    """Return the first offset for a partition that the output lacks. A time beyond the last record is the end."""
     if start.text == "latest":
         return facts.ends[partition]
     if start.time_ms is not None:
@@ -279,7 +279,7 @@ def _stop(facts: LogFacts, partition: int, stop: Position) -> int:
 def _readable(
     facts: LogFacts, partition: int, wanted: int, on_truncated: str, end: int | None = None
 ) -> tuple[int, list[OffsetRange]]:
-    """Where reading can begin, and what the log no longer has before it. Raises TruncatedError."""
+    """Return the first readable offset, and the ranges before it that the log no longer has. Raises TruncatedError."""
     log_start = facts.log_starts[partition]
     log_end = max(facts.high_watermarks[partition], facts.ends[partition])
     key = facts.key(partition)

@@ -89,7 +89,7 @@ class RunRecord:
 
     @property
     def replacing(self) -> tuple[OffsetRange, ...]:
-        """Where the rows of a run in REPLACING take the place of others."""
+        """The ranges in which the rows of a run in REPLACING take the place of others."""
         return self.scope or self.ranges
 
     def committed_at(self, moment_ms: int) -> RunRecord:
@@ -157,7 +157,7 @@ def run_id(moment_ms: int, chance: bytes) -> str:
 
 
 def began_ms(run: str) -> int | None:
-    """When a run began, by its name. None for a name of another kind."""
+    """Return the time in milliseconds at which a run began, by its name. None for a name of another kind."""
     try:
         moment = datetime.strptime(run[:16], "%Y%m%dT%H%M%SZ")
     except ValueError:

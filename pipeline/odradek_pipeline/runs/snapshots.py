@@ -25,7 +25,7 @@ class Cleaning(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SnapshotPlan:
-    """What to read, and the whole partitions whose rows are replaced. `whole` are the topics that are read whole."""
+    """The plan, and the whole partitions whose rows are replaced. `whole` are the topics that are read whole."""
 
     plan: Plan
     scope: tuple[OffsetRange, ...]
@@ -66,7 +66,7 @@ def plan_snapshot(
     stop: Position,
     on_recreated: str = FAIL,
 ) -> SnapshotPlan:
-    """What a snapshot reads up to `stop`: `whole` topics and new ones from their start, others behind what is held.
+    """Plan a snapshot up to `stop`: `whole` topics and new ones are read from their start, others behind what is held.
 
     Raises TruncatedError and RecreatedError; START_AGAIN takes a topic that was made again in place of the former one.
     """

@@ -1,4 +1,4 @@
-"""How a setting is declared: a field of a frozen dataclass, with its meaning beside it.
+"""The declaration of a setting: a field of a frozen dataclass, with its meaning beside it.
 
     @dataclass(frozen=True, slots=True, kw_only=True)
     class LoadSettings:

@@ -1,4 +1,4 @@
-"""What the driver does for a batch: begins it, ends the tasks' transactions, or gives them up. Each step by one call.
+"""The driver's part of a batch: begin it, end the tasks' transactions, or abort them. Each step is one call.
 
     begin    a new epoch of the driver's id: an older driver is refused from then on. At the first batch of a process
              also what a killed driver's tasks have left open is aborted. The markers are read.

@@ -38,7 +38,7 @@ _TOPIC_SETTINGS: Final = {"cleanup.policy": "compact"}
 
 @dataclass(frozen=True, slots=True)
 class Marker:
-    """What a task or a batch of a query has written. `tasks` is 0 where it is not known; `digest` is without order.
+    """A summary of the rows of a query's task or batch. `tasks` is 0 where it is not known; `digest` is without order.
 
     The driver's also have its producer id, the epoch that it began the batch with, and the one that it wrote this with.
     """

@@ -1,4 +1,4 @@
-"""What a task does: writes its rows and its marker in one transaction, flushes, and leaves it open for the driver.
+"""The work of a task: write its rows and its marker in one transaction, flush, and leave it open for the driver.
 
 Beginning its transactional id aborts what an earlier attempt left open, and waits for one that is half ended. After
 that the marker says whether an earlier run of this batch has committed this task. If so the rows are only counted and
@@ -24,7 +24,7 @@ _DIGESTS = 2**64
 
 @dataclass(frozen=True, slots=True)
 class TaskPlace:
-    """Which task of which batch this is. `query` is the sink's name for a batch without a stream."""
+    """The number of a task, and its batch. `query` is the sink's name for a batch without a stream."""
 
     query: str
     batch: int

@@ -1,4 +1,4 @@
-"""Where a read begins and ends: the options of both edges, and the offsets that they come to at a cluster.
+"""The start and the end of a read: the options of both edges, and the offsets that they come to at a cluster.
 
 The rules are the stock connector's. A time goes before times by partition, and these before offsets. JSON names every
 partition that is read. The ends of a reader of committed records are the last stable offsets.
@@ -32,7 +32,7 @@ class Position:
 
 
 def starting(options: Options, *, is_stream: bool) -> Position:
-    """Where a read begins. Raises OptionError."""
+    """Return the position at which a read begins. Raises OptionError."""
     is_latest = options.one_of("startingOffsetsByTimestampStrategy", "error", "latest") == "latest"
     default = "latest" if is_stream else "earliest"
     position = _position(options, "starting", default=default, is_latest_without_match=is_latest)
@@ -44,7 +44,7 @@ def starting(options: Options, *, is_stream: bool) -> Position:
 
 
 def ending(options: Options) -> Position:
-    """Where a batch ends. Raises OptionError."""
+    """Return the position at which a batch ends. Raises OptionError."""
     position = _position(options, "ending", default="latest", is_latest_without_match=True)
     if position.word == EARLIEST or EARLIEST in position.offsets.values():
         raise OptionError(

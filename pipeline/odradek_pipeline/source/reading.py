@@ -30,7 +30,7 @@ _ARROW_BYTES_MAX = 1 << 30
 
 @dataclass(frozen=True, slots=True)
 class ReadSettings:
-    """How a task reads. A batch of Arrow is sent at `rows` rows or at `size_bytes` bytes of records."""
+    """The settings of a task's read. A batch of Arrow is sent at `rows` rows or at `size_bytes` bytes of records."""
 
     rows: int
     size_bytes: int

@@ -47,7 +47,7 @@ class StreamReader(DataSourceStreamReader):
         self._fixed_end: StreamOffset | None = None
 
     def initialOffset(self) -> dict[str, Any]:
-        """Where a stream without a checkpoint begins."""
+        """Return the position at which a stream without a checkpoint begins."""
         return self._initial().as_json()
 
     def latestOffset(self) -> dict[str, Any]:
@@ -136,7 +136,7 @@ class StreamReader(DataSourceStreamReader):
     def _starts(
         self, position: StreamOffset, known: Known, ends: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, int]:
-        """Where each partition stands. Raises DataLossError for one that was deleted, recreated or shortened."""
+        """Return each partition's start. Raises DataLossError for one that was deleted, recreated or shortened."""
         is_failing = self._settings.is_failing_on_loss
         for name in sorted(position.ids.keys() & known.ids.keys()):
             if position.ids[name] != known.ids[name]:

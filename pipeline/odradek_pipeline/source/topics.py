@@ -1,4 +1,4 @@
-"""Which partitions are read, with the ids of their topics, and whether their logs still have a range.
+"""The partitions that are read, with the ids of their topics, and the check that their logs still have a range.
 
 An offset means nothing without the id of its topic: a topic that was deleted and created again has other records at
 the same offsets. Each verdict of lost data has a name: `truncated`, `recreated`, `deleted`, `shortened`.

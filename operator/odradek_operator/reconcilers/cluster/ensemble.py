@@ -85,7 +85,7 @@ class Resize:
 
 
 def resize(voters: tuple[int, ...], wanted: int | None, waits_for: str | None) -> Resize:
-    """What is to change for the first `wanted` servers to vote (None: nothing), once `waits_for` is over.
+    """Return the change by which the first `wanted` servers vote (None: no change), once `waits_for` is over.
 
     Servers that join serve already, without a vote: they have all data. All join in one change, and all leave in one.
     So an ensemble never has two voters, of which each loss would stop it.

@@ -1,4 +1,4 @@
-"""Which ZooKeeper server's pod is replaced next, if any: one at a time, and the leader last.
+"""The choice of the next ZooKeeper server's pod to replace, if any: one at a time, and the leader last.
 
 Kubernetes takes the next server as soon as a port is open. The ensemble may have no leader then, and with a leader that
 goes early each later step may cost an election.

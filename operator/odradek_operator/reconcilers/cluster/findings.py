@@ -17,7 +17,7 @@ from odradek_operator.reconcilers.cluster.scaling import Reason
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Findings:
-    """What was found, by step; a step that has not taken place has its default. Problems are texts, None for none.
+    """The findings of a run, by step; a step that did not run has its default. Problems are texts, None for none.
 
     `zookeeper` is None where the Cluster runs no ZooKeeper. `pending` are addresses of listeners that are missing.
     `pod_problems` are what keeps pods from being made or from becoming ready, by component.

@@ -1,4 +1,4 @@
-"""Which image a Cluster runs, what version that is, and whether it may run."""
+"""The image that a Cluster runs, its version, and whether it may run."""
 
 from __future__ import annotations
 

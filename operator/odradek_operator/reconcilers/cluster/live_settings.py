@@ -1,4 +1,4 @@
-"""What brokers say while they run: their settings, altered where that needs no restart, and their full disks."""
+"""The answers of running brokers: their settings, altered where that needs no restart, and their full disks."""
 
 from __future__ import annotations
 

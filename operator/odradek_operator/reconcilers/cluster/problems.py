@@ -1,4 +1,4 @@
-"""What keeps pods from being made or from coming up, in Kubernetes' own words: quotas, claims, images, crashes.
+"""The problems that stop pods from being made or coming up, in Kubernetes' own words: quotas, claims, images, crashes.
 
 The status of a StatefulSet does not show why a pod cannot be made, nor a claim's why it has no volume. Events show
 both. They are read only while pods are missing or not ready.

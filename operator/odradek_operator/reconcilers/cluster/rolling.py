@@ -1,4 +1,4 @@
-"""Which broker's pod is replaced next, if any: one at a time, pods that do not serve first, and only when it is safe.
+"""The choice of the next broker's pod to replace, if any: one at a time, pods that do not serve first, only when safe.
 
 Partitions that cannot become safe by waiting do not delay a roll. They are named, so that their owner can add a replica
 or lower min.insync.replicas.

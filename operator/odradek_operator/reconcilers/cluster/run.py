@@ -35,7 +35,7 @@ class OperatorCertificates(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReconcileRun:
-    """What a run starts from. `before` is the status that was there, `context` what manifests are made from.
+    """The facts that a run starts from. `before` is the earlier status, `context` what manifests are made from.
 
     `objects` are the Cluster's objects by kind and name. `servers_wanted` is how many ZooKeeper servers the Cluster
     asks for; `refused_image` says why its image is not run, where another one continues instead.

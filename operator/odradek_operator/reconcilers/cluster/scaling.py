@@ -1,4 +1,4 @@
-"""How many brokers' pods there shall be now, and what has to move because of it.
+"""The number of brokers' pods to run now, and the movement of partitions that it requires.
 
 More brokers are wanted: pods are made, and when they serve, partitions move to them. Fewer: the brokers with the
 highest numbers are emptied, and only then do their pods go. The status notes the movement before the first pod is made.
@@ -32,7 +32,7 @@ class Scale:
 
 
 def brokers_there(stateful_set: SetState, pods: Collection[int], before: Movement | None) -> int | None:
-    """How many brokers there are to reckon with, None where there was none yet.
+    """Return the number of brokers to count as existing, None where there was none yet.
 
     A StatefulSet may be gone: it is being made again, or was deleted. Then its pods and the movement show the
     brokers. Taken for a new Cluster, its highest brokers would go with all their data.

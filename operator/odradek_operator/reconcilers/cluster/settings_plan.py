@@ -1,4 +1,4 @@
-"""Which settings are altered while brokers run, and which make a broker restart: judged by what brokers have in force.
+"""The plan for changed settings: altered while brokers run, or by a restart, judged by what brokers have in force.
 
 The settings in force are compared with the broker's file, not with what the operator has done. So a broker that started
 from an old file is found too, and one whose settings were altered by other means.
@@ -29,7 +29,7 @@ _COMPARED: Final = {setting.key: setting for setting in BROKER_SETTINGS} | {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SettingsPlan:
-    """What is to be done about brokers' settings.
+    """The changes to brokers' settings and the restarts that they need.
 
     `alter` are common settings to set now, or with None to take back. `restart` says for each broker why it must be
     restarted. `live` are the keys that were ever altered. `covered` are the keys for which a broker has a value of its

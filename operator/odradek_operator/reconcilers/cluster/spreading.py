@@ -1,4 +1,4 @@
-"""How strictly pods are spread over nodes and zones, where the Cluster leaves that to the operator.
+"""The strictness of the spread of pods over nodes and zones, where the Cluster leaves that to the operator.
 
 It is decided once, when a set of pods is made, and read from the set after that. To decide again whenever nodes come or
 go would change templates, and so replace pods, for nothing. What was decided strictly is given up in one case: a pod

@@ -53,7 +53,7 @@ def cluster_status(run: ReconcileRun, found: Findings) -> ClusterStatus:
 
 
 def again_seconds(run: ReconcileRun, found: Findings, status: ClusterStatus) -> float | None:
-    """When to look again without an event; None once all is as wanted."""
+    """Return the seconds until the next run without an event, or None once all is as wanted."""
     assert status.brokers is not None
     brokers, controllers = run.brokers(), run.controllers()
     is_busy = found.roll.left or found.servers_change or found.move.movement is not None

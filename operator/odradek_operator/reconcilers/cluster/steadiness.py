@@ -1,4 +1,4 @@
-"""What every step of a roll waits for, whichever kind of pod it takes: ZooKeeper serves, sessions, a controller.
+"""The conditions for every step of a roll, for any kind of pod: ZooKeeper serves, sessions, an active controller.
 
 A pod that is ready says nothing of the others. A broker whose session is not connected may be fenced soon, and without
 an active controller no broker takes over what a stopping broker leads. So both are asked before a pod is taken away.
@@ -29,7 +29,7 @@ class Observed:
 
 
 def waits_for(observed: Observed, *, takes_server: bool) -> str | None:
-    """What the next step waits for, or None when it need not wait.
+    """Return the condition that the next step waits for, or None when it need not wait.
 
     A step that `takes_server` of ZooKeeper waits for all of its servers, the others for more than half of them.
     """

@@ -1,4 +1,4 @@
-"""What a Cluster runs: its ZooKeeper servers, brokers and controllers, with the settings that they start with."""
+"""The workloads of a Cluster: its ZooKeeper servers, brokers and controllers, with the settings for their start."""
 
 from __future__ import annotations
 

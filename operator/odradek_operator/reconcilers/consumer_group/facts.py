@@ -32,7 +32,7 @@ class Desired(DesiredOf[ConsumerGroupSpec, ConsumerGroupStatus]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkloadSeen:
-    """What runs the consumers. `replicas` is the number that it is set to. All are None where it does not exist.
+    """The workload of the consumers. `replicas` is the number that it is set to. All are None where it does not exist.
 
     `refusal` is why Kubernetes does not let the operator read or scale it, `not_allowed` why the Cluster does not.
     """

@@ -1,4 +1,4 @@
-"""How the workers of a Mirror connect: which Secret or ConfigMap they mount for each cluster.
+"""The connections of a Mirror's workers: the Secret or ConfigMap that they mount for each cluster.
 
 The operator reads no Secret for it. A User's status says which Secret it has, and in which version. A Cluster without
 logins has a ConfigMap with all that a client needs.

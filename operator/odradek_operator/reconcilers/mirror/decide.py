@@ -30,8 +30,8 @@ _ERRORS_SHOWN_MAX: Final = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """What there is. `pages` are those of all workers, None where there was no answer. `pod_problem` is why a worker's
-    pod does not come up.
+    """The actual state of a Mirror. `pages` are those of all workers, None where there was no answer. `pod_problem` is
+    why a worker's pod does not come up.
     """
 
     workers: SetState = field(default_factory=SetState)

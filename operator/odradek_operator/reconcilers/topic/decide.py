@@ -1,4 +1,4 @@
-"""What to do about one Topic: a pure function of what is wanted and what there is.
+"""The decision about one Topic: a pure function of the wanted state and the actual state.
 
 A run may be interrupted anywhere, so a decision depends only on what there is. Three fields of the status note what
 cannot be observed. `ownerUid` with `topicId`: the topic belongs to this resource, and is deleted with it. `creating`: a
@@ -218,7 +218,7 @@ def _existing(desired: Desired, actual: Actual, topic: ActualTopic) -> Decision:
 
 
 def _differences(desired: Desired, topic: ActualTopic) -> list[str]:
-    """Where the topic is not as wanted, in words."""
+    """Return the differences of the topic from the wanted state, in words."""
     spec = desired.spec
     found = []
     if len(topic.partitions) != spec.partitions:

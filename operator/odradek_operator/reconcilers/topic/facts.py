@@ -28,7 +28,7 @@ class Desired(DesiredOf[TopicSpec, TopicStatus]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Actual(ActualOf):
-    """What there is. `brokers` has racks by broker id; `measures` is None unless they were asked for.
+    """The actual state of a Topic. `brokers` has racks by broker id; `measures` is None unless they were asked for.
 
     `made_now`: this run has made the topic. `noted_now`: this run has noted in the status that it would.
     """

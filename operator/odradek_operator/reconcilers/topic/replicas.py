@@ -1,4 +1,4 @@
-"""Which brokers shall keep each partition when the number of replicas changes. Pure.
+"""The choice of brokers for each partition when the number of replicas changes. Pure.
 
 Replicas that stay are those that need no copying: the leader first, then those in sync. New ones go where the topic has
 fewest, on racks that the partition is not on. Nothing else moves: evening out a cluster is not a Topic's business.

@@ -1,4 +1,4 @@
-"""Where and how a User connects: by a listener of its Cluster that has its kind of authentication."""
+"""The connection of a User: a listener of its Cluster that has its kind of authentication."""
 
 from __future__ import annotations
 

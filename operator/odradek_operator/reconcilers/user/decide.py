@@ -1,4 +1,4 @@
-"""What to do about one User: a pure function of what is wanted and what there is.
+"""The decision about one User: a pure function of the wanted state and the actual state.
 
 A new password goes to the brokers before it goes into the Secret, so what a Secret says is always good. A run that is
 cut off in between makes another one, that no client knows. The former password is good for a while: it is for

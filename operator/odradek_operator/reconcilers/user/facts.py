@@ -59,7 +59,7 @@ class SecretSeen:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Actual(ActualOf):
-    """What there is. `former` is what brokers know of the principal that it had before, where that is another one.
+    """The actual state of a User. `former` is what brokers know of its earlier principal, where that is another one.
 
     `connection` is None with a `connection_problem`. `secret_problem` is why the Secret cannot be made. `fresh` is a
     login to give where a new one is needed. `password_set`: this run has given brokers the password of the Secret.

@@ -21,7 +21,7 @@ TIERS = ("stored", "loaded", "mirrored")
 
 @dataclass(frozen=True, kw_only=True)
 class AuditSettings(SparkSettings):
-    """Where the audit is. Spark is started for folders that are not of this machine alone."""
+    """The location of the audit. Spark is started for folders that are not of this machine alone."""
 
     audit: str = setting("The audit's folder or URL: its state, and tables of Parquet.", metavar="PATH")
 
@@ -39,7 +39,7 @@ class TableSettings(OutputSettings):
 
 @dataclass(frozen=True, kw_only=True)
 class LetterSettings:
-    """Where dead letters are."""
+    """The topics of dead letters."""
 
     dead_letter_topic: tuple[str, ...] = setting(
         "A topic of dead letters, whose records count as read. May be repeated. Without it: each topic with `.dlq` "

@@ -80,7 +80,7 @@ def run(settings: TilesSettings, console: Console) -> Summary:
 def _reads(
     settings: TilesSettings, output: Output
 ) -> tuple[list[RangesRead], frozenset[PartitionKey] | None]:
-    """What the runs of the table read, by partition, and all partitions of any run.
+    """Return the ranges that the runs of the table read, by partition, and all partitions of any run.
 
     Those are None where the history begins later than the table. Raises NotFoundError for a table without runs.
     """

@@ -16,7 +16,7 @@ from odradek_pipeline.settings.declared import setting
 
 @dataclass(frozen=True, kw_only=True)
 class LetterSettings:
-    """Which dead letters."""
+    """The choice of dead letters."""
 
     topic: str = setting("The topic of dead letters.", metavar="NAME")
     attempts_max: int = setting(

@@ -1,4 +1,4 @@
-"""What Parquet files hold, by their footers alone: rows, the partition, the first and the last offset.
+"""The content of Parquet files, by their footers alone: rows, the partition, the first and the last offset.
 
 The footer is read through Spark's JVM, which can read it wherever Spark writes.
 """

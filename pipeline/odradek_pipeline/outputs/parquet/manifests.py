@@ -70,7 +70,7 @@ class Manifest:
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """What a stretch of manifests adds up to: files that are live after it, and files before it that are not."""
+    """The sum of a stretch of manifests: files that are live after it, and files before it that are not."""
 
     added: Mapping[str, DataFile]
     removed: frozenset[str]

@@ -1,4 +1,4 @@
-"""Where a table's files are. One call matters: `create` makes a file whole, and never over one that is there.
+"""The store of a table's files. One call matters: `create` makes a file whole, and never over one that is there.
 
 - A local file system links a file that is written and synced. A link never replaces a name.
 - HDFS renames without the option to overwrite, which the name node does as one step.

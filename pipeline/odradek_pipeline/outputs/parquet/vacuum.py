@@ -80,6 +80,6 @@ def _run_of(path: str) -> str:
 
 
 def _began_ms(path: str) -> int:
-    """When the run of a file began, by its name. A name that is not ours counts as new."""
+    """Return the start of a file's run in milliseconds, by its name. A name that is not ours counts as new."""
     began = began_ms(_run_of(path))
     return 2**63 if began is None else began
