@@ -15,11 +15,11 @@ from odradek.controller.partition_reassignment import PartitionReassignment
 from odradek.controller.requests import (
     AlterConfigOp,
     ConfigOperation,
-    CreatableTopicResult,
     NewPartitionReassignment,
     NewPartitions,
     NewTopic,
     Resource,
+    TopicMetadataAndConfig,
 )
 from odradek.foundation.errors import InvalidReplicaAssignment, InvalidReplicationFactor, InvalidRequest
 from odradek.foundation.ids import TopicPartition
@@ -51,7 +51,7 @@ def test_new_replicas_avoid_a_cordoned_broker() -> None:
         await one.controller.create_topics([NewTopic("before", assignment={0: (3,)})])
         assert await set_cordon(one, "3", "*") is None
         (made,) = await one.controller.create_topics([NewTopic("t", 12, 2)])
-        assert isinstance(made, CreatableTopicResult)
+        assert isinstance(made, TopicMetadataAndConfig)
         await one.controller.create_partitions([NewPartitions("before", 9)])
         image = one.images.current
         assert {broker for part in image.topics["t"].partitions for broker in part.replicas} == {1, 2}
@@ -69,7 +69,7 @@ def test_new_replicas_avoid_a_cordoned_broker() -> None:
             assert "new replicas" in str(refused)
         assert await set_cordon(one, "3", None) is None
         (made,) = await one.controller.create_topics([NewTopic("three", 1, 3)])
-        assert isinstance(made, CreatableTopicResult)
+        assert isinstance(made, TopicMetadataAndConfig)
 
     run(story)
 

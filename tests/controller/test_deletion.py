@@ -6,7 +6,7 @@ import pytest
 
 from odradek.cluster import paths
 from odradek.cluster.image import ClusterImage, ResourceKind
-from odradek.controller.requests import CreatableTopicResult, DeletedTopic, NewTopic
+from odradek.controller.requests import DeletedTopic, NewTopic, TopicMetadataAndConfig
 from odradek.foundation.errors import (
     StoreConnectionLost,
     TopicAlreadyExists,
@@ -46,7 +46,7 @@ def test_a_deleted_topic_leaves_nothing_to_its_successor() -> None:
         for path in (paths.TOPICS, "/config/topics", paths.DELETE_TOPICS):
             assert await broker.store.children(path) == []
         (made,) = await broker.controller.create_topics([NewTopic(name="t")])
-        assert isinstance(made, CreatableTopicResult)
+        assert isinstance(made, TopicMetadataAndConfig)
         assert made.id != topics["t"].id
         assert broker.images.current.config(ResourceKind.TOPIC, "t") == {}
         (outcome,) = await broker.controller.delete_topics([topics["t"].id])
@@ -86,7 +86,7 @@ def test_death_at_any_step_ends_in_a_topic_that_is_whole_or_gone(writes: int) ->
         assert await after.store.children(paths.TOPICS) == []
         assert await after.store.children(paths.DELETE_TOPICS) == []
         (made,) = await after.controller.create_topics([NewTopic(name="t")])
-        assert isinstance(made, CreatableTopicResult)
+        assert isinstance(made, TopicMetadataAndConfig)
 
     asyncio.run(scenario())
 

@@ -10,12 +10,12 @@ from odradek.controller.partition_reassignment import PartitionReassignment
 from odradek.controller.requests import (
     AlterConfigOp,
     ConfigOperation,
-    CreatableTopicResult,
     DeletedTopic,
     NewPartitionReassignment,
     NewPartitions,
     NewTopic,
     Resource,
+    TopicMetadataAndConfig,
 )
 from odradek.foundation.errors import PolicyViolation, StoreConnectionLost, TopicAlreadyExists
 from odradek.foundation.ids import TopicPartition
@@ -44,7 +44,7 @@ def test_topics_are_made_grown_and_deleted_in_steps() -> None:
         made = await cluster.controller.create_topics(
             [NewTopic(name, COUNT, 3, config={"retention.ms": "5"}) for name in ("t", "u")]
         )
-        assert all(isinstance(outcome, CreatableTopicResult) for outcome in made)
+        assert all(isinstance(outcome, TopicMetadataAndConfig) for outcome in made)
         assert await cluster.controller.create_partitions([NewPartitions("t", 2 * COUNT)]) == [None]
         assert len(cluster.led()) == 2 * COUNT
         assert all(leader > 0 and len(isr) == 3 for leader, isr in cluster.led())

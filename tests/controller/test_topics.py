@@ -10,7 +10,7 @@ import pytest
 from odradek.cluster import nodes, paths
 from odradek.cluster.image import ClusterImage, ResourceKind
 from odradek.cluster.topic_names import TRANSACTION_STATE
-from odradek.controller.requests import CreatableTopicResult, NewPartitions, NewTopic
+from odradek.controller.requests import NewPartitions, NewTopic, TopicMetadataAndConfig
 from odradek.controller.topic_plans import new_topic_id
 from odradek.foundation.errors import (
     DuplicateBrokerRegistration,
@@ -43,7 +43,9 @@ def test_a_topic_is_made_with_what_was_asked_or_the_brokers_defaults() -> None:
             NewTopic(name="placed", assignment={1: [1], 0: [1]}),
         ]
         made = await broker.controller.create_topics(asked)
-        assert [outcome.partition_count for outcome in made if isinstance(outcome, CreatableTopicResult)] == [
+        assert [
+            outcome.partition_count for outcome in made if isinstance(outcome, TopicMetadataAndConfig)
+        ] == [
             3,
             5,
             2,
@@ -108,7 +110,7 @@ def test_what_may_not_be_is_refused_and_the_rest_of_the_request_is_done(
         assert type(refused) is error
         with pytest.raises(error, match=words):
             raise refused
-        assert isinstance(made, CreatableTopicResult)
+        assert isinstance(made, TopicMetadataAndConfig)
         assert set(broker.images.current.topics) == {"there", "dotted.name", "other"}
         assert await broker.store.children(paths.TOPICS) == ["dotted.name", "other", "there"]
 
@@ -119,11 +121,11 @@ def test_names_that_collide_within_one_request_collide() -> None:
     async def scenario() -> None:
         broker = await OneBroker.start()
         first, second = await broker.controller.create_topics([NewTopic(name="a.b"), NewTopic(name="a_b")])
-        assert isinstance(first, CreatableTopicResult)
+        assert isinstance(first, TopicMetadataAndConfig)
         assert isinstance(second, InvalidTopic)
         await broker.controller.delete_topics(["a.b"])
         (third,) = await broker.controller.create_topics([NewTopic(name="a_b")])
-        assert isinstance(third, CreatableTopicResult)
+        assert isinstance(third, TopicMetadataAndConfig)
 
     asyncio.run(scenario())
 
@@ -146,7 +148,7 @@ def test_of_many_creations_of_one_topic_one_wins() -> None:
             *(broker.controller.create_topics([NewTopic(name="t", partition_count=n + 1)]) for n in range(8))
         )
         outcomes = [outcome for (outcome,) in results]
-        (winner,) = [outcome for outcome in outcomes if isinstance(outcome, CreatableTopicResult)]
+        (winner,) = [outcome for outcome in outcomes if isinstance(outcome, TopicMetadataAndConfig)]
         assert sum(isinstance(outcome, TopicAlreadyExists) for outcome in outcomes) == 7
         topic = broker.images.current.topics["t"]
         assert (topic.id, len(topic.partitions)) == (winner.id, winner.partition_count)
@@ -166,7 +168,7 @@ def test_a_cancelled_caller_leaves_registry_and_image_equal(tmp_path: Path) -> N
             await asyncio.gather(task, return_exceptions=True)
             # This waits for its end, whether it succeeded or failed.
             (outcome,) = await broker.controller.create_topics([NewTopic(name=name)])
-            assert isinstance(outcome, CreatableTopicResult | TopicAlreadyExists)
+            assert isinstance(outcome, TopicMetadataAndConfig | TopicAlreadyExists)
             assert name in broker.images.current.topics
         assert await broker.store.children(paths.TOPICS) == sorted(broker.images.current.topics)
         await broker.store.close()
@@ -181,7 +183,7 @@ def test_validating_makes_nothing() -> None:
         made, refused = await broker.controller.create_topics(
             [NewTopic(name="t"), NewTopic(name="!")], validate_only=True
         )
-        assert isinstance(made, CreatableTopicResult)
+        assert isinstance(made, TopicMetadataAndConfig)
         assert isinstance(refused, InvalidTopic)
         assert broker.images.current is before
         assert await broker.store.children(paths.TOPICS) == []
@@ -199,7 +201,7 @@ def test_a_registry_that_fails_leaves_the_image_as_it_was() -> None:
         store.mend()
         assert broker.images.current.topics == {}
         (made,) = await broker.controller.create_topics([NewTopic(name="t")])
-        assert isinstance(made, CreatableTopicResult)
+        assert isinstance(made, TopicMetadataAndConfig)
 
     asyncio.run(scenario())
 

@@ -270,7 +270,7 @@ def test_the_log_has_no_consumer_records_left_after_a_group_is_gone() -> None:
         member = ConsumerMember(world, "a", topic_regex="t", topic_names=())
         await member.must_beat()
         kinds = {int.from_bytes(key[:2], "big") for key in world.log.newest_values()}
-        assert kinds == consumer_schema.KINDS - {consumer_schema.Kind.PARTITIONS}
+        assert kinds == consumer_schema.KINDS - {consumer_schema.RecordKind.PARTITIONS}
         await member.leave()
         assert await result_of(world.groups.admin.delete("g")) is None
         assert world.log.newest_values() == {}

@@ -61,7 +61,7 @@ def test_what_is_committed_is_read_with_its_note_and_epoch() -> None:
         before = fetch(world)
         await world.restart()
         assert fetch(world) == before
-        assert world.groups.admin.list_groups() == [administration.ListedGroup("g", "", "Empty", "classic")]
+        assert world.groups.admin.list_groups() == [administration.GroupOverview("g", "", "Empty", "classic")]
 
     in_world(story)
 

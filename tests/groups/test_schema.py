@@ -250,7 +250,7 @@ def test_consumer_values(name: str) -> None:
 
 
 def test_partition_counts_are_passed_over() -> None:
-    assert consumer.decode_value(consumer.Kind.PARTITIONS, golden("partition_metadata_value")) is None
+    assert consumer.decode_value(consumer.RecordKind.PARTITIONS, golden("partition_metadata_value")) is None
 
 
 def test_unknown_versions_are_refused() -> None:

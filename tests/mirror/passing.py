@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from hypothesis import strategies as st
 
-from odradek.mirror.offset_index import Run
+from odradek.mirror.offset_index import OffsetRun
 
 
 class Batch(NamedTuple):
@@ -48,7 +48,7 @@ DENSE = st.lists(
 class Passed(NamedTuple):
     """The run that was passed."""
 
-    runs: list[Run]
+    runs: list[OffsetRun]
     target_of: dict[int, int]
     """The target's offset of each record by the source's."""
     source_end: int
@@ -63,7 +63,7 @@ class Passed(NamedTuple):
 
 def passed(batches: list[Batch], *, source: int = 0, target: int = 0) -> Passed:
     """Pass batches from these offsets on."""
-    runs: list[Run] = []
+    runs: list[OffsetRun] = []
     target_of: dict[int, int] = {}
     for batch in batches:
         first = source + batch.offset_gap
@@ -72,6 +72,6 @@ def passed(batches: list[Batch], *, source: int = 0, target: int = 0) -> Passed:
             target_of[first + delta] = target
             target += 1
         source = first + batch.deltas[-1] + 1 + batch.empty_tail
-        runs.append(Run(first, source, target_first, target, len(batch.deltas)))
+        runs.append(OffsetRun(first, source, target_first, target, len(batch.deltas)))
         target += batch.marker_after
     return Passed(runs, target_of, source, target)

@@ -27,7 +27,7 @@ from odradek.mirror.formats import (
     run_header,
     topics_header,
 )
-from odradek.mirror.offset_index import Run
+from odradek.mirror.offset_index import OffsetRun
 
 NAMES = st.text(max_size=40)
 INT32 = st.integers(-(2**31), 2**31 - 1)
@@ -82,10 +82,10 @@ def test_a_later_version_is_refused() -> None:
 
 def test_headers_hold_ids_and_runs() -> None:
     ids = TopicIds(uuid.uuid4(), uuid.uuid4())
-    run = Run(10, 20, 5, 16, 9)
+    run = OffsetRun(10, 20, 5, 16, 9)
     headers = [topics_header(ids), run_header(run)]
     assert parse_topics_header(headers) == ids
     assert parse_run_header(headers) == run
     assert parse_topics_header([]) is None and parse_run_header([]) is None
     assert parse_run_header([("odradek.run", b"short")]) is None
-    assert parse_run_header([run_header(Run(10, 20, 5, 16, 12))]) is None  # more records than offsets
+    assert parse_run_header([run_header(OffsetRun(10, 20, 5, 16, 12))]) is None  # more records than offsets

@@ -6,11 +6,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from odradek.foundation.ids import TopicPartition
-from odradek.mirror.offset_index import OffsetIndex, PartitionIndex, Run, beginning, point
+from odradek.mirror.offset_index import OffsetRun, PartitionIndex, SourceOffsetIndex, beginning, point
 from tests.mirror.passing import BATCHES, DENSE, Batch, passed
 
 
-def filled(runs: list[Run], *, runs_max: int = 4_096, first: Run | None = None) -> PartitionIndex:
+def filled(runs: list[OffsetRun], *, runs_max: int = 4_096, first: OffsetRun | None = None) -> PartitionIndex:
     index = PartitionIndex(runs_max)
     for run in [first] * (first is not None) + runs:
         assert run is not None
@@ -79,7 +79,7 @@ def test_a_mirror_that_was_sent_back_knows_the_second_copy(
 
 
 def test_a_topic_made_again_at_the_target_voids_what_was_known() -> None:
-    index = filled([Run(0, 100, 1_000, 1_100, 100), Run(100, 110, 0, 10, 10)])
+    index = filled([OffsetRun(0, 100, 1_000, 1_100, 100), OffsetRun(100, 110, 0, 10, 10)])
     assert index.translated(50) is None
     assert index.translated(105) == 5
 
@@ -97,23 +97,23 @@ def test_offset_zero_of_a_quiet_partition_is_translated() -> None:
 
 
 def test_offsets_that_retention_removed_become_the_first_one() -> None:
-    index = filled([Run(500, 600, 0, 100, 100)], first=beginning(500, 0))
+    index = filled([OffsetRun(500, 600, 0, 100, 100)], first=beginning(500, 0))
     assert index.translated(3) == 0
     assert index.translated(520) == 20
 
 
 def test_batches_without_gaps_need_one_row() -> None:
-    index = filled([Run(at, at + 10, at, at + 10, 10) for at in range(0, 100_000, 10)])
-    assert list(index) == [Run(0, 100_000, 0, 100_000, 100_000)]
+    index = filled([OffsetRun(at, at + 10, at, at + 10, 10) for at in range(0, 100_000, 10)])
+    assert list(index) == [OffsetRun(0, 100_000, 0, 100_000, 100_000)]
 
 
 def test_the_bound_is_shared_by_partitions() -> None:
-    index = OffsetIndex(runs_max=256)
+    index = SourceOffsetIndex(runs_max=256)
     partitions = [TopicPartition("orders", number) for number in range(3)]
     for partition in partitions:
         index.begin(partition)
         for at in range(1_000):
-            index.add(partition, Run(at * 2, at * 2 + 1, at, at + 1, 1))
+            index.add(partition, OffsetRun(at * 2, at * 2 + 1, at, at + 1, 1))
     assert list(index) == partitions
     rows = [len(index._partitions[partition]) for partition in partitions]
     assert all(64 // 2 <= count <= 256 // 3 for count in rows), rows
@@ -122,7 +122,7 @@ def test_the_bound_is_shared_by_partitions() -> None:
     assert index.translated(partitions[1], 1_998) == 999
     last = index.last(partitions[1])
     assert last is not None and last.target_end_offset == 1_000
-    index.add(partitions[0], Run(0, 1, 0, 1, 1))
+    index.add(partitions[0], OffsetRun(0, 1, 0, 1, 1))
     assert partitions[0] not in index
 
 
@@ -137,7 +137,7 @@ def test_stored_runs_go_in_front_of_what_is_passed_now(
     for run in current.runs:
         index.add(run)
     # A run of another copy, beyond where this one begins, is left out.
-    index.prepend([*stored.runs, Run(stored.source_end, stored.source_end + 9, 0, 9, 9)])
+    index.prepend([*stored.runs, OffsetRun(stored.source_end, stored.source_end + 9, 0, 9, 9)])
     assert index.translated(-1) is None
     whole = stored._replace(target_of=stored.target_of | current.target_of, target_end=current.target_end)
     for offset in range(stored.runs[0].source_first_offset, current.source_end + 3):

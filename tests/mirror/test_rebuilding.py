@@ -19,7 +19,7 @@ from odradek.mirror.formats import (
     run_header,
     topics_header,
 )
-from odradek.mirror.offset_index import PartitionIndex, Run, point
+from odradek.mirror.offset_index import OffsetRun, PartitionIndex, point
 from odradek.mirror.offset_syncs import sync_of
 from odradek.mirror.rebuilding import History, Mirrored
 from tests.mirror.passing import BATCHES, Batch, passed
@@ -33,7 +33,7 @@ def record(key: bytes, value: bytes | None, headers: list[tuple[str, bytes]]) ->
     return ConsumerRecord("internal", 0, 0, 0, 0, key, value, tuple(headers), -1)
 
 
-def stored_sync(run: Run, ids: TopicIds | None = IDS, *, is_ours: bool = True) -> ConsumerRecord:
+def stored_sync(run: OffsetRun, ids: TopicIds | None = IDS, *, is_ours: bool = True) -> ConsumerRecord:
     sync = sync_of(SOURCE, run)
     headers = [run_header(run), *([topics_header(ids)] if ids else [])] if is_ours else []
     return record(offset_sync_key(sync), offset_sync_value(sync), headers)
@@ -75,7 +75,9 @@ def test_stored_offsets_are_never_ahead(batches: list[Batch], is_ours: bool, dat
 
 def test_a_group_behind_the_mirror_is_translated_after_a_restart() -> None:
     found = history(300, 310)
-    found.add_syncs([stored_sync(Run(0, 100, 0, 100, 100)), stored_sync(Run(100, 200, 104, 204, 100))])
+    found.add_syncs(
+        [stored_sync(OffsetRun(0, 100, 0, 100, 100)), stored_sync(OffsetRun(100, 200, 104, 204, 100))]
+    )
     index = index_after(found, 300, 310)
     assert index.translated(50) == 50
     assert index.translated(150) == 154
@@ -85,7 +87,9 @@ def test_a_group_behind_the_mirror_is_translated_after_a_restart() -> None:
 
 def test_pairs_of_mirror_maker_are_read_as_it_reads_them() -> None:
     found = history(250, 250)
-    found.add_syncs([stored_sync(Run(at, at + 1, at, at + 1, 1), is_ours=False) for at in (0, 101, 202, 249)])
+    found.add_syncs(
+        [stored_sync(OffsetRun(at, at + 1, at, at + 1, 1), is_ours=False) for at in (0, 101, 202, 249)]
+    )
     index = index_after(found, 250, 250)
     assert [index.translated(at) for at in (0, 101, 120, 203, 250)] == [0, 101, 102, 203, 250]
 
@@ -100,32 +104,38 @@ def test_its_checkpoints_are_points_too() -> None:
 
 def test_offsets_of_a_topic_that_was_made_again_are_void() -> None:
     found = history(300, 900)
-    old = Run(0, 100, 500, 600, 100)
+    old = OffsetRun(0, 100, 500, 600, 100)
     found.add_syncs(
-        [stored_sync(old, None), stored_sync(old, MADE_AGAIN), stored_sync(Run(200, 300, 800, 900, 100))]
+        [
+            stored_sync(old, None),
+            stored_sync(old, MADE_AGAIN),
+            stored_sync(OffsetRun(200, 300, 800, 900, 100)),
+        ]
     )
     found.add_checkpoints(
         [stored_checkpoint(50, 550, MADE_AGAIN), stored_checkpoint(60, 570, MADE_AGAIN, "h")]
     )
-    assert found.runs(SOURCE) == [Run(200, 300, 800, 900, 100)]
+    assert found.runs(SOURCE) == [OffsetRun(200, 300, 800, 900, 100)]
     assert found.checkpoints == {}
-    found.add_syncs([stored_sync(Run(0, 9, 0, 9, 9), MADE_AGAIN)])
+    found.add_syncs([stored_sync(OffsetRun(0, 9, 0, 9, 9), MADE_AGAIN)])
     assert found.runs(SOURCE) == []
 
 
 def test_offsets_beyond_both_ends_are_void() -> None:
     """The mirror was sent back to 100, and the target lost what was after 110."""
     found = history(100, 110)
-    found.add_syncs([stored_sync(Run(0, 100, 0, 100, 100)), stored_sync(Run(100, 200, 101, 201, 100))])
+    found.add_syncs(
+        [stored_sync(OffsetRun(0, 100, 0, 100, 100)), stored_sync(OffsetRun(100, 200, 101, 201, 100))]
+    )
     found.add_checkpoints([stored_checkpoint(150, 151), stored_checkpoint(90, 120, group_id="h")])
-    assert found.runs(SOURCE) == [Run(0, 100, 0, 100, 100)]
+    assert found.runs(SOURCE) == [OffsetRun(0, 100, 0, 100, 100)]
 
 
 def test_a_sync_that_goes_back_voids_those_before_it() -> None:
     """Negative lag came of offsets that were carried over (KAFKA-12468)."""
     found = history(100, 1_000)
-    found.add_syncs([stored_sync(Run(0, 90, 700, 790, 90)), stored_sync(Run(10, 20, 10, 20, 10))])
-    assert found.runs(SOURCE) == [Run(10, 20, 10, 20, 10)]
+    found.add_syncs([stored_sync(OffsetRun(0, 90, 700, 790, 90)), stored_sync(OffsetRun(10, 20, 10, 20, 10))])
+    assert found.runs(SOURCE) == [OffsetRun(10, 20, 10, 20, 10)]
 
 
 def test_records_of_others_are_left_out() -> None:

@@ -6,10 +6,12 @@ from hypothesis import strategies as st
 
 from odradek.foundation.errors import InvalidRequest
 from odradek.protocol import cluster_changes
-from odradek.protocol.cluster_changes import FollowRequest, FollowResponse, Node
+from odradek.protocol.cluster_changes import FollowRequest, FollowResponse, FollowResponseNode
 
 INT32, INT64 = st.integers(-(2**31), 2**31 - 1), st.integers(-(2**63), 2**63 - 1)
-NODES = st.lists(st.builds(Node, st.text(max_size=50), st.none() | st.binary(max_size=60), INT32), max_size=8)
+NODES = st.lists(
+    st.builds(FollowResponseNode, st.text(max_size=50), st.none() | st.binary(max_size=60), INT32), max_size=8
+)
 
 
 @given(request=st.builds(FollowRequest, INT32, st.text(max_size=20), INT32, INT64, INT32, INT64, INT32))
@@ -25,7 +27,7 @@ def test_requests_are_read_back(request: FollowRequest) -> None:
 
 @given(nodes=NODES, epoch=INT32, number=INT64, snapshot=st.booleans(), complete=st.booleans(), data=st.data())
 def test_answers_are_read_back(
-    nodes: list[Node],
+    nodes: list[FollowResponseNode],
     epoch: int,
     number: int,
     snapshot: bool,

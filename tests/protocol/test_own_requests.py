@@ -6,7 +6,7 @@ import pytest
 
 from odradek.foundation.errors import InvalidRequest
 from odradek.protocol import cluster_changes, controller_requests
-from odradek.protocol.cluster_changes import FollowRequest, FollowResponse, Node
+from odradek.protocol.cluster_changes import FollowRequest, FollowResponse, FollowResponseNode
 from odradek.protocol.controller_requests import ForwardResponse, LeaveRequest, LeaveResponse
 
 FRAMES = {
@@ -24,10 +24,10 @@ FRAMES = {
             is_snapshot=True,
             is_complete=False,
             nodes=(
-                Node("/brokers/ids/1", b"{}", 3),
-                Node("/gone", None, -1),
-                Node("/empty", b"", 0),
-                Node("/é", b"\0\xff", 2**31 - 1),
+                FollowResponseNode("/brokers/ids/1", b"{}", 3),
+                FollowResponseNode("/gone", None, -1),
+                FollowResponseNode("/empty", b"", 0),
+                FollowResponseNode("/é", b"\0\xff", 2**31 - 1),
             ),
         )
     ),

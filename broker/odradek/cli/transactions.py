@@ -19,7 +19,7 @@ from odradek.cli.watch import WatchCommand, look, watch_option
 
 if TYPE_CHECKING:
     from odradek.client.admin.results import ProducerOnPartition
-    from odradek.client.admin.transactions import ListedTransaction, OpenTransaction, TransactionDescription
+    from odradek.client.admin.transactions import OpenTransaction, TransactionDescription, TransactionListing
     from odradek.client.client import Client
     from odradek.foundation.ids import TopicPartition
 
@@ -82,12 +82,12 @@ def list_transactions(
 
     duration_ms = -1 if longer_than is None else _duration_ms(longer_than, "--longer-than")
 
-    def work(client: Client) -> Awaitable[list[ListedTransaction]]:
+    def work(client: Client) -> Awaitable[list[TransactionListing]]:
         return TransactionAdmin(client).list(
             states=states, producer_ids=producer_ids, duration_ms=duration_ms, pattern=pattern
         )
 
-    def present(session: CommandSession, listed: list[ListedTransaction]) -> None:
+    def present(session: CommandSession, listed: list[TransactionListing]) -> None:
         show(
             session.output,
             headers=("TRANSACTIONAL ID", "COORDINATOR", "PRODUCER", "STATE"),

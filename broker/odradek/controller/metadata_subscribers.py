@@ -14,7 +14,7 @@ from typing import Final
 
 from odradek.cluster.change_log import ChangeLog
 from odradek.foundation.limits import FOLLOW_WAIT_MS_MAX
-from odradek.protocol.cluster_changes import FollowRequest, FollowResponse, Node, pack_response
+from odradek.protocol.cluster_changes import FollowRequest, FollowResponse, FollowResponseNode, pack_response
 
 _NOTHING_APPLIED: Final = -1
 
@@ -106,6 +106,6 @@ class MetadataSubscribers:
                 next_number=batch.next_number,
                 is_snapshot=batch.is_snapshot,
                 is_complete=batch.is_complete,
-                nodes=tuple(Node(*change) for change in batch.changes),
+                nodes=tuple(FollowResponseNode(*change) for change in batch.changes),
             )
         )

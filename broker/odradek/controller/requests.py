@@ -25,7 +25,7 @@ class NewTopic(NamedTuple):
     config: Mapping[str, str | None] = MappingProxyType({})
 
 
-class CreatableTopicResult(NamedTuple):
+class TopicMetadataAndConfig(NamedTuple):
     """A topic that was made, or would be; `config` are the texts that were set for it."""
 
     name: str
@@ -83,7 +83,7 @@ class AlterConfigOp(NamedTuple):
     value: str | None
 
 
-CreateOutcome = CreatableTopicResult | RequestError
+CreateOutcome = TopicMetadataAndConfig | RequestError
 DeleteOutcome = DeletedTopic | RequestError
 # None is success.
 Outcome = RequestError | None

@@ -12,7 +12,7 @@ from odradek.cluster.cordons import placeable
 from odradek.cluster.image import ClusterImage, PartitionImage, TopicImage
 from odradek.cluster.placement import check_assignment, place
 from odradek.cluster.topic_names import is_internal_topic, validate_topic_name
-from odradek.controller.requests import USE_DEFAULT, CreatableTopicResult, NewPartitions, NewTopic
+from odradek.controller.requests import USE_DEFAULT, NewPartitions, NewTopic, TopicMetadataAndConfig
 from odradek.foundation.errors import (
     InvalidPartitions,
     InvalidReplicaAssignment,
@@ -253,10 +253,10 @@ def new_leaderships(
     return operations
 
 
-def created(plan: TopicPlan) -> CreatableTopicResult:
+def created(plan: TopicPlan) -> TopicMetadataAndConfig:
     """The answer for a topic that is made as planned."""
     topic = plan.topic
-    return CreatableTopicResult(
+    return TopicMetadataAndConfig(
         name=topic.name,
         id=topic.id,
         partition_count=len(topic.partitions),

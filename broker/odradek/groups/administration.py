@@ -19,14 +19,14 @@ from odradek.groups.context import GroupContext
 from odradek.groups.state_machine import GroupStateMachine
 
 
-class ListedGroup(NamedTuple):
+class GroupOverview(NamedTuple):
     group_id: str
     protocol_type: str
     state: str
     group_type: str
 
 
-class DescribedMember(NamedTuple):
+class MemberSummary(NamedTuple):
     member_id: str
     instance_id: str | None
     client_id: str
@@ -35,13 +35,13 @@ class DescribedMember(NamedTuple):
     assignment: bytes
 
 
-class DescribedGroup(NamedTuple):
+class GroupSummary(NamedTuple):
     """A classic group; `protocol` and the members' bytes are there while it is stable."""
 
     state: str
     protocol_type: str
     protocol: str
-    members: list[DescribedMember]
+    members: list[MemberSummary]
 
 
 class DescribedConsumer(NamedTuple):
@@ -69,7 +69,9 @@ class GroupAdministration:
         self._runtime = runtime
         self._context = context
 
-    def list_groups(self, *, states: Collection[str] = (), types: Collection[str] = ()) -> list[ListedGroup]:
+    def list_groups(
+        self, *, states: Collection[str] = (), types: Collection[str] = ()
+    ) -> list[GroupOverview]:
         """The groups coordinated here; empty filters let all through, and capitals do not matter.
 
         Raises CoordinatorLoadInProgress while some are not known yet.
@@ -81,7 +83,7 @@ class GroupAdministration:
         listed = []
         for shard in self._runtime.loaded_shards():
             for group in shard.machine.groups.values():
-                row = ListedGroup(group.group_id, group.protocol_type or "", group.state_name, group.kind)
+                row = GroupOverview(group.group_id, group.protocol_type or "", group.state_name, group.kind)
                 if wanted_states and row.state.lower() not in wanted_states:
                     continue
                 if wanted_types and row.group_type not in wanted_types:
@@ -89,7 +91,7 @@ class GroupAdministration:
                 listed.append(row)
         return listed
 
-    def describe(self, group_id: str) -> DescribedGroup:
+    def describe(self, group_id: str) -> GroupSummary:
         """A classic group. Raises GroupIdNotFound when there is none, and what routing raises."""
         groups = self._runtime.shard(group_id).machine.groups
         group = groups.classic(group_id)
@@ -98,7 +100,7 @@ class GroupAdministration:
         is_stable = group.rebalance.state is GroupState.STABLE
         protocol = (group.rebalance.protocol or "") if is_stable else ""
         members = [
-            DescribedMember(
+            MemberSummary(
                 member.member_id,
                 member.instance_id,
                 member.client_id,
@@ -108,7 +110,7 @@ class GroupAdministration:
             )
             for member in group.members
         ]
-        return DescribedGroup(group.state_name, group.protocol_type or "", protocol, members)
+        return GroupSummary(group.state_name, group.protocol_type or "", protocol, members)
 
     def describe_consumer_group(self, group_id: str) -> DescribedConsumerGroup:
         """A consumer group. Raises GroupIdNotFound when there is none, InvalidGroupId, UnsupportedVersion, and what

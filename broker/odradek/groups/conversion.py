@@ -30,9 +30,9 @@ from odradek.groups.consumer.schema import (
     ClassicProtocols,
     CurrentValue,
     GroupValue,
-    Kind,
     MemberState,
     MemberValue,
+    RecordKind,
     TargetEpochValue,
     TargetValue,
 )
@@ -127,16 +127,16 @@ class Conversion:
                     assigned=assigned,
                     pending_revocation=EMPTY_ASSIGNMENT,
                 )
-                converted.apply(Kind.MEMBER, member.member_id, value)
-                converted.apply(Kind.TARGET, member.member_id, TargetValue(assigned))
-                converted.apply(Kind.CURRENT, member.member_id, current)
+                converted.apply(RecordKind.MEMBER, member.member_id, value)
+                converted.apply(RecordKind.TARGET, member.member_id, TargetValue(assigned))
+                converted.apply(RecordKind.CURRENT, member.member_id, current)
         except InvalidRequest as error:
             raise GroupIdNotFound(
                 f"The classic group {group.group_id} cannot become a consumer group: a member's subscription "
                 f"or assignment cannot be read: {error}"
             ) from error
-        converted.apply(Kind.GROUP, "", GroupValue(group.rebalance.generation))
-        converted.apply(Kind.TARGET_EPOCH, "", TargetEpochValue(group.rebalance.generation))
+        converted.apply(RecordKind.GROUP, "", GroupValue(group.rebalance.generation))
+        converted.apply(RecordKind.TARGET_EPOCH, "", TargetEpochValue(group.rebalance.generation))
         return converted
 
     def cancelled(self, group_id: str) -> None:

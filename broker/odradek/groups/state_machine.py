@@ -314,7 +314,7 @@ class GroupStateMachine:
                 self.shard.stop_timer(replaced.timed)
             group = self.groups[key.group_id] = ConsumerGroup(key.group_id, self)
         group.apply(key.kind, key.name, decoded)
-        if key.kind == consumer_schema.Kind.GROUP and decoded is None:
+        if key.kind == consumer_schema.RecordKind.GROUP and decoded is None:
             self.shard.stop_timer(group.timed)
             del self.groups[key.group_id]
 

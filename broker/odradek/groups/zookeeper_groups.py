@@ -30,7 +30,7 @@ from odradek.foundation.limits import (
     ZOOKEEPER_GROUPS_UNASKED_SECONDS_MAX,
 )
 from odradek.foundation.tasks import TaskOwner
-from odradek.groups.administration import DescribedGroup, DescribedMember, ListedGroup
+from odradek.groups.administration import GroupOverview, GroupSummary, MemberSummary
 from odradek.groups.schema import OffsetAndMetadata
 from odradek.registry.store import Store, children_or_none
 
@@ -70,7 +70,7 @@ class ZookeeperGroups:
 
     async def list_groups(
         self, *, states: Collection[str] = (), types: Collection[str] = ()
-    ) -> list[ListedGroup]:
+    ) -> list[GroupOverview]:
         """The groups; none at any broker but the first of those that are alive, since no broker coordinates them.
 
         While the registry does not answer there are none.
@@ -88,7 +88,7 @@ class ZookeeperGroups:
             )
             return []
         return [
-            ListedGroup(name, KIND, state, KIND)
+            GroupOverview(name, KIND, state, KIND)
             for name, state in zip(names, found_states, strict=True)
             if not wanted_states or state.lower() in wanted_states
         ]
@@ -100,7 +100,7 @@ class ZookeeperGroups:
     async def _state(self, group_id: str) -> str:
         return _STABLE if await children_or_none(self._store, f"{_CONSUMERS}/{group_id}/ids") else _EMPTY
 
-    async def describe(self, group_id: str) -> DescribedGroup:
+    async def describe(self, group_id: str) -> GroupSummary:
         """A group with its consumers and what they own. Raises GroupIdNotFound, CoordinatorNotAvailable."""
         if not _is_name(group_id):
             raise GroupIdNotFound(f"Group {group_id} not found.")
@@ -119,7 +119,7 @@ class ZookeeperGroups:
             _described(group_id, name, member, owners.get(name, {}), topics)
             for name, member in members.items()
         ]
-        return DescribedGroup(_STABLE if members else _EMPTY, KIND, ASSIGNOR, described)
+        return GroupSummary(_STABLE if members else _EMPTY, KIND, ASSIGNOR, described)
 
     async def offsets(self, group_id: str) -> dict[tuple[str, int], OffsetAndMetadata]:
         """All offsets of a group; none while the registry does not answer."""
@@ -245,14 +245,14 @@ def _described(
     registration: Registration | None,
     owned: Mapping[str, Sequence[int]],
     topics: Iterable[str],
-) -> DescribedMember:
+) -> MemberSummary:
     from odradek.protocol.consumer import build_assignment, build_subscription
 
     name = consumer_id.removeprefix(f"{group_id}_")
     # HOST-MILLISECONDS-RANDOM, unless the program has chosen a name.
     host, *rest = name.rsplit("-", 2)
     subscribed = [] if registration is None else [one for one in topics if registration.stream_count(one)]
-    return DescribedMember(
+    return MemberSummary(
         member_id=consumer_id,
         instance_id=None,
         client_id=name,

@@ -14,7 +14,7 @@ from odradek.foundation.client_entities import ClientEntity
 from odradek.foundation.limits import CHANGE_LINES_PER_MINUTE_MAX
 from odradek.foundation.rate_limited_log import RateLimitedLog
 from odradek.foundation.settings import find_setting
-from odradek.handlers.config_resources import ConfigResource, ConfigResourceType
+from odradek.handlers.config_resources import ConfigResourceType, RequestedResource
 from odradek.handlers.context import SharedContext
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def feature_changed(context: SharedContext, name: str, *, level: int) -> None:
 
 
 def settings_changed(
-    context: SharedContext, resource: ConfigResource, changes: Iterable[tuple[str, int, str | None]]
+    context: SharedContext, resource: RequestedResource, changes: Iterable[tuple[str, int, str | None]]
 ) -> None:
     """`changes` are (key, operation on the wire, value) of IncrementalAlterConfigs."""
     words = (
@@ -85,7 +85,7 @@ def settings_changed(
 
 
 def settings_replaced(
-    context: SharedContext, resource: ConfigResource, texts: Mapping[str, str | None]
+    context: SharedContext, resource: RequestedResource, texts: Mapping[str, str | None]
 ) -> None:
     """All settings of a resource were replaced (AlterConfigs)."""
     words = [f"{key} set to {_printable(resource, key, value)}" for key, value in texts.items()]
@@ -113,7 +113,7 @@ def credentials_changed(
     _lines.info("credentials of %r were changed for %s: %s", str(entity), client_of(context), words)
 
 
-def _changed(context: SharedContext, resource: ConfigResource, words: Iterable[str]) -> None:
+def _changed(context: SharedContext, resource: RequestedResource, words: Iterable[str]) -> None:
     try:
         kind = ConfigResourceType(resource.resource_type).name.lower().replace("_", " ")
     except ValueError:
@@ -122,7 +122,7 @@ def _changed(context: SharedContext, resource: ConfigResource, words: Iterable[s
     _lines.info("settings of %s %s were changed for %s: %s", kind, name, client_of(context), ", ".join(words))
 
 
-def _printable(resource: ConfigResource, key: str, value: str | None) -> str | None:
+def _printable(resource: RequestedResource, key: str, value: str | None) -> str | None:
     if resource.resource_type == ConfigResourceType.BROKER:
         setting = find_setting(key)
         if setting is None or setting.is_sensitive:

@@ -24,7 +24,7 @@ from odradek.protocol.requests.cluster import (
 )
 
 
-class ConfigResource(Protocol):
+class RequestedResource(Protocol):
     """A resource of any request on configurations."""
 
     @property

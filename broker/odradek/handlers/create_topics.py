@@ -9,7 +9,7 @@ from typing import Final
 from odradek.cluster.config_description import BrokerSources, describe_topic
 from odradek.cluster.configs import topic_value
 from odradek.cluster.topic_names import is_internal_topic
-from odradek.controller.requests import CreatableTopicResult, CreateOutcome, NewTopic
+from odradek.controller.requests import CreateOutcome, NewTopic, TopicMetadataAndConfig
 from odradek.foundation.compaction import compaction_warning
 from odradek.foundation.errors import InvalidReplicaAssignment, InvalidRequest, RequestError
 from odradek.handlers import change_log
@@ -51,7 +51,7 @@ async def handle(request: CreateTopicsRequest, context: RequestContext) -> Messa
 
 def _log(context: RequestContext, outcomes: Mapping[str, CreateOutcome]) -> None:
     for name, outcome in outcomes.items():
-        if isinstance(outcome, CreatableTopicResult):
+        if isinstance(outcome, TopicMetadataAndConfig):
             change_log.topic_created(
                 context,
                 name,
@@ -94,7 +94,7 @@ class _Describer:
         self._described: dict[frozenset[tuple[str, str]], list[dict[str, object]]] = {}
 
     def answer(self, name: str, outcome: CreateOutcome) -> dict[str, object]:
-        if not isinstance(outcome, CreatableTopicResult):
+        if not isinstance(outcome, TopicMetadataAndConfig):
             return {
                 "name": name,
                 **error_fields(outcome),
@@ -113,12 +113,12 @@ class _Describer:
             "configs": self._configs(outcome) if self._with_details else [],
         }
 
-    def _warning(self, topic: CreatableTopicResult) -> str | None:
+    def _warning(self, topic: TopicMetadataAndConfig) -> str | None:
         policy = topic_value("cleanup.policy", topic.config, settings=self._sources.current)
         is_enabled = self._sources.current.log_cleaner_enable
         return None if is_internal_topic(topic.name) else compaction_warning(policy, is_enabled=is_enabled)
 
-    def _configs(self, topic: CreatableTopicResult) -> list[dict[str, object]]:
+    def _configs(self, topic: TopicMetadataAndConfig) -> list[dict[str, object]]:
         key = frozenset(topic.config.items())
         if key not in self._described:
             self._described[key] = [

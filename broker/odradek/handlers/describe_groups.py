@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from odradek.foundation.errors import GroupIdNotFound, OdradekError
-from odradek.groups.administration import DescribedGroup
+from odradek.groups.administration import GroupSummary
 from odradek.groups.classic.group import GroupState
 from odradek.handlers.authorized_operations import of_group
 from odradek.handlers.context import RequestContext
@@ -20,7 +20,7 @@ from odradek.transport.pending import Pending
 
 VERSION_WITH_NOT_FOUND: Final = 6
 
-Found = dict[str, DescribedGroup | OdradekError]
+Found = dict[str, GroupSummary | OdradekError]
 
 
 def handle(request: DescribeGroupsRequest, context: RequestContext) -> Message | Pending[Message]:
@@ -53,7 +53,7 @@ def _answer(request: DescribeGroupsRequest, found: Found, context: RequestContex
     return context.response(groups=groups)
 
 
-def _coordinated(group_id: str, context: RequestContext) -> DescribedGroup | OdradekError:
+def _coordinated(group_id: str, context: RequestContext) -> GroupSummary | OdradekError:
     try:
         return context.broker.groups.admin.describe(group_id)
     except OdradekError as error:
@@ -61,7 +61,7 @@ def _coordinated(group_id: str, context: RequestContext) -> DescribedGroup | Odr
 
 
 def _group(
-    group_id: str, group: DescribedGroup | OdradekError, context: RequestContext
+    group_id: str, group: GroupSummary | OdradekError, context: RequestContext
 ) -> Mapping[str, object]:
     if isinstance(group, OdradekError):
         refused = {"group_id": group_id, **error_fields(group)}

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from odradek.foundation.errors import OdradekError
-from odradek.groups.administration import ListedGroup
+from odradek.groups.administration import GroupOverview
 from odradek.handlers.context import RequestContext
 from odradek.protocol.errors import error_code
 from odradek.protocol.messages import Message
@@ -27,13 +27,13 @@ def handle(request: ListGroupsRequest, context: RequestContext) -> Message | Pen
         return _answer(groups, context)
     known = {group.group_id for group in groups}
 
-    def respond(found: list[ListedGroup]) -> Message:
+    def respond(found: list[GroupOverview]) -> Message:
         return _answer([*groups, *(group for group in found if group.group_id not in known)], context)
 
     return Pending(others.list_groups(states=states, types=types)).then(respond)
 
 
-def _answer(groups: Sequence[ListedGroup], context: RequestContext) -> Message:
+def _answer(groups: Sequence[GroupOverview], context: RequestContext) -> Message:
     return context.response(
         groups=[
             {

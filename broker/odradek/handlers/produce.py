@@ -41,8 +41,8 @@ from odradek.protocol.hot.produce import (
     FIRST_WITH_LEADERS,
     NOT_LEADER,
     OnePartition,
-    PartitionResult,
     ProducedTopic,
+    ProducePartitionResult,
     ProduceRequest,
     key_of,
     pack_one_partition,
@@ -166,7 +166,7 @@ def _append_all(
 def _answer_later(
     context: RequestContext,
     acks: int,
-    topics: list[tuple[bytes, list[PartitionResult]]],
+    topics: list[tuple[bytes, list[ProducePartitionResult]]],
     uncommitted: list[Uncommitted],
     timeout_ms: int,
 ) -> Answer:
@@ -229,7 +229,7 @@ def refuse(frame: memoryview, context: RequestContext, code: int) -> bytes | Non
     """The answer that has the error `code` for every partition; for tests that ask for faults."""
     request = parse_produce_request(context.header.api_version, frame, context.header.body_position)
     results = [
-        (topic.raw, [PartitionResult(index, code) for index, _ in topic.partitions])
+        (topic.raw, [ProducePartitionResult(index, code) for index, _ in topic.partitions])
         for topic in request.topics
     ]
     return _answer(context, request.acks, results)
@@ -271,7 +271,7 @@ def _append(
     uncommitted: list[Uncommitted],
     *,
     token: VerificationToken | None,
-) -> PartitionResult:
+) -> ProducePartitionResult:
     partition = None
     try:
         if refusal is not None:
@@ -295,9 +295,9 @@ def _append(
     return result
 
 
-def _appended(index: int, appended: AppendResult) -> PartitionResult:
+def _appended(index: int, appended: AppendResult) -> ProducePartitionResult:
     offsets = (appended.first_offset, appended.log_append_time_ms, appended.log_start_offset)
-    return _new_tuple(PartitionResult, (index, 0, *offsets, (), None))
+    return _new_tuple(ProducePartitionResult, (index, 0, *offsets, (), None))
 
 
 def _failed(
@@ -307,7 +307,7 @@ def _failed(
     key: str | bytes,
     partition: Partition | None,
     records: memoryview | None,
-) -> PartitionResult:
+) -> ProducePartitionResult:
     if not isinstance(error, RequestError):
         logger.error("appending to %r-%d for %r failed", key, index, context.connection, exc_info=error)
     context.broker.counters.by_api[0].failures += 1
@@ -319,7 +319,7 @@ def _failed(
             error = refusal
         elif has_log_start(error):
             log_start_offset = partition.log.log_start_offset
-    return PartitionResult(
+    return ProducePartitionResult(
         index,
         error_code(error),
         log_start_offset=log_start_offset,
@@ -329,7 +329,7 @@ def _failed(
 
 
 def _answer(
-    context: RequestContext, acks: int, topics: list[tuple[bytes, list[PartitionResult]]]
+    context: RequestContext, acks: int, topics: list[tuple[bytes, list[ProducePartitionResult]]]
 ) -> bytes | None:
     header = context.header
     if acks == 0:

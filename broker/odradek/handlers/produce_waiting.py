@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from odradek.foundation.errors import KafkaStorageError, RequestError, RequestTimedOut
 from odradek.foundation.named_tuple import NamedTuple
 from odradek.handlers.context import RequestContext
-from odradek.protocol.hot.produce import PartitionResult
+from odradek.protocol.hot.produce import ProducePartitionResult
 from odradek.replication.acknowledgements import Waiters
 from odradek.replication.partition import Partition
 from odradek.transport.pending import Pending
@@ -16,7 +16,7 @@ from odradek.transport.pending import Pending
 class Uncommitted(NamedTuple):
     """A partition's result that counts only once the last record is committed."""
 
-    result: PartitionResult
+    result: ProducePartitionResult
     partition: Partition
     last_offset: int
     key: str | bytes

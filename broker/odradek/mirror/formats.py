@@ -28,7 +28,7 @@ from typing import Final
 from odradek.foundation.errors import InvalidRequest
 from odradek.foundation.ids import TopicPartition
 from odradek.foundation.named_tuple import NamedTuple
-from odradek.mirror.offset_index import Run
+from odradek.mirror.offset_index import OffsetRun
 
 TOPICS_HEADER: Final = "odradek.topics"
 RUN_HEADER: Final = "odradek.run"
@@ -155,7 +155,7 @@ def topics_header(ids: TopicIds) -> tuple[str, bytes]:
     return TOPICS_HEADER, ids.source.bytes + ids.target.bytes
 
 
-def run_header(run: Run) -> tuple[str, bytes]:
+def run_header(run: OffsetRun) -> tuple[str, bytes]:
     """The header with the run that an offset sync is of."""
     return RUN_HEADER, _RUN.pack(*run)
 
@@ -168,12 +168,12 @@ def parse_topics_header(headers: Iterable[tuple[str, bytes | None]]) -> TopicIds
     return TopicIds(uuid.UUID(bytes=content[:_UUID_BYTES]), uuid.UUID(bytes=content[_UUID_BYTES:]))
 
 
-def parse_run_header(headers: Iterable[tuple[str, bytes | None]]) -> Run | None:
+def parse_run_header(headers: Iterable[tuple[str, bytes | None]]) -> OffsetRun | None:
     """The run in a record's headers; None where MirrorMaker 2 wrote it, and for one that cannot be."""
     content = dict(headers).get(RUN_HEADER)
     if content is None or len(content) != _RUN.size:
         return None
-    run = Run(*_RUN.unpack(content))
+    run = OffsetRun(*_RUN.unpack(content))
     return run if run.is_possible else None
 
 

@@ -31,7 +31,7 @@ from odradek.foundation.named_tuple import NamedTuple
 _RUNS_PER_PARTITION_MIN: Final = 64
 
 
-class Run(NamedTuple):
+class OffsetRun(NamedTuple):
     """Records that were passed one after the other."""
 
     source_first_offset: int
@@ -65,9 +65,9 @@ class Run(NamedTuple):
         return self.target_first_offset + max(0, self.record_count - (self.source_end_offset - source_offset))
 
 
-def joined(earlier: Run, later: Run) -> Run:
+def joined(earlier: OffsetRun, later: OffsetRun) -> OffsetRun:
     """One run in place of two neighbours."""
-    return Run(
+    return OffsetRun(
         earlier.source_first_offset,
         later.source_end_offset,
         earlier.target_first_offset,
@@ -76,14 +76,14 @@ def joined(earlier: Run, later: Run) -> Run:
     )
 
 
-def point(source_offset: int, target_offset: int) -> Run:
+def point(source_offset: int, target_offset: int) -> OffsetRun:
     """A run without records: from this source offset on, records are not before this target offset."""
-    return Run(source_offset, source_offset, target_offset, target_offset, 0)
+    return OffsetRun(source_offset, source_offset, target_offset, target_offset, 0)
 
 
-def beginning(source_offset: int, target_offset: int) -> Run:
+def beginning(source_offset: int, target_offset: int) -> OffsetRun:
     """The run that a partition has before its first record is passed, when it is mirrored from its first record on."""
-    return Run(0, source_offset, target_offset, target_offset, 0)
+    return OffsetRun(0, source_offset, target_offset, target_offset, 0)
 
 
 class PartitionIndex:
@@ -98,15 +98,15 @@ class PartitionIndex:
     def __len__(self) -> int:
         return len(self._columns[0])
 
-    def __iter__(self) -> Iterator[Run]:
-        return map(Run._make, zip(*self._columns, strict=True))
+    def __iter__(self) -> Iterator[OffsetRun]:
+        return map(OffsetRun._make, zip(*self._columns, strict=True))
 
     @property
-    def last(self) -> Run | None:
+    def last(self) -> OffsetRun | None:
         """The newest run; None while nothing is known."""
         return self._run(-1) if len(self) else None
 
-    def add(self, run: Run) -> None:
+    def add(self, run: OffsetRun) -> None:
         """Append what was passed now. A run before the last one's end on either side makes all earlier ones void."""
         assert run.is_possible, run
         last = self.last
@@ -127,10 +127,10 @@ class PartitionIndex:
         if len(self) > self.runs_max:
             self.thin()
 
-    def prepend(self, runs: Iterable[Run]) -> None:
+    def prepend(self, runs: Iterable[OffsetRun]) -> None:
         """Put what was passed before the first run in front of it. Runs that reach beyond that one are left out."""
         first = self._run(0) if len(self) else None
-        known: list[Run] = []
+        known: list[OffsetRun] = []
         for run in runs:
             assert run.is_possible, run
             is_behind = first is None or (
@@ -162,11 +162,11 @@ class PartitionIndex:
         at = bisect_right(self._columns[0], source_offset) - 1
         return None if at < 0 else self._run(at).translated(source_offset)
 
-    def _run(self, at: int) -> Run:
-        return Run(*[column[at] for column in self._columns])
+    def _run(self, at: int) -> OffsetRun:
+        return OffsetRun(*[column[at] for column in self._columns])
 
 
-class OffsetIndex:
+class SourceOffsetIndex:
     """The indexes of all partitions of a source that this worker mirrors. Together they have a bound too."""
 
     def __init__(self, *, runs_max: int = MIRROR_OFFSET_RUNS_MAX) -> None:
@@ -180,14 +180,14 @@ class OffsetIndex:
     def __iter__(self) -> Iterator[TopicPartition]:
         return iter(self._partitions)
 
-    def begin(self, partition: TopicPartition, runs: Iterable[Run] = ()) -> None:
+    def begin(self, partition: TopicPartition, runs: Iterable[OffsetRun] = ()) -> None:
         """Start to index a partition of the source with what is known of it, oldest first."""
         index = self._partitions[partition] = PartitionIndex(self._runs_each)
         self._share()
         for run in runs:
             index.add(run)
 
-    def prepend(self, partition: TopicPartition, runs: Iterable[Run]) -> None:
+    def prepend(self, partition: TopicPartition, runs: Iterable[OffsetRun]) -> None:
         """Add what was passed before the partition began, oldest first."""
         index = self._partitions.get(partition)
         if index is not None:
@@ -198,7 +198,7 @@ class OffsetIndex:
         self._partitions.pop(partition, None)
         self._share()
 
-    def add(self, partition: TopicPartition, run: Run) -> None:
+    def add(self, partition: TopicPartition, run: OffsetRun) -> None:
         """Note what was passed. A partition that did not begin is not indexed."""
         index = self._partitions.get(partition)
         if index is not None:
@@ -209,7 +209,7 @@ class OffsetIndex:
         index = self._partitions.get(partition)
         return None if index is None else index.translated(source_offset)
 
-    def last(self, partition: TopicPartition) -> Run | None:
+    def last(self, partition: TopicPartition) -> OffsetRun | None:
         """The newest run of a partition; None if there is none."""
         index = self._partitions.get(partition)
         return None if index is None else index.last
@@ -232,6 +232,6 @@ def _power_below(number: int) -> int:
     return 1 << max(0, number.bit_length() - 1)
 
 
-def _columns(runs: Iterable[Run]) -> list[array[int]]:
+def _columns(runs: Iterable[OffsetRun]) -> list[array[int]]:
     rows = list(runs)
-    return [array("q", [row[at] for row in rows]) for at in range(len(Run._fields))]
+    return [array("q", [row[at] for row in rows]) for at in range(len(OffsetRun._fields))]

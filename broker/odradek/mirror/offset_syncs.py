@@ -25,7 +25,7 @@ from odradek.mirror.formats import (
     run_header,
     topics_header,
 )
-from odradek.mirror.offset_index import Run, joined
+from odradek.mirror.offset_index import OffsetRun, joined
 
 # Between two syncs of a partition. With ten transactions in a second a run of that time has fifty markers, by which a
 # translation after a restart may be behind.
@@ -39,11 +39,11 @@ class PendingSyncs:
 
     def __init__(self, lag_max: int) -> None:
         self._lag_max = lag_max
-        self._runs: dict[TopicPartition, Run] = {}
+        self._runs: dict[TopicPartition, OffsetRun] = {}
         # The target's offset in the last sync of each partition.
         self._synced: dict[TopicPartition, int] = {}
 
-    def add(self, partition: TopicPartition, run: Run) -> None:
+    def add(self, partition: TopicPartition, run: OffsetRun) -> None:
         """Note what was passed."""
         before = self._runs.get(partition)
         if before is not None and (
@@ -59,28 +59,28 @@ class PendingSyncs:
         self._runs = {key: run for key, run in self._runs.items() if key in kept}
         self._synced = {key: offset for key, offset in self._synced.items() if key in kept}
 
-    def take(self, *, is_due: bool = False) -> dict[TopicPartition, Run]:
+    def take(self, *, is_due: bool = False) -> dict[TopicPartition, OffsetRun]:
         """The runs to write now; with `is_due` those alone that cannot wait."""
         runs = {key: run for key, run in self._runs.items() if not is_due or self._is_due(key, run)}
         self._runs = {key: run for key, run in self._runs.items() if key not in runs}
         self._synced |= {key: sync_of(key, run).target_offset for key, run in runs.items()}
         return runs
 
-    def _is_due(self, partition: TopicPartition, run: Run) -> bool:
+    def _is_due(self, partition: TopicPartition, run: OffsetRun) -> bool:
         """Whether readers of the last sync are too far behind: they take its offset at the target plus one."""
         last, offset = self._synced.get(partition), sync_of(partition, run).target_offset
         if last is None or offset < last:
             return True  # no sync yet, or the target's log begins again
         return offset - (last + 1) >= self._lag_max
 
-    def restore(self, runs: dict[TopicPartition, Run]) -> None:
+    def restore(self, runs: dict[TopicPartition, OffsetRun]) -> None:
         """Put back runs that could not be written, in front of what was passed since."""
         later, self._runs = self._runs, dict(runs)
         for partition, run in later.items():
             self.add(partition, run)
 
 
-def sync_of(partition: TopicPartition, run: Run) -> OffsetSync:
+def sync_of(partition: TopicPartition, run: OffsetRun) -> OffsetSync:
     """The pair of the last record. Where compaction removed that record, the pair is behind by one and never ahead."""
     return OffsetSync(partition, run.source_end_offset - 1, run.target_end_offset - 1)
 

@@ -24,7 +24,7 @@ from odradek.mirror.formats import (
     parse_run_header,
     parse_topics_header,
 )
-from odradek.mirror.offset_index import PartitionIndex, Run, point
+from odradek.mirror.offset_index import OffsetRun, PartitionIndex, point
 
 logger = logging.getLogger(__name__)
 
@@ -68,7 +68,7 @@ class History:
             run = parse_run_header(record.headers)
             if run is None:
                 first, target = sync.source_offset, sync.target_offset
-                run = Run(first, first + 1, target, target + 1, 1)
+                run = OffsetRun(first, first + 1, target, target + 1, 1)
             if run.is_possible:
                 self._syncs.setdefault(sync.partition, PartitionIndex()).add(run)
 
@@ -91,7 +91,7 @@ class History:
             else:
                 self.checkpoints.pop(key, None)
 
-    def runs(self, partition: TopicPartition) -> list[Run]:
+    def runs(self, partition: TopicPartition) -> list[OffsetRun]:
         """The known runs of a partition of the source before its position, oldest first."""
         mirrored = self._partitions[partition]
         runs = [
@@ -115,12 +115,12 @@ def _is_of(mirrored: Mirrored, stored: TopicIds | None) -> bool:
     return stored is None or mirrored.ids is None or stored == mirrored.ids
 
 
-_END: Final = Run(2**63 - 1, 2**63 - 1, 2**63 - 1, 2**63 - 1, 0)
+_END: Final = OffsetRun(2**63 - 1, 2**63 - 1, 2**63 - 1, 2**63 - 1, 0)
 
 
-def _merged(runs: list[Run], points: list[Run]) -> Iterator[Run]:
+def _merged(runs: list[OffsetRun], points: list[OffsetRun]) -> Iterator[OffsetRun]:
     """The runs, and the points that lie between two of them on both sides."""
-    before: Run | None = None
+    before: OffsetRun | None = None
     at = 0
     for run in [*runs, _END]:
         while at < len(points) and points[at].source_first_offset <= run.source_first_offset:

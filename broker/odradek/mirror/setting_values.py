@@ -15,7 +15,7 @@ T = TypeVar("T")
 E = TypeVar("E", bound=Enum)
 
 
-class TopicPatterns:
+class NamePatterns:
     """Names and regular expressions with commas between them, as MirrorMaker's `topics`; a name must match whole."""
 
     def __init__(self, text: str) -> None:
@@ -31,13 +31,13 @@ class TopicPatterns:
         return self._found is not None and self._found.fullmatch(name) is not None
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, TopicPatterns) and other.text == self.text
+        return isinstance(other, NamePatterns) and other.text == self.text
 
     def __hash__(self) -> int:
         return hash(self.text)
 
     def __repr__(self) -> str:
-        return f"TopicPatterns({self.text!r})"
+        return f"NamePatterns({self.text!r})"
 
 
 def true_or_false(text: str) -> bool:
@@ -82,7 +82,7 @@ def word(pattern: str, what: str) -> Callable[[str], str]:
     return parse
 
 
-class Declared:
+class DeclaredSetting:
     """A key with its default as text, its reader and its meaning; beside the field of a settings class."""
 
     def __init__(self, key: str, default: str, parse: Callable[[str], object], meaning: str) -> None:
@@ -94,11 +94,11 @@ class Declared:
 
 def declared(key: str, default: str, parse: Callable[[str], T], meaning: str) -> T:
     """The field of a settings class that a key gives the value of."""
-    one = Declared(key, default, parse, meaning)
+    one = DeclaredSetting(key, default, parse, meaning)
     return field(default_factory=lambda: parse(default), metadata={_META: one})
 
 
-def declarations(settings: type) -> dict[str, tuple[str, Declared]]:
+def declarations(settings: type) -> dict[str, tuple[str, DeclaredSetting]]:
     """The keys of a settings class, each with the name of its field and its declaration."""
     return {
         one.metadata[_META].key: (one.name, one.metadata[_META])

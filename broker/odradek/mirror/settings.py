@@ -15,7 +15,7 @@ from enum import StrEnum
 from typing import Final
 
 from odradek.mirror.setting_values import (
-    TopicPatterns,
+    NamePatterns,
     declared,
     one_of,
     true_or_false,
@@ -90,25 +90,25 @@ class FlowSettings:
     source: ClusterSettings
     target: ClusterSettings
     enabled: bool = declared("enabled", "false", true_or_false, "Whether topics are mirrored.")
-    topics: TopicPatterns = declared(
-        "topics", ".*", TopicPatterns, "Names and regular expressions of the topics to mirror."
+    topics: NamePatterns = declared(
+        "topics", ".*", NamePatterns, "Names and regular expressions of the topics to mirror."
     )
-    topics_exclude: TopicPatterns = declared(
+    topics_exclude: NamePatterns = declared(
         "topics.exclude",
         r".*[\-\.]internal, .*\.replica, __.*",
-        TopicPatterns,
+        NamePatterns,
         "Those of topics that are not mirrored; they go first.",
     )
-    groups: TopicPatterns = declared(
+    groups: NamePatterns = declared(
         "groups",
         ".*",
-        TopicPatterns,
+        NamePatterns,
         "Names and regular expressions of the groups whose offsets are translated.",
     )
-    groups_exclude: TopicPatterns = declared(
+    groups_exclude: NamePatterns = declared(
         "groups.exclude",
         "console-consumer-.*, connect-.*, __.*",
-        TopicPatterns,
+        NamePatterns,
         "Those of groups that are left out; they go first.",
     )
     refresh_topics_enabled: bool = _switch(
@@ -137,12 +137,12 @@ class FlowSettings:
     sync_topic_acls_interval_seconds: int = _seconds(
         "sync.topic.acls.interval.seconds", "600", "How often ACLs of topics are compared."
     )
-    config_properties_exclude: TopicPatterns = declared(
+    config_properties_exclude: NamePatterns = declared(
         "config.properties.exclude",
         r"follower\.replication\.throttled\.replicas, leader\.replication\.throttled\.replicas, "
         r"message\.timestamp\.difference\.max\.ms, message\.timestamp\.type, unclean\.leader\.election\.enable, "
         r"min\.insync\.replicas",
-        TopicPatterns,
+        NamePatterns,
         "Names and regular expressions of the topics' settings that are not mirrored.",
     )
     use_defaults_from: Side = declared(

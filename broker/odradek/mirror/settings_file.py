@@ -20,7 +20,7 @@ from odradek.client.properties import (
 )
 from odradek.foundation.errors import SettingError
 from odradek.foundation.words import nearest_name
-from odradek.mirror.setting_values import Declared, declarations
+from odradek.mirror.setting_values import DeclaredSetting, declarations
 from odradek.mirror.settings import ClusterSettings, FlowSettings, MirrorSettings
 from odradek.mirror.unused_settings import CLASSES, RENAMED, is_unused
 
@@ -201,7 +201,7 @@ class _Reader:
         )
 
     def _values(
-        self, declared: Mapping[str, tuple[str, Declared]], given: Mapping[str, str], *, where: str
+        self, declared: Mapping[str, tuple[str, DeclaredSetting]], given: Mapping[str, str], *, where: str
     ) -> dict[str, Any]:
         values: dict[str, object] = {}
         for key, (name, one) in declared.items():

@@ -32,7 +32,7 @@ from odradek.mirror.group_sync import GroupSync
 from odradek.mirror.heartbeats import Heartbeats
 from odradek.mirror.internal_topics import ensure_topic
 from odradek.mirror.naming import ReplicationPolicy
-from odradek.mirror.offset_index import OffsetIndex, Run, beginning, point
+from odradek.mirror.offset_index import OffsetRun, SourceOffsetIndex, beginning, point
 from odradek.mirror.offset_syncs import OFFSET_SYNC_DUE_SECONDS, OFFSET_SYNC_SECONDS, OffsetSyncWriter
 from odradek.mirror.passed import PartitionStart, PassedBatch
 from odradek.mirror.rebuilding import History, Mirrored
@@ -73,7 +73,7 @@ class OffsetTranslation:
         self._partitions: dict[TopicPartition, Mirrored] = {}
         self._targets: dict[TopicPartition, TopicPartition] = {}
         self._sources: dict[TopicPartition, TopicPartition] = {}
-        self.index = OffsetIndex()
+        self.index = SourceOffsetIndex()
         self._checkpoints_topic = policy.checkpoints_topic(settings.source.alias)
         is_at_source = settings.offset_syncs_topic_location is Side.SOURCE
         other = settings.target.alias if is_at_source else settings.source.alias
@@ -237,7 +237,7 @@ class OffsetTranslation:
             partition = batch.topic_partition_source
             if batch.target_first_offset == _NO_TARGET_OFFSET or partition not in self._partitions:
                 continue
-            run = Run(
+            run = OffsetRun(
                 batch.source_first_offset,
                 batch.source_end_offset,
                 batch.target_first_offset,

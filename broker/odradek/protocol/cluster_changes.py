@@ -15,7 +15,7 @@ from odradek.protocol.own_requests import OwnStructure
 API_KEY: Final = 1000
 
 
-class Node(NamedTuple):
+class FollowResponseNode(NamedTuple):
     """A node of the registry; without `data` it is gone."""
 
     path: str
@@ -44,7 +44,7 @@ class FollowResponse(NamedTuple):
     next_number: int = 0
     is_snapshot: bool = False
     is_complete: bool = True
-    nodes: tuple[Node, ...] = ()
+    nodes: tuple[FollowResponseNode, ...] = ()
 
 
 _REQUEST: Final = OwnStructure(
@@ -66,7 +66,7 @@ _RESPONSE: Final = OwnStructure(
     FieldRow(
         "nodes",
         structure=Declaration(
-            Node,
+            FollowResponseNode,
             FieldRow("path", "string"),
             FieldRow("version", "int32"),
             FieldRow("data", "bytes", is_nullable=True),

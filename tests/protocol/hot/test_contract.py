@@ -19,7 +19,7 @@ from odradek.protocol.hot.fetch import FetchPartitionData
 from odradek.protocol.hot.produce import (
     FIRST_FLEXIBLE,
     FIRST_WITH_TOPIC_IDS,
-    PartitionResult,
+    ProducePartitionResult,
     parse_produce_request,
 )
 from odradek.protocol.varint import unsigned_varint as varint
@@ -182,7 +182,9 @@ def topic_bytes(version: int, name: str, topic_id: uuid.UUID) -> bytes:
 def test_produce_answers(hot: Implementation, version: int, data: st.DataObject) -> None:
     record_errors = st.lists(st.tuples(INT32, NAMES), max_size=2).map(tuple)
     results = st.lists(
-        st.builds(PartitionResult, INT32, ERRORS, INT64, INT64, INT64, record_errors, st.none() | NAMES),
+        st.builds(
+            ProducePartitionResult, INT32, ERRORS, INT64, INT64, INT64, record_errors, st.none() | NAMES
+        ),
         max_size=3,
     )
     topics = data.draw(st.lists(st.tuples(NAMES, TOPIC_IDS, results), max_size=3))
@@ -205,7 +207,7 @@ def test_produce_answers(hot: Implementation, version: int, data: st.DataObject)
     assert packed == encode_response(ApiKey.PRODUCE, version, correlation_id, expected)
 
 
-def _partition_response(row: PartitionResult) -> dict[str, Any]:
+def _partition_response(row: ProducePartitionResult) -> dict[str, Any]:
     return {
         "index": row.partition,
         "error_code": row.error_code,
@@ -235,7 +237,7 @@ def test_the_answer_packed_in_one_call(
     start: int,
 ) -> None:
     raw = topic_bytes(version, name, topic_id)
-    result = PartitionResult(index, 0, base_offset, time_ms, start)
+    result = ProducePartitionResult(index, 0, base_offset, time_ms, start)
     assert hot.pack_one_partition(correlation_id, raw, index, base_offset, time_ms, start) == (
         hot.pack_produce_response(version, correlation_id, [(raw, [result])])
     )

@@ -36,7 +36,7 @@ NO_TRANSACTION = -1
 
 
 @dataclass(frozen=True, slots=True)
-class ListedTransaction:
+class TransactionListing:
     """A transactional id by name. `coordinator` is the broker that serves it."""
 
     transactional_id: str
@@ -80,7 +80,7 @@ class TransactionAdmin:
         producer_ids: Sequence[int] = (),
         duration_ms: int = -1,
         pattern: str | None = None,
-    ) -> list[ListedTransaction]:
+    ) -> list[TransactionListing]:
         """The transactional ids of all brokers, by id. Raises UnsupportedByBroker for a filter that is too new."""
         cluster = await self._client.refresh(())
 
@@ -101,11 +101,11 @@ class TransactionAdmin:
                 )
             return response.transaction_states
 
-        found: list[ListedTransaction] = []
+        found: list[TransactionListing] = []
         for broker_id in sorted(cluster.brokers):
             rows = await self._client.with_retries(lambda: of_broker(broker_id))  # noqa: B023 (awaited here)
             found += [
-                ListedTransaction(row.transactional_id, row.producer_id, row.transaction_state, broker_id)
+                TransactionListing(row.transactional_id, row.producer_id, row.transaction_state, broker_id)
                 for row in rows
             ]
         return sorted(found, key=lambda one: one.transactional_id)

@@ -39,10 +39,10 @@ from odradek.groups.consumer.schema import (
     Assignment,
     CurrentValue,
     GroupValue,
-    Kind,
     MemberState,
     MemberValue,
     PatternValue,
+    RecordKind,
     TargetEpochValue,
     TargetValue,
     Value,
@@ -153,17 +153,17 @@ class ConsumerGroup:
 
     def apply(self, kind: int, name: str, value: Value | None) -> None:
         """Apply a record that is in the log; None removes."""
-        if kind == Kind.GROUP and isinstance(value, GroupValue):
+        if kind == RecordKind.GROUP and isinstance(value, GroupValue):
             self.epoch, self.metadata_hash = value.epoch, value.metadata_hash
-        elif kind == Kind.TARGET_EPOCH:
+        elif kind == RecordKind.TARGET_EPOCH:
             self.target_epoch = value.epoch if isinstance(value, TargetEpochValue) else -1
-        elif kind == Kind.MEMBER:
+        elif kind == RecordKind.MEMBER:
             self._put_member(name, value if isinstance(value, MemberValue) else None)
-        elif kind == Kind.TARGET:
+        elif kind == RecordKind.TARGET:
             _put(self.targets, name, value.partitions if isinstance(value, TargetValue) else None)
-        elif kind == Kind.CURRENT:
+        elif kind == RecordKind.CURRENT:
             self._put_current(name, value if isinstance(value, CurrentValue) else None)
-        elif kind == Kind.PATTERN:
+        elif kind == RecordKind.PATTERN:
             _put(self.patterns, name, value if isinstance(value, PatternValue) else None)
 
     def _put_member(self, member_id: str, value: MemberValue | None) -> None:
@@ -201,26 +201,26 @@ class ConsumerGroup:
         """The records from which `apply` makes this group."""
         group_id = self.group_id
         for member_id, member in list(self.members.items()):
-            yield encode_key(Kind.MEMBER, group_id, member_id), encode_value(member)
+            yield encode_key(RecordKind.MEMBER, group_id, member_id), encode_value(member)
         for pattern, resolved in list(self.patterns.items()):
-            yield encode_key(Kind.PATTERN, group_id, pattern), encode_value(resolved)
+            yield encode_key(RecordKind.PATTERN, group_id, pattern), encode_value(resolved)
         value = GroupValue(self.epoch, self.metadata_hash)
-        yield encode_key(Kind.GROUP, group_id), encode_value(value)
+        yield encode_key(RecordKind.GROUP, group_id), encode_value(value)
         for member_id, target in list(self.targets.items()):
-            yield encode_key(Kind.TARGET, group_id, member_id), encode_value(TargetValue(target))
-        yield encode_key(Kind.TARGET_EPOCH, group_id), encode_value(TargetEpochValue(self.target_epoch))
+            yield encode_key(RecordKind.TARGET, group_id, member_id), encode_value(TargetValue(target))
+        yield encode_key(RecordKind.TARGET_EPOCH, group_id), encode_value(TargetEpochValue(self.target_epoch))
         for member_id, current in list(self.currents.items()):
-            yield encode_key(Kind.CURRENT, group_id, member_id), encode_value(current)
+            yield encode_key(RecordKind.CURRENT, group_id, member_id), encode_value(current)
 
     def tombstones(self) -> list[EncodedRecord]:
         """The records that remove the group, in an order in which a reader never sees half of it."""
         group_id = self.group_id
-        keys = [encode_key(Kind.CURRENT, group_id, member_id) for member_id in self.currents]
-        keys += [encode_key(Kind.TARGET, group_id, member_id) for member_id in self.targets]
-        keys.append(encode_key(Kind.TARGET_EPOCH, group_id))
-        keys += [encode_key(Kind.MEMBER, group_id, member_id) for member_id in self.members]
-        keys += [encode_key(Kind.PATTERN, group_id, pattern) for pattern in self.patterns]
-        keys.append(encode_key(Kind.GROUP, group_id))
+        keys = [encode_key(RecordKind.CURRENT, group_id, member_id) for member_id in self.currents]
+        keys += [encode_key(RecordKind.TARGET, group_id, member_id) for member_id in self.targets]
+        keys.append(encode_key(RecordKind.TARGET_EPOCH, group_id))
+        keys += [encode_key(RecordKind.MEMBER, group_id, member_id) for member_id in self.members]
+        keys += [encode_key(RecordKind.PATTERN, group_id, pattern) for pattern in self.patterns]
+        keys.append(encode_key(RecordKind.GROUP, group_id))
         return [(key, None) for key in keys]
 
     # --- questions ------------------------------------------------------------------------------------------

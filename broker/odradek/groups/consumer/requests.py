@@ -33,9 +33,9 @@ from odradek.groups.consumer.schema import (
     EMPTY_ASSIGNMENT,
     Assignment,
     CurrentValue,
-    Kind,
     MemberState,
     MemberValue,
+    RecordKind,
 )
 from odradek.groups.consumer.update import GroupUpdate, is_part_of
 from odradek.groups.context import GroupContext
@@ -254,7 +254,7 @@ class ConsumerRequests:
                 member_epoch=LEFT_FOR_NOW_EPOCH, pending_revocation=EMPTY_ASSIGNMENT
             )
             update = GroupUpdate(group, self._context)
-            update.put(Kind.CURRENT, member_id, away)
+            update.put(RecordKind.CURRENT, member_id, away)
             self._shard.write(group_id, update.records, on_written)
         else:
             self.fence(group, [member_id], on_written)

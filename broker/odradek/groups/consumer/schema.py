@@ -24,7 +24,7 @@ from odradek.foundation.named_tuple import NamedTuple
 from odradek.protocol.declared import Declaration, FieldRow
 
 
-class Kind:
+class RecordKind:
     """The number of each kind of record."""
 
     GROUP: Final = 3
@@ -36,8 +36,10 @@ class Kind:
     PATTERN: Final = 16
 
 
-KINDS_OF_GROUP: Final = frozenset({Kind.GROUP, Kind.PARTITIONS, Kind.TARGET_EPOCH})
-KINDS_OF_MEMBER: Final = frozenset({Kind.MEMBER, Kind.TARGET, Kind.CURRENT, Kind.PATTERN})
+KINDS_OF_GROUP: Final = frozenset({RecordKind.GROUP, RecordKind.PARTITIONS, RecordKind.TARGET_EPOCH})
+KINDS_OF_MEMBER: Final = frozenset(
+    {RecordKind.MEMBER, RecordKind.TARGET, RecordKind.CURRENT, RecordKind.PATTERN}
+)
 KINDS: Final = KINDS_OF_GROUP | KINDS_OF_MEMBER
 
 # Partitions by topic id. Members hold many of these, so equal empty ones are shared.
@@ -198,10 +200,10 @@ _CLASSIC_PROTOCOLS: Final = Declaration(
     ),
 )
 _DECLARATIONS: Final = {
-    Kind.GROUP: Declaration(
+    RecordKind.GROUP: Declaration(
         GroupValue, FieldRow("epoch", "int32"), FieldRow("metadata_hash", "int64", tag=0, default=0)
     ),
-    Kind.MEMBER: Declaration(
+    RecordKind.MEMBER: Declaration(
         MemberValue,
         FieldRow("instance_id", "string", is_nullable=True),
         FieldRow("rack_id", "string", is_nullable=True),
@@ -213,11 +215,11 @@ _DECLARATIONS: Final = {
         FieldRow("server_assignor", "string", is_nullable=True),
         FieldRow("classic", structure=_CLASSIC_PROTOCOLS, is_nullable=True, tag=0, default=None),
     ),
-    Kind.TARGET_EPOCH: Declaration(TargetEpochValue, FieldRow("epoch", "int32")),
-    Kind.TARGET: Declaration(
+    RecordKind.TARGET_EPOCH: Declaration(TargetEpochValue, FieldRow("epoch", "int32")),
+    RecordKind.TARGET: Declaration(
         _target, FieldRow("topic_partitions", structure=_TOPIC_PARTITIONS, is_array=True)
     ),
-    Kind.CURRENT: Declaration(
+    RecordKind.CURRENT: Declaration(
         _current,
         FieldRow("member_epoch", "int32"),
         FieldRow("previous_member_epoch", "int32"),
@@ -225,7 +227,7 @@ _DECLARATIONS: Final = {
         FieldRow("assigned_partitions", structure=_TOPIC_PARTITIONS, is_array=True),
         FieldRow("partitions_pending_revocation", structure=_TOPIC_PARTITIONS, is_array=True),
     ),
-    Kind.PATTERN: Declaration(
+    RecordKind.PATTERN: Declaration(
         PatternValue,
         FieldRow("topics", "string", is_array=True),
         FieldRow("version", "int64"),
@@ -243,12 +245,12 @@ _VALUES: Final[Mapping[int, RecordValue[Any]]] = {
     for kind, declaration in _DECLARATIONS.items()
 }
 _KINDS_OF_VALUES: Final = {
-    GroupValue: Kind.GROUP,
-    MemberValue: Kind.MEMBER,
-    TargetEpochValue: Kind.TARGET_EPOCH,
-    TargetValue: Kind.TARGET,
-    CurrentValue: Kind.CURRENT,
-    PatternValue: Kind.PATTERN,
+    GroupValue: RecordKind.GROUP,
+    MemberValue: RecordKind.MEMBER,
+    TargetEpochValue: RecordKind.TARGET_EPOCH,
+    TargetValue: RecordKind.TARGET,
+    CurrentValue: RecordKind.CURRENT,
+    PatternValue: RecordKind.PATTERN,
 }
 _GROUP_ID: Final = FieldRow("group_id", "string")
 _KEYS: Final[Mapping[int, RecordKey[ConsumerKey]]] = {
@@ -281,7 +283,7 @@ def decode_value(kind: int, value: bytes) -> Value | None:
 
     Raises CorruptRecord.
     """
-    if kind == Kind.PARTITIONS:
+    if kind == RecordKind.PARTITIONS:
         check_version(value, f"a consumer group record of kind {kind}", 0)
         return None
     decoded: Value = _VALUES[kind].decode(value)

@@ -22,9 +22,9 @@ from odradek.groups.consumer.schema import (
     Assignment,
     CurrentValue,
     GroupValue,
-    Kind,
     MemberValue,
     PatternValue,
+    RecordKind,
     TargetEpochValue,
     TargetValue,
     Value,
@@ -54,9 +54,9 @@ class GroupUpdate:
     # --- members --------------------------------------------------------------------------------------------
 
     def remove_member(self, member_id: str) -> None:
-        self.put(Kind.CURRENT, member_id, None)
-        self.put(Kind.TARGET, member_id, None)
-        self.put(Kind.MEMBER, member_id, None)
+        self.put(RecordKind.CURRENT, member_id, None)
+        self.put(RecordKind.TARGET, member_id, None)
+        self.put(RecordKind.MEMBER, member_id, None)
 
     def replace_member(self, old_member_id: str, new_member_id: str) -> None:
         """A static member returns under another id: the new id takes over the records of the old one."""
@@ -64,16 +64,16 @@ class GroupUpdate:
         member, target = group.members[old_member_id], group.target(old_member_id)
         taken_over = group.current(old_member_id)._replace(member_epoch=0, previous_member_epoch=0)
         self.remove_member(old_member_id)
-        self.put(Kind.MEMBER, new_member_id, member)
-        self.put(Kind.TARGET, new_member_id, TargetValue(target))
-        self.put(Kind.CURRENT, new_member_id, taken_over)
+        self.put(RecordKind.MEMBER, new_member_id, member)
+        self.put(RecordKind.TARGET, new_member_id, TargetValue(target))
+        self.put(RecordKind.CURRENT, new_member_id, taken_over)
 
     def update_member(self, member_id: str, member: MemberValue) -> bool:
         """Store what the member asks for; returns whether the group needs a new assignment."""
         known = self.group.members.get(member_id)
         if known == member:
             return False
-        self.put(Kind.MEMBER, member_id, member)
+        self.put(RecordKind.MEMBER, member_id, member)
         if known is None or set(known.topic_names) != set(member.topic_names):
             return True
         # A new pattern is another subscription, even if it stands for the same topics.
@@ -99,14 +99,14 @@ class GroupUpdate:
         changed = False
         wanted = {member.topic_regex for member in group.members.values() if member.topic_regex}
         for pattern in [known for known in group.patterns if known not in wanted]:
-            self.put(Kind.PATTERN, pattern, None)
+            self.put(RecordKind.PATTERN, pattern, None)
         for pattern in sorted(wanted):
             topics = self._context.patterns.matches(pattern, self._topics)
             known = group.patterns.get(pattern)
             if known is None or known.topics != topics:
                 changed = True
                 now_ms = self._context.clock.wall_ms()
-                self.put(Kind.PATTERN, pattern, PatternValue(topics, now_ms, now_ms))
+                self.put(RecordKind.PATTERN, pattern, PatternValue(topics, now_ms, now_ms))
         return changed
 
     def _metadata_hash(self) -> int:
@@ -119,7 +119,7 @@ class GroupUpdate:
 
     def bump_epoch(self) -> None:
         """The assignment may have to change."""
-        self.put(Kind.GROUP, None, GroupValue(self.group.epoch + 1, self.group.metadata_hash))
+        self.put(RecordKind.GROUP, None, GroupValue(self.group.epoch + 1, self.group.metadata_hash))
 
     def update_target(self) -> None:
         """Compute the target assignment of the group's epoch, if it has not been yet."""
@@ -134,8 +134,8 @@ class GroupUpdate:
         for member_id in group.members:
             target = targets.get(member_id, {})
             if member_id not in group.targets or group.targets[member_id] != target:
-                self.put(Kind.TARGET, member_id, TargetValue(target))
-        self.put(Kind.TARGET_EPOCH, None, TargetEpochValue(group.epoch))
+                self.put(RecordKind.TARGET, member_id, TargetValue(target))
+        self.put(RecordKind.TARGET_EPOCH, None, TargetEpochValue(group.epoch))
 
     def _spec(self, member_id: str) -> MemberSpec:
         member = self.group.members[member_id]
@@ -159,12 +159,12 @@ class GroupUpdate:
             owned=owned,
         )
         if updated != current or member_id not in group.currents:
-            self.put(Kind.CURRENT, member_id, updated)
+            self.put(RecordKind.CURRENT, member_id, updated)
         return updated
 
     def forget_current(self, member_id: str) -> None:
         """The member starts over and owns nothing; its next step records it."""
-        self.group.apply(Kind.CURRENT, member_id, None)
+        self.group.apply(RecordKind.CURRENT, member_id, None)
 
 
 def preferred_assignor(group: ConsumerGroup, settings: Settings) -> str:

@@ -9,7 +9,7 @@ from odradek.foundation.errors import InvalidRequest, RequestError
 from odradek.handlers import metadata as metadata_handler
 from odradek.handlers.authorization.rights import Rights, error_for
 from odradek.handlers.authorization.rules import Check, ElementNeed, changed, each, joined, on_topic, replace
-from odradek.handlers.config_resources import ConfigResource, ConfigResourceType
+from odradek.handlers.config_resources import ConfigResourceType, RequestedResource
 from odradek.handlers.context import RequestContext
 from odradek.handlers.failures import error_fields
 from odradek.handlers.loading import Answer, Handle
@@ -156,10 +156,10 @@ def delete(handle: Handle, request: DeleteTopicsRequest, context: RequestContext
     return joined(handle(replace(request, **{field: tuple(allowed)}), context), answer) if allowed else answer
 
 
-def on_config_resource(operation: AclOperation) -> ElementNeed[object, ConfigResource]:
+def on_config_resource(operation: AclOperation) -> ElementNeed[object, RequestedResource]:
     """The operation on the resource whose settings an element is about."""
 
-    def need(request: object, resource: ConfigResource, rights: Rights) -> RequestError | None:
+    def need(request: object, resource: RequestedResource, rights: Rights) -> RequestError | None:
         resource_type = _CONFIG_RESOURCES.get(resource.resource_type)
         if resource_type is None:
             return InvalidRequest(f"Unexpected resource type {resource.resource_type}.")

@@ -261,7 +261,7 @@ _GOOD_RESULT: Final = struct.Struct(">ihqqqBBB")
 _good_result = _GOOD_RESULT.pack
 
 
-class PartitionResult(NamedTuple):
+class ProducePartitionResult(NamedTuple):
     """The answer of one partition. `record_errors` are (index in the batch, message)."""
 
     partition: int
@@ -276,7 +276,7 @@ class PartitionResult(NamedTuple):
 def pack_produce_response(
     version: int,
     correlation_id: int,
-    topics: list[tuple[bytes, list[PartitionResult]]],
+    topics: list[tuple[bytes, list[ProducePartitionResult]]],
     leaders: CurrentLeaders | None = None,
 ) -> bytes:
     """The whole frame. `topics` are each topic's bytes in the request and its partitions' results.
@@ -331,7 +331,7 @@ def _put_count(out: bytearray, count: int, *, is_flexible: bool) -> None:
         out += _INT.pack(count)
 
 
-def _put_errors(out: bytearray, result: PartitionResult, *, is_flexible: bool) -> None:
+def _put_errors(out: bytearray, result: ProducePartitionResult, *, is_flexible: bool) -> None:
     _put_count(out, len(result.record_errors), is_flexible=is_flexible)
     for batch_index, message in result.record_errors:
         out += _INT.pack(batch_index)

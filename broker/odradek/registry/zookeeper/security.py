@@ -42,28 +42,28 @@ def owned(path: str) -> Sequence[ACL]:
     return _OWNER_ALONE if is_secret else _OWNER
 
 
-class Login(NamedTuple):
+class ZooKeeperCredentials(NamedTuple):
     """The user as kazoo shows it: `auth_data` for digest authentication, or `sasl`. Both hold the password."""
 
     auth_data: tuple[tuple[str, str], ...] = ()
     sasl: Mapping[str, str] | None = None
 
     def __repr__(self) -> str:
-        return "Login(hidden)"
+        return "ZooKeeperCredentials(hidden)"
 
 
-def login(settings: ZookeeperSettings) -> Login:
+def login(settings: ZookeeperSettings) -> ZooKeeperCredentials:
     """The user of the settings. Raises DependencyError for SASL without its library."""
     user, password = settings.zookeeper_digest_user, settings.zookeeper_digest_password
     if user is None or password is None:
-        return Login()
+        return ZooKeeperCredentials()
     if not settings.zookeeper_sasl_client:
-        return Login((("digest", f"{user}:{password}"),))
+        return ZooKeeperCredentials((("digest", f"{user}:{password}"),))
     if find_spec("puresasl") is None:
         raise DependencyError(
             "zookeeper.sasl.client=true needs the library pure-sasl; install it: pip install 'odradek[security]'"
         )
-    return Login(sasl={"mechanism": "DIGEST-MD5", "username": user, "password": password})
+    return ZooKeeperCredentials(sasl={"mechanism": "DIGEST-MD5", "username": user, "password": password})
 
 
 def tls_context(settings: ZookeeperSettings) -> ssl.SSLContext | None:

@@ -27,7 +27,7 @@ from odradek.registry.store import SessionState
 from odradek.registry.zookeeper.address import Ensemble
 from odradek.registry.zookeeper.failures import store_error
 from odradek.registry.zookeeper.handler import LoopHandler
-from odradek.registry.zookeeper.security import Login
+from odradek.registry.zookeeper.security import ZooKeeperCredentials
 
 logger = logging.getLogger(__name__)
 
@@ -63,7 +63,7 @@ class ZooKeeperSession:
         ensemble: Ensemble,
         *,
         timeout_seconds: float,
-        login: Login,
+        login: ZooKeeperCredentials,
         tls: ssl.SSLContext | None,
         on_change: Callable[[SessionState], None],
     ) -> None:
