@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from odradek_operator.desired.zookeeper_files import zookeeper_files
-from odradek_operator.gateways.zookeeper_members import Configuration
+from odradek_operator.gateways.zookeeper_members import EnsembleConfiguration
 from tests.support.broker_process import free_port
 from tests.support.java import java_arguments, java_environment, pyspark_jars
 
@@ -211,7 +211,7 @@ class Ensemble:
         for id in ids:
             self[id].wait()
 
-    def configure(self, found: Configuration) -> None:
+    def configure(self, found: EnsembleConfiguration) -> None:
         """Servers that start from now on get this configuration."""
         self.voters, self.version = found.voters, found.version
 

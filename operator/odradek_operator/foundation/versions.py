@@ -49,7 +49,7 @@ class Refusal(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class RefusedImage:
     """An image that is not run, and what to do."""
 
     reason: Refusal
@@ -72,19 +72,19 @@ def series_of(version: str, known: Sequence[Series] = SERIES) -> Series | None:
 
 def check(
     *, image: str, wanted: str | None, newest: str | None, known: Sequence[Series] = SERIES
-) -> Refused | None:
+) -> RefusedImage | None:
     """Why an image of the version `wanted` may not run where brokers of `newest` have run; None where it may.
 
     `wanted` is None where nothing says the image's version, `newest` where no broker has run yet.
     """
     if wanted is None:
-        return Refused(
+        return RefusedImage(
             Refusal.UNKNOWN_VERSION,
             f"nothing says which version the image {image} is: its tag is none. Name the version in spec.version",
         )
     series = series_of(wanted, known)
     if series is None:
-        return Refused(
+        return RefusedImage(
             Refusal.UNKNOWN_VERSION,
             f"this operator runs brokers of {_range(known)}, and the image {image} is {wanted}. "
             "Choose another image, or upgrade the operator first",
@@ -93,7 +93,7 @@ def check(
     if newest is None or series == before:
         return None
     if before is None:
-        return Refused(
+        return RefusedImage(
             Refusal.UNKNOWN_VERSION,
             f"brokers of {newest} have run here, which this operator does not know: it runs brokers of "
             f"{_range(known)}. Upgrade the operator first",
@@ -107,7 +107,7 @@ def check(
         if is_newer
     ]
     if parts:
-        return Refused(
+        return RefusedImage(
             Refusal.DOWNGRADE,
             f"brokers of {newest} have run here, and {wanted} cannot read how they write {' and '.join(parts)}. "
             f"Set the image back to {before} or newer",

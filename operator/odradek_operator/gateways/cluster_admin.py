@@ -22,7 +22,7 @@ from odradek.foundation.errors import OdradekError
 from odradek_operator.foundation.keys import Key
 from odradek_operator.gateways import zookeeper, zookeeper_members
 from odradek_operator.gateways.brokers import BrokerClients, pods_context
-from odradek_operator.gateways.zookeeper_members import Configuration
+from odradek_operator.gateways.zookeeper_members import EnsembleConfiguration
 
 HTTP_SECONDS_MAX: Final = 5.0
 _MODE: Final = re.compile(r"^Mode: (\w+)$", re.MULTILINE)
@@ -85,12 +85,12 @@ class ClusterAdmin(Protocol):
     async def zookeeper_mode(self, host: str, port: int) -> str | None:
         """`leader`, `follower`, `observer` or `standalone`; None of a server that does not serve."""
 
-    async def ensemble(self, addresses: Sequence[str]) -> Configuration:
+    async def ensemble(self, addresses: Sequence[str]) -> EnsembleConfiguration:
         """The voters in the ensemble of the ZooKeeper servers at these addresses. Raises EnsembleError."""
 
     async def resize_ensemble(
         self, addresses: Sequence[str], *, joining: Sequence[str], leaving: Sequence[int]
-    ) -> Configuration:
+    ) -> EnsembleConfiguration:
         """Change the voters: servers as its configuration names them, and ids. Raises EnsembleError."""
 
     async def secure(self, bootstrap: str, properties: Mapping[str, str], cluster: Key) -> None:
@@ -183,12 +183,12 @@ class HttpClusterAdmin:
         found = None if answer is None else _MODE.search(answer)
         return None if found is None else found[1]
 
-    async def ensemble(self, addresses: Sequence[str]) -> Configuration:
+    async def ensemble(self, addresses: Sequence[str]) -> EnsembleConfiguration:
         return await zookeeper_members.read_configuration(addresses)
 
     async def resize_ensemble(
         self, addresses: Sequence[str], *, joining: Sequence[str], leaving: Sequence[int]
-    ) -> Configuration:
+    ) -> EnsembleConfiguration:
         return await zookeeper_members.reconfigure(addresses, joining=joining, leaving=leaving)
 
     async def secure(self, bootstrap: str, properties: Mapping[str, str], cluster: Key) -> None:

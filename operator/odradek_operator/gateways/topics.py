@@ -50,7 +50,7 @@ PARTITIONS_PER_REQUEST: Final = 2_000
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class TopicsSeen:
     """The result of a read: racks by broker id, and each topic.
 
     A topic is None where it does not exist, and an error where reading it was refused.
@@ -69,7 +69,7 @@ class BrokerTopics:
 
     # --- looking ------------------------------------------------------------------------------------------------------
 
-    async def look(self, names: Iterable[str]) -> Seen:
+    async def look(self, names: Iterable[str]) -> TopicsSeen:
         """These topics now. Raises OdradekError when the cluster cannot be asked."""
         wanted = sorted(set(names))
         self._client.invalidate()
@@ -99,7 +99,7 @@ class BrokerTopics:
                 topics[name] = config
             else:
                 topics[name] = _actual(info, config, moving)
-        return Seen({broker.id: broker.rack for broker in cluster.brokers.values()}, topics)
+        return TopicsSeen({broker.id: broker.rack for broker in cluster.brokers.values()}, topics)
 
     async def _configs(self, names: Sequence[str]) -> dict[str, list[ConfigEntry] | OdradekError]:
         found: dict[str, list[ConfigEntry] | OdradekError] = {}

@@ -31,21 +31,21 @@ class EnsembleError(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Configuration:
+class EnsembleConfiguration:
     """The agreed configuration: the ids of servers that vote, from 1, and its version, hexadecimal."""
 
     voters: tuple[int, ...]
     version: str
 
 
-async def read_configuration(addresses: Sequence[str]) -> Configuration:
+async def read_configuration(addresses: Sequence[str]) -> EnsembleConfiguration:
     """The configuration in force; `addresses` are servers' hosts and ports. Raises EnsembleError."""
     return await _with_client(addresses, lambda client: _parsed(client.get(_CONFIG)[0]))
 
 
 async def reconfigure(
     addresses: Sequence[str], *, joining: Sequence[str], leaving: Sequence[int]
-) -> Configuration:
+) -> EnsembleConfiguration:
     """Let servers vote, named as in ZooKeeper's configuration, or vote no more, by id. Raises EnsembleError.
 
     All of it is one change: more than half of the old and of the new voters have it when this returns.
@@ -78,9 +78,9 @@ async def _with_client(addresses: Sequence[str], ask: Callable[[KazooClient], Re
         raise EnsembleError(f"ZooKeeper: {type(error).__name__}: {error}") from error
 
 
-def _parsed(data: bytes) -> Configuration:
+def _parsed(data: bytes) -> EnsembleConfiguration:
     text = data.decode()
     version = _VERSION.search(text)
-    return Configuration(
+    return EnsembleConfiguration(
         voters=tuple(sorted(int(one) for one in _VOTER.findall(text))), version=version[1] if version else "0"
     )

@@ -20,7 +20,7 @@ from odradek_operator.resources.definition import (
     REASON_COLUMN,
     Column,
     Definition,
-    Scale,
+    ScaleSubresource,
 )
 from odradek_operator.resources.deletion import DeletionPolicy
 from odradek_operator.resources.schema import INT64_MAX, Choice, Duration, Flag, Number, Text, Whole
@@ -377,7 +377,7 @@ CONSUMER_GROUP: Final = Definition(
     doc="A group of consumers of a Cluster.",
     spec=ConsumerGroupSpec,
     status=ConsumerGroupStatus,
-    scale=Scale(wanted=".spec.replicas", actual=".status.replicas", selector=".status.selector"),
+    scale=ScaleSubresource(wanted=".spec.replicas", actual=".status.replicas", selector=".status.selector"),
     columns=(
         Column(name="Cluster", path=".spec.cluster"),
         Column(name="State", path=".status.state"),

@@ -26,7 +26,7 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scale:
+class ScaleSubresource:
     """The scale subresource: where the wanted number, the number there is, and the pods' selector are."""
 
     wanted: str
@@ -46,7 +46,7 @@ class Definition:
     status: type[Any]
     columns: tuple[Column, ...]
     rules: tuple[Rule, ...] = ()
-    scale: Scale | None = None
+    scale: ScaleSubresource | None = None
 
     @property
     def name(self) -> str:

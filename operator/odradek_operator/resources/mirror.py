@@ -14,7 +14,7 @@ from odradek_operator.resources.definition import (
     REASON_COLUMN,
     Column,
     Definition,
-    Scale,
+    ScaleSubresource,
 )
 from odradek_operator.resources.mirror_config import OWNED_KEYS, WORKER_KEY, MirrorConfiguration
 from odradek_operator.resources.mirror_status import ALIAS_LENGTH_MAX, SOURCES_MAX, MirrorStatus
@@ -337,7 +337,7 @@ MIRROR_DEFINITION: Final = Definition(
     doc="A mirror of topics of other clusters.",
     spec=MirrorSpec,
     status=MirrorStatus,
-    scale=Scale(wanted=".spec.replicas", actual=".status.replicas", selector=".status.selector"),
+    scale=ScaleSubresource(wanted=".spec.replicas", actual=".status.replicas", selector=".status.selector"),
     rules=(
         Rule(
             f"self.metadata.name.matches('^[a-z]([a-z0-9-]{{0,{NAME_LENGTH_MAX - 2}}}[a-z0-9])?$')",

@@ -20,7 +20,7 @@ from odradek_operator.desired.probes import zookeeper_probes
 from odradek_operator.desired.zookeeper_files import NO_DATA
 from odradek_operator.gateways.cluster_admin import HttpClusterAdmin
 from odradek_operator.gateways.zookeeper_members import (
-    Configuration,
+    EnsembleConfiguration,
     EnsembleError,
     read_configuration,
     reconfigure,
@@ -58,11 +58,11 @@ def held(ensemble: Ensemble) -> set[str]:
 
 def change(
     ensemble: Ensemble, *, joining: tuple[int, ...] = (), leaving: tuple[int, ...] = ()
-) -> Configuration:
+) -> EnsembleConfiguration:
     """As the operator does it: a change whose answer is lost is read afterwards."""
     serving = [one.connect for one in ensemble.servers if one.serves]
 
-    async def story() -> Configuration:
+    async def story() -> EnsembleConfiguration:
         try:
             return await reconfigure(
                 serving, joining=[ensemble[one].line for one in joining], leaving=leaving

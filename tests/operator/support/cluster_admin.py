@@ -15,7 +15,7 @@ from odradek.foundation.settings import USED
 from odradek_operator.foundation.keys import Key
 from odradek_operator.gateways.cluster_admin import Health, InForce, RestartAnswer
 from odradek_operator.gateways.kubernetes import CONFIG_MAPS, PODS, Json, metadata
-from odradek_operator.gateways.zookeeper_members import Configuration, EnsembleError
+from odradek_operator.gateways.zookeeper_members import EnsembleConfiguration, EnsembleError
 from tests.operator.support.objects import Objects
 
 
@@ -92,14 +92,14 @@ class Brokers:
             return "standalone"
         return "leader" if name == f"{self.cluster}-zookeeper-{self.leader - 1}" else "follower"
 
-    async def ensemble(self, addresses: Sequence[str]) -> Configuration:
+    async def ensemble(self, addresses: Sequence[str]) -> EnsembleConfiguration:
         if not self.voters:
             self.voters = tuple(range(1, len(self._pods("zookeeper")) + 1))
-        return Configuration(voters=self.voters, version=f"{0x100000000 + self.resizes:x}")
+        return EnsembleConfiguration(voters=self.voters, version=f"{0x100000000 + self.resizes:x}")
 
     async def resize_ensemble(
         self, addresses: Sequence[str], *, joining: Sequence[str], leaving: Sequence[int]
-    ) -> Configuration:
+    ) -> EnsembleConfiguration:
         joined = {int(line.partition("=")[0].removeprefix("server.")) for line in joining}
         self.voters = tuple(sorted({*self.voters, *joined} - set(leaving)))
         self.resizes += 1

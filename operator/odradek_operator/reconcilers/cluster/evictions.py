@@ -40,23 +40,25 @@ _OURS: Final = {"app.kubernetes.io/managed-by": FIELD_MANAGER}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class EvictionVerdict:
     """Whether any one broker may be evicted. `problem` is why not, where Kubernetes does not show it itself."""
 
     may_go: bool
     problem: str | None = None
 
 
-def verdict(pods: Sequence[facts.BrokerPod], answers: Mapping[int, RestartAnswer], *, wanted: int) -> Verdict:
+def verdict(
+    pods: Sequence[facts.BrokerPod], answers: Mapping[int, RestartAnswer], *, wanted: int
+) -> EvictionVerdict:
     """The summary of the brokers' pods and answers. `wanted` is how many pods there should be."""
     if not pods or len(pods) < wanted or not all(pod.ready for pod in pods):
-        return Verdict(may_go=False)
+        return EvictionVerdict(may_go=False)
     for pod in pods:
         answer = answers.get(pod.broker, RestartAnswer(known=False))
         # A full disk holds back rolls, which can wait; a drain of another node may not wait for it.
         if not answer.allowed:
-            return Verdict(may_go=False, problem=why_it_waits(pod.broker, answer))
-    return Verdict(may_go=True)
+            return EvictionVerdict(may_go=False, problem=why_it_waits(pod.broker, answer))
+    return EvictionVerdict(may_go=True)
 
 
 async def guard_evictions(run: ReconcileRun, pods: Sequence[facts.BrokerPod]) -> str | None:
@@ -127,7 +129,9 @@ async def outdated_budgets(
     return {key for key, is_old in zip(keys, outdated, strict=True) if is_old}
 
 
-async def _ask(admin: ClusterAdmin, pods: Sequence[facts.BrokerPod], cluster: Key, *, wanted: int) -> Verdict:
+async def _ask(
+    admin: ClusterAdmin, pods: Sequence[facts.BrokerPod], cluster: Key, *, wanted: int
+) -> EvictionVerdict:
     """The verdict. Brokers are asked only if all are ready."""
     without_asking = verdict(pods, {}, wanted=wanted)
     if without_asking.problem is None:

@@ -54,7 +54,7 @@ class ImageRefused(Exception):
 
     is_expected = True
 
-    def __init__(self, refused: versions.Refused) -> None:
+    def __init__(self, refused: versions.RefusedImage) -> None:
         super().__init__(refused.message)
         self.refused = refused
 
@@ -65,7 +65,7 @@ class ImageChoice:
 
     image: str
     newest_version: str | None
-    refused: versions.Refused | None = None
+    refused: versions.RefusedImage | None = None
 
 
 def newest_version(before: ClusterStatus) -> str | None:
@@ -90,6 +90,6 @@ def choose_image(
     return ImageChoice(image=running, newest_version=before.newest_version, refused=refused)
 
 
-def refusal_of(spec: ClusterSpec, default: str, newest: str | None) -> versions.Refused | None:
+def refusal_of(spec: ClusterSpec, default: str, newest: str | None) -> versions.RefusedImage | None:
     """Why the wanted image may not run where brokers of the version `newest` have run; None where it may."""
     return versions.check(image=image_of(spec, default), wanted=release_of(spec, default), newest=newest)

@@ -24,8 +24,8 @@ from odradek_operator.reconcilers.reconciler import Environment
 from odradek_operator.resources.cluster_status import ClusterStatus
 
 
-class OperatorCertificates(Protocol):
-    """The operator's own certificates."""
+class ClientPropertiesSource(Protocol):
+    """The properties by which the operator connects: they hold its own certificates."""
 
     def properties(
         self, key: Key, bootstrap: str, authority: AuthorityKeys, *, now: datetime
@@ -50,9 +50,9 @@ class ReconcileRun:
     applier: Applier
     objects: dict[tuple[str, str], Json]
     scale: scaling.Scale
-    certificates: OperatorCertificates
+    certificates: ClientPropertiesSource
     servers_wanted: int | None = None
-    refused_image: versions.Refused | None = None
+    refused_image: versions.RefusedImage | None = None
 
     def with_context(self, **changes: Any) -> ReconcileRun:
         """The same run, with these fields of the context replaced."""

@@ -14,7 +14,7 @@ from odradek.client.client import Client
 from odradek.foundation.errors import OdradekError
 from odradek_operator.gateways.kubernetes import TOPICS, Json
 from odradek_operator.gateways.topic_values import ActualTopic, Create, OnBrokers
-from odradek_operator.gateways.topics import BrokerTopics, Seen
+from odradek_operator.gateways.topics import BrokerTopics, TopicsSeen
 from odradek_operator.reconcilers.batch_run import BatchRun, Work
 from odradek_operator.reconcilers.broker_failures import failure_of
 from odradek_operator.reconcilers.decisions import AddFinalizer, RemoveFinalizer
@@ -144,7 +144,7 @@ class TopicRun(BatchRun[TopicWork]):
             await self.leave(work)
 
 
-def _observe(work: TopicWork, seen: Seen) -> None:
+def _observe(work: TopicWork, seen: TopicsSeen) -> None:
     found = seen.topics.get(work.desired.topic)
     work.actual = replace(
         work.actual,
