@@ -14,7 +14,7 @@ from odradek_pipeline.connector.options import READING, OptionError, Options
 from odradek_pipeline.connector.tables import option_table
 from odradek_pipeline.sink.settings import WRITING
 from odradek_pipeline.source.positions import ending, starting
-from odradek_pipeline.source.ranges import OffsetRange, shared_by_lag, split
+from odradek_pipeline.source.ranges import OffsetInputPartition, shared_by_lag, split
 from odradek_pipeline.source.topics import Subscription
 from tests.support.broker_process import CHECKOUT
 
@@ -102,8 +102,8 @@ def test_a_batch_refuses_what_reads_nothing_or_means_nothing(given: dict[str, st
         ending(found)
 
 
-def ranges_of(*sizes: int) -> list[OffsetRange]:
-    return [OffsetRange("t", number, "id", 10, 10 + size) for number, size in enumerate(sizes)]
+def ranges_of(*sizes: int) -> list[OffsetInputPartition]:
+    return [OffsetInputPartition("t", number, "id", 10, 10 + size) for number, size in enumerate(sizes)]
 
 
 @given(

@@ -13,7 +13,7 @@ from odradek_pipeline.commands.stopping import StopRequest
 from odradek_pipeline.commands.stream_settings import StreamSettings
 from odradek_pipeline.commands.streaming import TRIES_MAX, Pace, Stream
 from odradek_pipeline.errors import FencedError, JobRefusedError, UnreachableError
-from odradek_pipeline.outputs.output import Committed, Known
+from odradek_pipeline.outputs.output import Committed, OutputState
 from odradek_pipeline.outputs.parquet.log import ManifestLog
 from odradek_pipeline.runs.plans import LogFacts
 from odradek_pipeline.runs.record import LOAD, RunRecord
@@ -47,10 +47,14 @@ class TableInMemory:
         self.log = ManifestLog(MemoryStore(), lambda: 0)
         self.looks, self.is_covered, self.refusals = 0, False, 0
 
-    def newest(self) -> Known:
+    def newest(self) -> OutputState:
         self.looks += 1
         found = self.log.newest()
-        return Known(None, 0) if found is None else Known(found.record, found.version, self.is_covered)
+        return (
+            OutputState(None, 0)
+            if found is None
+            else OutputState(found.record, found.version, self.is_covered)
+        )
 
 
 @dataclass(frozen=True)
@@ -70,7 +74,7 @@ class WorkerInMemory:
         self.steps(CONNECTED)
         return [LogFacts("t", "id", "c", {0: 0}, {0: end}, {0: end})]
 
-    def commit(self, known: Known, record: RunRecord, settings: Any) -> Committed:
+    def commit(self, known: OutputState, record: RunRecord, settings: Any) -> Committed:
         if self.output.refusals:
             self.output.refusals -= 1
             raise FencedError("another run was faster")

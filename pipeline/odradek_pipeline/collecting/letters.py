@@ -17,14 +17,14 @@ from odradek_pipeline.dead_letters import headers as names
 from odradek_pipeline.errors import AnswerTimeoutError
 
 
-class Origin(NamedTuple):
+class OriginPartition(NamedTuple):
     """The partition that a letter's record is from."""
 
     topic_id: str
     partition: int
 
 
-class Letter(NamedTuple):
+class AuditedLetter(NamedTuple):
     """The parts of a dead record that the audit needs: its time, the bytes of key and value, and the digest."""
 
     timestamp_ms: int
@@ -32,7 +32,7 @@ class Letter(NamedTuple):
     digest: int
 
 
-Letters = dict[Origin, dict[int, Letter]]
+Letters = dict[OriginPartition, dict[int, AuditedLetter]]
 
 
 async def add_letters(client: Client, topic: str, into: Letters) -> int:
@@ -59,8 +59,8 @@ async def add_letters(client: Client, topic: str, into: Letters) -> int:
                     count += 1
                     timestamp_ms = int(said[names.TIMESTAMP])
                     own = [(name, content) for name, content in headers if name not in names.NAMES]
-                    origin = Origin(said[names.TOPIC_ID], int(said[names.PARTITION]))
-                    into.setdefault(origin, {})[int(said[names.OFFSET])] = Letter(
+                    origin = OriginPartition(said[names.TOPIC_ID], int(said[names.PARTITION]))
+                    into.setdefault(origin, {})[int(said[names.OFFSET])] = AuditedLetter(
                         timestamp_ms,
                         len(key or b"") + len(value or b""),
                         digest(timestamp_ms, key, value, own),
@@ -68,7 +68,7 @@ async def add_letters(client: Client, topic: str, into: Letters) -> int:
     return count
 
 
-def spans_of(letters: Mapping[int, Letter]) -> list[Span]:
+def spans_of(letters: Mapping[int, AuditedLetter]) -> list[Span]:
     """The offsets of letters."""
     return joined((offset, offset + 1) for offset in letters)
 

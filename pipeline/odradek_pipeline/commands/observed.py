@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pyspark.sql import DataFrame
 
 from odradek_pipeline.metrics import RunMetrics
-from odradek_pipeline.outputs.output import Committed, Known, MergingOutput, Output
+from odradek_pipeline.outputs.output import Committed, MergingOutput, Output, OutputState
 from odradek_pipeline.runs.record import RunRecord
 from odradek_pipeline.runs.steps import Steps
 
@@ -19,12 +19,12 @@ class ObservedOutput:
         self._output = output
         self._metrics = metrics
 
-    def newest(self) -> Known:
+    def newest(self) -> OutputState:
         known = self._output.newest()
         self._metrics.found(known.record, known.holdings)
         return known
 
-    def commit(self, known: Known, record: RunRecord, rows: DataFrame, steps: Steps) -> Committed:
+    def commit(self, known: OutputState, record: RunRecord, rows: DataFrame, steps: Steps) -> Committed:
         """As Output.commit."""
         committed = self._output.commit(known, record, rows, steps)
         self._metrics.committed(committed.record, committed.rows, committed.size_bytes)
@@ -44,7 +44,7 @@ class ObservedMergingOutput(ObservedOutput):
         super().__init__(output, metrics)
         self._merging = output
 
-    def merge(self, known: Known, record: RunRecord, changes: DataFrame, steps: Steps) -> Committed:
+    def merge(self, known: OutputState, record: RunRecord, changes: DataFrame, steps: Steps) -> Committed:
         """As MergingOutput.merge."""
         committed = self._merging.merge(known, record, changes, steps)
         self._metrics.committed(committed.record, committed.rows, committed.size_bytes)

@@ -17,7 +17,7 @@ from odradek_pipeline.commands.snapshot_settings import SnapshotSettings
 from odradek_pipeline.commands.work import Worker, new_record, nothing_to_do, now_ms, summary
 from odradek_pipeline.errors import TruncatedError
 from odradek_pipeline.last_values import last_of_each_key, without_tombstones
-from odradek_pipeline.outputs.output import Committed, Known, MergingOutput
+from odradek_pipeline.outputs.output import Committed, MergingOutput, OutputState
 from odradek_pipeline.records import is_in, no_rows, with_origin
 from odradek_pipeline.runs.plans import PASS_OVER, LogFacts
 from odradek_pipeline.runs.positions import Position, position
@@ -71,7 +71,7 @@ class Snapshot:
         self._work.steps(FINISHED)
         return answer
 
-    def _planned(self, known: Known, facts: Sequence[LogFacts], whole: set[str]) -> SnapshotPlan:
+    def _planned(self, known: OutputState, facts: Sequence[LogFacts], whole: set[str]) -> SnapshotPlan:
         """Plan the run. If the log start passed the table, all can be read again: a snapshot has no history to lose."""
         on_recreated = self._settings.on_recreated
         try:
@@ -84,7 +84,7 @@ class Snapshot:
                 known.holdings, facts, self._topics, stop=self._stop, on_recreated=on_recreated
             )
 
-    def _commit(self, known: Known, record: RunRecord, made: SnapshotPlan) -> Committed:
+    def _commit(self, known: OutputState, record: RunRecord, made: SnapshotPlan) -> Committed:
         output = self._work.output
         if isinstance(output, MergingOutput) and record.ranges and not made.whole:
             changes = last_of_each_key(self._read(record.ranges, record))

@@ -23,7 +23,7 @@ from odradek_pipeline.errors import (
     UnreachableError,
 )
 from odradek_pipeline.groups import show_positions
-from odradek_pipeline.outputs.output import Committed, Known
+from odradek_pipeline.outputs.output import Committed, OutputState
 from odradek_pipeline.runs.plans import LogFacts, Plan, plan_load
 from odradek_pipeline.runs.positions import position
 from odradek_pipeline.runs.queries import next_batch, require_driver, taken_over
@@ -134,7 +134,7 @@ class Stream:
                 self._console.notice(f"planned again: {failure}")
         raise AssertionError("the last try returns or raises")
 
-    def _planned(self, known: Known, facts: list[LogFacts]) -> Plan:
+    def _planned(self, known: OutputState, facts: list[LogFacts]) -> Plan:
         return plan_load(
             known.holdings,
             facts,
@@ -164,7 +164,7 @@ class Stream:
 
     def _committed(self, committed: Committed, facts: list[LogFacts]) -> None:
         record = committed.record
-        self._known = Known(record, committed.version)
+        self._known = OutputState(record, committed.version)
         self._news_since = None
         self._lag = lag(facts, record.holdings)
         self._batches += 1
@@ -210,7 +210,7 @@ class Stream:
                 (), self._known.holdings, self._known.record.cluster_id if self._known.record else None
             )
             made = self._work.commit(self._known, new_record(REFRESH, self._known, plan), self._settings)
-            self._known = Known(made.record, made.version)
+            self._known = OutputState(made.record, made.version)
         self._show()
 
     def _summary(self) -> Summary:
@@ -257,5 +257,5 @@ def _without(steps: Steps, *names: str) -> Steps:
     return reached
 
 
-def _has_news(plan: Plan, known: Known) -> bool:
+def _has_news(plan: Plan, known: OutputState) -> bool:
     return bool(plan.ranges or plan.lost) or plan.holdings != known.holdings

@@ -26,7 +26,7 @@ from odradek_pipeline.commands.observed import observed
 from odradek_pipeline.errors import JobRefusedError
 from odradek_pipeline.metrics import RunMetrics, exposed
 from odradek_pipeline.outputs.named import PARQUET, open_output
-from odradek_pipeline.outputs.output import Committed, History, Known, Output
+from odradek_pipeline.outputs.output import Committed, History, Output, OutputState
 from odradek_pipeline.outputs.parquet.output import ParquetHistory
 from odradek_pipeline.outputs.parquet.store import LocalStore, is_local, local_path
 from odradek_pipeline.reading.named import reader_named
@@ -77,7 +77,7 @@ class Worker:
         options = ReadOptions(reading.isolation == READ_COMMITTED, reading.records_per_task)
         return reader_named(reading.reader).frame(self.spark, self.connection, ranges, options)
 
-    def commit(self, known: Known, record: RunRecord, reading: ReadingSettings) -> Committed:
+    def commit(self, known: OutputState, record: RunRecord, reading: ReadingSettings) -> Committed:
         """Read the record's ranges and commit them with it."""
         try:
             return self._commit(known, record, reading)
@@ -85,7 +85,7 @@ class Worker:
             self.metrics.failed(record.kind)
             raise
 
-    def _commit(self, known: Known, record: RunRecord, reading: ReadingSettings) -> Committed:
+    def _commit(self, known: OutputState, record: RunRecord, reading: ReadingSettings) -> Committed:
         decoding = Decoding.of(reading, self.connection, record.run, self.steps)
         self.steps(PLANNED, ranges=len(record.ranges), span=record.span)
         if not record.ranges:
@@ -160,7 +160,7 @@ def spark_session(output_format: str, settings: SparkSettings, console: Console)
             spark.stop()
 
 
-def new_record(kind: str, known: Known, plan: Plan, replaced: Sequence[str] = ()) -> RunRecord:
+def new_record(kind: str, known: OutputState, plan: Plan, replaced: Sequence[str] = ()) -> RunRecord:
     """The record of a run that begins now. Raises JobRefusedError where the output has rows of another kind."""
     if known.record is not None and kind != REFRESH and bool(known.snapshots) != (kind == SNAPSHOT):
         there = "the last values of keys" if known.snapshots else "all records"
@@ -212,7 +212,7 @@ def summary(committed: Committed, output: str) -> Summary:
     return Summary(title, facts, rows, rows_name=RANGES)
 
 
-def nothing_to_do(kind: str, output: str, known: Known) -> Summary:
+def nothing_to_do(kind: str, output: str, known: OutputState) -> Summary:
     """The answer of a run that has nothing to read."""
     facts = {"kind": kind, "run": None, "output": output, "version": known.version, "rows": 0, "offsets": 0}
     return Summary(f"{kind}: {output} holds all there is", facts, rows_name=RANGES)

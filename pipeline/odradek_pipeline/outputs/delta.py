@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 from pyspark.sql import DataFrame, SparkSession
 
 from odradek_pipeline.errors import FencedError, RecordLostError
-from odradek_pipeline.outputs.output import Committed, Known
+from odradek_pipeline.outputs.output import Committed, OutputState
 from odradek_pipeline.outputs.texts import merge_into, record_in
 from odradek_pipeline.records import COLUMNS, aligned, is_in
 from odradek_pipeline.runs.record import REPLACING, RunRecord
@@ -54,10 +54,10 @@ class DeltaOutput:
         self._location = location if urlsplit(location).scheme else str(Path(location).absolute())
         self._name = f"delta.`{self._location}`"
 
-    def newest(self) -> Known:
+    def newest(self) -> OutputState:
         """By the newest commit of ours. A table that was restored holds what it held at that version."""
         if not self._exists():
-            return Known(None, 0)
+            return OutputState(None, 0)
         version, number = -1, 0
         limit: int | None = None
         for row in self._history():
@@ -69,15 +69,15 @@ class DeltaOutput:
             if row.operation == "RESTORE":
                 limit = _restored(row, self._location)
             elif found is not None:
-                return Known(found, version, is_covered=row.version != version, last_number=number)
+                return OutputState(found, version, is_covered=row.version != version, last_number=number)
         if self._spark.read.format("delta").load(self._location).limit(1).count():
             raise RecordLostError(
                 f"record-lost: {self._location} has rows, and no commit in its history has a record of their ranges. "
                 "Its log may have been cleaned, or another program wrote it. Load into another output"
             )
-        return Known(None, version, last_number=number)
+        return OutputState(None, version, last_number=number)
 
-    def commit(self, known: Known, record: RunRecord, rows: DataFrame, steps: Steps) -> Committed:
+    def commit(self, known: OutputState, record: RunRecord, rows: DataFrame, steps: Steps) -> Committed:
         """One commit of Delta. A replay overwrites where its ranges are, and a snapshot its whole partitions."""
         steps(WRITING)
         made = record.committed_at(time.time_ns() // 1_000_000)
@@ -97,7 +97,7 @@ class DeltaOutput:
             raise self._fenced(record) from failure
         return self._found(known, record, steps)
 
-    def merge(self, known: Known, record: RunRecord, changes: DataFrame, steps: Steps) -> Committed:
+    def merge(self, known: OutputState, record: RunRecord, changes: DataFrame, steps: Steps) -> Committed:
         """One commit by MERGE, which takes the record and the transaction from settings of the session."""
         steps(WRITING)
         made = record.committed_at(time.time_ns() // 1_000_000)
@@ -115,7 +115,7 @@ class DeltaOutput:
             raise self._fenced(record) from failure
         return self._found(known, record, steps)
 
-    def _found(self, known: Known, record: RunRecord, steps: Steps) -> Committed:
+    def _found(self, known: OutputState, record: RunRecord, steps: Steps) -> Committed:
         """The commit of a run that has just written. Raises FencedError when Delta skipped it."""
         steps(PUBLISHED)
         for row in self._history():

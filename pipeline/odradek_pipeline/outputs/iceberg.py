@@ -21,7 +21,7 @@ from pyspark.sql import DataFrame, SparkSession, functions
 from pyspark.sql.types import StructType
 
 from odradek_pipeline.errors import FencedError, JobRefusedError, RecordLostError
-from odradek_pipeline.outputs.output import Committed, Known
+from odradek_pipeline.outputs.output import Committed, OutputState
 from odradek_pipeline.outputs.texts import merge_into, record_in
 from odradek_pipeline.records import COLUMNS, SCHEMA, aligned, is_in, no_rows, schema_with
 from odradek_pipeline.runs.columns import merged_columns
@@ -53,14 +53,14 @@ class IcebergOutput:
                 f"--conf spark.sql.catalog.{catalog}=org.apache.iceberg.spark.SparkCatalog with its type and warehouse"
             )
 
-    def newest(self) -> Known:
+    def newest(self) -> OutputState:
         """By the newest snapshot with a record, and by those between it and the one that it was planned on."""
         if not self._spark.catalog.tableExists(self._name):
-            return Known(None, 0)
+            return OutputState(None, 0)
         table = self._table()
         current = table.currentSnapshot()
         if current is None:
-            return Known(None, 0)
+            return OutputState(None, 0)
         version = int(current.snapshotId())
         found: RunRecord | None = None
         is_covered = False
@@ -89,9 +89,9 @@ class IcebergOutput:
                 f"record-lost: {self._name} has rows, and no snapshot that is left has a record of their ranges. "
                 "Snapshots were expired, or another program wrote it. Load into another table"
             )
-        return Known(found, version, is_covered=is_covered and found is not None)
+        return OutputState(found, version, is_covered=is_covered and found is not None)
 
-    def commit(self, known: Known, record: RunRecord, rows: DataFrame, steps: Steps) -> Committed:
+    def commit(self, known: OutputState, record: RunRecord, rows: DataFrame, steps: Steps) -> Committed:
         """One snapshot. It replaces all rows in the record's ranges, which for a load are none."""
         base = known.version or self._created(record)
         self._add_columns(record)
@@ -117,7 +117,7 @@ class IcebergOutput:
                 return one
         raise self._fenced(record)
 
-    def merge(self, known: Known, record: RunRecord, changes: DataFrame, steps: Steps) -> Committed:
+    def merge(self, known: OutputState, record: RunRecord, changes: DataFrame, steps: Steps) -> Committed:
         """MERGE takes no property of a snapshot. So it runs on a branch, and an empty commit there adds the record.
 
         Then the table is moved to the branch's end: both become visible at once, or neither does.

@@ -15,7 +15,7 @@ from odradek_pipeline.runs.steps import Steps
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class OutputState:
     """An output as a run finds it. `version` is the output's own; 0 where there is none yet.
 
     `is_covered` says that commits of others lie above the newest record, which a refresh should repeat.
@@ -58,7 +58,7 @@ class Committed:
 class History(Protocol):
     """The table's own description, without its rows."""
 
-    def newest(self) -> Known:
+    def newest(self) -> OutputState:
         """Return what the output holds, by its newest record. The cost does not grow with what was loaded.
 
         Raises RecordLostError when there are rows without a record."""
@@ -72,7 +72,7 @@ class History(Protocol):
 class Output(History, Protocol):
     """One table. A run calls `newest`, plans by what it says, and commits on top of it."""
 
-    def commit(self, known: Known, record: RunRecord, rows: DataFrame, steps: Steps) -> Committed:
+    def commit(self, known: OutputState, record: RunRecord, rows: DataFrame, steps: Steps) -> Committed:
         """Add `rows` with their record; a replay's rows take the place of all rows in its ranges.
 
         Raises FencedError, and leaves the output as it was, when another run committed these ranges since `known`."""
@@ -87,7 +87,7 @@ class Output(History, Protocol):
 class MergingOutput(Output, Protocol):
     """A table that can change single rows."""
 
-    def merge(self, known: Known, record: RunRecord, changes: DataFrame, steps: Steps) -> Committed:
+    def merge(self, known: OutputState, record: RunRecord, changes: DataFrame, steps: Steps) -> Committed:
         """Change the rows of the keys of `changes`, each there once; a key without a value is removed.
 
         The record is in the same commit. Raises FencedError as `commit` does."""

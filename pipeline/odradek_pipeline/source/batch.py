@@ -13,7 +13,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from odradek_pipeline.connector.client_loop import ClientLoop
 from odradek_pipeline.connector.options import READING, Options
 from odradek_pipeline.source.positions import ending, resolve, starting
-from odradek_pipeline.source.ranges import OffsetRange, split
+from odradek_pipeline.source.ranges import OffsetInputPartition, split
 from odradek_pipeline.source.reading import ReadSettings, read
 from odradek_pipeline.source.topics import Subscription, checked_starts, find
 
@@ -42,12 +42,12 @@ class BatchReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Arrow batches of one range."""
-        if not isinstance(partition, OffsetRange):
+        if not isinstance(partition, OffsetInputPartition):
             return iter(())  # Spark's stand-in for a read without any range
         return read(partition, Options(self._given, READING))
 
 
-async def _ranges(loop: ClientLoop, options: Options) -> list[OffsetRange]:
+async def _ranges(loop: ClientLoop, options: Options) -> list[OffsetInputPartition]:
     client, settings = loop.client, ReadSettings.of(options)
     known = await find(client, Subscription.of(options))
     keys = known.partitions
@@ -56,5 +56,6 @@ async def _ranges(loop: ClientLoop, options: Options) -> list[OffsetRange]:
     ends = await resolve(client, ending(options), keys, is_read_committed=is_committed)
     starts = await checked_starts(client, starts, ends, is_failing=settings.is_failing_on_loss)
     return [
-        OffsetRange(key.topic, key.partition, known.ids[key.topic], starts[key], ends[key]) for key in keys
+        OffsetInputPartition(key.topic, key.partition, known.ids[key.topic], starts[key], ends[key])
+        for key in keys
     ]

@@ -17,7 +17,7 @@ from odradek_pipeline.connector.options import OptionError, Options
 
 
 @dataclass(frozen=True, slots=True)
-class Position:
+class OffsetRangeLimit:
     """One edge. `offsets` may have -2 and -1, `times` are in milliseconds; without both all partitions have `word`.
 
     `word` is EARLIEST or LATEST. `is_latest_without_match` is for a partition without a record at its time.
@@ -31,7 +31,7 @@ class Position:
     is_latest_without_match: bool = True
 
 
-def starting(options: Options, *, is_stream: bool) -> Position:
+def starting(options: Options, *, is_stream: bool) -> OffsetRangeLimit:
     """Return the position at which a read begins. Raises OptionError."""
     is_latest = options.one_of("startingOffsetsByTimestampStrategy", "error", "latest") == "latest"
     default = "latest" if is_stream else "earliest"
@@ -43,7 +43,7 @@ def starting(options: Options, *, is_stream: bool) -> Position:
     return position
 
 
-def ending(options: Options) -> Position:
+def ending(options: Options) -> OffsetRangeLimit:
     """Return the position at which a batch ends. Raises OptionError."""
     position = _position(options, "ending", default="latest", is_latest_without_match=True)
     if position.word == EARLIEST or EARLIEST in position.offsets.values():
@@ -53,22 +53,24 @@ def ending(options: Options) -> Position:
     return position
 
 
-def _position(options: Options, edge: str, *, default: str, is_latest_without_match: bool) -> Position:
+def _position(
+    options: Options, edge: str, *, default: str, is_latest_without_match: bool
+) -> OffsetRangeLimit:
     word = LATEST if edge == "ending" else EARLIEST
     name = f"{edge}Timestamp"
     if options.is_set(name):
         time_ms = options.number(name, low=0)
-        return Position(name, word, time_ms=time_ms, is_latest_without_match=is_latest_without_match)
+        return OffsetRangeLimit(name, word, time_ms=time_ms, is_latest_without_match=is_latest_without_match)
     name = f"{edge}OffsetsByTimestamp"
     if options.is_set(name):
         times = by_partition(options.json(name), name, low=0)
-        return Position(name, word, times_ms=times, is_latest_without_match=is_latest_without_match)
+        return OffsetRangeLimit(name, word, times_ms=times, is_latest_without_match=is_latest_without_match)
     name = f"{edge}Offsets"
     text = options.text(name).lower() if options.is_set(name) else default
     if text in ("earliest", "latest"):
-        return Position(name, EARLIEST if text == "earliest" else LATEST)
+        return OffsetRangeLimit(name, EARLIEST if text == "earliest" else LATEST)
     offsets = by_partition(options.json(name), name, low=EARLIEST)
-    return Position(name, word, offsets=offsets)
+    return OffsetRangeLimit(name, word, offsets=offsets)
 
 
 def by_partition(given: Mapping[str, Any], name: str, *, low: int) -> dict[TopicPartition, int]:
@@ -93,7 +95,11 @@ def by_partition(given: Mapping[str, Any], name: str, *, low: int) -> dict[Topic
 
 
 async def resolve(
-    client: Client, position: Position, partitions: Sequence[TopicPartition], *, is_read_committed: bool
+    client: Client,
+    position: OffsetRangeLimit,
+    partitions: Sequence[TopicPartition],
+    *,
+    is_read_committed: bool,
 ) -> dict[TopicPartition, int]:
     """The offset of each partition at this edge. Raises OptionError, and the brokers' errors."""
     if position.time_ms is not None:
@@ -113,7 +119,7 @@ async def resolve(
 
 
 def _check_all_named(
-    position: Position, named: Mapping[TopicPartition, int], partitions: Sequence[TopicPartition]
+    position: OffsetRangeLimit, named: Mapping[TopicPartition, int], partitions: Sequence[TopicPartition]
 ) -> None:
     missing, unknown = sorted(set(partitions) - set(named)), sorted(set(named) - set(partitions))
     if missing or unknown:
@@ -125,7 +131,10 @@ def _check_all_named(
 
 
 async def _at_times(
-    client: Client, position: Position, times_ms: Mapping[TopicPartition, int], is_read_committed: bool
+    client: Client,
+    position: OffsetRangeLimit,
+    times_ms: Mapping[TopicPartition, int],
+    is_read_committed: bool,
 ) -> dict[TopicPartition, int]:
     logs = LogAdmin(client)
     listed = await logs.list_offsets(times_ms, read_committed=is_read_committed)

@@ -14,7 +14,7 @@ from pyspark.sql.datasource import InputPartition
 from odradek.foundation.ids import TopicPartition
 
 
-class OffsetRange(InputPartition):
+class OffsetInputPartition(InputPartition):
     """The offsets of one partition from `start` to before `end`. `topic_id` is the topic's id when it was planned."""
 
     def __init__(self, topic: str, partition: int, topic_id: str, start: int, end: int) -> None:
@@ -38,22 +38,22 @@ class OffsetRange(InputPartition):
         return f"{self.key}[{self.start}, {self.end})"
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, OffsetRange) and vars(self) == vars(other)
+        return isinstance(other, OffsetInputPartition) and vars(self) == vars(other)
 
     def __hash__(self) -> int:
         return hash((self.topic, self.partition, self.start, self.end))
 
 
 def split(
-    ranges: Sequence[OffsetRange], *, tasks_min: int | None = None, records_max: int | None = None
-) -> list[OffsetRange]:
+    ranges: Sequence[OffsetInputPartition], *, tasks_min: int | None = None, records_max: int | None = None
+) -> list[OffsetInputPartition]:
     """The ranges that are not empty, in pieces: at least `tasks_min` in all, at most `records_max` offsets each.
 
     Each range gets its share of `tasks_min` by its size. Where both are given, the larger number of pieces counts.
     """
     filled = [one for one in ranges if one.size > 0]
     total = sum(one.size for one in filled)
-    pieces: list[OffsetRange] = []
+    pieces: list[OffsetInputPartition] = []
     for one in filled:
         count = 1
         if tasks_min is not None and tasks_min > len(filled):
@@ -63,7 +63,8 @@ def split(
         count = min(count, one.size)
         edges = [one.start + one.size * number // count for number in range(count + 1)]
         pieces += [
-            OffsetRange(one.topic, one.partition, one.topic_id, start, end) for start, end in pairwise(edges)
+            OffsetInputPartition(one.topic, one.partition, one.topic_id, start, end)
+            for start, end in pairwise(edges)
         ]
     return pieces
 

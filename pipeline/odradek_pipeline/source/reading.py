@@ -20,7 +20,7 @@ from odradek.foundation.errors import OffsetOutOfRange, UnknownTopicOrPartition
 from odradek_pipeline.connector.client_loop import ClientLoop
 from odradek_pipeline.connector.options import Options
 from odradek_pipeline.source.arrow import record_batch
-from odradek_pipeline.source.ranges import OffsetRange
+from odradek_pipeline.source.ranges import OffsetInputPartition
 from odradek_pipeline.source.topics import report
 
 _WAIT_MS_MAX = 500
@@ -55,7 +55,7 @@ class ReadSettings:
         )
 
 
-def read(wanted: OffsetRange, options: Options) -> Iterator[pa.RecordBatch]:
+def read(wanted: OffsetInputPartition, options: Options) -> Iterator[pa.RecordBatch]:
     """The records of one range. Raises DataLossError, CorruptRecord, and the client's errors."""
     settings = ReadSettings.of(options)
     with ClientLoop(options) as loop:
@@ -70,7 +70,7 @@ def read(wanted: OffsetRange, options: Options) -> Iterator[pa.RecordBatch]:
 class _Reading:
     """One range under way. `batches` is for the caller's thread, what is async for the loop's."""
 
-    def __init__(self, loop: ClientLoop, wanted: OffsetRange, settings: ReadSettings) -> None:
+    def __init__(self, loop: ClientLoop, wanted: OffsetInputPartition, settings: ReadSettings) -> None:
         self._loop = loop
         self._range = wanted
         self._settings = settings

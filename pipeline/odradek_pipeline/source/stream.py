@@ -21,10 +21,10 @@ from odradek.foundation.ids import TopicPartition
 from odradek_pipeline.connector.client_loop import ClientLoop
 from odradek_pipeline.connector.options import READING, Options
 from odradek_pipeline.source.positions import resolve, starting
-from odradek_pipeline.source.ranges import OffsetRange, shared_by_lag, split
+from odradek_pipeline.source.ranges import OffsetInputPartition, shared_by_lag, split
 from odradek_pipeline.source.reading import ReadSettings, read
 from odradek_pipeline.source.stream_offset import StreamOffset
-from odradek_pipeline.source.topics import Known, Subscription, checked_starts, find, report
+from odradek_pipeline.source.topics import KnownPartitions, Subscription, checked_starts, find, report
 
 # A partition that was added later begins here: what was written to it before it was seen belongs to the stream.
 _NEW_PARTITION_START = 0
@@ -75,7 +75,7 @@ class StreamReader(DataSourceStreamReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Arrow batches of one range."""
-        if not isinstance(partition, OffsetRange):
+        if not isinstance(partition, OffsetInputPartition):
             return iter(())
         return read(partition, Options(self._given, READING))
 
@@ -109,7 +109,7 @@ class StreamReader(DataSourceStreamReader):
         )
         return StreamOffset(known.ids, offsets, is_initial=True)
 
-    async def _find(self) -> Known:
+    async def _find(self) -> KnownPartitions:
         return await find(self._opened().client, Subscription.of(Options(self._given, READING)))
 
     async def _latest(self, position: StreamOffset) -> StreamOffset:
@@ -134,7 +134,7 @@ class StreamReader(DataSourceStreamReader):
         return StreamOffset(ids, offsets, starts=position.offsets if position.is_initial else None)
 
     def _starts(
-        self, position: StreamOffset, known: Known, ends: Mapping[TopicPartition, int]
+        self, position: StreamOffset, known: KnownPartitions, ends: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, int]:
         """Return each partition's start. Raises DataLossError for one that was deleted, recreated or shortened."""
         is_failing = self._settings.is_failing_on_loss
@@ -154,7 +154,7 @@ class StreamReader(DataSourceStreamReader):
                 starts[key] = ends[key] if not self._settings.is_read_committed else start
         return starts
 
-    async def _ranges(self, since: StreamOffset, until: StreamOffset) -> list[OffsetRange]:
+    async def _ranges(self, since: StreamOffset, until: StreamOffset) -> list[OffsetInputPartition]:
         client, is_failing = self._opened().client, self._settings.is_failing_on_loss
         known = await self._find()
         for name, topic_id in until.ids.items():
@@ -172,7 +172,7 @@ class StreamReader(DataSourceStreamReader):
         starts = {key: _start_of(key, since, until.ids) for key in ends}
         starts = await checked_starts(client, starts, ends, is_failing=is_failing)
         return [
-            OffsetRange(key.topic, key.partition, until.ids[key.topic], starts[key], ends[key])
+            OffsetInputPartition(key.topic, key.partition, until.ids[key.topic], starts[key], ends[key])
             for key in sorted(ends)
         ]
 

@@ -75,14 +75,14 @@ def _assigned(options: Options) -> tuple[TopicPartition, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class KnownPartitions:
     """The partitions that are read now, in order, and the ids of their topics."""
 
     partitions: tuple[TopicPartition, ...]
     ids: Mapping[str, str]
 
 
-async def find(client: Client, subscription: Subscription) -> Known:
+async def find(client: Client, subscription: Subscription) -> KnownPartitions:
     """Raises UnknownTopicOrPartition for a topic or partition that is named and does not exist."""
     if subscription.pattern:
         matches = re.compile(subscription.pattern).fullmatch
@@ -96,7 +96,7 @@ async def find(client: Client, subscription: Subscription) -> Known:
     partitions = subscription.assigned or [key for name in names for key in cluster.partitions(name)]
     for key in partitions:
         cluster.partition(key)
-    return Known(tuple(partitions), {name: str(cluster.topic(name).id) for name in names})
+    return KnownPartitions(tuple(partitions), {name: str(cluster.topic(name).id) for name in names})
 
 
 async def _described(client: Client, names: Sequence[str]) -> ClusterInfo:

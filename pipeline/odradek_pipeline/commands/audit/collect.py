@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from odradek_pipeline.commands.audit.settings import (
     AuditSettings,
-    LetterSettings,
+    LetterTopicSettings,
     TableSettings,
     open_folder,
     watermark_row,
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class CollectSettings(ConnectionSettings, TableSettings, LetterSettings, AuditSettings, ReportSettings):
+class CollectSettings(ConnectionSettings, TableSettings, LetterTopicSettings, AuditSettings, ReportSettings):
     """The settings of `audit collect`."""
 
     topic: tuple[str, ...] = setting("A topic to audit. May be repeated.", metavar="NAME")

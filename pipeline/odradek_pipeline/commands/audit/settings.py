@@ -38,7 +38,7 @@ class TableSettings(OutputSettings):
 
 
 @dataclass(frozen=True, kw_only=True)
-class LetterSettings:
+class LetterTopicSettings:
     """The topics of dead letters."""
 
     dead_letter_topic: tuple[str, ...] = setting(

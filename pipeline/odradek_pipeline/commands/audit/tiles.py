@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from odradek_pipeline.commands.audit.settings import LetterSettings
+from odradek_pipeline.commands.audit.settings import LetterTopicSettings
 from odradek_pipeline.commands.command import (
     Command,
     ConnectionSettings,
@@ -30,7 +30,7 @@ _NAMED_MAX = 100  # faults in a summary
 
 
 @dataclass(frozen=True, kw_only=True)
-class TilesSettings(ConnectionSettings, OutputSettings, LetterSettings, SparkSettings, ReportSettings):
+class TilesSettings(ConnectionSettings, OutputSettings, LetterTopicSettings, SparkSettings, ReportSettings):
     """The settings of `audit tiles`."""
 
     topic: tuple[str, ...] = setting(
@@ -116,7 +116,7 @@ async def _tilings(
 ) -> list[Tiling]:
     from odradek_pipeline.audit.tiles import RowsHeld
     from odradek_pipeline.collecting.clients import asking, connection_by_flags
-    from odradek_pipeline.collecting.letters import Origin, spans_of
+    from odradek_pipeline.collecting.letters import OriginPartition, spans_of
 
     connection = connection_by_flags(settings.client_settings())
     spans, doubled = rows
@@ -128,7 +128,7 @@ async def _tilings(
             held = RowsHeld(
                 spans.get(read.key, ()),
                 doubled.get(read.key, ()),
-                spans_of(dead.get(Origin(read.key.topic_id, read.key.partition), {})),
+                spans_of(dead.get(OriginPartition(read.key.topic_id, read.key.partition), {})),
             )
             tiling = await _tiling(client, settings, read, held, console)
             if tiling is not None:

@@ -24,7 +24,7 @@ from odradek_pipeline.dead_letters.reading import LetterLog, asked, group_of, le
 from odradek_pipeline.decoding.decoder import columns_of, decoded_rows
 from odradek_pipeline.errors import JobRefusedError, NotFoundError, SettingError
 from odradek_pipeline.groups import show_positions
-from odradek_pipeline.outputs.output import Known
+from odradek_pipeline.outputs.output import OutputState
 from odradek_pipeline.reading.named import reader_named
 from odradek_pipeline.reading.reader import ReadOptions
 from odradek_pipeline.records import TOPIC_ID, is_in, with_origin
@@ -114,7 +114,7 @@ class Retry:
             .drop("_turn")
         )
 
-    def _due(self, letters: DataFrame, known: Known) -> DataFrame:
+    def _due(self, letters: DataFrame, known: OutputState) -> DataFrame:
         """The letters that were tried less often than allowed, and are no rows of the table yet."""
         found = letters.select(*_ORIGIN, "_attempt").collect()
         tried = [row for row in found if row["_attempt"] < self._settings.attempts_max]
@@ -131,7 +131,7 @@ class Retry:
         self._counts.there += len(ranges) - left.count()
         return left
 
-    def _write(self, good: DataFrame, record: RunRecord, known: Known) -> None:
+    def _write(self, good: DataFrame, record: RunRecord, known: OutputState) -> None:
         places = good.select(*_ORIGIN).collect()
         if not places:
             return

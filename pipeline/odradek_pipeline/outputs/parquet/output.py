@@ -15,7 +15,7 @@ from typing import Any, Final
 from pyspark.sql import DataFrame, SparkSession
 
 from odradek_pipeline.errors import FencedError, PipelineError
-from odradek_pipeline.outputs.output import Committed, Known
+from odradek_pipeline.outputs.output import Committed, OutputState
 from odradek_pipeline.outputs.parquet.footers import data_files
 from odradek_pipeline.outputs.parquet.log import ManifestLog
 from odradek_pipeline.outputs.parquet.manifests import DataFile, Manifest
@@ -39,10 +39,10 @@ class ParquetHistory:
         self._store = store
         self.log = ManifestLog(store, clock_ms)
 
-    def newest(self) -> Known:
+    def newest(self) -> OutputState:
         """By the newest manifest alone."""
         found = self.log.newest()
-        return Known(None, 0) if found is None else Known(found.record, found.version)
+        return OutputState(None, 0) if found is None else OutputState(found.record, found.version)
 
     def runs(self, count_max: int | None) -> Sequence[Committed]:
         """By the manifests, one small file for each run."""
@@ -59,7 +59,7 @@ class ParquetOutput(ParquetHistory):
         super().__init__(open_store(spark, location))
         self._spark = spark
 
-    def commit(self, known: Known, record: RunRecord, rows: DataFrame, steps: Steps) -> Committed:
+    def commit(self, known: OutputState, record: RunRecord, rows: DataFrame, steps: Steps) -> Committed:
         """Write the files, then publish their manifest. Files of a run that failed are removed, or left to a vacuum."""
         taken: list[DataFile] = []
         if record.kind in REPLACING:
