@@ -28,10 +28,10 @@ from odradek.authorization.acls import (
     AccessControlEntry,
     AclBinding,
     AclOperation,
+    AclResourceType,
     PatternType,
     PermissionType,
     ResourcePattern,
-    ResourceType,
 )
 from odradek.client.admin.acls import AclAdmin
 from odradek.client.admin.quotas import QuotaAdmin
@@ -210,7 +210,7 @@ def _acls() -> list[AclBinding]:
 
     def allow(principal: str, name: str, pattern_type: PatternType, operation: AclOperation) -> AclBinding:
         return AclBinding(
-            ResourcePattern(ResourceType.TOPIC, name, pattern_type),
+            ResourcePattern(AclResourceType.TOPIC, name, pattern_type),
             AccessControlEntry(principal, "*", operation, PermissionType.ALLOW),
         )
 

@@ -7,10 +7,10 @@ from collections.abc import Collection
 from odradek.authorization.acls import (
     AclBinding,
     AclOperation,
+    AclResourceType,
     PatternType,
     PermissionType,
     ResourcePattern,
-    ResourceType,
 )
 
 IMPLIES_DESCRIBE = {
@@ -65,7 +65,7 @@ def any_allowed(
     principal: str,
     host: str,
     operation: AclOperation,
-    resource_type: ResourceType,
+    resource_type: AclResourceType,
 ) -> bool:
     """Kafka's authorizeByResourceType, but for its first question about the name `hardcode`."""
     mine = [

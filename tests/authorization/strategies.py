@@ -8,16 +8,16 @@ from odradek.authorization.acls import (
     AccessControlEntry,
     AclBinding,
     AclOperation,
+    AclResourceType,
     PatternType,
     PermissionType,
     ResourcePattern,
-    ResourceType,
 )
 
 PRINCIPALS = ("User:alice", "User:bob", "User:*", "Group:alice")
 HOSTS = ("10.0.0.1", "10.0.0.2", "*")
 NAMES = ("a", "ab", "abc", "b", "*", "hardcode")
-TYPES = (ResourceType.TOPIC, ResourceType.GROUP)
+TYPES = (AclResourceType.TOPIC, AclResourceType.GROUP)
 OPERATIONS = tuple(one for one in AclOperation if one > AclOperation.ALL)
 
 patterns = st.builds(

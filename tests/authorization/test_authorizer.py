@@ -9,10 +9,10 @@ from odradek.authorization.acls import (
     AccessControlEntry,
     AclBinding,
     AclOperation,
+    AclResourceType,
     PatternType,
     PermissionType,
     ResourcePattern,
-    ResourceType,
     check_binding,
 )
 from odradek.authorization.authorizer import Authorizer, super_users
@@ -21,12 +21,12 @@ from odradek.authorization.index import AclIndex
 from odradek.foundation.errors import InvalidRequest, SettingError
 from odradek.foundation.limits import AUTHORIZATION_DECISIONS_MAX
 
-ORDERS = ResourcePattern(ResourceType.TOPIC, "orders", PatternType.LITERAL)
+ORDERS = ResourcePattern(AclResourceType.TOPIC, "orders", PatternType.LITERAL)
 READ = AccessControlEntry("User:alice", "*", AclOperation.READ, PermissionType.ALLOW)
 
 
 def reads(authorizer: Authorizer, principal: str = "User:alice", topic: str = "orders") -> bool:
-    return authorizer.allows(principal, "10.0.0.1", AclOperation.READ, ResourceType.TOPIC, topic)
+    return authorizer.allows(principal, "10.0.0.1", AclOperation.READ, AclResourceType.TOPIC, topic)
 
 
 def test_removed_acl_no_longer_decides() -> None:
@@ -66,20 +66,20 @@ def test_any_topic_is_first_asked_by_a_fixed_name() -> None:
     authorizer = Authorizer(allows_without_acl=True)
     denied = AccessControlEntry("User:*", "*", AclOperation.WRITE, PermissionType.DENY)
     authorizer.replace(AclIndex().changed({ORDERS: [denied]}))
-    assert authorizer.allows_any("User:alice", "10.0.0.1", AclOperation.WRITE, ResourceType.TOPIC)
-    fixed = ResourcePattern(ResourceType.TOPIC, "hardcode", PatternType.LITERAL)
+    assert authorizer.allows_any("User:alice", "10.0.0.1", AclOperation.WRITE, AclResourceType.TOPIC)
+    fixed = ResourcePattern(AclResourceType.TOPIC, "hardcode", PatternType.LITERAL)
     authorizer.replace(AclIndex().changed({fixed: [denied]}))
-    assert not authorizer.allows_any("User:alice", "10.0.0.1", AclOperation.WRITE, ResourceType.TOPIC)
+    assert not authorizer.allows_any("User:alice", "10.0.0.1", AclOperation.WRITE, AclResourceType.TOPIC)
 
 
 def test_authorized_operations_are_those_of_the_type() -> None:
     authorizer = Authorizer()
-    cluster = ResourcePattern(ResourceType.CLUSTER, CLUSTER_NAME, PatternType.LITERAL)
+    cluster = ResourcePattern(AclResourceType.CLUSTER, CLUSTER_NAME, PatternType.LITERAL)
     everything = READ._replace(operation=AclOperation.ALL)
     authorizer.replace(AclIndex().changed({ORDERS: [READ], cluster: [everything]}))
-    operations = authorizer.operations("User:alice", "::1", ResourceType.TOPIC, "orders")
+    operations = authorizer.operations("User:alice", "::1", AclResourceType.TOPIC, "orders")
     assert operations == 1 << AclOperation.READ | 1 << AclOperation.DESCRIBE
-    of_cluster = authorizer.operations("User:alice", "::1", ResourceType.CLUSTER, CLUSTER_NAME)
+    of_cluster = authorizer.operations("User:alice", "::1", AclResourceType.CLUSTER, CLUSTER_NAME)
     assert of_cluster == sum(1 << number for number in (5, 7, 8, 9, 10, 11, 12))
 
 
@@ -94,9 +94,9 @@ def test_kept_decisions_are_bounded() -> None:
     ("pattern", "entry"),
     [
         (ORDERS._replace(name=""), READ),
-        (ORDERS._replace(type=ResourceType.ANY), READ),
+        (ORDERS._replace(type=AclResourceType.ANY), READ),
         (ORDERS._replace(pattern_type=PatternType.MATCH), READ),
-        (ORDERS._replace(type=ResourceType.CLUSTER), READ),
+        (ORDERS._replace(type=AclResourceType.CLUSTER), READ),
         (ORDERS, READ._replace(principal="alice")),
         (ORDERS, READ._replace(host="")),
         (ORDERS, READ._replace(operation=AclOperation.ANY)),
@@ -109,8 +109,8 @@ def test_impossible_acls_are_refused(pattern: ResourcePattern, entry: AccessCont
 
 
 def test_filters_match_as_kafka_describes_them() -> None:
-    prefix = ResourcePattern(ResourceType.TOPIC, "ord", PatternType.PREFIXED)
-    everything = ResourcePattern(ResourceType.TOPIC, "*", PatternType.LITERAL)
+    prefix = ResourcePattern(AclResourceType.TOPIC, "ord", PatternType.PREFIXED)
+    everything = ResourcePattern(AclResourceType.TOPIC, "*", PatternType.LITERAL)
     index = AclIndex().changed({ORDERS: [READ], prefix: [READ], everything: [READ]})
 
     def found(wanted: AclFilter) -> set[ResourcePattern]:
@@ -119,10 +119,10 @@ def test_filters_match_as_kafka_describes_them() -> None:
     assert found(AclFilter()) == {ORDERS, prefix, everything}
     assert found(AclFilter(name="orders", pattern_type=PatternType.MATCH)) == {ORDERS, prefix, everything}
     assert found(AclFilter(name="orders")) == {ORDERS}
-    literal = AclFilter(type=ResourceType.TOPIC, name="orders", pattern_type=PatternType.LITERAL)
+    literal = AclFilter(type=AclResourceType.TOPIC, name="orders", pattern_type=PatternType.LITERAL)
     assert found(literal) == {ORDERS}
     assert found(AclFilter(pattern_type=PatternType.PREFIXED)) == {prefix}
     assert found(AclFilter(operation=AclOperation.ALL)) == set()
     assert found(AclFilter(principal="User:bob")) == set()
     with pytest.raises(InvalidRequest):
-        AclFilter(type=ResourceType.UNKNOWN).check()
+        AclFilter(type=AclResourceType.UNKNOWN).check()

@@ -10,10 +10,10 @@ from odradek.authorization.acls import (
     AccessControlEntry,
     AclBinding,
     AclOperation,
+    AclResourceType,
     PatternType,
     PermissionType,
     ResourcePattern,
-    ResourceType,
     comparable_host,
 )
 from odradek.authorization.index import AclIndex, Decision
@@ -73,13 +73,13 @@ def compare(index: AclIndex, acls: Sequence[AclBinding]) -> None:
 
 def allow(pattern_type: PatternType, name: str, host: str = "*") -> AclBinding:
     entry = AccessControlEntry("User:alice", host, AclOperation.READ, PermissionType.ALLOW)
-    return AclBinding(ResourcePattern(ResourceType.TOPIC, name, pattern_type), entry)
+    return AclBinding(ResourcePattern(AclResourceType.TOPIC, name, pattern_type), entry)
 
 
 def test_prefixed_star_is_a_prefix_of_one_character() -> None:
     acl = allow(PatternType.PREFIXED, "*")
     index = AclIndex().changed({acl.pattern: [acl.entry]})
-    topic = ResourceType.TOPIC
+    topic = AclResourceType.TOPIC
     assert index.decide("User:alice", "::1", AclOperation.READ, topic, "orders") is Decision.NO_ACL
     assert index.decide("User:alice", "::1", AclOperation.READ, topic, "*orders") is Decision.ALLOWED
 
@@ -88,6 +88,6 @@ def test_hosts_are_compared_in_one_spelling() -> None:
     acl = allow(PatternType.LITERAL, "orders", host="0:0:0:0:0:0:0:1")
     index = AclIndex().changed({acl.pattern: [acl.entry]})
     host = comparable_host("::1")
-    assert index.decide("User:alice", host, 3, ResourceType.TOPIC, "orders") is Decision.ALLOWED
+    assert index.decide("User:alice", host, 3, AclResourceType.TOPIC, "orders") is Decision.ALLOWED
     assert comparable_host("::ffff:127.0.0.1") == "127.0.0.1"
     assert comparable_host("broker.example") == "broker.example"

@@ -18,10 +18,10 @@ from odradek.authorization.acls import (
     AccessControlEntry,
     AclBinding,
     AclOperation,
+    AclResourceType,
     PatternType,
     PermissionType,
     ResourcePattern,
-    ResourceType,
 )
 from odradek.authorization.filters import AclFilter
 from odradek.client.admin.acls import AclAdmin
@@ -121,19 +121,21 @@ class Warden:
         acls = [
             AclBinding(ResourcePattern(kind, name, PatternType.LITERAL), everything)
             for kind, name in (
-                (ResourceType.CLUSTER, CLUSTER_NAME),
-                (ResourceType.TOPIC, "*"),
-                (ResourceType.GROUP, "*"),
-                (ResourceType.TRANSACTIONAL_ID, "*"),
+                (AclResourceType.CLUSTER, CLUSTER_NAME),
+                (AclResourceType.TOPIC, "*"),
+                (AclResourceType.GROUP, "*"),
+                (AclResourceType.TRANSACTIONAL_ID, "*"),
             )
         ]
-        acls.append(AclBinding(ResourcePattern(ResourceType.TOPIC, self._topic, PatternType.LITERAL), denial))
+        acls.append(
+            AclBinding(ResourcePattern(AclResourceType.TOPIC, self._topic, PatternType.LITERAL), denial)
+        )
         for failure in await self._acls.create(acls):
             if failure is not None:
                 raise failure
 
     async def _change_others(self) -> None:
-        pattern = ResourcePattern(ResourceType.TOPIC, "other", PatternType.LITERAL)
+        pattern = ResourcePattern(AclResourceType.TOPIC, "other", PatternType.LITERAL)
         entry = AccessControlEntry("User:other", "*", AclOperation.READ, PermissionType.ALLOW)
         await self._acls.create([AclBinding(pattern, entry)])
         await self._acls.delete(

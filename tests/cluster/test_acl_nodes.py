@@ -9,10 +9,10 @@ import pytest
 from odradek.authorization.acls import (
     AccessControlEntry,
     AclOperation,
+    AclResourceType,
     PatternType,
     PermissionType,
     ResourcePattern,
-    ResourceType,
 )
 from odradek.cluster import acl_nodes
 from odradek.cluster.change_log import NodeChange
@@ -26,7 +26,7 @@ ENTRY = AccessControlEntry("User:CN=a,O=b", "*", AclOperation.DESCRIBE_CONFIGS, 
 @pytest.mark.parametrize("pattern_type", [PatternType.LITERAL, PatternType.PREFIXED])
 @pytest.mark.parametrize("name", ["orders", "*", "a/b", "..", "ü %2F"])
 def test_paths_and_contents_can_be_read_back(name: str, pattern_type: PatternType) -> None:
-    pattern = ResourcePattern(ResourceType.TRANSACTIONAL_ID, name, pattern_type)
+    pattern = ResourcePattern(AclResourceType.TRANSACTIONAL_ID, name, pattern_type)
     path = acl_nodes.path_of(pattern)
     assert acl_nodes.pattern_at(path) == pattern
     change = NodeChange(path, acl_nodes.write_acls([ENTRY]))
@@ -34,9 +34,9 @@ def test_paths_and_contents_can_be_read_back(name: str, pattern_type: PatternTyp
 
 
 def test_the_layout_is_that_of_kafka_with_zookeeper() -> None:
-    literal = ResourcePattern(ResourceType.DELEGATION_TOKEN, "t", PatternType.LITERAL)
+    literal = ResourcePattern(AclResourceType.DELEGATION_TOKEN, "t", PatternType.LITERAL)
     assert acl_nodes.path_of(literal) == "/kafka-acl/DelegationToken/t"
-    prefixed = literal._replace(type=ResourceType.TOPIC, pattern_type=PatternType.PREFIXED)
+    prefixed = literal._replace(type=AclResourceType.TOPIC, pattern_type=PatternType.PREFIXED)
     assert acl_nodes.path_of(prefixed) == "/kafka-acl-extended/prefixed/Topic/t"
     assert json.loads(acl_nodes.write_acls([ENTRY])) == {
         "version": 1,
@@ -58,7 +58,7 @@ def test_what_cannot_be_read_is_named(data: bytes) -> None:
 
 
 def test_an_image_has_what_the_nodes_say() -> None:
-    pattern = ResourcePattern(ResourceType.TOPIC, "t", PatternType.LITERAL)
+    pattern = ResourcePattern(AclResourceType.TOPIC, "t", PatternType.LITERAL)
     path = acl_nodes.path_of(pattern)
     empty = ClusterImage()
     assert apply(empty, []).acls is None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from odradek.authorization.acls import AclOperation, ResourceType
+from odradek.authorization.acls import AclOperation, AclResourceType
 from odradek.protocol.api import ApiKey
 from tests.support.guarded_broker import (
     ALTER,
@@ -295,6 +295,6 @@ ROWS: list[Row] = [
             "max_lifetime": -1,
         },
         {NO_TOKEN},
-        [acl(AclOperation.CREATE_TOKENS, ResourceType.USER, "User:bob")],
+        [acl(AclOperation.CREATE_TOKENS, AclResourceType.USER, "User:bob")],
     ),
 ]

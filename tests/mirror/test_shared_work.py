@@ -8,10 +8,10 @@ from odradek.authorization.acls import (
     AccessControlEntry,
     AclBinding,
     AclOperation,
+    AclResourceType,
     PatternType,
     PermissionType,
     ResourcePattern,
-    ResourceType,
 )
 from odradek.client.admin.results import CommittedOffset
 from odradek.foundation.ids import TopicPartition
@@ -79,7 +79,7 @@ def test_the_average_of_bytes_is_limited() -> None:
 
 
 def test_nobody_may_write_to_copies_but_the_mirror() -> None:
-    pattern = ResourcePattern(ResourceType.TOPIC, "orders", PatternType.LITERAL)
+    pattern = ResourcePattern(AclResourceType.TOPIC, "orders", PatternType.LITERAL)
 
     def of(operation: AclOperation, permission: PermissionType) -> AclBinding:
         return AclBinding(pattern, AccessControlEntry("User:x", "*", operation, permission))

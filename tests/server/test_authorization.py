@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from odradek.authorization.acls import CLUSTER_NAME, AclOperation, PermissionType, ResourceType
+from odradek.authorization.acls import CLUSTER_NAME, AclOperation, AclResourceType, PermissionType
 from odradek.cluster import acl_nodes
 from odradek.protocol import cluster_changes, controller_requests
 from odradek.protocol.api import ApiKey
@@ -27,7 +27,7 @@ ENTRIES = {"authorizer.class.name": "org.apache.kafka.metadata.authorizer.Standa
 async def guarded_cluster() -> WholeCluster:
     """Brokers may do everything to the cluster; the client, of the same principal on another host, nothing."""
     cluster = WholeCluster(ENTRIES, 1)
-    brokers = acl(ALL, ResourceType.CLUSTER, principal=ANONYMOUS)
+    brokers = acl(ALL, AclResourceType.CLUSTER, principal=ANONYMOUS)
     entries = [brokers.entry._replace(host=f"node-{number}-1.test") for number in (1, 2)]
     seed = MemoryStore(cluster.registry)
     for parent in acl_nodes.parents_of(brokers.pattern):
@@ -41,7 +41,7 @@ async def guarded_cluster() -> WholeCluster:
 
 
 async def allow(
-    cluster: WholeCluster, operation: AclOperation, resource_type: ResourceType, name: str
+    cluster: WholeCluster, operation: AclOperation, resource_type: AclResourceType, name: str
 ) -> None:
     active = cluster.active
     assert active is not None
@@ -67,7 +67,7 @@ def test_rights_are_the_clients_also_where_its_request_is_forwarded() -> None:
     async def scenario() -> None:
         cluster = await guarded_cluster()
         assert await cluster.create_topic("t", through=1) == NO_TOPIC
-        await allow(cluster, CREATE, ResourceType.TOPIC, "t")
+        await allow(cluster, CREATE, AclResourceType.TOPIC, "t")
         assert await cluster.create_topic("t", through=1, replicas=2) == 0
         assert await cluster.create_topic("u", through=2) == NO_TOPIC
         await cluster.stop()
@@ -78,10 +78,10 @@ def test_rights_are_the_clients_also_where_its_request_is_forwarded() -> None:
 def test_a_right_that_is_taken_away_is_gone_on_every_broker() -> None:
     async def scenario() -> None:
         cluster = await guarded_cluster()
-        await allow(cluster, CREATE, ResourceType.TOPIC, "t")
+        await allow(cluster, CREATE, AclResourceType.TOPIC, "t")
         assert await cluster.create_topic("t", partitions=1, replicas=2) == 0
-        await allow(cluster, WRITE, ResourceType.TOPIC, "t")
-        await allow(cluster, AclOperation.ALTER, ResourceType.CLUSTER, CLUSTER_NAME)
+        await allow(cluster, WRITE, AclResourceType.TOPIC, "t")
+        await allow(cluster, AclOperation.ALTER, AclResourceType.CLUSTER, CLUSTER_NAME)
         await asyncio.sleep(1)
         # One of them leads the partition; the other one answers that it does not, which it may say.
         for number in (1, 2):
@@ -92,7 +92,7 @@ def test_a_right_that_is_taken_away_is_gone_on_every_broker() -> None:
             3,
             filters=[
                 {
-                    "resource_type_filter": int(ResourceType.TOPIC),
+                    "resource_type_filter": int(AclResourceType.TOPIC),
                     "resource_name_filter": "t",
                     "pattern_type_filter": 3,
                     "principal_filter": None,
@@ -116,7 +116,7 @@ def test_acls_outlive_the_controller_and_reach_its_successor() -> None:
     async def scenario() -> None:
         cluster = await guarded_cluster()
         await cluster.start_controller(101)
-        await allow(cluster, CREATE, ResourceType.TOPIC, "t")
+        await allow(cluster, CREATE, AclResourceType.TOPIC, "t")
         cluster.kill_controller(100)
         await cluster.until(lambda: cluster.active is not None)
         assert await cluster.create_topic("t", through=1) == 0
@@ -141,7 +141,7 @@ def test_levels_of_loggers_need_their_right_at_the_broker_that_sets_them() -> No
         }
         answer = await cluster.ask(1, ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, **request)
         assert codes(answer) == [NO_CLUSTER]
-        await allow(cluster, AclOperation.ALTER_CONFIGS, ResourceType.CLUSTER, CLUSTER_NAME)
+        await allow(cluster, AclOperation.ALTER_CONFIGS, AclResourceType.CLUSTER, CLUSTER_NAME)
         await asyncio.sleep(1)
         assert NO_CLUSTER not in codes(await cluster.ask(1, ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, **request))
         await cluster.stop()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from odradek.authorization.acls import AclOperation, ResourceType
+from odradek.authorization.acls import AclOperation, AclResourceType
 from odradek.foundation.metrics import METRICS, MetricsRegistry, Sample
 from odradek.foundation.settings import Settings
 from odradek.server.http.broker_metrics import register
@@ -94,10 +94,10 @@ def test_during_the_start_strangers_see_no_name() -> None:
         guarded = await Guarded.start()
         broker = guarded.broker.broker
         await guarded.stop()
-        assert not names_for(broker, STRANGER).may_see(ResourceType.TOPIC, "t")
-        assert names_for(broker, "::1").may_see(ResourceType.TOPIC, "t")
+        assert not names_for(broker, STRANGER).may_see(AclResourceType.TOPIC, "t")
+        assert names_for(broker, "::1").may_see(AclResourceType.TOPIC, "t")
         unguarded = await WholeBroker.start()
-        assert names_for(unguarded.broker, STRANGER).may_see(ResourceType.TOPIC, "t")
+        assert names_for(unguarded.broker, STRANGER).may_see(AclResourceType.TOPIC, "t")
         await unguarded.broker.stop()
 
     run(story())
@@ -123,4 +123,4 @@ def test_a_listener_without_a_login_shows_every_name(
     if "SSL" in protocols.values():
         entries["ssl.client.auth"] = client_auth
     assert admits_anonymous(Settings(entries)) is admitted
-    assert not NoNames().may_see(ResourceType.CLUSTER, "")
+    assert not NoNames().may_see(AclResourceType.CLUSTER, "")

@@ -19,10 +19,10 @@ from typing import Any, Final
 from odradek.authorization.acls import (
     AccessControlEntry,
     AclBinding,
+    AclResourceType,
     PatternType,
     PermissionType,
     ResourcePattern,
-    ResourceType,
 )
 from odradek.authorization.acls import AclOperation as Operation
 from odradek.authorization.filters import AclFilter
@@ -206,7 +206,7 @@ class Guests:
         self._history.add("warden", "lets the guest write")
 
     async def _take(self) -> None:
-        wanted = AclFilter(type=ResourceType.TOPIC, name=GUARDED_TOPIC, pattern_type=PatternType.LITERAL)
+        wanted = AclFilter(type=AclResourceType.TOPIC, name=GUARDED_TOPIC, pattern_type=PatternType.LITERAL)
         for removed in await self._acls.delete([wanted]):
             if isinstance(removed, OdradekError):
                 raise removed
@@ -335,4 +335,4 @@ class Guests:
 
 
 def _pattern() -> ResourcePattern:
-    return ResourcePattern(ResourceType.TOPIC, GUARDED_TOPIC, PatternType.LITERAL)
+    return ResourcePattern(AclResourceType.TOPIC, GUARDED_TOPIC, PatternType.LITERAL)

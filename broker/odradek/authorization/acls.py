@@ -18,7 +18,7 @@ WILDCARD_PRINCIPAL: Final = "User:*"
 CLUSTER_NAME: Final = "kafka-cluster"
 
 
-class ResourceType(IntEnum):
+class AclResourceType(IntEnum):
     """The kind of resource that an ACL is about; the numbers are the wire's."""
 
     UNKNOWN = 0
@@ -76,7 +76,7 @@ class ResourcePattern(NamedTuple):
     character.
     """
 
-    type: ResourceType
+    type: AclResourceType
     name: str
     pattern_type: PatternType
 
@@ -99,12 +99,12 @@ class AclBinding(NamedTuple):
 
 # The operations that each type of resource has, as in Kafka's AclEntry.
 _OPERATIONS: Final = {
-    ResourceType.TOPIC: "READ WRITE CREATE DESCRIBE DELETE ALTER DESCRIBE_CONFIGS ALTER_CONFIGS",
-    ResourceType.GROUP: "READ DESCRIBE DELETE DESCRIBE_CONFIGS ALTER_CONFIGS",
-    ResourceType.CLUSTER: "CREATE CLUSTER_ACTION DESCRIBE_CONFIGS ALTER_CONFIGS IDEMPOTENT_WRITE ALTER DESCRIBE",
-    ResourceType.TRANSACTIONAL_ID: "DESCRIBE WRITE TWO_PHASE_COMMIT",
-    ResourceType.DELEGATION_TOKEN: "DESCRIBE",
-    ResourceType.USER: "CREATE_TOKENS DESCRIBE_TOKENS",
+    AclResourceType.TOPIC: "READ WRITE CREATE DESCRIBE DELETE ALTER DESCRIBE_CONFIGS ALTER_CONFIGS",
+    AclResourceType.GROUP: "READ DESCRIBE DELETE DESCRIBE_CONFIGS ALTER_CONFIGS",
+    AclResourceType.CLUSTER: "CREATE CLUSTER_ACTION DESCRIBE_CONFIGS ALTER_CONFIGS IDEMPOTENT_WRITE ALTER DESCRIBE",
+    AclResourceType.TRANSACTIONAL_ID: "DESCRIBE WRITE TWO_PHASE_COMMIT",
+    AclResourceType.DELEGATION_TOKEN: "DESCRIBE",
+    AclResourceType.USER: "CREATE_TOKENS DESCRIBE_TOKENS",
 }
 SUPPORTED_OPERATIONS: Final = {
     kind: frozenset(AclOperation[name] for name in names.split()) for kind, names in _OPERATIONS.items()
@@ -150,7 +150,7 @@ def check_binding(binding: AclBinding) -> None:
         )
     if not pattern.name:
         raise InvalidRequest("The resource name of an ACL is empty.")
-    if pattern.type is ResourceType.CLUSTER and pattern.name != CLUSTER_NAME:
+    if pattern.type is AclResourceType.CLUSTER and pattern.name != CLUSTER_NAME:
         raise InvalidRequest(f"The only valid name for the CLUSTER resource is {CLUSTER_NAME}.")
     if entry.operation in (AclOperation.UNKNOWN, AclOperation.ANY):
         raise InvalidRequest(f"An ACL cannot have the operation {entry.operation.name}.")

@@ -14,7 +14,7 @@ from typing import Final
 from odradek.authorization.acls import (
     CLUSTER_NAME,
     SUPPORTED_OPERATIONS,
-    ResourceType,
+    AclResourceType,
     check_principal,
     comparable_host,
 )
@@ -71,7 +71,7 @@ class Authorizer:
         return decision
 
     def allows_cluster(self, principal: str, host: str, operation: int) -> bool:
-        return self.allows(principal, host, operation, ResourceType.CLUSTER, CLUSTER_NAME)
+        return self.allows(principal, host, operation, AclResourceType.CLUSTER, CLUSTER_NAME)
 
     def allows_any(self, principal: str, host: str, operation: int, resource_type: int) -> bool:
         """Whether `principal` may do it to any resource of the type (Kafka's authorizeByResourceType, KIP-679)."""
@@ -85,7 +85,7 @@ class Authorizer:
             )
         return decision
 
-    def operations(self, principal: str, host: str, resource_type: ResourceType, name: str) -> int:
+    def operations(self, principal: str, host: str, resource_type: AclResourceType, name: str) -> int:
         """The allowed operations of the resource's type as bits: bit n for operation n (KIP-430)."""
         return sum(
             1 << operation

@@ -6,10 +6,10 @@ from odradek.authorization.acls import (
     WILDCARD,
     AccessControlEntry,
     AclOperation,
+    AclResourceType,
     PatternType,
     PermissionType,
     ResourcePattern,
-    ResourceType,
 )
 from odradek.foundation.errors import InvalidRequest
 from odradek.foundation.named_tuple import NamedTuple
@@ -21,7 +21,7 @@ class AclFilter(NamedTuple):
     With MATCH the name is a resource's: all patterns that are about it match.
     """
 
-    type: ResourceType = ResourceType.ANY
+    type: AclResourceType = AclResourceType.ANY
     name: str | None = None
     pattern_type: PatternType = PatternType.ANY
     principal: str | None = None
@@ -38,14 +38,14 @@ class AclFilter(NamedTuple):
     @property
     def pattern(self) -> ResourcePattern | None:
         """The only pattern that can match, or None where several can."""
-        if self.type is ResourceType.ANY or self.name is None:
+        if self.type is AclResourceType.ANY or self.name is None:
             return None
         if self.pattern_type not in (PatternType.LITERAL, PatternType.PREFIXED):
             return None
         return ResourcePattern(self.type, self.name, self.pattern_type)
 
     def matches_pattern(self, pattern: ResourcePattern) -> bool:
-        if self.type not in (ResourceType.ANY, pattern.type):
+        if self.type not in (AclResourceType.ANY, pattern.type):
             return False
         if self.pattern_type not in (PatternType.ANY, PatternType.MATCH, pattern.pattern_type):
             return False

@@ -46,16 +46,16 @@ class AclChoice:
 
     def patterns(self) -> list[ResourcePattern]:
         """The resources that are named."""
-        from odradek.authorization.acls import CLUSTER_NAME, PatternType, ResourcePattern, ResourceType
+        from odradek.authorization.acls import CLUSTER_NAME, AclResourceType, PatternType, ResourcePattern
 
         kind = PatternType[self.pattern_type.upper()]
         found = [
-            ResourcePattern(ResourceType[RESOURCE_OPTIONS[option]], name, kind)
+            ResourcePattern(AclResourceType[RESOURCE_OPTIONS[option]], name, kind)
             for option, names in self.names.items()
             for name in names
         ]
         if self.cluster:
-            found.append(ResourcePattern(ResourceType.CLUSTER, CLUSTER_NAME, PatternType.LITERAL))
+            found.append(ResourcePattern(AclResourceType.CLUSTER, CLUSTER_NAME, PatternType.LITERAL))
         return found
 
     def bindings(self) -> list[AclBinding]:
@@ -89,10 +89,10 @@ class AclChoice:
         ]
 
     def _required_patterns(self) -> list[ResourcePattern]:
-        from odradek.authorization.acls import CLUSTER_NAME, PatternType, ResourcePattern, ResourceType
+        from odradek.authorization.acls import CLUSTER_NAME, AclResourceType, PatternType, ResourcePattern
 
         patterns = self.patterns()
-        cluster = ResourcePattern(ResourceType.CLUSTER, CLUSTER_NAME, PatternType.LITERAL)
+        cluster = ResourcePattern(AclResourceType.CLUSTER, CLUSTER_NAME, PatternType.LITERAL)
         if self.idempotent and cluster not in patterns:
             patterns.append(cluster)
         if not patterns:
@@ -102,7 +102,7 @@ class AclChoice:
 
     def _operations(self, pattern: ResourcePattern) -> list[AclOperation]:
         """The operations for one resource. Raises click.UsageError for one that its type does not have."""
-        from odradek.authorization.acls import SUPPORTED_OPERATIONS, AclOperation, ResourceType
+        from odradek.authorization.acls import SUPPORTED_OPERATIONS, AclOperation, AclResourceType
 
         kind = pattern.type.name
         names = list(self.operation)
@@ -110,7 +110,7 @@ class AclChoice:
             names += _PRODUCER.get(kind, ())
         if self.consumer:
             names += _CONSUMER.get(kind, ())
-        if self.idempotent and pattern.type is ResourceType.CLUSTER:
+        if self.idempotent and pattern.type is AclResourceType.CLUSTER:
             names.append("IDEMPOTENT_WRITE")
         if not names and not (self.producer or self.consumer or self.idempotent):
             names = ["ALL"]

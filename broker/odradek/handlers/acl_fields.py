@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, TypeVar
 from odradek.authorization.acls import (
     AccessControlEntry,
     AclOperation,
+    AclResourceType,
     PatternType,
     PermissionType,
     ResourcePattern,
-    ResourceType,
 )
 from odradek.authorization.filters import AclFilter
 from odradek.foundation.errors import SecurityDisabled
@@ -63,7 +63,7 @@ def pattern_fields(pattern: ResourcePattern) -> dict[str, object]:
 
 def filter_of(fields: DescribeAclsRequest | DeleteAclsFilter) -> AclFilter:
     return AclFilter(
-        type=value_of(ResourceType, fields.resource_type_filter),
+        type=value_of(AclResourceType, fields.resource_type_filter),
         name=fields.resource_name_filter,
         pattern_type=value_of(PatternType, fields.pattern_type_filter),
         principal=fields.principal_filter,

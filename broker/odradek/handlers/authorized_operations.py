@@ -51,8 +51,8 @@ def _operations(context: RequestContext, resource_type: str, name: str | None, *
     authorizer = context.broker.authorizer
     if authorizer is None:
         return every
-    from odradek.authorization.acls import CLUSTER_NAME, ResourceType
+    from odradek.authorization.acls import CLUSTER_NAME, AclResourceType
 
     return authorizer.operations(
-        context.principal, context.client_host, ResourceType[resource_type], name or CLUSTER_NAME
+        context.principal, context.client_host, AclResourceType[resource_type], name or CLUSTER_NAME
     )

@@ -6,10 +6,10 @@ from odradek.authorization.acls import (
     AccessControlEntry,
     AclBinding,
     AclOperation,
+    AclResourceType,
     PatternType,
     PermissionType,
     ResourcePattern,
-    ResourceType,
 )
 from odradek.handlers import change_log
 from odradek.handlers.acl_fields import require_authorizer, value_of
@@ -37,7 +37,7 @@ async def handle(request: CreateAclsRequest, context: RequestContext) -> Message
 def _binding(creation: AclCreation) -> AclBinding:
     return AclBinding(
         ResourcePattern(
-            value_of(ResourceType, creation.resource_type),
+            value_of(AclResourceType, creation.resource_type),
             creation.resource_name,
             value_of(PatternType, creation.resource_pattern_type),
         ),

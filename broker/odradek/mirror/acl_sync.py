@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable
 
-from odradek.authorization.acls import AclBinding, AclOperation, PatternType, PermissionType, ResourceType
+from odradek.authorization.acls import AclBinding, AclOperation, AclResourceType, PatternType, PermissionType
 from odradek.authorization.filters import AclFilter
 from odradek.client.admin.acls import AclAdmin
 from odradek.client.client import Client
@@ -30,7 +30,7 @@ class AclSync:
     async def sync(self, topics: Iterable[MirroredTopic]) -> None:
         """Add what is missing at the target. Does nothing where either cluster has no authorizer."""
         names = {topic.source: topic.target for topic in topics}
-        literal = AclFilter(type=ResourceType.TOPIC, pattern_type=PatternType.LITERAL)
+        literal = AclFilter(type=AclResourceType.TOPIC, pattern_type=PatternType.LITERAL)
         try:
             wanted = {
                 mirrored

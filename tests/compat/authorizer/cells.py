@@ -12,10 +12,10 @@ from odradek.authorization.acls import (
     AccessControlEntry,
     AclBinding,
     AclOperation,
+    AclResourceType,
     PatternType,
     PermissionType,
     ResourcePattern,
-    ResourceType,
 )
 
 PRINCIPALS: Final = ("User:alice", "User:bob", "User:CN=carol,O=us", "User:root")
@@ -25,7 +25,7 @@ HOSTS: Final = ("10.0.0.1", "10.0.0.2", "0:0:0:0:0:0:0:1")
 NAMES: Final = ("orders", "orders-eu", "order", "o", "payments", "hardcode", "hard", "Orders", "*", "*x")
 SUPER_USERS: Final = "User:root;User:nobody"
 _NAMED: Final = tuple(
-    one for one in ResourceType if one >= ResourceType.TOPIC and one is not ResourceType.CLUSTER
+    one for one in AclResourceType if one >= AclResourceType.TOPIC and one is not AclResourceType.CLUSTER
 )
 
 
@@ -42,7 +42,7 @@ class Question(NamedTuple):
     principal: str
     host: str
     operation: AclOperation
-    type: ResourceType
+    type: AclResourceType
     name: str | None
 
 
@@ -55,8 +55,10 @@ def acl_sets(rng: random.Random, count: int) -> Iterator[AclSet]:
 
 
 def _acl(rng: random.Random) -> AclBinding:
-    resource_type = rng.choice((ResourceType.TOPIC, ResourceType.TOPIC, *_NAMED, ResourceType.CLUSTER))
-    if resource_type is ResourceType.CLUSTER:
+    resource_type = rng.choice(
+        (AclResourceType.TOPIC, AclResourceType.TOPIC, *_NAMED, AclResourceType.CLUSTER)
+    )
+    if resource_type is AclResourceType.CLUSTER:
         pattern = ResourcePattern(resource_type, CLUSTER_NAME, PatternType.LITERAL)
     else:
         pattern_type = rng.choice((PatternType.LITERAL, PatternType.PREFIXED))
@@ -75,8 +77,10 @@ def _acl(rng: random.Random) -> AclBinding:
 
 def questions(rng: random.Random, count: int) -> Iterator[Question]:
     for _ in range(count):
-        resource_type = rng.choice((ResourceType.TOPIC, ResourceType.TOPIC, *_NAMED, ResourceType.CLUSTER))
-        name: str | None = CLUSTER_NAME if resource_type is ResourceType.CLUSTER else rng.choice(NAMES)
+        resource_type = rng.choice(
+            (AclResourceType.TOPIC, AclResourceType.TOPIC, *_NAMED, AclResourceType.CLUSTER)
+        )
+        name: str | None = CLUSTER_NAME if resource_type is AclResourceType.CLUSTER else rng.choice(NAMES)
         operation = rng.choice(sorted(SUPPORTED_OPERATIONS[resource_type]))
         if rng.random() < 0.15:
             name = None

@@ -29,10 +29,10 @@ from odradek.authorization.acls import (
     AccessControlEntry,
     AclBinding,
     AclOperation,
+    AclResourceType,
     PatternType,
     PermissionType,
     ResourcePattern,
-    ResourceType,
 )
 from odradek.handlers.table import HANDLERS
 from odradek.protocol.api import ApiKey
@@ -70,10 +70,10 @@ VERSION_MIN: Final = {ApiKey.JOIN_GROUP: 4}
 # Without them Kafka answers before it looks at rights.
 MANDATORY: Final = {(ApiKey.SYNC_GROUP, 5): {"protocol_type": "consumer", "protocol_name": "range"}}
 NAMES: Final = {
-    ResourceType.TOPIC: ("seen", "hidden", "missing", "new", "*", "s", "se", "miss", "n"),
-    ResourceType.GROUP: ("g", "*", "gr"),
-    ResourceType.TRANSACTIONAL_ID: ("t", "*", "tx"),
-    ResourceType.CLUSTER: (CLUSTER_NAME,),
+    AclResourceType.TOPIC: ("seen", "hidden", "missing", "new", "*", "s", "se", "miss", "n"),
+    AclResourceType.GROUP: ("g", "*", "gr"),
+    AclResourceType.TRANSACTIONAL_ID: ("t", "*", "tx"),
+    AclResourceType.CLUSTER: (CLUSTER_NAME,),
 }
 ACLS_PER_REQUEST: Final = 500
 REPEATS_MAX: Final = 4
@@ -121,9 +121,9 @@ def table_sets(*, seed: int, count: int) -> list[tuple[str, list[AclBinding]]]:
 
 def _acls(rng: random.Random) -> Iterator[AclBinding]:
     for _ in range(rng.choice((2, 5, 9, 14, 20, 28))):
-        kind = rng.choice((ResourceType.TOPIC, ResourceType.TOPIC, *NAMES))
+        kind = rng.choice((AclResourceType.TOPIC, AclResourceType.TOPIC, *NAMES))
         name = rng.choice(NAMES[kind])
-        is_prefix = kind is not ResourceType.CLUSTER and name != "*" and rng.random() < 0.4
+        is_prefix = kind is not AclResourceType.CLUSTER and name != "*" and rng.random() < 0.4
         operations = (AclOperation.ALL, AclOperation.ALL, *sorted(SUPPORTED_OPERATIONS[kind]))
         yield AclBinding(
             ResourcePattern(kind, name, PatternType.PREFIXED if is_prefix else PatternType.LITERAL),

@@ -16,10 +16,10 @@ from odradek.authorization.acls import (
     AccessControlEntry,
     AclBinding,
     AclOperation,
+    AclResourceType,
     PatternType,
     PermissionType,
     ResourcePattern,
-    ResourceType,
 )
 from odradek.protocol import messages
 from odradek.protocol.api import ApiKey
@@ -188,7 +188,7 @@ class Side:
         return {
             (
                 ResourcePattern(
-                    ResourceType(one.resource_type), one.resource_name, PatternType(one.pattern_type)
+                    AclResourceType(one.resource_type), one.resource_name, PatternType(one.pattern_type)
                 ),
                 AccessControlEntry(
                     entry.principal,
@@ -241,14 +241,16 @@ def of_client() -> dict[str, Any]:
 
 
 def first_acls() -> list[AclBinding]:
-    cluster = ResourcePattern(ResourceType.CLUSTER, CLUSTER_NAME, PatternType.LITERAL)
+    cluster = ResourcePattern(AclResourceType.CLUSTER, CLUSTER_NAME, PatternType.LITERAL)
     everything = AccessControlEntry("User:ANONYMOUS", ADMINISTRATOR, AclOperation.ALL, PermissionType.ALLOW)
     foreign = [
-        acl(READ if kind is not ResourceType.TRANSACTIONAL_ID else WRITE, kind, "*", principal="User:other")
-        for kind in (ResourceType.TOPIC, ResourceType.GROUP, ResourceType.TRANSACTIONAL_ID)
+        acl(
+            READ if kind is not AclResourceType.TRANSACTIONAL_ID else WRITE, kind, "*", principal="User:other"
+        )
+        for kind in (AclResourceType.TOPIC, AclResourceType.GROUP, AclResourceType.TRANSACTIONAL_ID)
     ]
     own = [
-        ResourcePattern(ResourceType.GROUP, "g", PatternType.LITERAL),
-        ResourcePattern(ResourceType.TOPIC, "seen", PatternType.LITERAL),
+        ResourcePattern(AclResourceType.GROUP, "g", PatternType.LITERAL),
+        ResourcePattern(AclResourceType.TOPIC, "seen", PatternType.LITERAL),
     ]
     return [*(AclBinding(pattern, everything) for pattern in (cluster, *own)), *foreign]

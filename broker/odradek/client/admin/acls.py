@@ -9,10 +9,10 @@ from odradek.authorization.acls import (
     AccessControlEntry,
     AclBinding,
     AclOperation,
+    AclResourceType,
     PatternType,
     PermissionType,
     ResourcePattern,
-    ResourceType,
 )
 from odradek.authorization.filters import AclFilter
 from odradek.client.client import Client
@@ -106,7 +106,7 @@ def _binding(
 ) -> AclBinding:
     return AclBinding(
         ResourcePattern(
-            ResourceType(resource.resource_type), resource.resource_name, PatternType(pattern_type)
+            AclResourceType(resource.resource_type), resource.resource_name, PatternType(pattern_type)
         ),
         AccessControlEntry(
             entry.principal, entry.host, AclOperation(entry.operation), PermissionType(entry.permission_type)

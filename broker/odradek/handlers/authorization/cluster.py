@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from odradek.authorization.acls import AclOperation, ResourceType
+from odradek.authorization.acls import AclOperation, AclResourceType
 from odradek.foundation.errors import RequestError
 from odradek.handlers.authorization.rights import Rights
 from odradek.handlers.context import RequestContext
@@ -23,7 +23,7 @@ def describe_log_dirs(
     handle: Handle, request: DescribeLogDirsRequest, context: RequestContext, rights: Rights
 ) -> Answer:
     """Describe on the cluster. Versions below 3 have no error, and answer no directory."""
-    error = rights.refusal(AclOperation.DESCRIBE, ResourceType.CLUSTER)
+    error = rights.refusal(AclOperation.DESCRIBE, AclResourceType.CLUSTER)
     if error is None:
         return handle(request, context)
     return context.response(error_code=error_code(error), results=[])
@@ -33,6 +33,6 @@ def leader_epochs(
     request: OffsetForLeaderEpochRequest, topic: OffsetForLeaderTopic, rights: Rights
 ) -> RequestError | None:
     """OffsetForLeaderEpoch: ClusterAction on the cluster, else Describe of each topic."""
-    if rights.could(AclOperation.CLUSTER_ACTION, ResourceType.CLUSTER):
+    if rights.could(AclOperation.CLUSTER_ACTION, AclResourceType.CLUSTER):
         return None
-    return rights.refusal(AclOperation.DESCRIBE, ResourceType.TOPIC, topic.topic)
+    return rights.refusal(AclOperation.DESCRIBE, AclResourceType.TOPIC, topic.topic)

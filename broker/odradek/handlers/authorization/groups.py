@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final, TypeVar, cast
 
-from odradek.authorization.acls import AclOperation, ResourceType
+from odradek.authorization.acls import AclOperation, AclResourceType
 from odradek.handlers.authorization.rights import Rights, error_for
 from odradek.handlers.authorization.rules import (
     Check,
@@ -33,10 +33,10 @@ if TYPE_CHECKING:
 T = TypeVar("T", bound=Named)
 
 _FIRST_WITH_KEYS: Final = 4
-_KEY_TYPES: Final = {GROUP: ResourceType.GROUP, TRANSACTION: ResourceType.TRANSACTIONAL_ID}
-_TOPIC_DENIED: Final = error_code(error_for(ResourceType.TOPIC))
+_KEY_TYPES: Final = {GROUP: AclResourceType.GROUP, TRANSACTION: AclResourceType.TRANSACTIONAL_ID}
+_TOPIC_DENIED: Final = error_code(error_for(AclResourceType.TOPIC))
 _DESCRIBED: Final[Check[requests.ConsumerGroupDescribeRequest]] = each(
-    "group_ids", on_element(AclOperation.DESCRIBE, ResourceType.GROUP)
+    "group_ids", on_element(AclOperation.DESCRIBE, AclResourceType.GROUP)
 )
 _HIDDEN_TOPIC: Final = "The group has described topic(s) that the client is not authorized to describe."
 
@@ -48,7 +48,7 @@ def find_coordinator(
     if resource_type is None:
         # An unknown type is refused as such. Share groups are the brokers' own business.
         if request.key_type > TRANSACTION:
-            rights.require(AclOperation.CLUSTER_ACTION, ResourceType.CLUSTER)
+            rights.require(AclOperation.CLUSTER_ACTION, AclResourceType.CLUSTER)
         return handle(request, context)
     version = context.header.api_version
     denied = {**NOBODY, **error_fields(error_for(resource_type))}
@@ -72,14 +72,14 @@ def list_groups(
     handle: Handle, request: requests.ListGroupsRequest, context: RequestContext, rights: Rights
 ) -> Answer:
     """All groups with Describe on the cluster, else those with Describe: never an error."""
-    if rights.could(AclOperation.DESCRIBE, ResourceType.CLUSTER):
+    if rights.could(AclOperation.DESCRIBE, AclResourceType.CLUSTER):
         return handle(request, context)
 
     def visible(answer: responses.ListGroupsResponse) -> Message:
         groups = [
             one
             for one in answer.groups
-            if rights.could(AclOperation.DESCRIBE, ResourceType.GROUP, one.group_id)
+            if rights.could(AclOperation.DESCRIBE, AclResourceType.GROUP, one.group_id)
         ]
         return replace(answer, groups=tuple(groups))
 
@@ -97,7 +97,7 @@ def offset_fetch(
     answers: list[dict[str, object]] = []
     hidden: dict[str, tuple[requests.OffsetFetchRequestTopics, ...]] = {}
     for group in request.groups:
-        error = rights.refusal(AclOperation.DESCRIBE, ResourceType.GROUP, group.group_id)
+        error = rights.refusal(AclOperation.DESCRIBE, AclResourceType.GROUP, group.group_id)
         if error is not None:
             answers.append({"group_id": group.group_id, "error_code": error_code(error), "topics": []})
             continue
@@ -124,7 +124,7 @@ def _offset_fetch_of_one(
     handle: Handle, request: requests.OffsetFetchRequest, context: RequestContext, rights: Rights
 ) -> Answer:
     version = context.header.api_version
-    error = rights.refusal(AclOperation.DESCRIBE, ResourceType.GROUP, request.group_id)
+    error = rights.refusal(AclOperation.DESCRIBE, AclResourceType.GROUP, request.group_id)
     if error is not None:
         if version >= VERSION_WITH_ERROR_OF_ALL:
             return context.response(topics=[], error_code=error_code(error))
@@ -145,7 +145,7 @@ def _hidden_topics(topics: Iterable[T] | None, rights: Rights) -> tuple[T, ...]:
     return tuple(
         topic
         for topic in topics or ()
-        if not rights.may(AclOperation.DESCRIBE, ResourceType.TOPIC, topic.name)
+        if not rights.may(AclOperation.DESCRIBE, AclResourceType.TOPIC, topic.name)
     )
 
 
@@ -155,7 +155,7 @@ def _visible_topics(topics: Iterable[T] | None, hidden: tuple[T, ...]) -> tuple[
 
 def _visible_answers(topics: Iterable[T], rights: Rights) -> tuple[T, ...]:
     return tuple(
-        topic for topic in topics if rights.could(AclOperation.DESCRIBE, ResourceType.TOPIC, topic.name)
+        topic for topic in topics if rights.could(AclOperation.DESCRIBE, AclResourceType.TOPIC, topic.name)
     )
 
 
@@ -173,7 +173,7 @@ def leave_group(
     handle: Handle, request: requests.LeaveGroupRequest, context: RequestContext, rights: Rights
 ) -> Answer:
     """Read of the group. The error is the whole answer's, not the members'."""
-    error = rights.refusal(AclOperation.READ, ResourceType.GROUP, request.group_id)
+    error = rights.refusal(AclOperation.READ, AclResourceType.GROUP, request.group_id)
     if error is None:
         return handle(request, context)
     return context.response(error_code=error_code(error), members=[])
@@ -183,12 +183,14 @@ def offset_delete(
     handle: Handle, request: requests.OffsetDeleteRequest, context: RequestContext, rights: Rights
 ) -> Answer:
     """Delete of the group, and Read of each topic. With an error of the group, no topic is answered."""
-    error = rights.refusal(AclOperation.DELETE, ResourceType.GROUP, request.group_id)
+    error = rights.refusal(AclOperation.DELETE, AclResourceType.GROUP, request.group_id)
     if error is not None:
         return context.response(error_code=error_code(error), topics=[])
 
     hidden = [
-        topic for topic in request.topics if not rights.may(AclOperation.READ, ResourceType.TOPIC, topic.name)
+        topic
+        for topic in request.topics
+        if not rights.may(AclOperation.READ, AclResourceType.TOPIC, topic.name)
     ]
     if not hidden:
         return handle(request, context)
@@ -205,7 +207,7 @@ def heartbeat_of_subscription(request: requests.ConsumerGroupHeartbeatRequest, r
     """ConsumerGroupHeartbeat: Read of the group, and Describe of every subscribed name."""
     reads_group(request, rights)
     for name in request.subscribed_topic_names or ():
-        rights.require(AclOperation.DESCRIBE, ResourceType.TOPIC, name)
+        rights.require(AclOperation.DESCRIBE, AclResourceType.TOPIC, name)
 
 
 def describe_consumer_groups(
@@ -215,7 +217,7 @@ def describe_consumer_groups(
 
     def is_visible(group: responses.ConsumerGroupDescribedGroup) -> bool:
         return all(
-            rights.could(AclOperation.DESCRIBE, ResourceType.TOPIC, topic.topic_name)
+            rights.could(AclOperation.DESCRIBE, AclResourceType.TOPIC, topic.topic_name)
             for member in group.members
             for assignment in (member.assignment, member.target_assignment)
             for topic in assignment.topic_partitions

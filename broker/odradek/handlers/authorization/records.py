@@ -10,7 +10,7 @@ from __future__ import annotations
 import uuid
 from typing import Final, cast
 
-from odradek.authorization.acls import AclOperation, ResourceType
+from odradek.authorization.acls import AclOperation, AclResourceType
 from odradek.authorization.authorizer import Authorizer
 from odradek.foundation.errors import RequestError
 from odradek.foundation.limits import AUTHORIZED_TOPICS_PER_CONNECTION_MAX
@@ -80,17 +80,17 @@ def _transaction_refusal(request: ProduceRequest, rights: Rights) -> RequestErro
         return None
     if not any(is_transactional(records) for topic in request.topics for _, records in topic.partitions):
         return None
-    return rights.refusal(AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, request.transactional_id)
+    return rights.refusal(AclOperation.WRITE, AclResourceType.TRANSACTIONAL_ID, request.transactional_id)
 
 
 def _denied_topics(
     keys: list[str | bytes], context: RequestContext, rights: Rights
 ) -> dict[str | bytes, RequestError]:
     return {
-        key: error_for(ResourceType.TOPIC)
+        key: error_for(AclResourceType.TOPIC)
         for key in keys
         if (name := _name_of(key, context)) is not None
-        and not rights.may(AclOperation.WRITE, ResourceType.TOPIC, name)
+        and not rights.may(AclOperation.WRITE, AclResourceType.TOPIC, name)
     }
 
 
@@ -110,9 +110,9 @@ def fetch(handle: Handle, frame: memoryview, context: RequestContext, rights: Ri
     header = context.header
     request = parse_fetch_request(header.api_version, frame, header.body_position)
     if request.replica_id >= 0:
-        if rights.may(AclOperation.CLUSTER_ACTION, ResourceType.CLUSTER):
+        if rights.may(AclOperation.CLUSTER_ACTION, AclResourceType.CLUSTER):
             return handle(frame, context)
-        return fetch_handler.refuse(frame, context, error_code(error_for(ResourceType.TOPIC)))
+        return fetch_handler.refuse(frame, context, error_code(error_for(AclResourceType.TOPIC)))
 
     def restrict(reading: FetchReading) -> None:
         denied = _unreadable(reading, context, rights)
@@ -139,8 +139,8 @@ def _unreadable(
         name = _name_of(key, context)
         if name is None:
             continue
-        if rights.may(AclOperation.READ, ResourceType.TOPIC, name):
+        if rights.may(AclOperation.READ, AclResourceType.TOPIC, name):
             allowed.add(key)
         else:
-            denied[key] = error_for(ResourceType.TOPIC)
+            denied[key] = error_for(AclResourceType.TOPIC)
     return denied

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from typing import Final
 
-from odradek.authorization.acls import CLUSTER_NAME, AclOperation, ResourceType
+from odradek.authorization.acls import CLUSTER_NAME, AclOperation, AclResourceType
 from odradek.authorization.authorizer import Authorizer
 from odradek.foundation.errors import (
     ClusterAuthorizationFailed,
@@ -29,17 +29,17 @@ LOGGER_NAME: Final = "odradek.authorizer"
 _lines: Final = RateLimitedLog(
     logging.getLogger(LOGGER_NAME), "denied operations", lines_per_minute_max=DENIAL_LINES_PER_MINUTE_MAX
 )
-_ERRORS: Final[dict[ResourceType, type[RequestError]]] = {
-    ResourceType.TOPIC: TopicAuthorizationFailed,
-    ResourceType.GROUP: GroupAuthorizationFailed,
-    ResourceType.CLUSTER: ClusterAuthorizationFailed,
-    ResourceType.TRANSACTIONAL_ID: TransactionalIdAuthorizationFailed,
+_ERRORS: Final[dict[AclResourceType, type[RequestError]]] = {
+    AclResourceType.TOPIC: TopicAuthorizationFailed,
+    AclResourceType.GROUP: GroupAuthorizationFailed,
+    AclResourceType.CLUSTER: ClusterAuthorizationFailed,
+    AclResourceType.TRANSACTIONAL_ID: TransactionalIdAuthorizationFailed,
 }
 _TEXTS: Final = {
-    ResourceType.TOPIC: "Topic authorization failed.",
-    ResourceType.GROUP: "Group authorization failed.",
-    ResourceType.CLUSTER: "Cluster authorization failed.",
-    ResourceType.TRANSACTIONAL_ID: "Transactional id authorization failed.",
+    AclResourceType.TOPIC: "Topic authorization failed.",
+    AclResourceType.GROUP: "Group authorization failed.",
+    AclResourceType.CLUSTER: "Cluster authorization failed.",
+    AclResourceType.TRANSACTIONAL_ID: "Transactional id authorization failed.",
 }
 
 
@@ -57,11 +57,13 @@ class Rights:
         """Another number after each change of the ACLs."""
         return self._authorizer.version
 
-    def could(self, operation: AclOperation, resource_type: ResourceType, name: str = CLUSTER_NAME) -> bool:
+    def could(
+        self, operation: AclOperation, resource_type: AclResourceType, name: str = CLUSTER_NAME
+    ) -> bool:
         context = self._context
         return self._authorizer.allows(context.principal, context.client_host, operation, resource_type, name)
 
-    def may(self, operation: AclOperation, resource_type: ResourceType, name: str = CLUSTER_NAME) -> bool:
+    def may(self, operation: AclOperation, resource_type: AclResourceType, name: str = CLUSTER_NAME) -> bool:
         if self.could(operation, resource_type, name):
             return True
         context = self._context
@@ -70,26 +72,28 @@ class Rights:
         _note(context.principal, context.client_host, operation, resource_type, name, api)
         return False
 
-    def may_any(self, operation: AclOperation, resource_type: ResourceType) -> bool:
+    def may_any(self, operation: AclOperation, resource_type: AclResourceType) -> bool:
         """Whether the client may do it to at least one resource of the type."""
         return self._authorizer.allows_any(
             self._context.principal, self._context.client_host, operation, resource_type
         )
 
     def refusal(
-        self, operation: AclOperation, resource_type: ResourceType, name: str = CLUSTER_NAME
+        self, operation: AclOperation, resource_type: AclResourceType, name: str = CLUSTER_NAME
     ) -> RequestError | None:
         """The error of a denied operation; None for an allowed one."""
         return None if self.may(operation, resource_type, name) else error_for(resource_type)
 
-    def require(self, operation: AclOperation, resource_type: ResourceType, name: str = CLUSTER_NAME) -> None:
+    def require(
+        self, operation: AclOperation, resource_type: AclResourceType, name: str = CLUSTER_NAME
+    ) -> None:
         """Raises the error of a denied operation."""
         error = self.refusal(operation, resource_type, name)
         if error is not None:
             raise error
 
 
-def error_for(resource_type: ResourceType) -> RequestError:
+def error_for(resource_type: AclResourceType) -> RequestError:
     """The error of a denied operation on a resource of the type."""
     return _ERRORS[resource_type](_TEXTS[resource_type])
 
@@ -98,7 +102,7 @@ def is_broker(authorizer: Authorizer, connection: Connection, counters: RequestC
     """Whether the peer may send the private requests between brokers and controllers."""
     host = str(connection.peer[0]) if connection.peer else ""
     if authorizer.allows(
-        connection.principal, host, AclOperation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME
+        connection.principal, host, AclOperation.CLUSTER_ACTION, AclResourceType.CLUSTER, CLUSTER_NAME
     ):
         return True
     counters.denied += 1
@@ -106,7 +110,7 @@ def is_broker(authorizer: Authorizer, connection: Connection, counters: RequestC
         connection.principal,
         host,
         AclOperation.CLUSTER_ACTION,
-        ResourceType.CLUSTER,
+        AclResourceType.CLUSTER,
         CLUSTER_NAME,
         "a broker's own",
     )
@@ -114,7 +118,12 @@ def is_broker(authorizer: Authorizer, connection: Connection, counters: RequestC
 
 
 def _note(
-    principal: str, host: str, operation: AclOperation, resource_type: ResourceType, name: str, request: str
+    principal: str,
+    host: str,
+    operation: AclOperation,
+    resource_type: AclResourceType,
+    name: str,
+    request: str,
 ) -> None:
     """Log a denial in Kafka's words. Names come from clients: they are quoted and cut off."""
     shown = name if len(name) <= DENIAL_NAME_CHARACTERS_MAX else name[:DENIAL_NAME_CHARACTERS_MAX] + "…"

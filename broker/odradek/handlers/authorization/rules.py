@@ -10,7 +10,7 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar, cast
 
-from odradek.authorization.acls import AclOperation, ResourceType
+from odradek.authorization.acls import AclOperation, AclResourceType
 from odradek.foundation.errors import RequestError
 from odradek.handlers import failures
 from odradek.handlers.authorization.rights import Rights
@@ -74,32 +74,32 @@ def on_cluster(*operations: AclOperation) -> Need[object]:
     """One of these operations on the cluster; the first is named in the log."""
 
     def need(request: object, rights: Rights) -> None:
-        if not any(rights.could(one, ResourceType.CLUSTER) for one in operations):
-            rights.require(operations[0], ResourceType.CLUSTER)
+        if not any(rights.could(one, AclResourceType.CLUSTER) for one in operations):
+            rights.require(operations[0], AclResourceType.CLUSTER)
 
     return need
 
 
 def reads_group(request: OfGroup, rights: Rights) -> None:
     """Read of the group."""
-    rights.require(AclOperation.READ, ResourceType.GROUP, request.group_id)
+    rights.require(AclOperation.READ, AclResourceType.GROUP, request.group_id)
 
 
 def writes_transaction(request: OfTransaction, rights: Rights) -> None:
     """Write of the transactional id."""
-    rights.require(AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, request.transactional_id)
+    rights.require(AclOperation.WRITE, AclResourceType.TRANSACTIONAL_ID, request.transactional_id)
 
 
 def on_topic(operation: AclOperation) -> ElementNeed[object, Named]:
     """The operation on the topic that an element names."""
 
     def need(request: object, element: Named, rights: Rights) -> RequestError | None:
-        return rights.refusal(operation, ResourceType.TOPIC, element.name)
+        return rights.refusal(operation, AclResourceType.TOPIC, element.name)
 
     return need
 
 
-def on_element(operation: AclOperation, resource_type: ResourceType) -> ElementNeed[object, str]:
+def on_element(operation: AclOperation, resource_type: AclResourceType) -> ElementNeed[object, str]:
     """The operation on the resource whose name an element is."""
 
     def need(request: object, element: str, rights: Rights) -> RequestError | None:

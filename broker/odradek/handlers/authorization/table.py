@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final, Never
 
-from odradek.authorization.acls import AclOperation, ResourceType
+from odradek.authorization.acls import AclOperation, AclResourceType
 from odradek.handlers.authorization import cluster, groups, records, tokens, topics, transactions
 from odradek.handlers.authorization.rules import (
     Check,
@@ -26,7 +26,7 @@ from odradek.protocol.api import ApiKey
 
 _READ, _DELETE = AclOperation.READ, AclOperation.DELETE
 _ALTER, _DESCRIBE = AclOperation.ALTER, AclOperation.DESCRIBE
-_GROUP = ResourceType.GROUP
+_GROUP = AclResourceType.GROUP
 
 _BROKERS_ONLY: Final = whole(on_cluster(AclOperation.CLUSTER_ACTION))
 _ALTERS_CLUSTER: Final = whole(on_cluster(_ALTER))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from odradek.authorization.acls import AclOperation, ResourceType
+from odradek.authorization.acls import AclOperation, AclResourceType
 from odradek.foundation.delegation_tokens import DelegationToken
 from odradek.foundation.login_errors import DelegationTokenAuthorizationFailed
 from odradek.handlers.authorization.rights import Rights
@@ -30,7 +30,7 @@ def create(
     if (
         name
         and owner != context.principal
-        and not rights.may(AclOperation.CREATE_TOKENS, ResourceType.USER, owner)
+        and not rights.may(AclOperation.CREATE_TOKENS, AclResourceType.USER, owner)
     ):
         raise DelegationTokenAuthorizationFailed("Delegation Token authorization failed.")
     return handle(request, context)
@@ -43,8 +43,8 @@ def describe(
     from odradek.handlers.describe_delegation_token import described
 
     def may_see(token: DelegationToken) -> bool:
-        return rights.could(AclOperation.DESCRIBE_TOKENS, ResourceType.USER, token.owner) or rights.could(
-            AclOperation.DESCRIBE, ResourceType.DELEGATION_TOKEN, token.id
+        return rights.could(AclOperation.DESCRIBE_TOKENS, AclResourceType.USER, token.owner) or rights.could(
+            AclOperation.DESCRIBE, AclResourceType.DELEGATION_TOKEN, token.id
         )
 
     return described(request, context, may_see=may_see)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, cast
 
-from odradek.authorization.acls import AclOperation, ResourceType
+from odradek.authorization.acls import AclOperation, AclResourceType
 from odradek.foundation.errors import InvalidRequest, RequestError
 from odradek.handlers import metadata as metadata_handler
 from odradek.handlers.authorization.rights import Rights, error_for
@@ -27,18 +27,18 @@ if TYPE_CHECKING:
     )
     from odradek.protocol.responses.cluster import CreateTopicsResponse
 
-_TOPIC: Final = ResourceType.TOPIC
-_CLUSTER: Final = ResourceType.CLUSTER
+_TOPIC: Final = AclResourceType.TOPIC
+_CLUSTER: Final = AclResourceType.CLUSTER
 _TOPIC_DENIED: Final = error_code(error_for(_TOPIC))
 _FIRST_WITH_TOPIC_IDS: Final = 6
 _FIRST_WITH_DETAILS: Final = 5
 # The resources that have settings, and whose rights decide on them.
-_CONFIG_RESOURCES: Final[dict[int, ResourceType]] = {
-    ConfigResourceType.TOPIC: ResourceType.TOPIC,
-    ConfigResourceType.GROUP: ResourceType.GROUP,
-    ConfigResourceType.BROKER: ResourceType.CLUSTER,
-    ConfigResourceType.BROKER_LOGGER: ResourceType.CLUSTER,
-    ConfigResourceType.CLIENT_METRICS: ResourceType.CLUSTER,
+_CONFIG_RESOURCES: Final[dict[int, AclResourceType]] = {
+    ConfigResourceType.TOPIC: AclResourceType.TOPIC,
+    ConfigResourceType.GROUP: AclResourceType.GROUP,
+    ConfigResourceType.BROKER: AclResourceType.CLUSTER,
+    ConfigResourceType.BROKER_LOGGER: AclResourceType.CLUSTER,
+    ConfigResourceType.CLIENT_METRICS: AclResourceType.CLUSTER,
 }
 
 

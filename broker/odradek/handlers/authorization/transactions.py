@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from odradek.authorization.acls import AclOperation, ResourceType
+from odradek.authorization.acls import AclOperation, AclResourceType
 from odradek.foundation.errors import RequestError
 from odradek.foundation.transaction_errors import OperationNotAttempted
 from odradek.handlers.authorization.rights import Rights, error_for
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from odradek.protocol.responses.transactions import DescribeTransactionsResponse, ListTransactionsResponse
 
 _FIRST_OF_BROKERS: Final = 4
-_TOPIC_DENIED: Final = error_code(error_for(ResourceType.TOPIC))
-_CLUSTER_DENIED: Final = error_code(error_for(ResourceType.CLUSTER))
+_TOPIC_DENIED: Final = error_code(error_for(AclResourceType.TOPIC))
+_CLUSTER_DENIED: Final = error_code(error_for(AclResourceType.CLUSTER))
 _NOT_ATTEMPTED: Final = error_code(OperationNotAttempted())
 
 
@@ -36,13 +36,13 @@ def init_producer_id(
     """Write of the transactional id. Without one, IdempotentWrite on the cluster or Write on any topic (KIP-679)."""
     error: RequestError | None
     if request.transactional_id is not None:
-        error = rights.refusal(AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, request.transactional_id)
-    elif rights.could(AclOperation.IDEMPOTENT_WRITE, ResourceType.CLUSTER) or rights.may_any(
-        AclOperation.WRITE, ResourceType.TOPIC
+        error = rights.refusal(AclOperation.WRITE, AclResourceType.TRANSACTIONAL_ID, request.transactional_id)
+    elif rights.could(AclOperation.IDEMPOTENT_WRITE, AclResourceType.CLUSTER) or rights.may_any(
+        AclOperation.WRITE, AclResourceType.TOPIC
     ):
         error = None
     else:
-        error = rights.refusal(AclOperation.IDEMPOTENT_WRITE, ResourceType.CLUSTER)
+        error = rights.refusal(AclOperation.IDEMPOTENT_WRITE, AclResourceType.CLUSTER)
     if error is None:
         return handle(request, context)
     return context.response(error_code=error_code(error), producer_id=-1, producer_epoch=-1)
@@ -57,13 +57,17 @@ def add_partitions(
     """
     version = context.header.api_version
     if version >= _FIRST_OF_BROKERS:
-        if rights.may(AclOperation.CLUSTER_ACTION, ResourceType.CLUSTER):
+        if rights.may(AclOperation.CLUSTER_ACTION, AclResourceType.CLUSTER):
             return handle(request, context)
         return context.response(error_code=_CLUSTER_DENIED, results_by_transaction=[])
-    rights.require(AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, request.v3_and_below_transactional_id)
+    rights.require(
+        AclOperation.WRITE, AclResourceType.TRANSACTIONAL_ID, request.v3_and_below_transactional_id
+    )
     topics = request.v3_and_below_topics
     denied = {
-        topic.name for topic in topics if not rights.may(AclOperation.WRITE, ResourceType.TOPIC, topic.name)
+        topic.name
+        for topic in topics
+        if not rights.may(AclOperation.WRITE, AclResourceType.TOPIC, topic.name)
     }
     if not denied:
         return handle(request, context)
@@ -88,8 +92,8 @@ def write_markers(
     handle: Handle, request: WriteTxnMarkersRequest, context: RequestContext, rights: Rights
 ) -> Answer:
     """Alter or ClusterAction on the cluster."""
-    if rights.could(AclOperation.ALTER, ResourceType.CLUSTER) or rights.may(
-        AclOperation.CLUSTER_ACTION, ResourceType.CLUSTER
+    if rights.could(AclOperation.ALTER, AclResourceType.CLUSTER) or rights.may(
+        AclOperation.CLUSTER_ACTION, AclResourceType.CLUSTER
     ):
         return handle(request, context)
     return context.response(
@@ -113,7 +117,7 @@ def write_markers(
 
 
 _EACH: Final[Check[DescribeTransactionsRequest]] = each(
-    "transactional_ids", on_element(AclOperation.DESCRIBE, ResourceType.TRANSACTIONAL_ID)
+    "transactional_ids", on_element(AclOperation.DESCRIBE, AclResourceType.TRANSACTIONAL_ID)
 )
 
 
@@ -129,7 +133,7 @@ def describe(
                 topics=tuple(
                     topic
                     for topic in state.topics
-                    if rights.could(AclOperation.DESCRIBE, ResourceType.TOPIC, topic.topic)
+                    if rights.could(AclOperation.DESCRIBE, AclResourceType.TOPIC, topic.topic)
                 ),
             )
             for state in answer.transaction_states
@@ -148,7 +152,7 @@ def listed(
         states = tuple(
             state
             for state in answer.transaction_states
-            if rights.could(AclOperation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, state.transactional_id)
+            if rights.could(AclOperation.DESCRIBE, AclResourceType.TRANSACTIONAL_ID, state.transactional_id)
         )
         return replace(answer, transaction_states=states)
 

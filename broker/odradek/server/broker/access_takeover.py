@@ -14,10 +14,10 @@ from odradek.authorization.acls import (
     AccessControlEntry,
     AclBinding,
     AclOperation,
+    AclResourceType,
     PatternType,
     PermissionType,
     ResourcePattern,
-    ResourceType,
 )
 from odradek.cluster.image import ImageHolder
 from odradek.controller.client_configs import ClientConfigChange
@@ -117,7 +117,7 @@ class AccessTakeover:
 def _binding(acl: AccessControl) -> AclBinding:
     """Raises ValueError for a number that has no meaning here."""
     pattern = ResourcePattern(
-        ResourceType(acl.resource_type), acl.resource_name, PatternType(acl.pattern_type)
+        AclResourceType(acl.resource_type), acl.resource_name, PatternType(acl.pattern_type)
     )
     entry = AccessControlEntry(
         acl.principal, acl.host, AclOperation(acl.operation), PermissionType(acl.permission)

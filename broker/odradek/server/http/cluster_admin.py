@@ -14,7 +14,7 @@ from typing import Final
 
 from aiohttp import web
 
-from odradek.authorization.acls import ResourceType
+from odradek.authorization.acls import AclResourceType
 from odradek.cluster.configs import topic_value
 from odradek.cluster.image import ResourceKind
 from odradek.foundation.ids import TopicPartition
@@ -86,5 +86,5 @@ def _named(partitions: Sequence[TopicPartition], names: Names | None) -> list[st
     return [
         str(where)
         for where in partitions[:_NAMED_MAX]
-        if names is None or names.may_see(ResourceType.TOPIC, where.topic)
+        if names is None or names.may_see(AclResourceType.TOPIC, where.topic)
     ]

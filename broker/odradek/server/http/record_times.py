@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
-from odradek.authorization.acls import ResourceType
+from odradek.authorization.acls import AclResourceType
 from odradek.foundation.errors import OdradekError
 from odradek.foundation.limits import RECORD_TIMES_PER_REQUEST_MAX
 from odradek.records.batch import HEADER_BYTES, read_header
@@ -48,7 +48,7 @@ def parse_offsets(body: object) -> dict[tuple[str, int], int]:
 
 def describable(offsets: Mapping[tuple[str, int], int], names: Names) -> dict[tuple[str, int], int]:
     """Those of topics that the caller may see."""
-    return {key: offset for key, offset in offsets.items() if names.may_see(ResourceType.TOPIC, key[0])}
+    return {key: offset for key, offset in offsets.items() if names.may_see(AclResourceType.TOPIC, key[0])}
 
 
 async def record_times(

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Final, Protocol
 
-from odradek.authorization.acls import AclOperation, ResourceType
+from odradek.authorization.acls import AclOperation, AclResourceType
 from odradek.foundation.ids import ANONYMOUS
 from odradek.foundation.metrics import Metric, Sample
 from odradek.foundation.protection import WITH_SASL, WITH_TLS
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     from odradek.server.broker.broker_process import AnyBroker
 
 # What a label of a metric names. Users, client ids and addresses are seen with the right to describe the cluster.
-LABEL_RESOURCES: Final[Mapping[str, ResourceType]] = {
-    "topic": ResourceType.TOPIC,
-    "group": ResourceType.GROUP,
-    "user": ResourceType.CLUSTER,
-    "client_id": ResourceType.CLUSTER,
-    "ip": ResourceType.CLUSTER,
+LABEL_RESOURCES: Final[Mapping[str, AclResourceType]] = {
+    "topic": AclResourceType.TOPIC,
+    "group": AclResourceType.GROUP,
+    "user": AclResourceType.CLUSTER,
+    "client_id": AclResourceType.CLUSTER,
+    "ip": AclResourceType.CLUSTER,
 }
 _CLUSTER_NAME: Final = "kafka-cluster"
 
@@ -38,21 +38,21 @@ _CLUSTER_NAME: Final = "kafka-cluster"
 class Names(Protocol):
     """The names that one caller may see."""
 
-    def may_see(self, resource_type: ResourceType, name: str) -> bool:
+    def may_see(self, resource_type: AclResourceType, name: str) -> bool:
         """Whether the caller may see that name."""
 
 
 class AllNames:
     """For a caller on this machine, and where every client may do everything."""
 
-    def may_see(self, resource_type: ResourceType, name: str) -> bool:
+    def may_see(self, resource_type: AclResourceType, name: str) -> bool:
         return True
 
 
 class NoNames:
     """For a caller of another machine where all clients log in, and during the start."""
 
-    def may_see(self, resource_type: ResourceType, name: str) -> bool:
+    def may_see(self, resource_type: AclResourceType, name: str) -> bool:
         return False
 
 
@@ -64,8 +64,8 @@ class DescribableNames:
         self._principal = principal
         self._host = host
 
-    def may_see(self, resource_type: ResourceType, name: str) -> bool:
-        known = _CLUSTER_NAME if resource_type is ResourceType.CLUSTER else name
+    def may_see(self, resource_type: AclResourceType, name: str) -> bool:
+        known = _CLUSTER_NAME if resource_type is AclResourceType.CLUSTER else name
         return bool(
             self._authorizer.allows(self._principal, self._host, AclOperation.DESCRIBE, resource_type, known)
         )

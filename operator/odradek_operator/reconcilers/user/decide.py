@@ -11,6 +11,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final
 
+from odradek.authorization import acls
 from odradek.authorization.acls import (
     CLUSTER_NAME,
     AccessControlEntry,
@@ -19,7 +20,6 @@ from odradek.authorization.acls import (
     PatternType,
     PermissionType,
     ResourcePattern,
-    ResourceType,
 )
 from odradek_operator.desired.client_properties import Password
 from odradek_operator.desired.user_secret import user_files
@@ -46,10 +46,10 @@ from odradek_operator.resources.user import AclPatternType, AclResourceType, Acl
 FIRST_MECHANISM: Final = "SCRAM-SHA-512"
 _OTHER_MECHANISM: Final = {"SCRAM-SHA-512": "SCRAM-SHA-256", "SCRAM-SHA-256": "SCRAM-SHA-512"}
 _RESOURCE_TYPES: Final = {
-    AclResourceType.TOPIC: ResourceType.TOPIC,
-    AclResourceType.GROUP: ResourceType.GROUP,
-    AclResourceType.CLUSTER: ResourceType.CLUSTER,
-    AclResourceType.TRANSACTIONAL_ID: ResourceType.TRANSACTIONAL_ID,
+    AclResourceType.TOPIC: acls.AclResourceType.TOPIC,
+    AclResourceType.GROUP: acls.AclResourceType.GROUP,
+    AclResourceType.CLUSTER: acls.AclResourceType.CLUSTER,
+    AclResourceType.TRANSACTIONAL_ID: acls.AclResourceType.TRANSACTIONAL_ID,
 }
 _OPERATIONS: Final = {"".join(part.capitalize() for part in one.name.split("_")): one for one in AclOperation}
 _QUOTA_KEYS: Final = {
@@ -168,7 +168,9 @@ def _bindings(rule: AclRule, principal: str) -> list[AclBinding]:
     pattern = ResourcePattern(
         kind,
         rule.resource.name or CLUSTER_NAME,
-        PatternType.PREFIXED if is_prefix and kind is not ResourceType.CLUSTER else PatternType.LITERAL,
+        PatternType.PREFIXED
+        if is_prefix and kind is not acls.AclResourceType.CLUSTER
+        else PatternType.LITERAL,
     )
     permission = PermissionType.ALLOW if rule.type is AclType.ALLOW else PermissionType.DENY
     return [
