@@ -1,0 +1,114 @@
+"""A class's name is defined once in a package: one name is one thing. A table has the exceptions, each with its reason.
+
+A private class belongs to its module, and is left out.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.tidy.checkout import ROOT, named, sources
+
+# Written by `odradek.handlers.request_types` from Kafka's schemas, with Kafka's names.
+_GENERATED: Final = [ROOT / "broker" / "odradek" / "protocol" / part for part in ("requests", "responses")]
+
+_SCHEMAS: Final = "Kafka's schemas have the name in several messages, and the classes are generated."
+_TWINS: Final = "The same public client for threads and for asyncio, each in a module of its own."
+_RECONCILERS: Final = "Each reconciler of the brokers' objects has the same parts under the same names."
+
+# By package: each name that several classes have, how many do, and why.
+EXCEPTIONS: Final[Mapping[str, Mapping[str, tuple[int, str]]]] = {
+    "broker/odradek": {
+        "AbortedTransaction": (2, "Kafka's term for a row of Fetch and an entry of the transaction index."),
+        "Assignment": (
+            2,
+            "Kafka's term in ConsumerGroupHeartbeat's answer and in the consumers' own bytes.",
+        ),
+        "ConsumerConnector": (2, _TWINS),
+        "Cursor": (2, _SCHEMAS),
+        "EntityData": (2, _SCHEMAS),
+        "EntryData": (2, _SCHEMAS),
+        "FetchPartitionData": (
+            2,
+            "The same part of Fetch: packed by hand for brokers, generated for our client.",
+        ),
+        "FetchRequest": (
+            2,
+            "The request as brokers read it, and that of the SimpleConsumer in Kafka's documents.",
+        ),
+        "Member": (2, "Kafka's term for a row of ConsumerGroupDescribe and for a member of a classic group."),
+        "OngoingPartitionReassignment": (
+            2,
+            "The row of ListPartitionReassignments and its value in the client.",
+        ),
+        "PartitionData": (2, _SCHEMAS),
+        "Producer": (3, f"{_TWINS} The third is the main client's."),
+        "SimpleConsumer": (2, _TWINS),
+        "TopicData": (2, _SCHEMAS),
+        "TopicPartitions": (2, _SCHEMAS),
+        "TransactionState": (2, "Kafka's term for a row of DescribeTransactions and for the state's number."),
+    },
+    "operator/odradek_operator": {
+        "Actual": (3, _RECONCILERS),
+        "Decision": (3, _RECONCILERS),
+        "Desired": (3, _RECONCILERS),
+    },
+    "pipeline/odradek_pipeline": {},
+}
+
+
+def classes(paths: Iterable[Path]) -> Iterator[tuple[str, Path, int]]:
+    """(name, file, line) of each class that is not private."""
+    for path in paths:
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                yield node.name, path, node.lineno
+
+
+def wrong(found: Iterable[tuple[str, Path, int]], exceptions: Mapping[str, tuple[int, str]]) -> list[str]:
+    """Each name that several classes have without an exception, and each exception that is out of date."""
+    places: dict[str, list[str]] = {}
+    for name, path, line in found:
+        places.setdefault(name, []).append(named(path, line))
+    errors = []
+    for name in sorted({*places, *exceptions}):
+        count, allowed = len(places.get(name, ())), exceptions.get(name, (1, ""))[0]
+        if count > allowed:
+            errors.append(
+                f"{name} is the name of {count} classes: {', '.join(places[name])}. Rename all but one"
+            )
+        elif count < allowed:
+            errors.append(f"{name} is the name of {count} classes, not {allowed}. Correct its exception")
+    return errors
+
+
+@pytest.mark.parametrize("package", EXCEPTIONS)
+def test_a_class_name_is_defined_once(package: str) -> None:
+    assert wrong(classes(sources(package)), EXCEPTIONS[package]) == []
+
+
+def test_names_of_schemas_are_generated_alone() -> None:
+    of_schemas = {name for name, (_, why) in EXCEPTIONS["broker/odradek"].items() if why is _SCHEMAS}
+    written = Counter(
+        name
+        for name, path, _ in classes(sources("broker/odradek"))
+        if not any(path.is_relative_to(folder) for folder in _GENERATED)
+    )
+    assert [name for name in of_schemas if written[name]] == []
+
+
+def test_a_second_class_and_an_old_exception_are_found(tmp_path: Path) -> None:
+    first, second = tmp_path / "first.py", tmp_path / "second.py"
+    first.write_text("class Run:\n    class Row: ...\nclass _Own: ...\n")
+    second.write_text("class _Own: ...\nclass Row: ...\n")
+    found = list(classes([first, second]))
+    assert wrong(found, {"Row": (2, "why")}) == []
+    assert wrong(found, {}) == ["Row is the name of 2 classes: first.py:2, second.py:2. Rename all but one"]
+    old = wrong(found, {"Row": (2, "why"), "Run": (2, "why"), "Gone": (2, "why")})
+    assert [error.partition(" ")[0] for error in old] == ["Gone", "Run"]
