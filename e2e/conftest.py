@@ -2,10 +2,14 @@
 
 `make e2e` runs it; it is outside of pytest's testpaths, because it takes minutes. A single test can be asked for:
 `make e2e E2E_ARGS='-k word'`; what it needs installed is installed for it. ODRADEK_E2E_KEEP=1 leaves the cluster up.
+
+Tests that are marked `quiet` have bounds on the time that a client waits. ODRADEK_E2E_QUIET_LOCK names a file that
+others lock while they use the processors: the first quiet test waits for it.
 """
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 import signal
@@ -26,6 +30,7 @@ from e2e.pages import play
 from e2e.workload import CLIENT_POD
 
 READY_SECONDS_MAX = 180.0
+QUIET_SECONDS_MAX = 5400.0
 RUN = uuid.uuid4().hex[:4]
 
 
@@ -36,8 +41,34 @@ def pytest_configure() -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """By file and as written: the story goes from an installation to its end."""
+    """By file and as written: pages first, then an installation from beginning to end; quiet tests come last."""
     items.sort(key=lambda item: item.path.name)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    """Wait before a quiet test, outside of its own time limit."""
+    if item.get_closest_marker("quiet") is not None:
+        wait_until_quiet()
+    return (yield)
+
+
+def wait_until_quiet() -> None:
+    """Return once nobody holds the lock of ODRADEK_E2E_QUIET_LOCK. Raises TimeoutError."""
+    path = os.environ.get("ODRADEK_E2E_QUIET_LOCK")
+    if path is None:
+        return
+    deadline = time.monotonic() + QUIET_SECONDS_MAX
+    with open(path, "a") as lock:
+        while True:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if time.monotonic() > deadline:
+                    raise TimeoutError(f"{path} is still locked after {QUIET_SECONDS_MAX:.0f} s") from None
+                time.sleep(1)
+            else:
+                return
 
 
 @pytest.hookimpl(hookwrapper=True)

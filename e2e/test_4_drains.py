@@ -8,11 +8,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
+
 from e2e.conftest import declare_topic, named, pods_by_name, settled
 from e2e.install import BOOTSTRAP, NAMESPACE, OPERATOR_NAMESPACE
 from e2e.kube import Kube, KubectlError, condition, until
 from e2e.pages import play
 from e2e.workload import listed, produce
+
+pytestmark = pytest.mark.quiet
 
 OPERATOR = Kube(OPERATOR_NAMESPACE)
 # Slow enough for what is written to last until the throttle is lifted.

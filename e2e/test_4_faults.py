@@ -10,6 +10,8 @@ from e2e.install import BOOTSTRAP
 from e2e.kube import Kube, KubectlError, Resource, until
 from e2e.workload import listed, load_on
 
+pytestmark = pytest.mark.quiet
+
 
 def test_a_broker_pod_is_deleted(kube: Kube, topic: str) -> None:
     """As a drain of its node does it: the broker may hand its partitions over."""

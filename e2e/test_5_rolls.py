@@ -13,6 +13,8 @@ from e2e.install import BOOTSTRAP, upgrade_cluster
 from e2e.kube import Kube, condition, until
 from e2e.workload import load_on
 
+pytestmark = pytest.mark.quiet
+
 ROLL_SECONDS_MAX = 240.0
 NOT_BEFORE = int(RUN, 16) % 97 + 1  # a value that an earlier run on a cluster that was kept has hardly set
 

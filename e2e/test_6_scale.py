@@ -10,6 +10,8 @@ from e2e.install import BOOTSTRAP, upgrade_cluster
 from e2e.kube import Kube, Resource, condition, until
 from e2e.workload import listed, load_on
 
+pytestmark = pytest.mark.quiet
+
 SCALE_SECONDS_MAX = 240.0
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from e2e.conftest import READY_SECONDS_MAX, declare_topic, named
 from e2e.install import (
     BOOTSTRAP,
@@ -15,6 +17,8 @@ from e2e.install import (
 )
 from e2e.kube import Kube, until
 from e2e.workload import everything, load_on, produce
+
+pytestmark = pytest.mark.quiet
 
 
 def test_an_upgrade_of_the_operator_touches_no_pod(kube: Kube) -> None:

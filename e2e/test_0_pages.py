@@ -1,6 +1,6 @@
 """The page about Kubernetes does what it says, from the first install to the removal.
 
-The README is played before all tests, by the fixture `kube`.
+The README is played after these tests, by the fixture `kube`.
 """
 
 from __future__ import annotations
