@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from odradek.client.audit.counts import Counts, digest, window_start
@@ -106,6 +106,18 @@ STEP = st.one_of(
 
 
 @settings(max_examples=300)
+@example(
+    [
+        ("promise", 0, 20, 0),
+        ("send", 1, 0, 0),
+        ("promise", 1, 20, 0),
+        ("load", 0, 0, 0),
+        ("late", 0, 0, 1),
+        ("collect", 0, 0, 0),
+        ("load", 0, 0, 0),
+        ("collect", 0, 0, 0),
+    ]
+)  # a late record that nobody has reported, in a window that was empty
 @given(st.lists(STEP, max_size=40))
 def test_complete_means_that_the_tier_has_what_was_promised(steps: list[tuple[str, int, int, int]]) -> None:
     world = World()
@@ -153,6 +165,30 @@ def test_complete_means_that_the_tier_has_what_was_promised(steps: list[tuple[st
             until, version = mark.complete_until_ms, mark.version
 
 
+def test_a_late_record_opens_an_empty_window_again() -> None:
+    world = World()
+    world.log, world.tier, world.read = [(0, 1)], [0], 1
+    world.unreported[0] = [0]
+    world.report(0)
+    world.low = [20, 20]
+    for session in (0, 1):
+        world.heartbeat(session, False)
+    world.collect()
+    assert world.state.topics["t"].watermarks["loaded"].complete_until_ms == 20
+    world.log.append((0, 19))
+    world.tier, world.read, world.now_ms = [0, 1], 2, 1
+    world.collect()
+    topic = world.state.topics["t"]
+    assert topic.verdicts["loaded"][10].word == "reopened", "the tier has it, and no producer has reported it"
+    assert [one.start_ms for one in reopened_since(topic.verdicts["loaded"].values(), 20, 0)] == [10]
+    world.unreported[1] = [1]
+    world.report(1)
+    world.collect()
+    topic = world.state.topics["t"]
+    assert topic.verdicts["loaded"][10].word == "late"
+    assert (topic.watermarks["loaded"].complete_until_ms, topic.watermarks["loaded"].version) == (20, 2)
+
+
 def test_a_lost_report_is_a_gap_and_a_repeated_one_is_not() -> None:
     world = World()
     world.log = [(0, 1), (0, 2), (0, 11)]
@@ -175,6 +211,7 @@ def test_a_lost_report_is_a_gap_and_a_repeated_one_is_not() -> None:
     topic = fresh.state.topics["t"]
     assert [one.lacks for one in world.state.reports.sessions_of("t")] == [1, 0]
     topic.verdicts.clear()
+    topic.watermarks.clear()
     judged(fresh.state, "t", 1)
     assert fresh.state.topics["t"].verdicts["loaded"][0].word == "stalled"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from odradek_pipeline.audit.facts import MIRRORED, TierFacts
 from odradek_pipeline.audit.state import AuditState, TierState
-from odradek_pipeline.audit.verdicts import Question, judge
+from odradek_pipeline.audit.verdicts import Question, empty_windows, judge
 from odradek_pipeline.audit.watermarks import Watermark, advanced
 
 
@@ -27,8 +27,11 @@ def judged(state: AuditState, topic: str, now_ms: int) -> None:
     )
     for name, tier in known.tiers.items():
         before = known.watermarks.get(name, Watermark())
-        previous = known.verdicts.get(name, {})
-        verdicts = judge(question, produced, sessions, facts_of(name, tier), previous, before.version + 1)
+        facts = facts_of(name, tier)
+        counted = {at.start_ms for counts in (produced, facts.counts) for at in counts}
+        empty = empty_windows(question, counted, before.complete_until_ms)
+        previous = {**empty, **known.verdicts.get(name, {})}
+        verdicts = judge(question, produced, sessions, facts, previous, before.version + 1)
         known.watermarks[name] = advanced(before, question, sessions, name, previous, verdicts)
         known.verdicts[name] = verdicts
 

@@ -121,6 +121,31 @@ class Question:
         return any(one.session == session.session and one.topic == self.topic for one in self.waivers)
 
 
+def empty_windows(
+    question: Question, start_times_ms: Iterable[int], complete_until_ms: int
+) -> dict[int, Verdict]:
+    """The verdicts that windows before `complete_until_ms` had without any record: they were complete.
+
+    A record that comes to one of them late opens it again, as any window that passed.
+    """
+    return {
+        start_ms: Verdict(
+            start_ms=start_ms,
+            word=COMPLETE,
+            expected=0,
+            found=0,
+            late=0,
+            partitions="",
+            reason="",
+            first_seen_ms=question.now_ms,
+            changed_ms=question.now_ms,
+            was_passing=True,
+        )
+        for start_ms in start_times_ms
+        if start_ms + question.window_ms <= complete_until_ms
+    }
+
+
 def judge(
     question: Question,
     produced: CountsByWindow,
