@@ -54,7 +54,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
 
 
 def wait_until_quiet() -> None:
-    """Return once nobody holds the lock of ODRADEK_E2E_QUIET_LOCK. Raises TimeoutError."""
+    """Return once no process holds the lock of ODRADEK_E2E_QUIET_LOCK. Raises TimeoutError."""
     path = os.environ.get("ODRADEK_E2E_QUIET_LOCK")
     if path is None:
         return

@@ -16,7 +16,7 @@ import yaml
 
 Resource = dict[str, Any]
 Seen = TypeVar("Seen")
-POLL_SECONDS = 0.25
+POLL_SECONDS = 0.5  # each look starts a kubectl
 COMMAND_SECONDS_MAX = 120.0
 
 

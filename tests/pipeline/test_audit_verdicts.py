@@ -117,7 +117,7 @@ STEP = st.one_of(
         ("load", 0, 0, 0),
         ("collect", 0, 0, 0),
     ]
-)  # a late record that nobody has reported, in a window that was empty
+)  # a late record that no producer has reported, in a window that was empty
 @given(st.lists(STEP, max_size=40))
 def test_complete_means_that_the_tier_has_what_was_promised(steps: list[tuple[str, int, int, int]]) -> None:
     world = World()
