@@ -30,6 +30,9 @@ class GroupWatch:
     def owns(self, member: str, generation: int, partitions: Collection[int]) -> None:
         """A member was given these partitions in this generation."""
         self._history.add(member, f"owns {sorted(partitions)} of {self.group_id} in generation {generation}")
+        self._history.require(
+            generation >= 0, "I9", f"{member} owns partitions of {self.group_id} as no member"
+        )
         for partition in partitions:
             owner = self._owners.setdefault((generation, partition), member)
             self._history.require(

@@ -183,11 +183,14 @@ class GroupConsumer:
     async def _be_member(self) -> None:
         if self._closed:
             raise ClientClosed("the consumer is closed")
-        if self._failure is not None:
-            failure, self._failure = self._failure, None
-            raise failure
+        self._raise_failure()
         if self._must_join:
             await self._join()
+
+    def _raise_failure(self) -> None:
+        failure, self._failure = self._failure, None
+        if failure is not None:
+            raise failure
 
     async def commit(self, given: Mapping[TopicPartition, int] | None = None) -> None:
         """Commit the offsets `given`, else the position of every partition. A rebalance is left to the next `poll`.
@@ -235,15 +238,18 @@ class GroupConsumer:
         """Join and read the assigned partitions; again as long as the group changes during it."""
         if self._is_committing_at_rebalance:
             await self.commit()
-        self._consumer.assign({})
         while True:
+            self._raise_failure()
+            self._consumer.assign({})
             self._must_join = False
             try:
                 joined = await self._membership.join(self._topics)
                 assignments = await self._assign(joined) if joined.is_leader else {}
                 partitions = await self._membership.synchronize(joined, assignments)
-                await self._take_up(partitions)
-                return
+                if not self._must_join:
+                    await self._take_up(partitions)
+                if not self._must_join:
+                    return
             except REJOIN as failure:
                 logger.info("group %s changes again: %s", self._group_id, failure)
                 self._lost(failure)

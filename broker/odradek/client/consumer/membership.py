@@ -88,7 +88,8 @@ class Membership:
         return GroupMetadata(self._group_id, self.generation, self.member_id, self.instance_id)
 
     async def join(self, topics: Sequence[str]) -> Joined:
-        """Ask to be a member of the next generation. The broker answers when all members have asked."""
+        """Ask to be a member of the next generation; the present one ends. The broker answers when all have asked."""
+        self.generation = -1
         subscription = build_subscription(topics, version=SUBSCRIPTION_VERSION)
 
         async def ask(connection: BrokerConnection) -> JoinGroupResponse:
@@ -165,18 +166,23 @@ class Membership:
         return flat(assignment.partitions)
 
     async def heartbeat(self) -> None:
-        """Send a heartbeat. RebalanceInProgress means: join again."""
+        """Send a heartbeat. RebalanceInProgress means: join again.
+
+        An answer may take longer than a rebalance: what it says of an earlier generation is of no account.
+        """
+        member = self.metadata()
         connection = await self._client.coordinator(self._group_id, lane=self._lane)
         response = await connection.request(
             ApiKey.HEARTBEAT,
             versions=HEARTBEAT_VERSIONS,
             timeout_ms=self._session_timeout_ms,
-            group_id=self._group_id,
-            generation_id=self.generation,
-            member_id=self.member_id,
-            group_instance_id=self.instance_id,
+            group_id=member.group_id,
+            generation_id=member.generation,
+            member_id=member.member_id,
+            group_instance_id=member.instance_id,
         )
-        self._check(response.error_code)
+        if member == self.metadata():
+            self._check(response.error_code)
 
     async def commit(self, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
         """Commit offsets as a member of this generation, also when the generation ends before the answer. Without
