@@ -113,21 +113,22 @@ class SpaceCheck:
 class CheckpointJob:
     """Offsets for the checkpoint files of each directory, as they were when this was made."""
 
-    __slots__ = ("_offsets", "errors")
+    __slots__ = ("_number", "_offsets", "errors")
 
     def __init__(
-        self, offsets: Sequence[tuple[LogDirectory, Mapping[str, dict[TopicPartition, int]]]]
+        self, offsets: Sequence[tuple[LogDirectory, Mapping[str, dict[TopicPartition, int]]]], *, number: int
     ) -> None:
-        """`offsets` by directory and name of the file."""
+        """`offsets` by directory and name of the file. A job with a higher `number` has newer ones."""
         self._offsets = offsets
+        self._number = number
         self.errors: list[tuple[str, OSError]] = []
         """(directory, what went wrong)."""
 
     def run(self) -> None:
-        """Write them; not two of these at once."""
+        """Write them, except where a newer job was quicker."""
         for directory, files in self._offsets:
             try:
                 for name, offsets in files.items():
-                    directory.write_checkpoint(name, offsets)
+                    directory.write_checkpoint(name, offsets, job_number=self._number)
             except OSError as error:
                 self.errors.append((directory.path, error))

@@ -8,6 +8,7 @@ A directory that fails takes its own partitions offline and no others. `log_mana
 
 from __future__ import annotations
 
+import itertools
 import logging
 from collections.abc import Callable, Mapping, Sequence
 
@@ -43,6 +44,7 @@ class DirectorySet:
             path: LogDirectory(path, disk=disk) for path in (one.rstrip("/") or "/" for one in paths)
         }
         self.cluster_id: str | None = None
+        self._job_numbers = itertools.count(1)
 
     # --- state -----------------------------------------------------------------------------------------------------
 
@@ -165,7 +167,9 @@ class DirectorySet:
 
     def checkpoint_job(self, offsets: Mapping[str, Mapping[str, dict[TopicPartition, int]]]) -> CheckpointJob:
         """A job that writes offsets by directory and file name; it is handed to `end_checkpoint`."""
-        return CheckpointJob([(self.by_path[path], files) for path, files in offsets.items()])
+        return CheckpointJob(
+            [(self.by_path[path], files) for path, files in offsets.items()], number=next(self._job_numbers)
+        )
 
     def end_checkpoint(self, job: CheckpointJob) -> None:
         """The checkpoints were written, or could not be: a failing directory goes offline."""

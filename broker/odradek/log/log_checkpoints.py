@@ -21,6 +21,8 @@ class LogCheckpoints:
     def __init__(self, directories: DirectorySet, logs: Mapping[TopicPartition, Log]) -> None:
         self._directories = directories
         self._logs = logs
+        # What the newest job writes as the offsets up to which logs are compacted, also while it is under way.
+        self._cleaned: dict[TopicPartition, int] = {}
 
     def begin(self) -> CheckpointJob:
         """Recovery points and start offsets."""
@@ -44,10 +46,24 @@ class LogCheckpoints:
     def begin_cleaner(self) -> CheckpointJob:
         """The offsets up to which logs are compacted."""
         offsets = self._empty(CLEANER_FILE)
-        for topic_partition, log in self._logs.items():
-            if log.offsets.cleaned_offset >= 0:
-                offsets[log.parent_directory][CLEANER_FILE][topic_partition] = log.offsets.cleaned_offset
+        self._cleaned = {
+            topic_partition: log.offsets.cleaned_offset
+            for topic_partition, log in self._logs.items()
+            if log.offsets.cleaned_offset >= 0
+        }
+        for topic_partition, offset in self._cleaned.items():
+            offsets[self._logs[topic_partition].parent_directory][CLEANER_FILE][topic_partition] = offset
         return self._directories.checkpoint_job(offsets)
+
+    def may_exceed_cleaned(self, log: Log) -> bool:
+        """Whether the cleaner's file says, or is about to say, that more of this log is compacted than is.
+
+        Records that are appended then would count as compacted after a crash. Their round never comes, and other
+        replicas forget deletions that this one still needs.
+        """
+        directory = self._directories.by_path[log.parent_directory]
+        written = directory.checkpointed(CLEANER_FILE, log.topic_partition)
+        return max(written, self._cleaned.get(log.topic_partition, -1)) > log.offsets.cleaned_offset
 
     def _empty(self, *names: str) -> dict[str, dict[str, dict[TopicPartition, int]]]:
         return {directory.path: {name: {} for name in names} for directory in self._directories.online}

@@ -7,6 +7,7 @@ directory offline then.
 from __future__ import annotations
 
 import logging
+import threading
 import uuid
 from collections.abc import Mapping
 from typing import Final
@@ -91,6 +92,9 @@ class LogDirectory:
         self._lock: DiskLock | None = None
         # What the checkpoint files hold, so that they are written only when something changed.
         self._written: dict[str, dict[TopicPartition, int]] = {}
+        # The newest job that wrote each of them.
+        self._written_by: dict[str, int] = {}
+        self._checkpoint_lock = threading.Lock()
 
     def open(self, *, broker_id: int) -> None:
         """Make the directory when needed, lock it and learn whose it is; `broker_id` -1 takes any.
@@ -246,8 +250,19 @@ class LogDirectory:
         self._written[name] = dict(found)
         return found
 
-    def write_checkpoint(self, name: str, offsets: Mapping[TopicPartition, int]) -> None:
-        """Replace a checkpoint file when something changed. Raises OSError."""
-        if self._written.get(name) != offsets:
-            OffsetCheckpoint(disk=self._disk, path=f"{self.path}/{name}").write(offsets)
-            self._written[name] = dict(offsets)
+    def checkpointed(self, name: str, topic_partition: TopicPartition) -> int:
+        """The offset of a partition in a checkpoint file that was read or written; -1 without one."""
+        return self._written.get(name, {}).get(topic_partition, -1)
+
+    def write_checkpoint(self, name: str, offsets: Mapping[TopicPartition, int], *, job_number: int) -> None:
+        """Replace a checkpoint file when something changed, on any thread. Raises OSError.
+
+        Nothing happens when a job with a higher number has written it.
+        """
+        with self._checkpoint_lock:
+            if job_number < self._written_by.get(name, 0):
+                return
+            self._written_by[name] = job_number
+            if self._written.get(name) != offsets:
+                OffsetCheckpoint(disk=self._disk, path=f"{self.path}/{name}").write(offsets)
+                self._written[name] = dict(offsets)

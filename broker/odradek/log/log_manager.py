@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import logging
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Final
 
@@ -73,10 +73,10 @@ class LogManager:
         self._shutdown = LogShutdown()
         self.on_log_changed: Callable[[Log], None] | None = None
         """Called with a log that was truncated, deleted, or cannot be used any more."""
-        checkpoints = LogCheckpoints(self.directories, self._logs)
-        self.begin_checkpoint = checkpoints.begin
-        self.begin_high_watermark_checkpoint = checkpoints.begin_high_watermarks
-        self.begin_cleaner_checkpoint = checkpoints.begin_cleaner
+        self._checkpoints = LogCheckpoints(self.directories, self._logs)
+        self.begin_checkpoint = self._checkpoints.begin
+        self.begin_high_watermark_checkpoint = self._checkpoints.begin_high_watermarks
+        self.begin_cleaner_checkpoint = self._checkpoints.begin_cleaner
         self.progress = progress or LoadProgress()
         """The progress of the opening of the logs."""
 
@@ -182,6 +182,7 @@ class LogManager:
         """All logs are loaded."""
         if len(self.directories.by_path) > 1:
             self._mark_lost_offline()
+        self._lower_cleaned_offsets(self._logs.values())
         for directory in self.directories.online:
             if not directory.log_count:
                 logger.info("%s: there are no logs in it yet", directory.path)
@@ -236,8 +237,12 @@ class LogManager:
             on_shortage=self.directories.report_shortage,
         )
         log.offsets.cleaned_offset = min(cleaned_offset, log.log_end_offset)
-        log.offsets.on_truncated = partial(self._log_changed, log)
+        log.offsets.on_truncated = partial(self._log_truncated, log)
         return log
+
+    def _log_truncated(self, log: Log) -> None:
+        self._lower_cleaned_offsets([log])
+        self._log_changed(log)
 
     def _log_changed(self, log: Log) -> None:
         if self.on_log_changed is not None:
@@ -274,6 +279,8 @@ class LogManager:
         self._logs[topic_partition] = log
         directory.log_count += 1
         self._is_placement_changed = True
+        # An older log of this name may have been compacted.
+        self._lower_cleaned_offsets([log])
         return log
 
     def _remove_leftover(self, path: str) -> None:
@@ -334,6 +341,16 @@ class LogManager:
         job = self.begin_checkpoint()
         job.run()
         self.end_checkpoint(job)
+
+    def _lower_cleaned_offsets(self, logs: Iterable[Log]) -> None:
+        """Write the cleaner's checkpoint at once if it says that more of these logs is compacted than is.
+
+        That is rare: recovery or a new leader removed records that were compacted, or a topic is made again.
+        """
+        if any(self._checkpoints.may_exceed_cleaned(log) for log in logs):
+            job = self.begin_cleaner_checkpoint()
+            job.run()
+            self.end_checkpoint(job)
 
     def end_checkpoint(self, job: CheckpointJob) -> None:
         """The checkpoints were written, or could not be: a failing directory goes offline."""

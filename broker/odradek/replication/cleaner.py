@@ -163,7 +163,7 @@ class LogCleaner:
         self._idle.clear()
 
     def interrupt(self, log: Log) -> None:
-        """The log was truncated, deleted or failed: a round on it stops, and its checkpoint may be lower now."""
+        """The log was truncated, deleted or failed: a round on it stops, and the checkpoint is due."""
         self._is_checkpoint_due = True
         self._round_ended.set()
         found = self._rounds.get(log.topic_partition)
