@@ -182,6 +182,20 @@ def test_compacted_logs_may_have_gaps_and_others_may_not_end_with_one() -> None:
     assert plain.log_end_offset == 5
 
 
+@pytest.mark.parametrize("bit", [7, 23])
+def test_a_last_batch_at_a_raised_offset_is_fetched_again(bit: int) -> None:
+    """Nothing in a compacted log contradicts it. A follower truncates its log to where the leader's epoch ends."""
+    config = LogConfig(cleanup_compact=True)
+    disk, positions = _written(5, config=config)
+    disk.kill()
+    # The first eight bytes of a batch are its base offset, which no checksum covers.
+    disk.flip_bit(LOG_FILE, positions[4] * 8 + (7 - bit // 8) * 8 + bit % 8)
+    log = open_log(disk, config=config)
+    assert log.log_end_offset > 1 << bit
+    log.truncate_to(20)
+    assert log.log_end_offset == 8
+
+
 def test_an_epoch_that_falls_is_damage_to_the_one_that_rose() -> None:
     sound = b"".join(batch(b"v", base_offset=offset, leader_epoch=4) for offset in range(3))
     raised = bytes(batch(b"v", base_offset=3, leader_epoch=4 | 1 << 20))

@@ -22,7 +22,7 @@ from operator import attrgetter
 from odradek.foundation.clock import Clock
 from odradek.log.config import LogConfig
 from odradek.log.files import Disk
-from odradek.log.index import OFFSET_ENTRY, TIME_ENTRY
+from odradek.log.index import OFFSET_ENTRY, TIME_ENTRY, IndexDamagedError
 from odradek.log.open_files import OpenFiles
 from odradek.log.producers import ProducerStates
 from odradek.log.segment import DELETED_SUFFIX, SEGMENT_SUFFIXES, SNAPSHOT_SUFFIX, Segment
@@ -163,21 +163,22 @@ class SegmentSet:
     def truncate_to(self, offset: int) -> int:
         """Remove the batch that holds `offset` and all after it; where the log ends now. Raises OSError.
 
-        `offset` is at or above the first segment's base offset.
+        `offset` is at or above the first segment's base offset. The log ends behind what is left. A batch at a damaged
+        offset, which compaction's gaps make credible, may have stood for those before `offset`.
         """
         removed = [segment for segment in self.all if segment.base_offset > offset]
         self._replace(self._without(removed))
         self._deletes.schedule(removed, due_at_seconds=self._clock.monotonic_seconds())
         active = self.active
         active.open_to_appends()
-        batch_offset = active.offset_of_batch(offset)
-        if batch_offset is not None:
-            active.truncate_to(offset)
+        if active.truncate_to(offset):
             # The removed records must not reappear after a crash.
             active.file.sync()
-            offset = min(offset, batch_offset)
         self._disk.sync_directory(self._directory)
-        return offset
+        try:
+            return min(offset, active.next_offset())
+        except IndexDamagedError:
+            return offset  # the next reader rebuilds it
 
     def restart_at(self, offset: int) -> None:
         """Remove all segments and begin with an empty one at `offset`. Raises OSError."""
