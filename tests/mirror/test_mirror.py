@@ -20,7 +20,7 @@ from odradek.mirror import flow, source_ends
 from odradek.mirror.errors import MirrorRefused
 from odradek.mirror.mirror import Mirror
 from odradek.mirror.settings_file import read_mirror_settings
-from tests.support.mirroring import committed, entries, mirrored, quicken, running, until, write
+from tests.support.mirroring import committed, entries, mirrored, quicken, running, state_of, until, write
 from tests.support.two_clusters import TwoClusters
 
 pytestmark = pytest.mark.integration
@@ -174,9 +174,9 @@ def test_two_workers_share_the_partitions_and_one_takes_over(
         async with running(given()) as one:
             async with running(given()) as other:
 
-                async def is_shared() -> bool:
+                async def is_shared() -> bool | str:
                     counts = [len(mirror.flows[0].counters.partitions) for mirror in (one, other)]
-                    return sorted(counts) == [2, 2]
+                    return sorted(counts) == [2, 2] or f"{state_of(one)}; {state_of(other)}"
 
                 await until(is_shared)
                 await write(source, f"{name}.t", 400, first=400, partitions=4)

@@ -6,14 +6,24 @@ import asyncio
 import inspect
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 import uvloop
 
 from odradek.server import start
 
+SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1)
 LOOPS: list[Callable[[], asyncio.AbstractEventLoop]] = [asyncio.new_event_loop, uvloop.new_event_loop]
+
+
+@pytest.fixture(autouse=True)
+def handlers() -> Iterator[None]:
+    """uvloop leaves handlers behind, also once it is closed."""
+    before = {number: signal.getsignal(number) for number in SIGNALS}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
 @pytest.mark.parametrize("make_loop", LOOPS, ids=["asyncio", "uvloop"])

@@ -96,6 +96,7 @@ def test_a_stop_lets_the_batch_end(
     spark: Any, bootstrap: str, create_topic: CreateTopic, tmp_path: Path
 ) -> None:
     topic, output = create_topic(2), str(tmp_path / "table")
+    handler = signal.getsignal(signal.SIGTERM)
     settings = {"topic": topic, "bootstrap": bootstrap, "output": output, "trigger": "100ms"}
     send(bootstrap, topic, numbered(40), 2)
     done = hooked("stream", at_first(WRITING, lambda: signal.raise_signal(signal.SIGTERM)), **settings)
@@ -116,7 +117,7 @@ def test_a_stop_lets_the_batch_end(
     assert (done.facts["stopped_by"], done.facts["batches"]) == ("SIGINT", 2)
     assert (done.facts["rows"], done.exit_code) == (20, ExitCode.INTERRUPTED)
     assert stored(table(spark, "parquet", output)) == logged(bootstrap, topic)
-    assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
+    assert signal.getsignal(signal.SIGTERM) is handler
 
 
 def test_another_run_is_followed_and_another_driver_is_not(

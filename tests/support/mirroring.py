@@ -75,6 +75,16 @@ async def until(condition: Any, *, seconds_max: float = WAIT_SECONDS_MAX, what: 
         await asyncio.sleep(0.1)
 
 
+def state_of(mirror: Mirror) -> str:
+    """A mirror's first flow, for the message of a failure."""
+    flow = mirror.flows[0]
+    membership = flow._worker._membership
+    return (
+        f"{flow.label} is {flow.state} in generation {membership.generation} as {membership.member_id!r}, "
+        f"with {len(flow.counters.partitions)} partitions; last error: {flow.counters.last_error}"
+    )
+
+
 async def committed(client: Client, topic: str) -> dict[int, list[Row]]:
     """What readers of committed records see, by partition, in order; empty partitions are left out."""
     rows: dict[int, list[Row]] = {}
