@@ -4,7 +4,7 @@
 `make e2e E2E_ARGS='-k word'`; what it needs installed is installed for it. ODRADEK_E2E_KEEP=1 leaves the cluster up.
 
 Tests that are marked `quiet` have bounds on the time that a client waits. ODRADEK_E2E_QUIET_LOCK names a file that
-others lock while they use the processors: the first quiet test waits for it.
+others lock while they want the processors (`tests/support/quiet.py`): the first quiet test waits for it.
 """
 
 from __future__ import annotations

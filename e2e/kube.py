@@ -1,4 +1,4 @@
-"""kubectl as the tests use it: apply, read, wait for what is to become true, run programs in pods.
+"""kubectl as the tests use it: apply, wait for what is to become true, run programs in pods. Reads need no kubectl.
 
 A wait is a poll with a bound: it raises with what was there last. Nothing here knows of Odradek.
 """
@@ -6,6 +6,7 @@ A wait is a poll with a bound: it raises with what was there last. Nothing here 
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import time
 from collections.abc import Callable
@@ -14,9 +15,11 @@ from typing import Any, TypeVar
 
 import yaml
 
+from e2e.looks import REFUSALS, Looks, NoSuchKindError, looks
+
 Resource = dict[str, Any]
 Seen = TypeVar("Seen")
-POLL_SECONDS = 0.5  # each look starts a kubectl
+POLL_SECONDS = 0.5
 COMMAND_SECONDS_MAX = 120.0
 
 
@@ -55,16 +58,23 @@ class Kube:
         self.run("apply", "-f", "-", stdin=yaml.safe_dump_all(resources))
 
     def get(self, kind: str, name: str) -> Resource | None:
-        """A resource, or None when there is no such."""
-        printed = self.run("get", kind, name, "--ignore-not-found", "-o", "json")
-        found: Resource | None = json.loads(printed) if printed.strip() else None
-        return found
+        """A resource, or None when there is no such. Raises KubectlError."""
+        try:
+            return self._looks.get(kind, name, self.namespace)
+        except (*REFUSALS, NoSuchKindError) as refusal:
+            raise KubectlError(f"get {kind} {name}: {refusal}") from refusal
 
     def items(self, kind: str, selector: str = "") -> list[Resource]:
-        """All resources of a kind, by name; those that a label selector matches."""
-        only = ["--selector", selector] if selector else []
-        found: list[Resource] = json.loads(self.run("get", kind, *only, "-o", "json"))["items"]
+        """All resources of a kind, by name; those that a label selector matches. Raises KubectlError."""
+        try:
+            found = self._looks.items(kind, self.namespace, selector)
+        except (*REFUSALS, NoSuchKindError) as refusal:
+            raise KubectlError(f"get {kind}: {refusal}") from refusal
         return sorted(found, key=lambda one: str(one["metadata"]["name"]))
+
+    @property
+    def _looks(self) -> Looks:
+        return looks(os.environ["KUBECONFIG"])
 
     def patch(self, kind: str, name: str, change: Resource) -> None:
         """Merge a change into a resource."""

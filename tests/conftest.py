@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from tests.support.quiet import QUIET_LOCK, BusyLock
 
 if TYPE_CHECKING:
     from tests.support.zookeeper import ZooKeeper
@@ -18,8 +21,10 @@ settings.register_profile(
 )
 settings.load_profile("odradek")
 
-# From the slowest kind to the quickest, after the tests with none of these marks, which run in one process.
-_KINDS_SLOWEST_FIRST: Final = ("slow", "spark", "java", "clients", "integration")
+# From the slowest kind to the quickest, after the tests with none of these marks, which run in one process. At the end
+# are those that need no processor of their own.
+_KINDS_IN_TURN: Final = ("slow", "spark", "java", "clients", "integration", "virtual")
+_BUSY: Final = BusyLock(os.environ.get(QUIET_LOCK))
 
 
 def pytest_configure() -> None:
@@ -35,16 +40,32 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Sort the kinds and keep the random order within each.
 
     Tests in one process come first: what breaks something simple fails at once. The slowest follow, and the quick ones
-    of those that start processes come last. So all workers of pytest-xdist end at about the same time.
+    of those that start processes come last. So all workers of pytest-xdist end at about the same time. What runs on
+    virtual time for minutes may be beside anything, so it is behind them all.
     """
 
     def turn(item: pytest.Item) -> int:
         return min(
-            (turn for turn, mark in enumerate(_KINDS_SLOWEST_FIRST, 1) if item.get_closest_marker(mark)),
+            (turn for turn, mark in enumerate(_KINDS_IN_TURN, 1) if item.get_closest_marker(mark)),
             default=0,
         )
 
     items.sort(key=turn)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    """Keep tests that want the processors for themselves waiting, except beside those on virtual time."""
+    if item.get_closest_marker("virtual") is None:
+        _BUSY.hold()
+    else:
+        _BUSY.release()
+    return (yield)
+
+
+def pytest_sessionfinish() -> None:
+    """No test follows."""
+    _BUSY.release()
 
 
 @pytest.fixture(scope="session")
