@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import uuid
 from collections.abc import Callable
 
@@ -100,6 +101,18 @@ def test_a_round_that_is_not_noted_yet_is_lowered_too() -> None:
     slow.run()
     disk.kill()
     assert _log(_open(disk)).offsets.cleaned_offset == 2
+
+
+def test_on_a_full_disk_the_checkpoint_goes() -> None:
+    disk = SimulatedDisk()
+    manager = _compacted(disk)
+    disk.fail_path("a/cleaner-offset-checkpoint.tmp", errno.ENOSPC)
+    (log,) = manager.logs()
+    log.truncate_to(2)
+    _log(manager)
+    disk.failing_paths.clear()
+    disk.kill()
+    assert _log(_open(disk)).offsets.cleaned_offset == -1
 
 
 @pytest.mark.parametrize("is_noted", [True, False])

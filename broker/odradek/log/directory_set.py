@@ -171,6 +171,14 @@ class DirectorySet:
             [(self.by_path[path], files) for path, files in offsets.items()], number=next(self._job_numbers)
         )
 
+    def remove_checkpoint(self, path: str, name: str) -> None:
+        """Remove a checkpoint file of a directory, which goes offline where that fails."""
+        directory = self.by_path[path]
+        try:
+            directory.remove_checkpoint(name)
+        except OSError as error:
+            self.fail(directory, error)
+
     def end_checkpoint(self, job: CheckpointJob) -> None:
         """The checkpoints were written, or could not be: a failing directory goes offline."""
         for path, error in job.errors:

@@ -92,7 +92,7 @@ class LogDirectory:
         self._lock: DiskLock | None = None
         # What the checkpoint files hold, so that they are written only when something changed.
         self._written: dict[str, dict[TopicPartition, int]] = {}
-        # The newest job that wrote each of them.
+        # The newest job that wrote each of them. Jobs run on any thread, two of them at once where one cannot wait.
         self._written_by: dict[str, int] = {}
         self._checkpoint_lock = threading.Lock()
 
@@ -266,3 +266,9 @@ class LogDirectory:
             if self._written.get(name) != offsets:
                 OffsetCheckpoint(disk=self._disk, path=f"{self.path}/{name}").write(offsets)
                 self._written[name] = dict(offsets)
+
+    def remove_checkpoint(self, name: str) -> None:
+        """Remove a checkpoint file, which needs no room on the disk. Raises OSError."""
+        with self._checkpoint_lock:
+            self._disk.remove(f"{self.path}/{name}")
+            self._written[name] = {}

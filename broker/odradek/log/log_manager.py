@@ -350,6 +350,9 @@ class LogManager:
         if any(self._checkpoints.may_exceed_cleaned(log) for log in logs):
             job = self.begin_cleaner_checkpoint()
             job.run()
+            for path, _ in job.errors:
+                # A full disk. Without the file every log counts as dirty, which is never wrong.
+                self.directories.remove_checkpoint(path, CLEANER_FILE)
             self.end_checkpoint(job)
 
     def end_checkpoint(self, job: CheckpointJob) -> None:
