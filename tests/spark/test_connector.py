@@ -15,7 +15,7 @@ from tests.support.samples import BASE_TIME_MS, numbered
 # PySpark leaves its sockets to the garbage collector, and uses what newer Pythons deprecate.
 pytestmark = [
     pytest.mark.spark,
-    pytest.mark.timeout(240),
+    pytest.mark.timeout(300),
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
     pytest.mark.filterwarnings("ignore::FutureWarning"),

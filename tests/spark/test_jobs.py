@@ -16,7 +16,7 @@ from tests.support.peers import CreateTopic
 
 pytestmark = [
     pytest.mark.spark,
-    pytest.mark.timeout(240),
+    pytest.mark.timeout(300),
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
     pytest.mark.filterwarnings("ignore::FutureWarning"),

@@ -20,7 +20,7 @@ from tests.support.peers import CreateTopic
 
 pytestmark = [
     pytest.mark.integration,
-    pytest.mark.timeout(120),
+    pytest.mark.timeout(300),
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
 ]

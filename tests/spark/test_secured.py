@@ -18,7 +18,7 @@ __all__ = ["forgive_unclosed"]
 
 pytestmark = [
     pytest.mark.spark,
-    pytest.mark.timeout(240),
+    pytest.mark.timeout(300),
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
     pytest.mark.filterwarnings("ignore::FutureWarning"),

@@ -25,7 +25,7 @@ from tests.support.peers import CreateTopic
 
 pytestmark = [
     pytest.mark.integration,
-    pytest.mark.timeout(180),
+    pytest.mark.timeout(300),
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
 ]

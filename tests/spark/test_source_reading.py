@@ -21,7 +21,7 @@ from odradek_pipeline.source.topics import DataLossError
 from tests.support.peers import CreateTopic
 from tests.support.samples import BASE_TIME_MS, SAMPLES
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
 
 
 def at_cluster(bootstrap: str, work: Callable[[Client], Coroutine[Any, Any, Any]]) -> Any:

@@ -17,7 +17,7 @@ from odradek_pipeline.source.topics import DataLossError
 from tests.spark.test_source_reading import at_cluster, fill
 from tests.support.peers import CreateTopic
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
 
 
 class Query:

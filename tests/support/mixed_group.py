@@ -16,7 +16,10 @@ from kazoo.exceptions import NoNodeError
 
 from odradek import Admin, Client
 from odradek.clients import KeyedMessage, Producer
+from odradek.foundation.errors import InvalidReplicationFactor
 from tests.support.first_kafka import FirstKafka
+
+CONTROLLER_SECONDS_MAX = 60.0
 
 
 class Writer:
@@ -89,8 +92,18 @@ def owners_of(kafka: FirstKafka, group: str, topic: str) -> Counter[str]:
 
 
 def make_topic(kafka: FirstKafka, topic: str, partitions: int) -> None:
+    """Make a topic. A broker that has just started knows of none, itself included, until its controller says so."""
+
     async def make() -> None:
+        deadline = time.monotonic() + CONTROLLER_SECONDS_MAX
         async with Client(kafka.bootstrap) as client:
-            await Admin(client).topics.create(topic, partitions=partitions, replication_factor=1)
+            while True:
+                try:
+                    await Admin(client).topics.create(topic, partitions=partitions, replication_factor=1)
+                    return
+                except InvalidReplicationFactor:
+                    if time.monotonic() > deadline:
+                        raise
+                await asyncio.sleep(0.1)
 
     asyncio.run(make())

@@ -37,7 +37,7 @@ from tests.support.broker_process import free_port
 from tests.support.cluster_processes import Cluster, Member
 from tests.support.zookeeper import ZooKeeper
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
 
 SPEC: Json = {
     "brokers": {"replicas": 2},
