@@ -269,7 +269,7 @@ class Log:
         logger.info("%s: %s replace %d segments", self.topic_partition, base_offsets, len(replaced))
 
     def truncate_to(self, offset: int) -> None:
-        """Truncate the log so that it ends at `offset`, or where the batch began that holds it.
+        """Truncate the log so that it ends at `offset`, or behind the last batch that ends before it.
 
         At or above the log's end only an epoch without records is removed, which another leader contested. Raises
         KafkaStorageError.

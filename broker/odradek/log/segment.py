@@ -359,14 +359,6 @@ class Segment:
             )
         return CorruptRecord(f"{self.path}{LOG_SUFFIX} holds no whole batch at position {position}")
 
-    def offset_of_batch(self, offset: int) -> int | None:
-        """The first offset of the batch that holds `offset` or, in a gap, of the one after it; None at the end."""
-        position = self.position_of(offset)
-        if not 0 <= position < self.size_bytes:
-            return None
-        data = self.file.pread(position, min(HEADER_BYTES, self.size_bytes - position))
-        return header_at(data, 0).base_offset
-
     def batch_size_at(self, position: int) -> int:
         """Bytes of the batch at `position`."""
         data = self.file.pread(position, LOG_OVERHEAD_BYTES)

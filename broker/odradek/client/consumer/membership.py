@@ -168,7 +168,7 @@ class Membership:
     async def heartbeat(self) -> None:
         """Send a heartbeat. RebalanceInProgress means: join again.
 
-        An answer may take longer than a rebalance: what it says of an earlier generation is of no account.
+        An answer may take longer than a rebalance: what it says of an earlier generation is ignored.
         """
         member = self.metadata()
         connection = await self._client.coordinator(self._group_id, lane=self._lane)
