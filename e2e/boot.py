@@ -3,7 +3,7 @@
 KUBECONFIG names a cluster: it is used as it is. Its nodes must have the images that `make images` builds, or pull them
 from below ODRADEK_E2E_IMAGES (`registry.example/odradek`; a registry with ZooKeeper's image, too). Without KUBECONFIG
 the one-node cluster beside the checkout is booted, given the images, and ended. Where there is neither, that is a skip,
-in CI a failure.
+in CI a failure. One suite at a time has that cluster; in CI one that an earlier run left is ended first.
 
 `python -m e2e.boot` makes what can be made beforehand: the one-node cluster's programs and the images.
 """
@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -20,6 +21,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from e2e.locks import locked
 from odradek import __version__
 
 CHECKOUT = Path(__file__).resolve().parents[1]
@@ -35,10 +37,15 @@ ZOOKEEPER_OF_THE_ONE_NODE, OFFICIAL_ZOOKEEPER = (
 )
 TO_BUILD = {"STORAGE_DRIVER": "overlay", "BUILDAH_ISOLATION": "chroot", "BASE": BASE_OF_THE_ONE_NODE}
 BUILD_SECONDS_MAX = 2400
+OTHER_SUITE_SECONDS_MAX = 1800.0
 
 
 class NoClusterError(Exception):
     """There is no Kubernetes to run on; the text says how to name one."""
+
+
+class ClusterInUseError(Exception):
+    """The one-node cluster runs already; the text says how to end or use it."""
 
 
 def image(target: str) -> str:
@@ -64,6 +71,14 @@ def kubernetes() -> Iterator[None]:
     if not (ONE_NODE / "up").exists():
         raise NoClusterError(f"KUBECONFIG names no cluster, and there is none to boot at {ONE_NODE}")
     build_images()
+    with locked(_state().with_suffix(".lock"), OTHER_SUITE_SECONDS_MAX):
+        end_left_cluster()
+        with _one_node():
+            yield
+
+
+@contextmanager
+def _one_node() -> Iterator[None]:
     _say("booting the one-node Kubernetes")
     before = dict(os.environ)
     try:
@@ -81,9 +96,49 @@ def kubernetes() -> Iterator[None]:
         if os.environ.get("ODRADEK_E2E_KEEP"):
             _say(f"the cluster stays, for a look; {ONE_NODE}/down ends it")
         else:
-            _run(ONE_NODE / "down", seconds_max=300)
+            _end()
         os.environ.clear()
         os.environ.update(before)
+
+
+def end_left_cluster() -> None:
+    """End what an earlier run left of the one-node cluster, such as one that was killed.
+
+    Raises ClusterInUseError where it still runs and CI is not `true`: its user may be looking at it.
+    """
+    state = _state()
+    if not state.exists():
+        return
+    pid_files = sorted((state / "pids").glob("*"))
+    running = [file for file in pid_files if _runs(file)]
+    names = ", ".join(file.name for file in running)
+    if running and os.environ.get("CI") != "true":
+        raise ClusterInUseError(
+            f"the one-node Kubernetes of an earlier run still runs {names}: "
+            f"{ONE_NODE}/down ends it, or KUBECONFIG={state}/kubeconfig uses it"
+        )
+    for file in set(pid_files) - set(running):
+        file.unlink()  # `down` would kill whichever process has that number now
+    _say(f"ending what an earlier run left in {state}: {names or 'no process'}")
+    _end()
+
+
+def _runs(pid_file: Path) -> bool:
+    """Whether the process in a file is the component that the file is named after."""
+    try:
+        command = Path("/proc", pid_file.read_text().strip(), "cmdline").read_bytes()
+    except OSError:
+        return False
+    return Path(command.split(b"\0")[0].decode(errors="replace")).name == pid_file.name
+
+
+def _end() -> None:
+    """Run `down` to its end, also when Ctrl-C comes: half an end would keep the next run out."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        _run(ONE_NODE / "down", seconds_max=300)
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def build_images() -> None:

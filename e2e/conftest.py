@@ -9,13 +9,13 @@ others lock while they want the processors (`tests/support/quiet.py`): the first
 
 from __future__ import annotations
 
-import fcntl
 import os
 import re
 import signal
 import time
 import uuid
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -26,6 +26,7 @@ from e2e.install import (
     OPERATOR_NAMESPACE,
 )
 from e2e.kube import Kube, Resource, is_ready, until
+from e2e.locks import locked
 from e2e.pages import play
 from e2e.workload import CLIENT_POD
 
@@ -56,19 +57,9 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
 def wait_until_quiet() -> None:
     """Return once no process holds the lock of ODRADEK_E2E_QUIET_LOCK. Raises TimeoutError."""
     path = os.environ.get("ODRADEK_E2E_QUIET_LOCK")
-    if path is None:
-        return
-    deadline = time.monotonic() + QUIET_SECONDS_MAX
-    with open(path, "a") as lock:
-        while True:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                if time.monotonic() > deadline:
-                    raise TimeoutError(f"{path} is still locked after {QUIET_SECONDS_MAX:.0f} s") from None
-                time.sleep(1)
-            else:
-                return
+    if path is not None:
+        with locked(Path(path), QUIET_SECONDS_MAX):
+            return
 
 
 @pytest.hookimpl(hookwrapper=True)
