@@ -128,17 +128,20 @@ class Housekeeping:
 
     async def flush_due(self) -> None:
         """Flush the logs whose flush.ms has passed, or that have closed a segment; a few in parallel."""
-        due = iter(self._log_manager.flush_due(self._clock.wall_ms()))
+        due = self._log_manager.flush_due(self._clock.wall_ms())
+        if not due:
+            return
+        left = iter(due)
 
         async def flush_some() -> None:
-            for log in due:
+            for log in left:
                 if log.failure is None:
                     try:
                         await self._flusher.flush(log)
                     except KafkaStorageError as failure:
                         logger.error("%s was not flushed: %s", log.topic_partition, failure)
 
-        await asyncio.gather(*(flush_some() for _ in range(FLUSH_THREADS_MAX)))
+        await asyncio.gather(*(flush_some() for _ in range(min(FLUSH_THREADS_MAX, len(due)))))
 
     async def checkpoint(self) -> None:
         """Write recovery points and log start offsets."""
