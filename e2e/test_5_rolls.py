@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 
 import pytest
 
@@ -70,10 +69,8 @@ def another_image() -> str:
     """The broker's image by another name: named by ODRADEK_E2E_NEXT_IMAGE, or made on the one-node cluster."""
     if named := os.environ.get("ODRADEK_E2E_NEXT_IMAGE"):
         return named
-    if not (boot.ONE_NODE / "load").exists():
+    if not boot.is_one_node():
         pytest.skip("ODRADEK_E2E_NEXT_IMAGE names no other image of the broker")
     name = boot.image("broker") + "-next"
-    environment = {**os.environ, "STORAGE_DRIVER": "overlay"}
-    subprocess.run(["buildah", "tag", boot.image("broker"), name], check=True, env=environment)
-    subprocess.run([str(boot.ONE_NODE / "load"), name], check=True, timeout=300)
+    boot.name_image(boot.image("broker"), name)
     return name

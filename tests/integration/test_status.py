@@ -22,6 +22,8 @@ from tests.support.zookeeper import ZooKeeper
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
 
 PATIENCE_SECONDS = 120.0
+# A process that asks takes half a second of CPU, which the brokers need, too.
+PAUSE_SECONDS = 1.0
 SETTINGS = {"offsets.topic.num.partitions": "3"}
 
 
@@ -62,6 +64,7 @@ def await_status(shell: Shell, is_so: Callable[[dict[str, Any]], bool]) -> tuple
         if is_so(document):
             return code, document
         assert time.monotonic() < deadline, json.dumps(document, indent=2)
+        time.sleep(PAUSE_SECONDS)
 
 
 def states(document: dict[str, Any]) -> list[tuple[int, str]]:

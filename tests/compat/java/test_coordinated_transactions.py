@@ -80,7 +80,8 @@ def test_the_copier_of_kafkas_tools_copies_exactly_once(bootstrap: str, unique: 
         *("--enable-random-aborts", "--use-group-metadata"),
     )
     assert json.loads(copied.stdout.splitlines()[-1])["remaining"] == 0
-    reads = (f"{TOOLS}.consumer.ConsoleConsumer", bootstrap, "--from-beginning", "--timeout-ms", "8000")
+    # The console consumer ends after so long without a record, its own start on a busy machine included.
+    reads = (f"{TOOLS}.consumer.ConsoleConsumer", bootstrap, "--from-beginning", "--timeout-ms", "30000")
     both = [
         tool(*reads, "--topic", name, "--isolation-level", "read_committed").splitlines()
         for name in (source, target)
