@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from types import CoroutineType
+from typing import Any
 
 import pytest
 
+from odradek.foundation.limits import FLUSH_THREADS_MAX
+from odradek.log.log import Log
+from odradek.log.log_manager import LogManager
+from odradek.replication.flusher import Flusher
 from odradek.replication.housekeeping import Housekeeping
 from odradek.replication.partition import Partition
 from tests.support.loop import run
@@ -49,6 +55,41 @@ def test_a_fault_in_one_log_keeps_retention_from_no_other(monkeypatch: pytest.Mo
         seen.clear()
         await broker.broker.housekeeping.apply_retention()
         assert seen[:3] == [0, 1, 2]
+        await broker.broker.stop()
+
+    run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("due", "tasks"),
+    [(0, 0), (1, 1), (FLUSH_THREADS_MAX + 4, FLUSH_THREADS_MAX)],
+    ids=["none", "one", "many"],
+)
+def test_each_log_that_is_due_is_flushed_once_by_no_more_tasks_than_logs(
+    due: int, tasks: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flushed: list[Log] = []
+    begun: list[str] = []
+
+    async def flush(self: Flusher, log: Log) -> None:
+        await asyncio.sleep(0.01)
+        flushed.append(log)
+
+    def begin(loop: asyncio.AbstractEventLoop, coroutine: CoroutineType[Any, Any, Any], **named: Any) -> Any:
+        begun.append(coroutine.cr_code.co_name)
+        return asyncio.Task(coroutine, loop=loop, **named)
+
+    async def scenario() -> None:
+        broker = await WholeBroker.start()
+        await broker.create_topic("t", partitions=FLUSH_THREADS_MAX + 4)
+        logs = [partition.log for partition in broker.broker.partitions][:due]
+        monkeypatch.setattr(LogManager, "flush_due", lambda self, now_ms: logs)
+        monkeypatch.setattr(Flusher, "flush", flush)
+        asyncio.get_running_loop().set_task_factory(begin)  # type: ignore[arg-type]
+        await broker.broker.housekeeping.flush_due()
+        asyncio.get_running_loop().set_task_factory(None)
+        assert (sorted(map(id, flushed)), begun.count("flush_some")) == (sorted(map(id, logs)), tasks)
+        monkeypatch.undo()
         await broker.broker.stop()
 
     run(scenario())
