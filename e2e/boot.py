@@ -38,7 +38,7 @@ ZOOKEEPER_OF_THE_ONE_NODE, OFFICIAL_ZOOKEEPER = (
 TO_BUILD = {"STORAGE_DRIVER": "overlay", "BUILDAH_ISOLATION": "chroot", "BASE": BASE_OF_THE_ONE_NODE}
 BUILD_SECONDS_MAX = 2400
 OTHER_SUITE_SECONDS_MAX = 1800.0
-# Set by who has just run `python -m e2e.boot`: building again, all of it cached, takes half a minute.
+# Set where `python -m e2e.boot` has just run: building again, all of it cached, takes half a minute.
 IMAGES_ARE_BUILT = "ODRADEK_E2E_IMAGES_ARE_BUILT"
 
 
