@@ -35,6 +35,7 @@ class MemoryOffsetsLog:
         }
         self.led = set(range(partition_count))
         self.epoch = 0
+        self.uncommitted = 0  # records at the end that the replicas do not have
         self.fail_with: Exception | None = None
         self.is_held = False
         self.held: list[asyncio.Future[int]] = []
@@ -54,6 +55,11 @@ class MemoryOffsetsLog:
 
     def bounds(self, partition: int) -> tuple[int, int]:
         return self.starts[partition], self.ends[partition]
+
+    def is_committed(self, partition: int, end_offset: int) -> bool:
+        if partition not in self.led:
+            raise NotLeaderOrFollower(f"partition {partition} is not led here")
+        return end_offset <= self.ends[partition] - self.uncommitted
 
     def append(
         self, partition: int, batch: bytearray, *, token: VerificationToken | None = None

@@ -68,9 +68,12 @@ class ReplicatedTopicLog:
 
     def bounds(self, partition: int) -> tuple[int, int]:
         found = self._partitions.get(self._topic, partition)
-        # To the log's end, as Kafka does. A new leader may know an old high watermark, and the records above it are
-        # acknowledged or will be.
+        # To the log's end, as Kafka does. A new leader may know an old high watermark, and records above it may be
+        # acknowledged.
         return found.log.log_start_offset, found.log.log_end_offset
+
+    def is_committed(self, partition: int, end_offset: int) -> bool:
+        return self._partitions.get(self._topic, partition).high_watermark >= end_offset
 
     def append(
         self, partition: int, batch: bytearray, *, token: VerificationToken | None = None

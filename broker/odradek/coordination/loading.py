@@ -21,8 +21,8 @@ from odradek.records.record import records
 RECORDS_PER_TURN: Final = 2000  # about 5 ms of decoding: other connections are served in between
 
 
-async def load(shard: Shard[StateMachine], log: InternalTopicLog, *, bytes_max: int) -> None:
-    """Apply every record of the shard's partition.
+async def load(shard: Shard[StateMachine], log: InternalTopicLog, *, bytes_max: int) -> int:
+    """Apply every record of the shard's partition; the end offset of what is applied.
 
     Raises what the log raises, and CorruptRecord for a damaged batch.
     """
@@ -44,6 +44,7 @@ async def load(shard: Shard[StateMachine], log: InternalTopicLog, *, bytes_max: 
                 if applied % RECORDS_PER_TURN == 0:
                     await asyncio.sleep(0)
             offset = batch.last_offset + 1
+    return end
 
 
 def holds_nothing(partition: int, log: InternalTopicLog) -> bool:

@@ -30,6 +30,11 @@ logger = logging.getLogger(__name__)
 
 LOAD_RETRY_SECONDS: Final = 1.0
 LOAD_RETRY_SECONDS_MAX: Final = 60.0
+# Between two looks at whether the replicas have what is loaded: at first, and at most.
+COMMIT_LOOK_SECONDS: Final = 0.002
+COMMIT_LOOK_SECONDS_MAX: Final = 0.1
+# When a wait for them is worth a line of the log: a failover takes a fraction of a second.
+COMMIT_WAIT_SECONDS_NOTED: Final = 10.0
 
 
 class CoordinatorRuntime(Generic[Machine_co]):
@@ -127,12 +132,12 @@ class CoordinatorRuntime(Generic[Machine_co]):
         """Load until it succeeds: a disk that fails now may recover, and damage may be repaired.
 
         Until then the records before and after the damage are not served. Members would go back to old offsets, and
-        their commits would make the loss permanent.
+        their commits would make the loss permanent. What is loaded is served once it is committed.
         """
         pause_seconds = LOAD_RETRY_SECONDS
         while shard.is_to_be_loaded:
             try:
-                await load(shard, self.log, bytes_max=self._load_buffer_bytes)
+                end_offset = await load(shard, self.log, bytes_max=self._load_buffer_bytes)
             except (OdradekError, OSError) as error:
                 if shard.state is ShardState.CLOSED:
                     return  # another broker leads by now and may have truncated this log: nothing is wrong with it
@@ -141,7 +146,33 @@ class CoordinatorRuntime(Generic[Machine_co]):
                 await asyncio.sleep(pause_seconds)
                 pause_seconds = min(2 * pause_seconds, LOAD_RETRY_SECONDS_MAX)
                 continue
+            await self._wait_for_replicas(shard, end_offset)
             shard.activate()
+
+    async def _wait_for_replicas(self, shard: Shard[Machine_co], end_offset: int) -> None:
+        """Wait until what is loaded is committed, or the shard is closed.
+
+        A new leader's log may end with records that no other replica has. An answer from them is wrong once the next
+        leader is without them: it gives the same generation of a group to others, or aborts what was committed here.
+        """
+        pause_seconds = COMMIT_LOOK_SECONDS
+        waited_seconds = 0.0
+        while shard.is_to_be_loaded and not self._is_committed(shard.partition, end_offset):
+            if waited_seconds < COMMIT_WAIT_SECONDS_NOTED <= waited_seconds + pause_seconds:
+                logger.warning(
+                    "%s, is loaded and not served yet: too few of its replicas have its last records; it is served "
+                    "once enough of them have caught up",
+                    shard.name,
+                )
+            await asyncio.sleep(pause_seconds)
+            waited_seconds += pause_seconds
+            pause_seconds = min(2 * pause_seconds, COMMIT_LOOK_SECONDS_MAX)
+
+    def _is_committed(self, partition: int, end_offset: int) -> bool:
+        try:
+            return self.log.is_committed(partition, end_offset)
+        except OdradekError:
+            return False  # the partition is not here any more: the shard is about to be closed
 
     def _unload(self, partition: int) -> None:
         self._shards.pop(partition).close(NotCoordinator(self.topic.moved))

@@ -2,9 +2,9 @@
 
     | State       | Event                                             | Next state |
     | ----------- | ------------------------------------------------- | ---------- |
-    | LOADING     | every record is applied                           | ACTIVE     |
+    | LOADING     | every record is applied, and all are committed    | ACTIVE     |
     | LOADING     | the log cannot be read                            | FAILED     |
-    | FAILED      | a later attempt applies every record              | ACTIVE     |
+    | FAILED      | a later attempt does so                           | ACTIVE     |
     | every state | this broker stops, or leads the partition no more | CLOSED     |
 
 State comes from records alone: a request's change is written first, then applied by the code that loads a log.
@@ -54,7 +54,7 @@ class StateMachine(Protocol):
         ...
 
     def on_loaded(self) -> None:
-        """Every record is applied, and requests are served from now on."""
+        """Every record is applied and committed, and requests are served from now on."""
         ...
 
     def on_load_failed(self) -> None:
@@ -264,7 +264,7 @@ class Shard(Generic[Machine_co]):
     # --- life -----------------------------------------------------------------------------------------------
 
     def activate(self) -> None:
-        """Serve requests: all records are applied. A shard that is closed by now stays so."""
+        """Serve requests: all records are applied and committed. A shard that is closed by now stays so."""
         if self.state is ShardState.CLOSED:
             return
         self.state = ShardState.ACTIVE

@@ -81,6 +81,12 @@ class InternalTopicLog(Protocol):
         """The log's start offset and end offset."""
         ...
 
+    def is_committed(self, partition: int, end_offset: int) -> bool:
+        """Whether all before `end_offset` is committed, and no other leader can be without it. Raises what partitions
+        raise.
+        """
+        ...
+
     def append(
         self, partition: int, batch: bytearray, *, token: VerificationToken | None = None
     ) -> int | Awaitable[int]:
