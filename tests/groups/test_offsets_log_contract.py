@@ -91,6 +91,8 @@ def test_contract(opened: Open, tmp_path: Path) -> None:
             assert await result_of(log.append(1, batch(b"a", b"b"))) == 0
             assert await result_of(log.append(1, batch(b"c"))) == 2
             assert log.bounds(1) == (0, 3)
+            assert log.is_committed(1, 3)
+            assert not log.is_committed(1, 4)
             assert await values_from(log, 0) == [(0, b"a"), (1, b"b"), (2, b"c")]
             assert await values_from(log, 0, bytes_max=1) == [(0, b"a"), (1, b"b")]
             for bytes_max in range(1, len(batch(b"a", b"b")) + len(batch(b"c"))):
@@ -115,6 +117,8 @@ def test_what_a_new_leader_does_not_yet_know_to_be_committed_is_read_too(tmp_pat
             assert isinstance(log, ReplicatedTopicLog)
             log._partitions.get(OFFSETS_TOPIC, 1).replica.high_watermark = 1
             assert log.bounds(1) == (0, 3)
+            assert log.is_committed(1, 1)
+            assert not log.is_committed(1, 3)
             assert await values_from(log, 0, bytes_max=1) == [(0, b"a")]
             assert await values_from(log, 1) == [(1, b"b"), (2, b"c")]
             assert await values_from(log, 3) == []
