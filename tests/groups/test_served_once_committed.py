@@ -70,8 +70,8 @@ def test_a_long_wait_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
         await asyncio.sleep(10 * COMMIT_WAIT_SECONDS_NOTED)
         (record,) = caplog.records
         assert record.getMessage() == (
-            "the offsets topic, partition 0, is loaded and not served yet: too few of its replicas have its last "
-            "records; it is served once enough of them have caught up"
+            "the offsets topic, partition 0, is loaded and not served yet: too few replicas have its last records; "
+            "it is served once they do"
         )
 
     in_world(story, partitions=1)

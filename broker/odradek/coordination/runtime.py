@@ -152,16 +152,16 @@ class CoordinatorRuntime(Generic[Machine_co]):
     async def _wait_for_replicas(self, shard: Shard[Machine_co], end_offset: int) -> None:
         """Wait until what is loaded is committed, or the shard is closed.
 
-        A new leader's log may end with records that no other replica has. An answer from them is wrong once the next
-        leader is without them: it gives the same generation of a group to others, or aborts what was committed here.
+        A new leader's log may end with records that no other replica has, and the next leader may be without them. It
+        would give the same generation of a group to others, or abort what was committed here.
         """
         pause_seconds = COMMIT_LOOK_SECONDS
         waited_seconds = 0.0
         while shard.is_to_be_loaded and not self._is_committed(shard.partition, end_offset):
             if waited_seconds < COMMIT_WAIT_SECONDS_NOTED <= waited_seconds + pause_seconds:
                 logger.warning(
-                    "%s, is loaded and not served yet: too few of its replicas have its last records; it is served "
-                    "once enough of them have caught up",
+                    "%s, is loaded and not served yet: too few replicas have its last records; "
+                    "it is served once they do",
                     shard.name,
                 )
             await asyncio.sleep(pause_seconds)
