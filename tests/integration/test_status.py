@@ -22,7 +22,7 @@ from tests.support.zookeeper import ZooKeeper
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
 
 PATIENCE_SECONDS = 120.0
-# A process that asks takes half a second of CPU, which the brokers need, too.
+# A process that asks takes CPU, which the brokers need, too.
 PAUSE_SECONDS = 1.0
 SETTINGS = {"offsets.topic.num.partitions": "3"}
 
