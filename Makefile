@@ -20,7 +20,7 @@ $(VENV)/.product: pyproject.toml
 
 $(VENV)/.test: $(VENV)/.product
 	@echo "Installing what the tests need (clients, Java, Spark: about 1 GB) into $(VENV) with pip: some minutes, this once."
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[test]'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -e '.[test]'
 	@touch $@
 
 # Real clients for the tour, and Spark with a Java.

@@ -3,8 +3,8 @@
 `make e2e` runs it; it is outside of pytest's testpaths, because it takes minutes. A single test can be asked for:
 `make e2e E2E_ARGS='-k word'`; what it needs installed is installed for it. ODRADEK_E2E_KEEP=1 leaves the cluster up.
 
-Tests that are marked `quiet` have bounds on the time that a client waits. ODRADEK_E2E_QUIET_LOCK names a file that
-others lock while they want the processors (`tests/support/quiet.py`): the first quiet test waits for it.
+Tests that are marked `quiet` have bounds on the time that a client waits. What runs beside them may be a control group.
+Then ODRADEK_E2E_BESIDE names the file with its weight, `cpu.shares` or `cpu.weight`. The first quiet test lowers it.
 """
 
 from __future__ import annotations
@@ -26,12 +26,11 @@ from e2e.install import (
     OPERATOR_NAMESPACE,
 )
 from e2e.kube import Kube, Resource, is_ready, until
-from e2e.locks import locked
 from e2e.pages import play
 from e2e.workload import CLIENT_POD
 
 READY_SECONDS_MAX = 180.0
-QUIET_SECONDS_MAX = 5400.0
+WEIGHT_BESIDE_QUIET_TESTS = 20  # of cpu.shares, where others have 1024; of cpu.weight, where others have 100
 RUN = uuid.uuid4().hex[:4]
 
 
@@ -46,20 +45,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: item.path.name)
 
 
-@pytest.hookimpl(wrapper=True, tryfirst=True)
-def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
-    """Wait before a quiet test, outside of its own time limit."""
-    if item.get_closest_marker("quiet") is not None:
-        wait_until_quiet()
-    return (yield)
-
-
-def wait_until_quiet() -> None:
-    """Return once no process holds the lock of ODRADEK_E2E_QUIET_LOCK. Raises TimeoutError."""
-    path = os.environ.get("ODRADEK_E2E_QUIET_LOCK")
-    if path is not None:
-        with locked(Path(path), QUIET_SECONDS_MAX):
-            return
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Leave to what runs beside a quiet test the processors that no other wants."""
+    beside = os.environ.get("ODRADEK_E2E_BESIDE")
+    if beside is not None and item.get_closest_marker("quiet") is not None:
+        Path(beside).write_text(str(WEIGHT_BESIDE_QUIET_TESTS))
 
 
 @pytest.hookimpl(hookwrapper=True)

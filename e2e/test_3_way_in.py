@@ -16,12 +16,13 @@ from confluent_kafka.admin import AdminClient
 from e2e import boot
 from e2e.conftest import READY_SECONDS_MAX
 from e2e.install import upgrade_operator
-from e2e.kube import Kube, Resource, condition, until
+from e2e.kube import Kube, NeverTrueError, Resource, condition, until
 
 NAMESPACE = "edge"
 ZONE_LABEL = "e2e.odradek.io/zone"
 RECORDS = 200
 CLIENT_SECONDS_MAX = 60.0
+NODE_PROXY_SECONDS_MAX = 30.0
 SMALL = {"requests": {"cpu": "20m", "memory": "64Mi"}}
 CLUSTER: Resource = {
     "apiVersion": "odradek.io/v1",
@@ -67,12 +68,26 @@ def outside(edge: Kube) -> tuple[str, list[str]]:
     (listener,) = (edge.get("cluster", "edge") or {})["status"]["listeners"]
     host, _, port = listener["bootstrap"].rpartition(":")
     try:
-        socket.create_connection((host, int(port)), timeout=10).close()
-    except OSError as error:
+        until(
+            lambda: refusal(host, int(port)),
+            lambda reason: reason == "",
+            seconds_max=NODE_PROXY_SECONDS_MAX,
+            what=f"{listener['bootstrap']} takes connections",
+        )
+    except NeverTrueError as error:
         if boot.is_one_node():
             raise
         pytest.skip(f"nodes of this cluster cannot be reached from here: {error}")
     return listener["bootstrap"], listener["brokers"]
+
+
+def refusal(host: str, port: int) -> str:
+    """Why a connection cannot be made, empty where it can. A node forwards a port some time after pods are ready."""
+    try:
+        socket.create_connection((host, port), timeout=10).close()
+    except OSError as error:
+        return str(error)
+    return ""
 
 
 def test_clients_outside_reach_each_broker_at_its_own_address(edge: Kube) -> None:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import signal
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 import pytest
 from hypothesis import HealthCheck, settings
-
-from tests.support.quiet import QUIET_LOCK, BusyLock
 
 if TYPE_CHECKING:
     from tests.support.zookeeper import ZooKeeper
@@ -22,9 +19,8 @@ settings.register_profile(
 settings.load_profile("odradek")
 
 # From the slowest kind to the quickest, after the tests with none of these marks, which run in one process. At the end
-# are those that need no processor of their own.
+# are those on virtual time.
 _KINDS_IN_TURN: Final = ("slow", "spark", "java", "clients", "integration", "virtual")
-_BUSY: Final = BusyLock(os.environ.get(QUIET_LOCK))
 
 
 def pytest_configure() -> None:
@@ -41,7 +37,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
     Tests in one process come first: what breaks something simple fails at once. The slowest follow, and the quick ones
     of those that start processes come last. So all workers of pytest-xdist end at about the same time. What runs on
-    virtual time for minutes may be beside anything, so it is behind them all.
+    virtual time for minutes cannot be late, so it is behind them all.
     """
 
     def turn(item: pytest.Item) -> int:
@@ -51,21 +47,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         )
 
     items.sort(key=turn)
-
-
-@pytest.hookimpl(wrapper=True, tryfirst=True)
-def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
-    """Keep tests that want the processors for themselves waiting, except beside those on virtual time."""
-    if item.get_closest_marker("virtual") is None:
-        _BUSY.hold()
-    else:
-        _BUSY.release()
-    return (yield)
-
-
-def pytest_sessionfinish() -> None:
-    """No test follows."""
-    _BUSY.release()
 
 
 @pytest.fixture(scope="session")

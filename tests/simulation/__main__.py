@@ -16,7 +16,6 @@ from typing import Final, NamedTuple
 
 from tests.simulation.history import InvariantBroken
 from tests.simulation.simulation import simulate
-from tests.support.quiet import QUIET_LOCK, give_way
 
 FAILURES_MAX: Final = 10
 REPORT_SECONDS: Final = 30.0
@@ -84,8 +83,6 @@ def _progress(played: int, seeds: int, failed: int, seconds: float) -> str:
 
 
 if __name__ == "__main__":
-    if QUIET_LOCK in os.environ:
-        give_way()
     sys.exit(
         main(
             int(os.environ.get("SEEDS") or 100),

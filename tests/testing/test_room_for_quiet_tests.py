@@ -1,0 +1,31 @@
+"""Tests on Kubernetes that bound the time clients wait get the processors before the tests that run beside them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from e2e.conftest import WEIGHT_BESIDE_QUIET_TESTS, pytest_runtest_setup
+
+
+def test_a_quiet_test_lowers_the_weight_of_what_runs_beside_it(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    weight = tmp_path / "cpu.shares"
+    weight.write_text("8192")
+    monkeypatch.setenv("ODRADEK_E2E_BESIDE", str(weight))
+    pytest_runtest_setup(request.node)
+    assert weight.read_text() == "8192"
+    request.node.add_marker(pytest.mark.quiet)
+    pytest_runtest_setup(request.node)
+    assert weight.read_text() == str(WEIGHT_BESIDE_QUIET_TESTS)
+
+
+def test_without_anything_beside_nothing_is_written(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.delenv("ODRADEK_E2E_BESIDE", raising=False)
+    request.node.add_marker(pytest.mark.quiet)
+    pytest_runtest_setup(request.node)
+    assert list(tmp_path.iterdir()) == []
