@@ -22,19 +22,20 @@ RUN printf '%s\n' 'import re, tomllib' \
       'write("operator", broker + [one for one in operator if not one.startswith("odradek")])' \
       'write("pipeline", broker + [one for one in pipeline if not one.startswith("odradek")] + [f"pyspark=={spark}"])' | python3
 
-FROM ${BASE} AS venv
-RUN python3 -m venv /opt/odradek
-
-FROM venv AS broker-dependencies
-COPY --from=requirements /broker.txt /source/requirements.txt
+# Images stand on these stages instead of copying from them: a copy of Spark is read whole at every build, to see whether
+# it has changed.
+FROM ${BASE} AS broker-dependencies
+COPY --from=requirements /broker.txt /opt/odradek/requirements.txt
 RUN --mount=type=cache,target=/root/.cache/pip \
-    /opt/odradek/bin/python -m pip install --quiet --disable-pip-version-check -r /source/requirements.txt \
+    python3 -m venv /opt/odradek \
+ && /opt/odradek/bin/python -m pip install --quiet --disable-pip-version-check -r /opt/odradek/requirements.txt \
  && /opt/odradek/bin/python -m pip uninstall --quiet --yes pip setuptools
 
-FROM venv AS operator-dependencies
-COPY --from=requirements /operator.txt /source/requirements.txt
+FROM ${BASE} AS operator-dependencies
+COPY --from=requirements /operator.txt /opt/odradek/requirements.txt
 RUN --mount=type=cache,target=/root/.cache/pip \
-    /opt/odradek/bin/python -m pip install --quiet --disable-pip-version-check -r /source/requirements.txt \
+    python3 -m venv /opt/odradek \
+ && /opt/odradek/bin/python -m pip install --quiet --disable-pip-version-check -r /opt/odradek/requirements.txt \
  && /opt/odradek/bin/python -m pip uninstall --quiet --yes pip setuptools
 
 # Spark with its Kafka connector: PySpark carries Spark's jars and the client of Maven's repositories, Ivy.
@@ -44,22 +45,23 @@ RUN apt-get update -qq \
  && rm -rf /var/lib/apt/lists/* /var/cache/apt /var/log/apt /var/log/dpkg.log /usr/share/doc /usr/share/man
 
 FROM java AS pipeline-dependencies
-RUN python3 -m venv /opt/odradek
-COPY --from=requirements /pipeline.txt /source/requirements.txt
+COPY --from=requirements /pipeline.txt /opt/odradek/requirements.txt
 RUN --mount=type=cache,target=/root/.cache/pip \
-    /opt/odradek/bin/python -m pip install --quiet --disable-pip-version-check setuptools -r /source/requirements.txt \
+    python3 -m venv /opt/odradek \
+ && /opt/odradek/bin/python -m pip install --quiet --disable-pip-version-check setuptools -r /opt/odradek/requirements.txt \
  && /opt/odradek/bin/python -m pip uninstall --quiet --yes pip setuptools \
  && ln -s "$(/opt/odradek/bin/python -c 'import pyspark; print(pyspark.__path__[0])')" /opt/odradek/spark \
  && rm -rf /opt/odradek/spark/examples /opt/odradek/spark/data
-COPY pipeline/connector.xml /source/
-RUN java -Divy.default.ivy.user.dir=/tmp/ivy -jar /opt/odradek/spark/jars/ivy-*.jar -warn -ivy /source/connector.xml -confs default \
+COPY pipeline/connector.xml /opt/odradek/
+RUN java -Divy.default.ivy.user.dir=/tmp/ivy -jar /opt/odradek/spark/jars/ivy-*.jar -warn -ivy /opt/odradek/connector.xml -confs default \
       -types jar bundle -retrieve '/opt/odradek/spark/jars/[artifact]-[revision].[ext]' \
  && rm -rf /tmp/ivy && ls /opt/odradek/spark/jars/spark-sql-kafka-* /opt/odradek/spark/jars/spark-token-provider-kafka-* >/dev/null
 
 # ---------------------------------------------------------------------------------------------------- product
 # Each image takes its own distributions only, from a prefix that is a layer of its own. Their scripts name the
 # environment's Python.
-FROM venv AS broker-product
+FROM ${BASE} AS broker-product
+RUN python3 -m venv /opt/odradek
 WORKDIR /source
 COPY pyproject.toml LICENSE ./
 COPY broker broker
@@ -77,11 +79,10 @@ RUN --mount=type=cache,target=/root/.cache/pip \
     /opt/odradek/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --prefix /product ./pipeline
 
 # ----------------------------------------------------------------------------------------------------- images
-FROM ${BASE} AS broker
+FROM broker-dependencies AS broker
 # The user has an entry, because programs ask for its name. Kubernetes gets its number, to see that it is not root.
 RUN groupadd --gid 10001 odradek && useradd --uid 10001 --gid 10001 --no-create-home --home-dir /tmp --no-log-init odradek \
  && install -d -o 10001 -g 10001 /data
-COPY --from=broker-dependencies /opt/odradek /opt/odradek
 COPY --from=broker-product /product /opt/odradek
 USER 10001:10001
 VOLUME /data
@@ -97,9 +98,8 @@ LABEL org.opencontainers.image.title="odradek broker" \
       org.opencontainers.image.licenses="Apache-2.0" org.opencontainers.image.vendor="odradek" \
       org.opencontainers.image.version="${VERSION}" org.opencontainers.image.revision="${REVISION}"
 
-FROM ${BASE} AS operator
+FROM operator-dependencies AS operator
 RUN groupadd --gid 10001 odradek && useradd --uid 10001 --gid 10001 --no-create-home --home-dir /tmp --no-log-init odradek
-COPY --from=operator-dependencies /opt/odradek /opt/odradek
 COPY --from=operator-product /product /opt/odradek
 USER 10001:10001
 EXPOSE 8080
@@ -113,10 +113,9 @@ LABEL org.opencontainers.image.title="odradek operator" \
       org.opencontainers.image.licenses="Apache-2.0" org.opencontainers.image.vendor="odradek" \
       org.opencontainers.image.version="${VERSION}" org.opencontainers.image.revision="${REVISION}"
 
-FROM java AS pipeline
+FROM pipeline-dependencies AS pipeline
 # 185 is the user that Spark's own image has; charts and pod templates of others name it.
 RUN groupadd --gid 185 spark && useradd --uid 185 --gid 185 --no-create-home --home-dir /tmp --no-log-init spark
-COPY --from=pipeline-dependencies /opt/odradek /opt/odradek
 COPY --from=pipeline-product /product /opt/odradek
 # Jobs have a path without the version of Python: local:///opt/odradek/jobs/word_count.py
 RUN ln -s "$(/opt/odradek/bin/python -c 'import odradek_pipeline.jobs as jobs; print(jobs.__path__[0])')" /opt/odradek/jobs

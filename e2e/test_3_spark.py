@@ -16,11 +16,12 @@ from e2e.conftest import declare_topic, named
 from e2e.install import BOOTSTRAP, NAMESPACE
 from e2e.kube import Kube
 from e2e.workload import everything, produce
-from tests.support.java import java_home, pyspark_jars
+from tests.support.java import QUICK_OPTIONS, java_home, pyspark_jars
 
 EXAMPLES = boot.CHECKOUT / "manifests" / "examples" / "spark"
 JOB_SECONDS_MAX = 360
 CLAIM = "spark-output"
+SHORT_LIVED = " ".join(QUICK_OPTIONS)  # a JVM that ends after a minute compiles its code for nothing
 
 
 @pytest.fixture(scope="module")
@@ -42,6 +43,7 @@ def submitted(*arguments: str) -> subprocess.Popen[str]:
         "JAVA_HOME": java_home(),
         "IMAGE": boot.image("pipeline"),
         "CORES_REQUEST": "100m",
+        "SPARK_SUBMIT_OPTS": SHORT_LIVED,
     }
     command = [
         str(EXAMPLES / "submit"),
@@ -51,6 +53,10 @@ def submitted(*arguments: str) -> subprocess.Popen[str]:
         NAMESPACE,
         "--claim",
         f"{CLAIM}:/output",
+        "--conf",
+        f"spark.driver.extraJavaOptions={SHORT_LIVED}",
+        "--conf",
+        f"spark.executor.extraJavaOptions={SHORT_LIVED}",
     ]
     return subprocess.Popen(
         [*command, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment

@@ -473,6 +473,7 @@ def _fetching(command: Sequence[str], coordinates: Sequence[str]) -> None:
         timeout=FETCH_SECONDS_MAX,
         check=False,
         stdin=subprocess.DEVNULL,
+        env={"MAVEN_OPTS": " ".join(QUICK_OPTIONS), **os.environ},
     )
     if done.returncode != 0:
         said = (done.stdout + done.stderr)[-2000:]

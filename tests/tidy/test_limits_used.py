@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -25,7 +26,7 @@ def unused(limits: Path, paths: Iterable[Path]) -> set[str]:
     }
     for path in paths:
         if path != limits:
-            declared -= _names(ast.parse(path.read_text(encoding="utf-8")))
+            declared -= _names_read(path)
     return declared
 
 
@@ -35,11 +36,15 @@ def _targets(node: ast.stmt) -> list[ast.expr]:
     return node.targets if isinstance(node, ast.Assign) else []
 
 
-def _names(tree: ast.AST) -> set[str]:
-    """Names that are read, alone or as an attribute. An import alone reads nothing."""
-    return {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)} | {
-        node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)
-    }
+@cache
+def _names_read(path: Path) -> frozenset[str]:
+    """Names that a file reads, alone or as an attribute. An import alone reads nothing."""
+    nodes = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+    return frozenset(
+        node.id if isinstance(node, ast.Name) else node.attr
+        for node in nodes
+        if isinstance(node, ast.Name | ast.Attribute)
+    )
 
 
 def test_every_limit_is_used() -> None:
