@@ -6,7 +6,7 @@ import io
 import struct
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from kio.serial import entity_writer
 
@@ -27,7 +27,6 @@ def test_flexible_versions_are_those_of_the_schemas() -> None:
 
 
 @pytest.mark.parametrize("api_key", API_KEYS, ids=lambda api_key: api_key.name)
-@settings(max_examples=20)  # of each of some eighty APIs, in each version
 @given(CORRELATION_IDS, CLIENT_IDS)
 def test_request_headers_equal_kio(api_key: ApiKey, correlation_id: int, client_id: str | None) -> None:
     for version, structure in classes(api_key, REQUEST):

@@ -22,10 +22,10 @@ def test_a_quiet_test_lowers_the_weight_of_what_runs_beside_it(
     assert weight.read_text() == str(WEIGHT_BESIDE_QUIET_TESTS)
 
 
-def test_without_anything_beside_nothing_is_written(
-    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+def test_without_a_name_of_its_weight_nothing_is_lowered(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("ODRADEK_E2E_BESIDE", raising=False)
+    monkeypatch.setattr(Path, "write_text", lambda path, text: pytest.fail(f"{path} was written: {text}"))
     request.node.add_marker(pytest.mark.quiet)
     pytest_runtest_setup(request.node)
-    assert list(tmp_path.iterdir()) == []
