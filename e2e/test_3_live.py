@@ -5,7 +5,7 @@ from __future__ import annotations
 from e2e.conftest import RUN, declare_topic, named, pods_by_name, settled
 from e2e.install import BOOTSTRAP, upgrade_cluster
 from e2e.kube import Kube, condition, until
-from e2e.workload import listed
+from e2e.workload import listed_with
 
 
 def test_a_setting_that_brokers_take_live_restarts_none(kube: Kube) -> None:
@@ -31,7 +31,7 @@ def test_a_scale_down_that_is_blocked_changes_nothing_else(kube: Kube) -> None:
     # Another look, which could still have changed them.
     kube.run("annotate", "cluster", "demo", f"e2e.odradek.io/look={RUN}", "--overwrite")
     declare_topic(kube, named("scaling"), partitions=1)
-    (partition,) = listed(kube, BOOTSTRAP, named("scaling"))
+    (partition,) = listed_with(kube, BOOTSTRAP, named("scaling"), 1)
     assert len(partition["replicas"]) == 3
     for key, value in (("min.insync.replicas", "2"), ("default.replication.factor", "3")):
         described = kube.inside(

@@ -19,7 +19,7 @@ from e2e.workload import everything, produce
 from tests.support.java import QUICK_OPTIONS, java_home, pyspark_jars
 
 EXAMPLES = boot.CHECKOUT / "manifests" / "examples" / "spark"
-JOB_SECONDS_MAX = 360
+JOB_SECONDS_MAX = 800
 CLAIM = "spark-output"
 SHORT_LIVED = " ".join(QUICK_OPTIONS)  # a JVM that ends after a minute compiles its code for nothing
 
@@ -71,7 +71,7 @@ def told_by(job: subprocess.Popen[str]) -> dict[str, Any]:
     return reported
 
 
-@pytest.mark.timeout(420)
+@pytest.mark.timeout(900)
 def test_a_topic_is_loaded_and_words_are_counted_back(spark: Kube) -> None:
     """Three jobs at once: a load and a stream of every record, and a word count into a compacted topic."""
     lines_topic, words_topic = named("lines"), named("words")

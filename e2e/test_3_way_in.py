@@ -22,7 +22,7 @@ NAMESPACE = "edge"
 ZONE_LABEL = "e2e.odradek.io/zone"
 RECORDS = 200
 CLIENT_SECONDS_MAX = 60.0
-NODE_PROXY_SECONDS_MAX = 30.0
+NODE_PROXY_SECONDS_MAX = 90.0
 SMALL = {"requests": {"cpu": "20m", "memory": "64Mi"}}
 CLUSTER: Resource = {
     "apiVersion": "odradek.io/v1",
@@ -95,8 +95,14 @@ def test_clients_outside_reach_each_broker_at_its_own_address(edge: Kube) -> Non
     assert len(set(brokers)) == 2
     topic = {"cluster": "edge", "partitions": 4, "replicas": 2}
     edge.apply({"apiVersion": "odradek.io/v1", "kind": "Topic", "metadata": {"name": "far"}, "spec": topic})
-    edge.ready("topic", "far", 60)
-    reported = AdminClient({"bootstrap.servers": bootstrap}).list_topics("far", timeout=CLIENT_SECONDS_MAX)
+    edge.ready("topic", "far", READY_SECONDS_MAX)
+    client = AdminClient({"bootstrap.servers": bootstrap})
+    reported = until(
+        lambda: client.list_topics("far", timeout=CLIENT_SECONDS_MAX),
+        lambda seen: len(seen.topics["far"].partitions) == 4,
+        seconds_max=60,
+        what="the broker that is asked knows the topic",
+    )
     assert {one.id: f"{one.host}:{one.port}" for one in reported.brokers.values()} == dict(enumerate(brokers))
     leaders = {one.leader for one in reported.topics["far"].partitions.values()}
     assert leaders == {0, 1}, "each broker is written to"

@@ -12,7 +12,7 @@ import pytest
 
 from e2e.conftest import declare_topic, named, pods_by_name, settled
 from e2e.install import BOOTSTRAP, NAMESPACE, OPERATOR_NAMESPACE
-from e2e.kube import Kube, KubectlError, condition, until
+from e2e.kube import Kube, KubectlError, Resource, condition, until
 from e2e.pages import play
 from e2e.workload import listed, produce
 
@@ -35,6 +35,21 @@ def evict(kube: Kube, pod: str) -> str | None:
         assert "TooManyRequests" in str(refused), refused
         return str(refused)
     return None
+
+
+def budget(kube: Kube) -> Resource | None:
+    """The brokers' disruption budget, in which a broker counts once it is in sync."""
+    return kube.get("poddisruptionbudget", "demo-broker")
+
+
+def is_counted(budget: Resource) -> bool:
+    """Whether Kubernetes has counted pods since the operator changed the budget."""
+    return bool(budget.get("status", {}).get("observedGeneration") == budget["metadata"]["generation"])
+
+
+def is_open(budget: Resource) -> bool:
+    """Whether any one broker may be evicted."""
+    return is_counted(budget) and budget["status"]["disruptionsAllowed"] == 1
 
 
 def configs(kube: Kube, action: str, *arguments: str) -> None:
@@ -77,7 +92,7 @@ def test_no_second_broker_is_evicted_while_the_first_catches_up(kube: Kube) -> N
         until(
             lambda: [evict(kube, "demo-broker-1")],
             lambda said: said == [None],
-            seconds_max=30,
+            seconds_max=90,
             what="it goes",
         )
         refusals = [evict(kube, "demo-broker-2")]
@@ -91,15 +106,20 @@ def test_no_second_broker_is_evicted_while_the_first_catches_up(kube: Kube) -> N
         assert None not in refusals, f"eviction {refusals.index(None)} of {len(refusals)} was accepted"
         assert in_sync(kube, topic) == 2, "the new broker is still behind: the test has tried something"
         assert "The disruption budget demo-broker needs 3 healthy pods" in (refusals[-1] or "")
-        cluster = kube.get("cluster", "demo") or {}
+        cluster = until(
+            lambda: kube.get("cluster", "demo"),
+            lambda one: f"{topic}-0" in condition(one, "Evictions").get("message", ""),
+            seconds_max=30,
+            what="the Cluster says which partition holds evictions",
+        )
         held = condition(cluster, "Evictions")
-        assert held.get("status") == "False" and f"{topic}-0" in held["message"], cluster.get("status")
+        assert held["status"] == "False"
         assert condition(cluster, "Ready")["status"] == "True", "clients are served all the time"
         print(f"\n{len(refusals)} evictions were refused: {held['message']}")
     until(lambda: in_sync(kube, topic), lambda count: count == 3, seconds_max=60, what="all are in sync")
     last = pods_by_name(kube, "broker")["demo-broker-2"]
     until(
-        lambda: [evict(kube, "demo-broker-2")], lambda said: said == [None], seconds_max=30, what="it may go"
+        lambda: [evict(kube, "demo-broker-2")], lambda said: said == [None], seconds_max=90, what="it may go"
     )
     # The operator needs a moment to notice: until then the Cluster is still Ready.
     until(lambda: is_back(kube, "demo-broker-2", last), bool, seconds_max=90, what="the last one is back")
@@ -123,6 +143,8 @@ def test_the_page_about_drains(kube: Kube, tmp_path: Path) -> None:
 def test_no_second_broker_is_evicted_while_the_operator_is_away(kube: Kube) -> None:
     """It may have been on the node that is drained."""
     settled(kube)
+    # The operator opens it once it has seen the last test's new pod in sync; while it is away it cannot.
+    until(lambda: budget(kube), is_open, seconds_max=60, what="any one broker may go")
     before = pods_by_name(kube, "broker")["demo-broker-0"]
     OPERATOR.run("scale", "deployment/odradek-operator", "--replicas=0")
     try:
@@ -140,6 +162,12 @@ def test_no_second_broker_is_evicted_while_the_operator_is_away(kube: Kube) -> N
             what="the evicted broker is back",
         )
         time.sleep(2)  # Kubernetes counts what is ready in the meantime.
+        until(
+            lambda: budget(kube),
+            lambda seen: is_counted(seen) and seen["status"]["currentHealthy"] == 2,
+            seconds_max=90,
+            what="the evicted broker does not count",
+        )
         refused = evict(kube, "demo-broker-1")
         assert refused is not None and "needs 2 healthy pods and has 2 currently" in refused
         assert evict(kube, "demo-broker-0") is not None, (
@@ -147,7 +175,9 @@ def test_no_second_broker_is_evicted_while_the_operator_is_away(kube: Kube) -> N
         )
     finally:
         OPERATOR.run("scale", "deployment/odradek-operator", "--replicas=1")
+    last = pods_by_name(kube, "broker")["demo-broker-1"]
     until(
         lambda: [evict(kube, "demo-broker-1")], lambda said: said == [None], seconds_max=90, what="it may go"
     )
+    until(lambda: is_back(kube, "demo-broker-1", last), bool, seconds_max=90, what="the last one is back")
     settled(kube)

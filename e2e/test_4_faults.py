@@ -7,7 +7,7 @@ import pytest
 from e2e import boot
 from e2e.conftest import pods_by_name, settled
 from e2e.install import BOOTSTRAP
-from e2e.kube import Kube, KubectlError, Resource, until
+from e2e.kube import Kube, KubectlError, Resource, condition, until
 from e2e.workload import listed, load_on
 
 pytestmark = pytest.mark.quiet
@@ -74,14 +74,13 @@ def test_a_brokers_volume_is_replaced_on_request(kube: Kube, topic: str) -> None
 
 def test_the_active_controllers_pod_is_lost(kube: Kube, topic: str) -> None:
     before = pods_by_name(kube, "controller")
-    active = active_controller(kube)
-    assert active
+    active = until(lambda: active_controller(kube), bool, seconds_max=60, what="a controller is active")
     with load_on(kube, BOOTSTRAP, topic) as load:
         kube.kill_pod(active)
         until(
             lambda: active_controller(kube),
             lambda name: name not in ("", active),
-            seconds_max=30,
+            seconds_max=90,
             what="another controller is active",
         )
         replaced(kube, "controller", before)
@@ -90,8 +89,8 @@ def test_the_active_controllers_pod_is_lost(kube: Kube, topic: str) -> None:
 
 def test_zookeepers_leader_is_deleted(kube: Kube, topic: str) -> None:
     """As a drain of its node does it: the others elect, and sessions continue there."""
-    before, leader = pods_by_name(kube, "zookeeper"), zookeeper_leader(kube)
-    assert leader
+    before = pods_by_name(kube, "zookeeper")
+    leader = until(lambda: zookeeper_leader(kube), bool, seconds_max=60, what="a server leads")
     with load_on(kube, BOOTSTRAP, topic) as load:
         kube.delete("pod", leader, wait=False)
         replaced(kube, "zookeeper", before)
@@ -122,12 +121,21 @@ def uid_of(kube: Kube, kind: str, name: str) -> str:
 def replaced(kube: Kube, component: str, before: dict[str, str]) -> None:
     """Wait until a pod that was not there before serves, and the cluster is whole."""
     until(
-        lambda: pods_by_name(kube, component),
+        lambda: ready_pods(kube, component),
         lambda now: len(now) == len(before) and now != before,
-        seconds_max=60,
-        what="another pod in its place",
+        seconds_max=120,
+        what="another pod serves in its place",
     )
     settled(kube)
+
+
+def ready_pods(kube: Kube, component: str) -> dict[str, str]:
+    """The uids of the pods of a component that serve, and are not about to end."""
+    return {
+        one["metadata"]["name"]: one["metadata"]["uid"]
+        for one in kube.items("pods", f"app.kubernetes.io/component={component}")
+        if "deletionTimestamp" not in one["metadata"] and condition(one, "Ready").get("status") == "True"
+    }
 
 
 def active_controller(kube: Kube) -> str:

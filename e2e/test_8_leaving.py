@@ -57,7 +57,7 @@ def test_what_is_installed_again_has_all_data(kube: Kube) -> None:
 
     install_cluster()
     kube.ready("cluster", "demo", READY_SECONDS_MAX)
-    again = kube.ready("topic", named("kept"), 60)
+    again = kube.ready("topic", named("kept"), READY_SECONDS_MAX)
     assert again["status"]["topicId"] == identity
     assert sorted(everything(kube, BOOTSTRAP, named("kept"))) == held
     with load_on(kube, BOOTSTRAP, named("kept")) as load:

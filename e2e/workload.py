@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from e2e.kube import Kube
+from e2e.kube import Kube, until
 
 CLIENT_POD = "client"
 RECORDS_PER_SECOND = 100
@@ -101,8 +101,18 @@ def listed(kube: Kube, bootstrap: str, topic: str) -> list[dict[str, Any]]:
 
     All topics are asked for: to ask for one makes it, as Kafka's clients expect.
     """
-    reported = json.loads(kube.inside(CLIENT_POD, "kcat", "-L", "-J", "-b", bootstrap))
+    reported = json.loads(kube.inside(CLIENT_POD, "kcat", "-m", "60", "-L", "-J", "-b", bootstrap))
     return next((list(one["partitions"]) for one in reported["topics"] if one["topic"] == topic), [])
+
+
+def listed_with(kube: Kube, bootstrap: str, topic: str, partitions: int) -> list[dict[str, Any]]:
+    """The same once the broker that is asked knows all partitions."""
+    return until(
+        lambda: listed(kube, bootstrap, topic),
+        lambda found: len(found) == partitions,
+        seconds_max=60,
+        what=f"{topic} has {partitions} partitions",
+    )
 
 
 class Member:

@@ -19,7 +19,7 @@ def main(bootstrap: str, topic: str, group: str) -> None:
             "bootstrap.servers": bootstrap,
             "group.id": group,
             "auto.offset.reset": "earliest",
-            "session.timeout.ms": 10_000,
+            "session.timeout.ms": 45_000,
             "auto.commit.interval.ms": 500,
         }
     )

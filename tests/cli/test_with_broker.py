@@ -72,8 +72,8 @@ def test_refused_records_expire_after_the_given_time() -> None:
         broker.create_topic("refused")
         broker.fail("Produce", error="NOT_ENOUGH_REPLICAS")
         shell = Shell(broker.bootstrap)
-        shell.run("--timeout", "1", "produce", "refused", input="a\n", code=ExitCode.TIMEOUT)
-        assert "could not be written in 1 s; the last error" in shell.error
+        shell.run("--timeout", "5", "produce", "refused", input="a\n", code=ExitCode.TIMEOUT)
+        assert "could not be written in 5 s; the last error" in shell.error
 
 
 def test_lines_become_records_and_lines_again(shell: Shell, unique: str) -> None:

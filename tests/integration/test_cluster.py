@@ -198,6 +198,7 @@ def test_a_broker_that_lingers_is_left_and_refuses_connections(cluster: Cluster)
         time.sleep(0.05)
     with socket.socket() as client, pytest.raises(ConnectionRefusedError):
         client.connect(("127.0.0.1", broker.port))
-    metadata = AdminClient({"bootstrap.servers": cluster.brokers[1].bootstrap}).list_topics(timeout=30)
-    assert set(metadata.brokers) == {1, 2}
+    admin = AdminClient({"bootstrap.servers": cluster.brokers[1].bootstrap})
+    # The other brokers learn from the controller that it left, after it closed its session.
+    wait_for("metadata without it", lambda: set(admin.list_topics(timeout=30).brokers) == {1, 2})
     assert broker.is_running, "the process ends when it has lingered"

@@ -21,7 +21,7 @@ CONFIG = {
     "segment.ms": "1000",
 }
 KEYS = 100
-SECONDS_MAX = 60
+SECONDS_MAX = 180
 
 
 @pytest.fixture

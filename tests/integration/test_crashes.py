@@ -34,7 +34,7 @@ def _write_until_killed(
         return
 
 
-@pytest.mark.timeout(200)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("flush", [{"flush_messages": 1}, {}], ids=["flushed", "page-cache"])
 def test_nothing_acknowledged_is_lost_when_the_process_is_killed(
     make_broker: MakeBroker, flush: dict[str, int]
@@ -113,7 +113,7 @@ def test_a_stop_under_load_answers_or_closes_and_ends_in_time(make_broker: MakeB
     writer.start()
     while len(acked) < 500:
         time.sleep(0.01)
-    assert broker.stop(seconds_max=20) == 0
+    assert broker.stop(seconds_max=60) == 0
     writer.join()
     broker.start()
     with PlainClient(broker.port) as client:

@@ -147,7 +147,7 @@ def test_a_mirror_is_watched_and_its_groups_move(clusters: TwoClusters, unique: 
             async def has_all() -> bool:
                 return await position() == 1_000
 
-            await eventually("all records at the target", has_all)
+            await eventually("all records at the target", has_all, seconds_max=150)
             await commit(clusters, unique, unique, 456)
             async with Client(clusters.target.bootstrap) as client:
                 groups = GroupAdmin(client)
@@ -155,7 +155,7 @@ def test_a_mirror_is_watched_and_its_groups_move(clusters: TwoClusters, unique: 
                 async def is_moved() -> bool:
                     return target in await groups.offsets(unique)
 
-                await eventually("the group's offset at the target", is_moved)
+                await eventually("the group's offset at the target", is_moved, seconds_max=150)
                 moved = (await groups.offsets(unique))[target]
                 assert await value_at(client, target, moved.offset) == 456
                 names = {topic.name for topic in await TopicAdmin(client).list()}
@@ -214,7 +214,7 @@ def test_a_killed_mirror_translates_what_was_behind_it(
                                 end = sync.source_offset + 1
                 return end
 
-            await eventually("all records at the target, and stored offset syncs", has_syncs)
+            await eventually("all records at the target, and stored offset syncs", has_syncs, seconds_max=150)
             mirror.kill()
             await commit(clusters, unique, unique, 321)
             mirror.start()
@@ -224,7 +224,7 @@ def test_a_killed_mirror_translates_what_was_behind_it(
                 async def is_moved() -> bool:
                     return target in await groups.offsets(unique)
 
-                await eventually("the group's offset at the target", is_moved)
+                await eventually("the group's offset at the target", is_moved, seconds_max=150)
                 moved = (await groups.offsets(unique))[target]
                 # One sync is of all that was passed in some seconds, with a marker for each transaction.
                 assert 321 - 50 <= await value_at(client, target, moved.offset) <= 321

@@ -27,7 +27,7 @@ pytestmark = pytest.mark.integration
 
 def run(story: Coroutine[Any, Any, None]) -> None:
     async def limited() -> None:
-        async with asyncio.timeout(90):
+        async with asyncio.timeout(240):
             await story
 
     asyncio.run(limited())

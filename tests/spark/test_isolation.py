@@ -26,7 +26,7 @@ pytestmark = [
 ]
 
 PARTITIONS = 2
-SECONDS_MAX = 60.0
+SECONDS_MAX = 120.0
 KEYS = 50
 ROUNDS = 40
 

@@ -71,7 +71,17 @@ class ApiServer:
         """Teach it the resources of the operator."""
         definitions = str(CHECKOUT / "manifests" / "crds")
         self.kubectl("apply", "--server-side", "--filename", definitions)
-        self.kubectl("wait", "--for=condition=Established", "--filename", definitions)
+        self.kubectl("wait", "--for=condition=Established", "--timeout=120s", "--filename", definitions)
+        deadline = time.monotonic() + 60
+        while True:
+            try:
+                for kind in ("clusters", "consumergroups", "mirrors", "topics", "users"):
+                    self.kubectl("get", f"{kind}.odradek.io", "--all-namespaces")
+                return
+            except subprocess.CalledProcessError as refused:
+                # An established definition takes a moment to be served.
+                assert time.monotonic() < deadline, refused.output
+                time.sleep(0.1)
 
     def make_cluster(self, namespace: str) -> None:
         """The definitions, a namespace, and a Cluster in it that no operator reconciles."""

@@ -22,7 +22,7 @@ from tests.support.secured_cluster import SecuredCluster, SecuredMember
 
 SCRAM: Final = "org.apache.kafka.common.security.scram.ScramLoginModule required"
 # What is promised is a second; a machine that is busy with other tests gets more.
-SECONDS_MAX: Final = 10
+SECONDS_MAX: Final = 60
 
 
 def set_password(cluster: SecuredCluster, user: str, password: str) -> None:

@@ -18,7 +18,7 @@ from tests.support.samples import BASE_TIME_MS, COMPRESSIONS, SAMPLES, Sample, n
 # It leaves sockets to the garbage collector.
 pytestmark = [pytest.mark.clients, pytest.mark.filterwarnings("ignore::ResourceWarning")]
 
-WAIT_SECONDS = 40
+WAIT_SECONDS = 120
 
 
 def run(story: Coroutine[Any, Any, None]) -> None:

@@ -82,6 +82,12 @@ def leaders(admin: AdminClient, topic: str) -> dict[int, int]:
     }
 
 
+def all_leaders(admin: AdminClient, topic: str, *, partitions: int) -> dict[int, int]:
+    """The leaders of a topic that was just created. The broker that is asked may learn of it a moment later."""
+    wait_for("leaders", lambda: sum(one > 0 for one in leaders(admin, topic).values()) == partitions)
+    return leaders(admin, topic)
+
+
 def wait_for(what: str, is_so: Callable[[], bool]) -> None:
     deadline = time.monotonic() + PATIENCE_SECONDS
     while not is_so():
@@ -143,7 +149,7 @@ def test_a_throttled_move_is_listed_and_cancelled_with_its_throttles(
     )
 
     assert "Successfully cancelled" in reassign(cluster, "--cancel", "--reassignment-json-file", plan)
-    assert replicas(admin, topic) == {0: [home]}
+    wait_for("the end of the move", lambda: replicas(admin, topic) == {0: [home]})
     assert settings(admin, ResourceType.TOPIC, topic)["leader.replication.throttled.replicas"] == ""
 
     reassign(cluster, "--execute", "--reassignment-json-file", plan, "--throttle", "1500")
@@ -173,7 +179,7 @@ def test_preferred_leaders_return_and_unclean_ones_lead_when_alone(
 ) -> None:
     tool = f"{TOOLS}.LeaderElectionCommand"
     topic = topic_creator(cluster.bootstrap)(3, replicas=3)
-    first = leaders(admin, topic)
+    first = all_leaders(admin, topic, partitions=3)
     stopped = first[0]
     cluster.brokers[stopped].stop()
     wait_for("another leader", lambda: leaders(admin, topic)[0] not in (stopped, -1))
@@ -183,14 +189,14 @@ def test_preferred_leaders_return_and_unclean_ones_lead_when_alone(
     at = ("--bootstrap-server", cluster.bootstrap)
     printed = run_kafka_tool(tool, *at, "--election-type", "preferred", "--all-topic-partitions").stdout
     assert f"{topic}-0" in printed
-    assert leaders(admin, topic) == first
+    wait_for("preferred leaders", lambda: leaders(admin, topic) == first)
     one = ("--topic", topic, "--partition", "0")
     printed = run_kafka_tool(tool, *at, "--election-type", "preferred", *one).stdout
     assert "Valid replica already elected" in printed
 
     # Two replicas, of which one stops, the other takes more records and dies: the first is behind, and all there is.
     pair = topic_creator(cluster.bootstrap)(1, replicas=2)
-    leader = leaders(admin, pair)[0]
+    leader = all_leaders(admin, pair, partitions=1)[0]
     (behind,) = set(replicas(admin, pair)[0]) - {leader}
     cluster.brokers[behind].stop()
     wait_for("a smaller set", lambda: in_sync(admin, pair)[0] == [leader])
@@ -202,7 +208,7 @@ def test_preferred_leaders_return_and_unclean_ones_lead_when_alone(
     one = ("--topic", pair, "--partition", "0")
     printed = run_kafka_tool(tool, *at, "--election-type", "unclean", *one).stdout
     assert "Successfully completed leader election (UNCLEAN)" in printed, printed
-    assert leaders(admin, pair)[0] == behind
+    wait_for("the leader that is behind", lambda: leaders(admin, pair)[0] == behind)
     cluster.brokers[leader].start()
     wait_for("both in sync", lambda: len(in_sync(admin, pair)[0]) == 2)
 

@@ -31,5 +31,6 @@ def test_a_copy_with_random_aborts_is_the_input(
         *("--transaction-timeout", "10000", "--enable-random-aborts", "--use-group-metadata"),
         version=version,
     )
-    found = read(reader(bootstrap, target, isolation_level="read_committed"), COUNT + 1, seconds_max=5)
+    consumer = reader(bootstrap, target, isolation_level="read_committed")
+    found = read(consumer, COUNT) + read(consumer, 1, seconds_max=5)
     assert [one.value() for one in found] == [b"%d" % number for number in range(COUNT)]

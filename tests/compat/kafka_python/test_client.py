@@ -26,7 +26,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
 ]
 
-WAIT_SECONDS = 30
+WAIT_SECONDS = 120
 
 
 def read(consumer: KafkaConsumer, count: int) -> list[Any]:
@@ -131,7 +131,7 @@ def test_two_members_share(bootstrap: str, create_topic: CreateTopic, unique: st
     def poll(member: KafkaConsumer) -> None:
         while not done.is_set():
             # Long enough for a join: this client loses the answer to a join that its poll does not wait for.
-            member.poll(timeout_ms=2000)
+            member.poll(timeout_ms=10_000)
 
     threads = [threading.Thread(target=poll, args=(member,)) for member in members]
     for thread in threads:

@@ -55,6 +55,7 @@ from tests.support.kubernetes_api import TOKEN, ApiServer, running_api_server
 pytestmark = pytest.mark.integration
 
 MANIFESTS = Path(__file__).parents[3] / "manifests"
+OPERATOR_ACCOUNT = "system:serviceaccount:odradek:odradek-operator"
 SPEC: Json = {
     "image": "odradek:0.1.0",
     "zookeeper": {"servers": {"replicas": 3}},
@@ -95,16 +96,21 @@ class Cut(ApiServerGateway):
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
     with running_api_server(tmp_path_factory.mktemp("api-server")) as running:
         running.install_definitions()
-        until = time.monotonic() + 30
+        yield running
+
+
+def grant_rights(server: ApiServer) -> None:
+    """Give the operator's account what the chart gives it, and wait until the API server takes that into account."""
+    server.kubectl("apply", "--filename", str(MANIFESTS / "operator" / "one-namespace.yaml"))
+    deadline = time.monotonic() + 60
+    for right in ("list statefulsets.apps", "patch secrets", "list nodes"):
         while True:
             try:
-                running.kubectl("get", "clusters.odradek.io")
+                server.kubectl("auth", "can-i", *right.split(), "-n", "odradek", "--as", OPERATOR_ACCOUNT)
                 break
-            except subprocess.CalledProcessError:
-                # A definition takes a moment to be served.
-                assert time.monotonic() < until, "the definition of Cluster is not served"
+            except subprocess.CalledProcessError as refused:
+                assert time.monotonic() < deadline, refused.output
                 time.sleep(0.1)
-        yield running
 
 
 def gateway(server: ApiServer, *, account: str | None = None) -> Cut:
@@ -228,12 +234,12 @@ def test_a_storage_class_can_be_corrected_until_claims_are_bound(
 
 
 def test_objects_deleted_by_hand_return_with_the_charts_rights(server: ApiServer) -> None:
-    server.kubectl("apply", "--filename", str(MANIFESTS / "operator" / "one-namespace.yaml"))
+    grant_rights(server)
 
     async def scenario() -> None:
         async with (
             gateway(server) as person,
-            gateway(server, account="system:serviceaccount:odradek:odradek-operator") as kubernetes,
+            gateway(server, account=OPERATOR_ACCOUNT) as kubernetes,
         ):
             key = Key("Cluster", "odradek", "watched")
             about = {"name": "watched", "namespace": "odradek"}
@@ -268,13 +274,13 @@ def test_objects_deleted_by_hand_return_with_the_charts_rights(server: ApiServer
 
 
 def test_the_charts_rights_suffice_for_all_that_the_operator_does(server: ApiServer) -> None:
-    server.kubectl("apply", "--filename", str(MANIFESTS / "operator" / "one-namespace.yaml"))
+    grant_rights(server)
     server.kubectl("create", "--filename", "-", given=GROWING_CLASS)
 
     async def scenario() -> None:
         async with (
             gateway(server) as person,
-            gateway(server, account="system:serviceaccount:odradek:odradek-operator") as kubernetes,
+            gateway(server, account=OPERATOR_ACCOUNT) as kubernetes,
         ):
             key = Key("Cluster", "odradek", "events")
             about = {"name": "events", "namespace": "odradek"}
@@ -335,11 +341,10 @@ def test_the_charts_rights_suffice_for_all_that_the_operator_does(server: ApiSer
 
 
 def test_of_secrets_the_operator_reads_and_changes_only_its_own(server: ApiServer) -> None:
-    server.kubectl("apply", "--filename", str(MANIFESTS / "operator" / "one-namespace.yaml"))
-    account = "system:serviceaccount:odradek:odradek-operator"
+    grant_rights(server)
 
     async def scenario() -> None:
-        async with gateway(server) as person, gateway(server, account=account) as kubernetes:
+        async with gateway(server) as person, gateway(server, account=OPERATOR_ACCOUNT) as kubernetes:
             about = {"name": "theirs", "namespace": "odradek"}
             theirs = {
                 "apiVersion": "v1",
@@ -452,13 +457,13 @@ def test_what_is_no_longer_wanted_goes_and_what_others_made_stays(server: ApiSer
 
 def test_pods_are_spread_strictly_where_there_are_nodes_enough(server: ApiServer) -> None:
     """Nodes that others made are read with the chart's rights, and Kubernetes takes the constraints."""
-    server.kubectl("apply", "--filename", str(MANIFESTS / "operator" / "one-namespace.yaml"))
+    grant_rights(server)
     zone = "topology.kubernetes.io/zone"
 
     async def scenario() -> None:
         async with (
             gateway(server) as person,
-            gateway(server, account="system:serviceaccount:odradek:odradek-operator") as kubernetes,
+            gateway(server, account=OPERATOR_ACCOUNT) as kubernetes,
         ):
             for number in range(2):
                 about = {"name": f"spread-{number}", "labels": {zone: f"zone-{number}"}}

@@ -294,14 +294,14 @@ def test_one_has_the_lease_and_the_other_takes_over_when_it_stops() -> None:
     async def play(server: ApiServer) -> None:
         async with gateway_to(server.url) as kubernetes:
             first, second = (
-                Lease(kubernetes, namespace="system", name="odradek-operator", identity=one, seconds=3)
+                Lease(kubernetes, namespace="system", name="odradek-operator", identity=one, seconds=6)
                 for one in ("one", "two")
             )
             await first.acquire()
             keeping = asyncio.ensure_future(first.keep())
             waiting = asyncio.ensure_future(second.acquire())
             # Longer than a holder that is silent keeps it.
-            await asyncio.wait({waiting}, timeout=3.5)
+            await asyncio.wait({waiting}, timeout=7)
             assert first.is_held and not waiting.done() and not keeping.done()
             keeping.cancel()
             await first.release()
