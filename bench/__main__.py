@@ -8,6 +8,7 @@ The programs, and what each measures:
     python -m bench --only tiny latency    some questions
     python -m bench --only tls             produce and consume over TLS
     python -m bench --disk /var/tmp        logs on a disk instead of in memory
+    python -m bench --earlier ../before    beside another checkout, in turns of seconds
     python -m bench --output json          for programs
     python -m bench cluster --quick        three brokers against three, records with three replicas
     python -m bench takeover               a dead controller's, a dead broker's 10,000 partitions on ZooKeeper
@@ -29,6 +30,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from pathlib import Path
 
 DISK = "/var/tmp"
 
@@ -62,6 +64,8 @@ def main() -> int:
             return _mirror(arguments)
         case "operator":
             return _operator(arguments)
+        case "compare" if arguments.earlier is not None:
+            return _compare_checkouts(arguments)
         case "compare":
             return _compare(arguments, rounds=arguments.rounds, disk=arguments.disk)
         case _:
@@ -117,10 +121,15 @@ def _parsed() -> argparse.Namespace:
         "--partitions", type=int, default=10_000, help="of `takeover`, in topics of 100 (default: 10,000)"
     )
     parser.add_argument("--instructions", action="store_true", help="rights: what valgrind counts, not time")
+    parser.add_argument(
+        "--earlier", type=Path, metavar="CHECKOUT", help="beside another checkout of Odradek instead of Kafka"
+    )
     parser.add_argument("--output", choices=["table", "json"], default="table")
     arguments = parser.parse_args()
     if arguments.rounds < 1 or arguments.gigabytes < 1 or arguments.records < 1:
         parser.error("--rounds, --gigabytes and --records are at least 1")
+    if arguments.earlier is not None and not (arguments.earlier / "broker" / "odradek").is_dir():
+        parser.error(f"--earlier: {arguments.earlier} is no checkout of Odradek: it has no broker/odradek")
     if arguments.quick:
         arguments.rounds, arguments.gigabytes = 1, min(arguments.gigabytes, 4)
     return arguments
@@ -139,6 +148,23 @@ def _compare(arguments: argparse.Namespace, *, rounds: int, disk: str | None) ->
         minutes_max=arguments.minutes_max,
     )
     described = report.machine(disk=disk, rounds=done, is_pinned=arguments.pin)
+    show = report.document if arguments.output == "json" else report.table
+    print(show(answers.listed(), described=described), end="\n\n", flush=True)
+    return 0
+
+
+def _compare_checkouts(arguments: argparse.Namespace) -> int:
+    from bench import report
+    from bench.rounds import compare_checkouts
+
+    answers, done = compare_checkouts(
+        arguments.earlier.resolve(),
+        rounds=arguments.rounds,
+        disk=arguments.disk,
+        only=arguments.only,
+        minutes_max=arguments.minutes_max,
+    )
+    described = report.machine(disk=arguments.disk, rounds=done, is_pinned=False)
     show = report.document if arguments.output == "json" else report.table
     print(show(answers.listed(), described=described), end="\n\n", flush=True)
     return 0

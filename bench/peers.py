@@ -10,7 +10,7 @@ import compileall
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -24,6 +24,8 @@ from tests.support.kafka_peer import KafkaPeer
 from tests.support.peers import topic_creator
 
 Peer = Broker | KafkaPeer
+
+EARLIER = "earlier"  # the name of a broker of another checkout
 
 
 class Served(Protocol):
@@ -90,6 +92,19 @@ def kafka(folder: Path) -> KafkaPeer:
     return KafkaPeer(folder / "kafka", settings=SETTINGS, quick=False)
 
 
+def earlier(checkout: Path) -> Callable[[Path], Broker]:
+    """Makes brokers of another checkout of this project. They run in the environment of this one."""
+
+    def make(folder: Path) -> Broker:
+        compileall.compile_dir(checkout / "broker", quiet=1)
+        wrapper = ["env", f"PYTHONPATH={checkout / 'broker'}"]
+        broker = Broker(folder / EARLIER, settings=SETTINGS, wrapper=wrapper)
+        broker.name = EARLIER
+        return broker
+
+    return make
+
+
 def pin(peers: list[Peer]) -> None:
     """Brokers on the upper half of the processor's cores, this process and the clients it will start on the lower."""
     cores = sorted(os.sched_getaffinity(0))
@@ -102,10 +117,12 @@ def pin(peers: list[Peer]) -> None:
 
 
 @contextmanager
-def both(disk: str | None, *, is_pinned: bool = False) -> Iterator[list[Peer]]:
-    """Both brokers, started."""
+def both(
+    disk: str | None, *, is_pinned: bool = False, other: Callable[[Path], Peer] = kafka
+) -> Iterator[list[Peer]]:
+    """Ours and the other broker, started."""
     with storage(disk) as folder:
-        peers: list[Peer] = [ours(folder), kafka(folder)]
+        peers: list[Peer] = [ours(folder), other(folder)]
         cores = os.sched_getaffinity(0)
         try:
             for peer in peers:

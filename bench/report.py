@@ -12,7 +12,7 @@ import psutil
 from bench.questions import Answer
 from tests.support.java import KAFKA_VERSION
 
-_TITLES = {"kafka": f"Kafka {KAFKA_VERSION}", "kcat": "kcat"}
+_TITLES = {"kafka": f"Kafka {KAFKA_VERSION}", "kcat": "kcat", "earlier": "earlier"}
 _NUMBERS = {1, 2, 4}  # columns whose texts stand on the right
 
 

@@ -9,14 +9,15 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 from bench import end_to_end, tools
 from bench.compaction import compaction
 from bench.first_ack import first_ack_seconds
 from bench.memory import log_bytes, touched
-from bench.peers import Peer, both, fresh_topic, kafka, ours, storage, usage
-from bench.questions import Answers
+from bench.peers import EARLIER, Peer, both, earlier, fresh_topic, kafka, ours, storage, usage
+from bench.questions import QUESTIONS, Answers
 from bench.tls import tls
 from tests.support.kafka_peer import KafkaPeer
 
@@ -36,6 +37,8 @@ class Sizes:
 
 FULL = Sizes(records_100=5_000_000, records_1k=1_000_000, tiny=150_000, latency=5000, compacted=2_000_000)
 QUICK = Sizes(records_100=1_000_000, records_1k=300_000, tiny=30_000, latency=1000, compacted=500_000)
+# Turns of seconds: what else the machine does falls on both.
+SHORT = Sizes(records_100=500_000, records_1k=150_000, tiny=20_000, latency=1000, compacted=500_000)
 
 Step = Callable[[Peer, Answers, Sizes], None]
 
@@ -75,6 +78,30 @@ def compare(
     return answers, done
 
 
+def compare_checkouts(
+    checkout: Path, *, rounds: int, disk: str | None, only: Sequence[str] = (), minutes_max: float = 60
+) -> tuple[Answers, int]:
+    """The same of this checkout and an earlier one, in many short rounds without goals.
+
+    Compaction and TLS are left out: an earlier checkout may have neither.
+    """
+    questions = {name: replace(question, goal="") for name, question in QUESTIONS.items()}
+    answers = Answers(questions, other_name=EARLIER)
+    steps = [step for name, step in _STEPS.items() if name in only or (not only and name != "transactions")]
+    deadline = time.monotonic() + minutes_max * 60
+    done = rounds
+    if steps:
+        with both(disk, other=earlier(checkout)) as peers:
+            done = _rounds(peers, steps, answers, rounds=rounds, sizes=SHORT, deadline=deadline)
+            for peer in peers:
+                answers.add("memory after the rounds", peer.name, usage(peer).resident_bytes / 1e6)
+    if not only or START in only:
+        for number in range(done):
+            say(f"start {number + 1} of {done}")
+            _starts(answers, disk, number, other=earlier(checkout))
+    return answers, done
+
+
 def _rounds(
     peers: Sequence[Peer],
     steps: Sequence[Step],
@@ -87,7 +114,7 @@ def _rounds(
     """The discarded round and those that count; how many counted."""
     for number in range(rounds + 1):
         began = time.monotonic()
-        kept = answers if number else Answers()
+        kept = answers if number else Answers(answers.questions, other_name=answers.other_name)
         order = peers if number % 2 else peers[::-1]
         for step in steps:
             for peer in order:
@@ -152,9 +179,11 @@ def latency(peer: Peer, answers: Answers, sizes: Sizes) -> None:
             answers.add(f"end to end p99{suffix}", peer.name, found.p99_ms)
 
 
-def _starts(answers: Answers, disk: str | None, number: int) -> None:
+def _starts(
+    answers: Answers, disk: str | None, number: int, *, other: Callable[[Path], Peer] = kafka
+) -> None:
     """Each broker alone on a new folder: time to the first acknowledged record, and memory when idle."""
-    for make in (ours, kafka) if number % 2 else (kafka, ours):
+    for make in (ours, other) if number % 2 else (other, ours):
         with storage(disk) as folder:
             peer = make(folder / "new")
             if isinstance(peer, KafkaPeer):
