@@ -31,6 +31,10 @@ import argparse
 import os
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from bench.questions import Answers
 
 DISK = "/var/tmp"
 
@@ -64,8 +68,6 @@ def main() -> int:
             return _mirror(arguments)
         case "operator":
             return _operator(arguments)
-        case "compare" if arguments.earlier is not None:
-            return _compare_checkouts(arguments)
         case "compare":
             return _compare(arguments, rounds=arguments.rounds, disk=arguments.disk)
         case _:
@@ -88,7 +90,7 @@ def main() -> int:
 
 def _parsed() -> argparse.Namespace:
     from bench.cluster_rounds import CLUSTER_PARTS
-    from bench.rounds import PARTS
+    from bench.rounds import KAFKA_PARTS, PARTS
 
     parser = argparse.ArgumentParser(
         prog="python -m bench", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -128,50 +130,55 @@ def _parsed() -> argparse.Namespace:
     arguments = parser.parse_args()
     if arguments.rounds < 1 or arguments.gigabytes < 1 or arguments.records < 1:
         parser.error("--rounds, --gigabytes and --records are at least 1")
-    if arguments.earlier is not None and not (arguments.earlier / "broker" / "odradek").is_dir():
-        parser.error(f"--earlier: {arguments.earlier} is no checkout of Odradek: it has no broker/odradek")
+    if arguments.earlier is not None:
+        if arguments.program != "compare":
+            parser.error(f"--earlier: {arguments.program} knows no earlier checkout; leave the program out")
+        if refused := set(arguments.only) - ({*PARTS} - {*KAFKA_PARTS}):
+            parser.error(f"--earlier: {', '.join(sorted(refused))} cannot be asked of an earlier checkout")
+        if not (arguments.earlier / "broker" / "odradek").is_dir():
+            parser.error(
+                f"--earlier: {arguments.earlier} is no checkout of Odradek: it has no broker/odradek"
+            )
+        arguments.earlier = arguments.earlier.resolve()
     if arguments.quick:
         arguments.rounds, arguments.gigabytes = 1, min(arguments.gigabytes, 4)
     return arguments
 
 
 def _compare(arguments: argparse.Namespace, *, rounds: int, disk: str | None) -> int:
-    from bench import report
-    from bench.rounds import FULL, QUICK, compare
+    from bench.rounds import FULL, QUICK, SHORT, compare
 
+    sizes = QUICK if arguments.quick else FULL
     answers, done = compare(
         rounds=rounds,
-        sizes=QUICK if arguments.quick else FULL,
+        sizes=sizes if arguments.earlier is None else SHORT,
         disk=disk,
         only=arguments.only,
         is_pinned=arguments.pin,
         minutes_max=arguments.minutes_max,
+        checkout=arguments.earlier,
     )
-    described = report.machine(disk=disk, rounds=done, is_pinned=arguments.pin)
-    show = report.document if arguments.output == "json" else report.table
-    print(show(answers.listed(), described=described), end="\n\n", flush=True)
-    return 0
+    return _print(arguments, answers, disk=disk, rounds=done, is_pinned=arguments.pin)
 
 
-def _compare_checkouts(arguments: argparse.Namespace) -> int:
+def _print(
+    arguments: argparse.Namespace,
+    answers: Answers,
+    *,
+    disk: str | None,
+    rounds: int,
+    is_pinned: bool = False,
+) -> int:
+    """Print the answers as --output asks. Returns 0."""
     from bench import report
-    from bench.rounds import compare_checkouts
 
-    answers, done = compare_checkouts(
-        arguments.earlier.resolve(),
-        rounds=arguments.rounds,
-        disk=arguments.disk,
-        only=arguments.only,
-        minutes_max=arguments.minutes_max,
-    )
-    described = report.machine(disk=arguments.disk, rounds=done, is_pinned=False)
+    described = report.machine(disk=disk, rounds=rounds, is_pinned=is_pinned)
     show = report.document if arguments.output == "json" else report.table
     print(show(answers.listed(), described=described), end="\n\n", flush=True)
     return 0
 
 
 def _cluster(arguments: argparse.Namespace, *, rounds: int) -> int:
-    from bench import report
     from bench.cluster_rounds import FULL, QUICK, compare_clusters
 
     answers, done = compare_clusters(
@@ -181,10 +188,7 @@ def _cluster(arguments: argparse.Namespace, *, rounds: int) -> int:
         only=arguments.only,
         minutes_max=arguments.minutes_max,
     )
-    described = report.machine(disk=arguments.disk, rounds=done, is_pinned=False)
-    show = report.document if arguments.output == "json" else report.table
-    print(show(answers.listed(), described=described), end="\n\n", flush=True)
-    return 0
+    return _print(arguments, answers, disk=arguments.disk, rounds=done)
 
 
 def _takeover(arguments: argparse.Namespace) -> int:
@@ -200,15 +204,11 @@ def _restarts(arguments: argparse.Namespace) -> int:
 
 
 def _command_line(arguments: argparse.Namespace) -> int:
-    from bench import report
     from bench.command_line import FULL, QUICK, compare_command_lines
 
     sizes = QUICK if arguments.quick else FULL
     answers = compare_command_lines(rounds=arguments.rounds, sizes=sizes, disk=arguments.disk)
-    described = report.machine(disk=arguments.disk, rounds=arguments.rounds, is_pinned=False)
-    show = report.document if arguments.output == "json" else report.table
-    print(show(answers.listed(), described=described), end="\n\n", flush=True)
-    return 0
+    return _print(arguments, answers, disk=arguments.disk, rounds=arguments.rounds)
 
 
 def _clients(arguments: argparse.Namespace) -> int:

@@ -117,9 +117,7 @@ def pin(peers: list[Peer]) -> None:
 
 
 @contextmanager
-def both(
-    disk: str | None, *, is_pinned: bool = False, other: Callable[[Path], Peer] = kafka
-) -> Iterator[list[Peer]]:
+def both(disk: str | None, *, is_pinned: bool = False, other: Callable[[Path], Peer]) -> Iterator[list[Peer]]:
     """Ours and the other broker, started."""
     with storage(disk) as folder:
         peers: list[Peer] = [ours(folder), other(folder)]

@@ -9,10 +9,11 @@ from pathlib import Path
 
 import psutil
 
+from bench.peers import EARLIER
 from bench.questions import Answer
 from tests.support.java import KAFKA_VERSION
 
-_TITLES = {"kafka": f"Kafka {KAFKA_VERSION}", "kcat": "kcat", "earlier": "earlier"}
+_TITLES = {"kafka": f"Kafka {KAFKA_VERSION}", "kcat": "kcat", EARLIER: EARLIER}
 _NUMBERS = {1, 2, 4}  # columns whose texts stand on the right
 
 

@@ -51,54 +51,37 @@ def compare(
     only: Sequence[str] = (),
     is_pinned: bool = False,
     minutes_max: float = 60,
+    checkout: Path | None = None,
 ) -> tuple[Answers, int]:
     """Ask everything `rounds` times after a discarded round; the answers, and how many rounds there was time for.
 
-    `only` names steps (see PARTS). At least one round is kept, however long it takes.
+    `only` names steps (see PARTS). At least one round is kept, however long it takes. With `checkout` an earlier broker
+    of ours takes Kafka's place. There are no goals then, and only EARLIER_PARTS are asked unless `only` names others.
     """
-    answers = Answers()
+    answers, asked = Answers(), only or PARTS
+    other: Callable[[Path], Peer] = kafka
+    if checkout is not None:
+        questions = {name: replace(question, goal="") for name, question in QUESTIONS.items()}
+        answers = Answers(questions, other_name=EARLIER)
+        other, asked = earlier(checkout), only or EARLIER_PARTS
     done = rounds
-    steps = [step for name, step in _STEPS.items() if not only or name in only]
+    steps = [step for name, step in _STEPS.items() if name in asked]
     deadline = time.monotonic() + minutes_max * 60
     if steps:
-        with both(disk, is_pinned=is_pinned) as peers:
+        with both(disk, is_pinned=is_pinned, other=other) as peers:
             done = _rounds(peers, steps, answers, rounds=rounds, sizes=sizes, deadline=deadline)
             for peer in peers:
                 answers.add("memory after the rounds", peer.name, usage(peer).resident_bytes / 1e6)
-    if not only or COMPACTION in only:
+    if COMPACTION in asked:
         say("compaction")
         compaction(answers, disk, rounds=done, records=sizes.compacted)
-    if not only or TLS in only:
+    if TLS in asked:
         say("TLS")
         tls(answers, disk, rounds=done, records=sizes.records_1k)
-    if not only or START in only:
+    if START in asked:
         for number in range(done):
             say(f"start {number + 1} of {done}")
-            _starts(answers, disk, number)
-    return answers, done
-
-
-def compare_checkouts(
-    checkout: Path, *, rounds: int, disk: str | None, only: Sequence[str] = (), minutes_max: float = 60
-) -> tuple[Answers, int]:
-    """The same of this checkout and an earlier one, in many short rounds without goals.
-
-    Compaction and TLS are left out: an earlier checkout may have neither.
-    """
-    questions = {name: replace(question, goal="") for name, question in QUESTIONS.items()}
-    answers = Answers(questions, other_name=EARLIER)
-    steps = [step for name, step in _STEPS.items() if name in only or (not only and name != "transactions")]
-    deadline = time.monotonic() + minutes_max * 60
-    done = rounds
-    if steps:
-        with both(disk, other=earlier(checkout)) as peers:
-            done = _rounds(peers, steps, answers, rounds=rounds, sizes=SHORT, deadline=deadline)
-            for peer in peers:
-                answers.add("memory after the rounds", peer.name, usage(peer).resident_bytes / 1e6)
-    if not only or START in only:
-        for number in range(done):
-            say(f"start {number + 1} of {done}")
-            _starts(answers, disk, number, other=earlier(checkout))
+            _starts(answers, disk, number, other)
     return answers, done
 
 
@@ -179,9 +162,7 @@ def latency(peer: Peer, answers: Answers, sizes: Sizes) -> None:
             answers.add(f"end to end p99{suffix}", peer.name, found.p99_ms)
 
 
-def _starts(
-    answers: Answers, disk: str | None, number: int, *, other: Callable[[Path], Peer] = kafka
-) -> None:
+def _starts(answers: Answers, disk: str | None, number: int, other: Callable[[Path], Peer]) -> None:
     """Each broker alone on a new folder: time to the first acknowledged record, and memory when idle."""
     for make in (ours, other) if number % 2 else (other, ours):
         with storage(disk) as folder:
@@ -212,3 +193,6 @@ _STEPS: dict[str, Step] = {
     "latency": latency,
 }
 PARTS = (*_STEPS, COMPACTION, TLS, START)
+# Beside an earlier checkout, which may have no transactions. Compaction and TLS need Kafka's side.
+EARLIER_PARTS = ("100B", "1KB", "tiny", "latency", START)
+KAFKA_PARTS = (COMPACTION, TLS)

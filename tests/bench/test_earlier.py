@@ -26,10 +26,22 @@ def test_the_broker_is_that_of_the_checkout(tmp_path: Path) -> None:
         broker.close()
 
 
-def test_a_folder_that_is_no_checkout_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        ([], "is no checkout of Odradek: it has no broker/odradek"),
+        (["--only", "tiny", "tls"], "tls cannot be asked of an earlier checkout"),
+        (["growth"], "growth knows no earlier checkout; leave the program out"),
+    ],
+)
+def test_what_cannot_be_compared_is_refused(
+    given: list[str],
+    reason: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr("sys.argv", ["bench", "--earlier", str(tmp_path)])
+    monkeypatch.setattr("sys.argv", ["bench", *given, "--earlier", str(tmp_path)])
     with pytest.raises(SystemExit):
         main()
-    assert f"{tmp_path} is no checkout of Odradek: it has no broker/odradek" in capsys.readouterr().err
+    assert reason in capsys.readouterr().err

@@ -10,7 +10,6 @@ Left out: choosing versions. They are fixed here, because the tests say what the
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import os
 import re
@@ -18,11 +17,12 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
+
+from tests.support.class_archives import keep_class_archive, one_at_a_time, reading_options, writing_options
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 CACHE = CHECKOUT / ".cache"
@@ -41,9 +41,6 @@ QUICK_OPTIONS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto")
 # Loads most of what Kafka's tools share, and needs no broker: its request times out.
 _ARCHIVED = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
 _ARCHIVED_ARGUMENTS = ("--bootstrap-server", "127.0.0.1:1", "--timeout", "1000", "--list")
-
-# A Java that cannot use an archive continues without it; its warnings would stand in a tool's output.
-SILENT_ARCHIVE = ("-Xlog:disable", "-Xlog:all=off:stdout")
 
 _LOG4J_CONFIG = """\
 status = error
@@ -287,7 +284,7 @@ def java_arguments(
     archive = class_archive(classpath)
     fast_start = list(QUICK_OPTIONS) if quick else []
     if quick and archive.exists():
-        fast_start += [f"-XX:SharedArchiveFile={archive}", *SILENT_ARCHIVE]
+        fast_start += reading_options(archive)
     return [
         java_command(),
         f"-Xmx{heap}",
@@ -313,25 +310,20 @@ def make_class_archive(classpath: str) -> None:
 
     Made once in a checkout, in some seconds. A Java that makes none continues without it.
     """
-    archive = class_archive(classpath)
-    if archive.exists():
-        return
-    with one_at_a_time(archive):
-        if archive.exists():
-            return
-        written = archive.with_suffix(".new")
-        written.unlink(missing_ok=True)
-        options = [f"-XX:ArchiveClassesAtExit={written}", *SILENT_ARCHIVE]
+
+    def write(file: Path) -> None:
         subprocess.run(
-            java_arguments(_ARCHIVED, _ARCHIVED_ARGUMENTS, classpath=classpath, options=options),
+            java_arguments(
+                _ARCHIVED, _ARCHIVED_ARGUMENTS, classpath=classpath, options=writing_options(file)
+            ),
             stdin=subprocess.DEVNULL,
             capture_output=True,
             timeout=120,
             check=False,
             env=java_environment(),
         )
-        if written.exists():
-            written.replace(archive)  # whole, or not at all: the virtual machine that wrote it has ended
+
+    keep_class_archive(class_archive(classpath), write)
 
 
 def run_kafka_tool(
@@ -383,14 +375,6 @@ def _fetched(folder: Path, coordinates: Sequence[str]) -> Path:
             fetch(folder, coordinates)
             complete.write_text("\n".join(coordinates) + "\n")
     return folder
-
-
-@contextmanager
-def one_at_a_time(folder: Path) -> Iterator[None]:
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with open(f"{folder}.lock", "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
 
 
 def _fetch_with_maven(folder: Path, coordinates: Sequence[str]) -> None:

@@ -10,6 +10,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from tests.support.class_archives import writing_options
 from tests.support.java import class_archive, java_arguments, java_environment
 
 STOP_SECONDS_MAX = 120.0
@@ -71,7 +72,7 @@ class JavaProgram:
         if not self._keeps_classes or class_archive(self._classpath).exists():
             return ()
         class_archive(self._classpath).parent.mkdir(parents=True, exist_ok=True)
-        return (f"-XX:ArchiveClassesAtExit={self._written}", "-Xlog:disable", "-Xlog:all=off:stdout")
+        return writing_options(self._written)
 
     @property
     def _written(self) -> Path:

@@ -69,14 +69,14 @@ class ApiServer:
 
     def install_definitions(self) -> None:
         """Teach it the resources of the operator."""
-        definitions = str(CHECKOUT / "manifests" / "crds")
-        self.kubectl("apply", "--server-side", "--filename", definitions)
-        self.kubectl("wait", "--for=condition=Established", "--timeout=120s", "--filename", definitions)
+        definitions = CHECKOUT / "manifests" / "crds"
+        self.kubectl("apply", "--server-side", "--filename", str(definitions))
+        self.kubectl("wait", "--for=condition=Established", "--timeout=120s", "--filename", str(definitions))
         deadline = time.monotonic() + 60
         while True:
             try:
-                for kind in ("clusters", "consumergroups", "mirrors", "topics", "users"):
-                    self.kubectl("get", f"{kind}.odradek.io", "--all-namespaces")
+                for file in definitions.iterdir():
+                    self.kubectl("get", f"{file.stem}.odradek.io", "--all-namespaces")
                 return
             except subprocess.CalledProcessError as refused:
                 # An established definition takes a moment to be served.

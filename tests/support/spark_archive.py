@@ -13,12 +13,11 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
+from tests.support.class_archives import keep_class_archive, reading_options, writing_options
 from tests.support.java import (
     QUICK_OPTIONS,
-    SILENT_ARCHIVE,
     class_archive,
     java_home,
-    one_at_a_time,
     pyspark_jars,
 )
 
@@ -54,18 +53,12 @@ def driver_options() -> str:
     quick = " ".join(QUICK_OPTIONS)
     if " " in str(archive):
         return quick
-    with one_at_a_time(archive):
-        if not archive.exists():
-            _make(archive)
-    return (
-        " ".join([quick, f"-XX:SharedArchiveFile={archive}", *SILENT_ARCHIVE]) if archive.exists() else quick
-    )
+    keep_class_archive(archive, _write)
+    return " ".join([quick, *reading_options(archive)]) if archive.exists() else quick
 
 
-def _make(archive: Path) -> None:
-    written = archive.with_suffix(".new")
-    written.unlink(missing_ok=True)
-    options = " ".join([*QUICK_OPTIONS, f"-XX:ArchiveClassesAtExit={written}", *SILENT_ARCHIVE])
+def _write(file: Path) -> None:
+    options = " ".join([*QUICK_OPTIONS, *writing_options(file)])
     submit = (
         f"--driver-java-options '{options}' --conf spark.ui.enabled=false --conf spark.driver.host=127.0.0.1"
     )
@@ -76,17 +69,12 @@ def _make(archive: Path) -> None:
             "SPARK_LOCAL_IP": "127.0.0.1",
             "PYSPARK_SUBMIT_ARGS": f"{submit} pyspark-shell",
         }
-        try:
-            subprocess.run(
-                [sys.executable, "-c", _JOB],
-                cwd=folder,
-                env={**os.environ, **environment},
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                timeout=SECONDS_MAX,
-                check=False,
-            )
-        except subprocess.TimeoutExpired:
-            return  # a machine that is too busy for it; what its Java still writes has a name that nothing reads
-    if written.exists():
-        written.replace(archive)  # whole, or not at all: the virtual machine that wrote it has ended
+        subprocess.run(
+            [sys.executable, "-c", _JOB],
+            cwd=folder,
+            env={**os.environ, **environment},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=SECONDS_MAX,
+            check=False,
+        )

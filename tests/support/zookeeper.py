@@ -23,12 +23,11 @@ from kazoo.client import KazooClient
 from odradek.registry.store import SessionState
 from odradek.registry.zookeeper_store import ZookeeperStore
 from tests.support.broker_process import free_port
+from tests.support.class_archives import keep_class_archive, writing_options
 from tests.support.java import (
-    SILENT_ARCHIVE,
     class_archive,
     java_arguments,
     java_environment,
-    one_at_a_time,
     pyspark_jars,
 )
 
@@ -271,13 +270,14 @@ class ZooKeeper:
         self._process.send_signal(number)
 
     def write_class_archive(self, file: Path) -> None:
-        """Start, and stop as `kill` does by default: then the server writes the classes that it loaded."""
-        self._start(f"-XX:ArchiveClassesAtExit={file}", *SILENT_ARCHIVE)
+        """Start, and stop by SIGTERM, whereupon the server writes the classes that it loaded. Raises TimeoutExpired."""
+        self._start(*writing_options(file))
         assert self._process is not None
-        self._process.terminate()
-        with contextlib.suppress(subprocess.TimeoutExpired):
+        try:
+            self._process.terminate()
             self._process.wait(STOP_SECONDS_MAX)
-        self.close()
+        finally:
+            self.close()
 
 
 def _classpath() -> str:
@@ -290,13 +290,9 @@ def _archive_classes() -> None:
 
     A Java that makes none continues without it.
     """
-    archive = class_archive(_classpath())
-    with one_at_a_time(archive):
-        if archive.exists():
-            return
-        written = archive.with_suffix(".new")
-        written.unlink(missing_ok=True)
+
+    def write(file: Path) -> None:
         with tempfile.TemporaryDirectory() as folder:
-            ZooKeeper(Path(folder)).write_class_archive(written)
-        if written.exists():
-            written.replace(archive)  # whole, or not at all: the virtual machine that wrote it has ended
+            ZooKeeper(Path(folder)).write_class_archive(file)
+
+    keep_class_archive(class_archive(_classpath()), write)
