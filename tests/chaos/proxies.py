@@ -1,8 +1,9 @@
 """Network partitions between named processes where there are no namespaces: a TCP proxy in front of each process.
 
-All processes get the proxy's port. The proxy asks the system which process has the other end of the connection. While a
-direction is blocked its bytes are dropped. A connection that lost some is closed when the direction is unblocked, since
-later bytes would make no sense without them.
+All processes get the proxy's port. The proxy asks the system which process has the other end of the connection. It asks
+again when a process gets its name, since that one may have connected before. While a direction is blocked its bytes are
+dropped. A connection that lost some is closed when the direction is unblocked, since later bytes would make no sense
+without them.
 """
 
 from __future__ import annotations
@@ -11,11 +12,20 @@ import asyncio
 import contextlib
 import os
 import threading
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from tests.chaos.network import CLIENTS, Endpoint
 from tests.support.broker_process import free_port
+
+
+@dataclass(eq=False)
+class _Caller:
+    """The process at the other end of a connection, and what the system calls its socket there."""
+
+    inode: str
+    name: str
 
 
 class Proxies:
@@ -27,6 +37,7 @@ class Proxies:
         self._broken: dict[tuple[str, str], set[asyncio.Event]] = {}
         self._servers: list[asyncio.Server] = []
         self._connections: set[asyncio.Task[None]] = set()
+        self._callers: set[_Caller] = set()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="proxies", daemon=True)
         self._thread.start()
@@ -40,7 +51,13 @@ class Proxies:
         return ()
 
     def runs_as(self, name: str, pid: int) -> None:
-        self._pids[name] = pid
+        async def name_callers() -> None:
+            self._pids[name] = pid
+            for caller in self._callers:
+                if caller.name == CLIENTS:
+                    caller.name = self._owner_of(caller.inode)
+
+        self._wait(name_callers())
 
     def cut(self, source: str, target: str) -> None:
         self._cuts.add((source, target))
@@ -87,20 +104,22 @@ class Proxies:
     async def _pass_on(
         self, name: str, target_port: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
-        port = writer.get_extra_info("peername")[1]
-        source = await asyncio.to_thread(self._owner_of, port)
+        inode = _inode_of(writer.get_extra_info("peername")[1])
+        caller = _Caller(inode, self._owner_of(inode))
+        self._callers.add(caller)
         broken = asyncio.Event()
         ends = [writer]
         ways: list[asyncio.Task[Any]] = [asyncio.create_task(broken.wait())]
         try:
             there, back = await asyncio.open_connection("127.0.0.1", target_port)
             ends.append(back)
-            ways.append(asyncio.create_task(self._pump(reader, back, (source, name), broken)))
-            ways.append(asyncio.create_task(self._pump(there, writer, (name, source), broken)))
+            ways.append(asyncio.create_task(self._pump(reader, back, lambda: (caller.name, name), broken)))
+            ways.append(asyncio.create_task(self._pump(there, writer, lambda: (name, caller.name), broken)))
             await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
         except (OSError, asyncio.CancelledError):
             pass  # no process listens there, or all ends
         finally:
+            self._callers.discard(caller)
             for way in ways:
                 way.cancel()
             for end in ends:
@@ -110,24 +129,23 @@ class Proxies:
         self,
         source: asyncio.StreamReader,
         sink: asyncio.StreamWriter,
-        way: tuple[str, str],
+        direction: Callable[[], tuple[str, str]],
         broken: asyncio.Event,
     ) -> None:
         # A closed end closes the other direction, too; so an end behind a block must not be closed.
         with contextlib.suppress(OSError):
             while data := await source.read(65_536):
-                if way in self._cuts:
+                if (way := direction()) in self._cuts:
                     self._broken.setdefault(way, set()).add(broken)
                     continue
                 sink.write(data)
                 await sink.drain()
-        if way in self._cuts:
+        if (way := direction()) in self._cuts:
             self._broken.setdefault(way, set()).add(broken)
             await broken.wait()
 
-    def _owner_of(self, port: int) -> str:
-        """The process whose connection has this local port; `CLIENTS` when it is none of the named."""
-        inode = _inode_of(port)
+    def _owner_of(self, inode: str) -> str:
+        """The process that has this socket; `CLIENTS` when it is none of the named."""
         for name, pid in list(self._pids.items()):
             # It may have ended since, and its descriptors come and go.
             with contextlib.suppress(OSError):

@@ -216,15 +216,20 @@ def proxies() -> Iterator[Proxies]:
 
 
 @pytest.mark.integration
-def test_a_proxy_blocks_only_between_the_named(proxies: Proxies) -> None:
+@pytest.mark.parametrize("is_named_first", [True, False])
+def test_a_proxy_blocks_only_between_the_named(proxies: Proxies, is_named_first: bool) -> None:
     place = proxies.add("target", 0)
     echo = Echo(place.listen)
     callers = [Caller(place.advertised), Caller(place.advertised)]
     try:
         named, unnamed = callers
-        proxies.runs_as("named", named.pid)
+        if is_named_first:
+            proxies.runs_as("named", named.pid)
+        # What comes back shows that the proxy has the connection too: until then only the system has.
         assert [caller.hears() for caller in callers] == ["up", "up"]
         assert [caller.say("one") for caller in callers] == ["one", "one"]
+        if not is_named_first:
+            proxies.runs_as("named", named.pid)
         proxies.cut("target", "named")
         assert named.say("two", seconds_max=SILENCE_SECONDS) == "silence"
         assert unnamed.say("two") == "two"
