@@ -2,6 +2,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# What installs packages. uv takes less time: make INSTALL='uv pip install --python .venv/bin/python' …
+INSTALL ?= $(BIN)/python -m pip install --disable-pip-version-check
 
 # Thousands of short processes read modules that are compiled once.
 unexport PYTHONDONTWRITEBYTECODE
@@ -14,19 +16,19 @@ $(VENV)/.product: pyproject.toml
 	@test -x $(BIN)/python || echo "Making $(VENV), a Python environment of its own for this checkout."
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "Installing Odradek and its dependencies into $(VENV) with pip: half a minute or some more, this once."
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e .
+	@$(INSTALL) --quiet -e .
 	@$(BIN)/python -m compileall -q broker  # so that the first start is as quick as the second
 	@touch $@
 
 $(VENV)/.test: $(VENV)/.product
 	@echo "Installing what the tests need (clients, Java, Spark: about 1 GB) into $(VENV) with pip: some minutes, this once."
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -e '.[test]'
+	@$(INSTALL) --quiet --no-compile -e '.[test]'
 	@touch $@
 
 # Real clients for the tour, and Spark with a Java.
 $(VENV)/.demo: $(VENV)/.product
 	@echo "Installing the clients of the demo, Spark and Java (some 700 MB) into $(VENV) with pip: some minutes, this once."
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[demo]'
+	@$(INSTALL) --quiet -e '.[demo]'
 	@touch $@
 
 setup: $(VENV)/.product
@@ -127,7 +129,7 @@ reference: $(VENV)/.product
 	$(BIN)/python -m odradek.cli.reference > docs/reference/cli.md
 	$(BIN)/python -m odradek.handlers.reference > docs/reference/protocol.md
 	$(BIN)/python -m odradek.mirror.reference > docs/reference/mirror.md
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'pyyaml>=6'
+	$(INSTALL) --quiet 'pyyaml>=6'
 	$(BIN)/python -m odradek_pipeline.cli.reference > docs/reference/pipeline.md
 	$(BIN)/python -m odradek.handlers.request_types && $(BIN)/ruff format --quiet broker/odradek/protocol/requests broker/odradek/protocol/responses
 	$(BIN)/python -m odradek_operator.resources.reference .
