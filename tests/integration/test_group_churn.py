@@ -20,6 +20,7 @@ from confluent_kafka import Consumer, Message, Producer, TopicPartition
 
 from odradek.coordination.records import kind_of
 from odradek.groups.schema import KIND_OFFSET, OffsetKey, decode_offset_key, decode_offset_value
+from odradek.testing import TestBroker
 from tests.integration.conftest import MakeBroker
 from tests.support.broker_process import Broker
 from tests.support.group_churn import Group, Kind
@@ -207,3 +208,25 @@ def test_groups_under_churn(broker: Broker | KafkaPeer, groups: list[Group]) -> 
     assert {(name, partition): made[-1][1] for (name, _, partition), made in positions.items()} == {
         (group.name, partition): end for group in groups for partition, end in source.acknowledged.items()
     }
+
+
+@pytest.mark.parametrize("kind", [CLASSIC, COOPERATIVE, MODERN], ids=["classic", "cooperative", "consumer"])
+def test_positions_are_asked_for_again_when_their_coordinator_moved(kind: Kind, tmp_path: Path) -> None:
+    """librdkafka leaves that to the application, which is the member's process here."""
+    with TestBroker(tmp_path / "broker") as broker:
+        broker.create_topic("t")
+        producer = Producer({"bootstrap.servers": broker.bootstrap})
+        producer.produce("t", b"x", partition=0)
+        assert producer.flush(60) == 0
+        broker.fail("OffsetFetch", error="NOT_COORDINATOR", times=2)
+        group = Group("g", bootstrap=broker.bootstrap, topic="t", kinds=[kind])
+        group.start_member(kind)
+        try:
+            deadline = time.monotonic() + REST_SECONDS_MAX
+            while group.history.taken != {0: {0}}:
+                assert time.monotonic() < deadline, group.describe()
+                group.check_alive()
+                group.take_notes(seconds=0.1)
+            group.stop()
+        finally:
+            group.close()

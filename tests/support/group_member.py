@@ -15,6 +15,7 @@ least once, and few twice, does so too.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import logging
 import os
@@ -27,6 +28,9 @@ from typing import Any
 POLL_SECONDS = 0.2
 KAFKA_PYTHON_POLL_MS = 2000
 BATCH_MAX = 200
+
+# A member that polls no more for so long leaves its group. One that is asked for a partition and keeps it is fenced.
+MAX_POLL_INTERVAL_MS = 80_000
 
 Taken = dict[int, list[int]]  # offsets by partition
 
@@ -100,14 +104,16 @@ class Held:
 
 
 def run_confluent(options: dict[str, Any], is_stopping: Callable[[], bool]) -> None:
-    from confluent_kafka import Consumer, KafkaException, TopicPartition
+    from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
+    has_moved = (KafkaError.NOT_COORDINATOR, KafkaError.COORDINATOR_NOT_AVAILABLE)
     settings = {
         "bootstrap.servers": options["bootstrap"],
         "group.id": options["group"],
         "group.protocol": options["protocol"],
         "auto.offset.reset": "earliest",
         "enable.auto.commit": False,
+        "max.poll.interval.ms": MAX_POLL_INTERVAL_MS,
         "reconnect.backoff.max.ms": 500,
         # librdkafka forgets a request for metadata when its connection is replaced, as after a broker's return. It
         # joins no group before the next request, five minutes later by default.
@@ -159,18 +165,37 @@ def run_confluent(options: dict[str, Any], is_stopping: Callable[[], bool]) -> N
         commits.forget(lost)
         report("lost", lost)
 
+    def assign_again() -> None:
+        """Make librdkafka ask for committed positions again.
+
+        It does not by itself when the coordinator has moved away. It gives the application an error for each
+        partition, and fetches nothing from one that is not assigned again.
+        """
+        held = consumer.assignment()
+        with contextlib.suppress(KafkaException):  # the next assignment has come already
+            if options["protocol"] == "classic" and options["strategy"] == "range":
+                consumer.assign(held)
+            else:
+                consumer.incremental_unassign(held)
+                consumer.incremental_assign(held)
+
     consumer.subscribe([options["topic"]], on_assign=on_assign, on_revoke=on_revoke, on_lost=on_lost)
     while not is_stopping():
         message = consumer.poll(POLL_SECONDS)
+        has_no_position = False
         for count in range(1, BATCH_MAX + 1):
             if message is not None and message.error() is None:
                 partition, offset = message.partition(), message.offset()
                 assert partition is not None and offset is not None
                 taken.setdefault(partition, []).append(offset)
+            elif message is not None and (error := message.error()) is not None:
+                has_no_position |= error.code() in has_moved
             if message is None or count == BATCH_MAX:
                 break
             message = consumer.poll(0)
         commit()
+        if has_no_position:
+            assign_again()
     consumer.close()
 
 
