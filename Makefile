@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 # What installs packages. uv takes less time: make INSTALL='uv pip install --python .venv/bin/python' …
-INSTALL ?= $(BIN)/python -m pip install --disable-pip-version-check
+INSTALL = $(BIN)/python -m pip install --disable-pip-version-check
 
 # Thousands of short processes read modules that are compiled once.
 unexport PYTHONDONTWRITEBYTECODE

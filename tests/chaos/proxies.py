@@ -104,6 +104,7 @@ class Proxies:
     async def _pass_on(
         self, name: str, target_port: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
+        # Nothing is awaited here, so no process gets its name between the question and the entry.
         inode = _inode_of(writer.get_extra_info("peername")[1])
         caller = _Caller(inode, self._owner_of(inode))
         self._callers.add(caller)

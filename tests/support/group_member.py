@@ -15,7 +15,6 @@ least once, and few twice, does so too.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 import logging
 import os
@@ -165,24 +164,27 @@ def run_confluent(options: dict[str, Any], is_stopping: Callable[[], bool]) -> N
         commits.forget(lost)
         report("lost", lost)
 
-    def assign_again() -> None:
-        """Make librdkafka ask for committed positions again.
+    def assign_again() -> bool:
+        """Make librdkafka ask for committed positions again; returns whether it could: in a rebalance it may refuse.
 
         It does not by itself when the coordinator has moved away. It gives the application an error for each
         partition, and fetches nothing from one that is not assigned again.
         """
         held = consumer.assignment()
-        with contextlib.suppress(KafkaException):  # the next assignment has come already
+        try:
             if options["protocol"] == "classic" and options["strategy"] == "range":
                 consumer.assign(held)
             else:
                 consumer.incremental_unassign(held)
                 consumer.incremental_assign(held)
+        except KafkaException:
+            return False
+        return True
 
     consumer.subscribe([options["topic"]], on_assign=on_assign, on_revoke=on_revoke, on_lost=on_lost)
+    has_no_position = False
     while not is_stopping():
         message = consumer.poll(POLL_SECONDS)
-        has_no_position = False
         for count in range(1, BATCH_MAX + 1):
             if message is not None and message.error() is None:
                 partition, offset = message.partition(), message.offset()
@@ -195,7 +197,7 @@ def run_confluent(options: dict[str, Any], is_stopping: Callable[[], bool]) -> N
             message = consumer.poll(0)
         commit()
         if has_no_position:
-            assign_again()
+            has_no_position = not assign_again()
     consumer.close()
 
 
