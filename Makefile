@@ -8,7 +8,7 @@ INSTALL = $(BIN)/python -m pip install --disable-pip-version-check
 # Thousands of short processes read modules that are compiled once.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup run test check bench many-consumers demo fuzz sim chaos copies mirror-proof mixed-groups streams connect rights quotas pipeline-kills sink-kills images e2e reference manifests diagrams recording release clean
+.PHONY: setup run test test-all test-rest test-shaken slowest check bench many-consumers demo fuzz sim chaos copies mirror-proof mixed-groups streams connect rights quotas pipeline-kills sink-kills images e2e reference manifests diagrams recording release clean
 
 # Running a broker needs only the product's own dependencies; tests bring their clients, Java and Spark.
 $(VENV)/.product: pyproject.toml
@@ -25,6 +25,11 @@ $(VENV)/.test: $(VENV)/.product
 	@$(INSTALL) --quiet --no-compile -e '.[test]'
 	@touch $@
 
+# What checks and the rest of the tests need besides.
+$(VENV)/.dev: $(VENV)/.test
+	@$(INSTALL) --quiet --no-compile -e '.[dev]'
+	@touch $@
+
 # Real clients for the tour, and Spark with a Java.
 $(VENV)/.demo: $(VENV)/.product
 	@echo "Installing the clients of the demo, Spark and Java (some 700 MB) into $(VENV) with pip: some minutes, this once."
@@ -36,16 +41,38 @@ setup: $(VENV)/.product
 run: $(VENV)/.product
 	$(BIN)/odradek start --listen 127.0.0.1:9092 --data ./data --hints
 
-check: $(VENV)/.test
+check: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy broker operator pipeline tests bench demo e2e helm release
 	PYTHONPATH=broker:operator:pipeline $(BIN)/lint-imports
 
-# JOBS=n files of tests at a time: twice the cores of a small machine, since most tests wait most of the time.
+# JOBS=n files of tests at a time: more than cores, since tests that start processes wait for them.
 # PYTEST_ARGS='-x tests/log'. Files start in the order of tests/conftest.py, which xdist would replace by its own.
+PYTEST = $(BIN)/python -m pytest -n $(or $(JOBS),4) --dist loadfile --no-loadscope-reorder
+QUICK := -m "not thorough"
+
+# The quick and whole story, from nothing but Python: every promise once.
 test: $(VENV)/.test
-	$(BIN)/python -m pytest -n $(or $(JOBS),4) --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
+	$(PYTEST) $(QUICK) --costs .cache/costs-of-test.tsv $(PYTEST_ARGS)
+
+# Everything: `make test`, and what takes longer, needs programs of others, or asks each question of each client.
+test-all: export ODRADEK_TESTS := thorough
+test-all: $(VENV)/.dev
+	$(PYTEST) $(PYTEST_ARGS)
+
+# What `make test-all` has besides `make test`.
+test-rest: export ODRADEK_TESTS := thorough
+test-rest: $(VENV)/.dev
+	$(PYTEST) -m thorough $(PYTEST_ARGS)
+
+# The most expensive tests of the last run: COSTS=.cache/costs-of-test.tsv for those of `make test`, COUNT=40 of them.
+slowest: $(VENV)/.test
+	@$(BIN)/python -m tests.support.costs $(or $(COSTS),.cache/costs.tsv) $(or $(COUNT),40)
+
+# The quick tests while two random processes of the run are stopped at each moment: SEED=n, SHAKEN_ARGS='-m ""' for all.
+test-shaken: $(VENV)/.test
+	$(BIN)/python -m tests.shaken $(if $(SEED),--seed $(SEED)) -n $(or $(JOBS),4) --dist loadfile --no-loadscope-reorder $(QUICK) $(SHAKEN_ARGS)
 
 # SECONDS=600 how long, SEED=n where to begin; a failure prints the seed that plays it again.
 fuzz: $(VENV)/.test
@@ -114,11 +141,11 @@ images:
 	scripts/images
 
 # On the Kubernetes that KUBECONFIG names, or on one that is booted for it: docs in e2e/boot.py. E2E_ARGS='-k spark'
-e2e: $(VENV)/.test
+e2e: $(VENV)/.dev
 	$(BIN)/python -m pytest e2e --ignore e2e/extra -p no:randomly -v --timeout 600 $(E2E_ARGS)
 
 # What takes longer, or needs programs of others: an upgrade from the last release and back, Prometheus, the Spark operator.
-e2e-extra: $(VENV)/.test
+e2e-extra: $(VENV)/.dev
 	$(BIN)/python -m pytest e2e/extra -p no:randomly -v --timeout 1800 $(E2E_ARGS)
 
 demo: $(VENV)/.demo
@@ -147,7 +174,7 @@ manifests: $(VENV)/.test
 	$(BIN)/python -m helm.generate manifests
 
 # VERSION=0.2.0 makes the release; without it HEAD is built and checked. Nothing is uploaded: docs/releasing.md
-release: $(VENV)/.test
+release: $(VENV)/.dev
 	$(BIN)/python -m release $(VERSION) $(RELEASE_ARGS)
 
 clean:

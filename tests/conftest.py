@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Final
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.support.costs import COSTS, Meter
+
 if TYPE_CHECKING:
     from tests.support.zookeeper import ZooKeeper
 
@@ -23,13 +25,18 @@ settings.load_profile("odradek")
 _KINDS_IN_TURN: Final = ("slow", "spark", "java", "clients", "integration", "virtual")
 
 
-def pytest_configure() -> None:
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--costs", default=COSTS, metavar="FILE", help="where to write what each test took")
+
+
+def pytest_configure(config: pytest.Config) -> None:
     """Let Ctrl-C reach what tests start, also in a run that a script started in the background.
 
     A shell has such a run ignore SIGINT, and every process that it starts inherits that.
     """
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    config.pluginmanager.register(Meter(config.rootpath / config.getoption("--costs")), "costs")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
