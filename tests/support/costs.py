@@ -31,7 +31,7 @@ YARDSTICK_CPU_SECONDS: Final = 0.0011
 _YARDSTICK: Final = "yardstick"
 _PROPERTY: Final = "cost"
 _MARKS_OF_INTEGRATION: Final = ("integration", "clients", "java", "spark")
-# Fields of /proc/PROCESS/stat, counted from the one behind the name: the parent, and the times of the process and of
+# Fields of /proc/PROCESS/stat, counted from the one behind the name: the parent. Then the times of the process, and of
 # those that it has reaped, for user and system.
 _PARENT: Final = 1
 _TIMES: Final = slice(11, 15)
