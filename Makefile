@@ -8,7 +8,7 @@ INSTALL = $(BIN)/python -m pip install --disable-pip-version-check
 # Thousands of short processes read modules that are compiled once.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup run test test-all test-rest test-shaken slowest check bench many-consumers demo fuzz sim chaos copies mirror-proof mixed-groups streams connect rights quotas pipeline-kills sink-kills images e2e reference manifests diagrams recording release clean
+.PHONY: setup run test test-all test-rest test-shaken slowest proof check bench many-consumers demo fuzz sim chaos copies mirror-proof mixed-groups streams connect rights quotas pipeline-kills sink-kills images e2e e2e-slow reference manifests diagrams recording release clean
 
 # Running a broker needs only the product's own dependencies; tests bring their clients, Java and Spark.
 $(VENV)/.product: pyproject.toml
@@ -136,13 +136,21 @@ BENCH_ARGS ?= everything
 bench: $(VENV)/.test
 	$(BIN)/python -m bench $(BENCH_ARGS)
 
+# All that takes hours, each with its figures as a row of docs/proof.md: PROOFS='sim chaos' for some of it.
+proof: $(VENV)/.dev
+	$(BIN)/python -m tests.proof $(PROOFS)
+
 # localhost/odradek/{broker,operator,pipeline}:VERSION, which the charts name; TAG=… another; BASE=… the Debian 12 with Python that they stand on.
 images:
 	scripts/images
 
 # On the Kubernetes that KUBECONFIG names, or on one that is booted for it: docs in e2e/boot.py. E2E_ARGS='-k spark'
 e2e: $(VENV)/.dev
-	$(BIN)/python -m pytest e2e --ignore e2e/extra -p no:randomly -v --timeout 600 $(E2E_ARGS)
+	$(BIN)/python -m pytest e2e --ignore e2e/extra -p no:randomly -v --timeout 600 -m "$(or $(E2E_MARKS),not thorough)" $(E2E_ARGS)
+
+# The tests of e2e that the gate leaves out: marked thorough.
+e2e-slow: E2E_MARKS = thorough
+e2e-slow: e2e
 
 # What takes longer, or needs programs of others: an upgrade from the last release and back, Prometheus, the Spark operator.
 e2e-extra: $(VENV)/.dev
