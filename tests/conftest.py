@@ -7,18 +7,15 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 import pytest
-from hypothesis import HealthCheck, settings
+
+from tests.support.examples import load_profile
 
 from tests.support.costs import COSTS, Meter
 
 if TYPE_CHECKING:
     from tests.support.zookeeper import ZooKeeper
 
-# A failing example is printed with a blob that replays it; time is pytest's to bound, not a single example's.
-settings.register_profile(
-    "odradek", deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
-)
-settings.load_profile("odradek")
+load_profile()
 
 # From the slowest kind to the quickest, after the tests with none of these marks, which run in one process. At the end
 # are those on virtual time.

@@ -19,6 +19,7 @@ from odradek.authorization.acls import (
 from odradek.authorization.index import AclIndex, Decision
 from tests.authorization import naive
 from tests.authorization.strategies import HOSTS, NAMES, OPERATIONS, PRINCIPALS, TYPES, steps
+from tests.support.examples import examples
 
 AS_DECISION = {None: Decision.NO_ACL, True: Decision.ALLOWED, False: Decision.DENIED}
 
@@ -29,7 +30,7 @@ def index_of(index: AclIndex, acls: Sequence[AclBinding], touched: set[ResourceP
     )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(steps)
 def test_index_equals_a_scan_after_any_changes(
     changes: list[tuple[list[AclBinding], list[int]]],

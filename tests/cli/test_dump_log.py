@@ -18,6 +18,7 @@ from odradek.cli.exit_codes import ExitCode
 from odradek.log.producer_snapshots import SnapshotEntry, encode_snapshot
 from odradek.records.builder import build_batch
 from odradek.records.compression import Compression
+from tests.support.examples import examples
 
 Invoke = Callable[..., Result]
 NAME = "00000000000000000010"
@@ -111,7 +112,7 @@ def test_a_batch_that_goes_back_is_damage(tmp_path: Path) -> None:
 
 
 @given(data=st.data())
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=150)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=examples(150))
 def test_any_bit_that_the_checksum_covers_is_found(tmp_path: Path, data: st.DataObject) -> None:
     whole = batch(0, 3) + batch(3, 3)
     position = data.draw(st.integers(0, len(whole) - 1))

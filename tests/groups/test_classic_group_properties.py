@@ -27,6 +27,7 @@ from odradek.groups.classic.group import ClassicGroup
 from odradek.groups.classic.members import JoinResult, SyncRequest, SyncResult
 from odradek.groups.classic.rebalance import GroupState, Rebalance
 from odradek.groups.classic.schema import ClassicGroupValue
+from tests.support.examples import examples
 from tests.support.group_world import join_request
 
 PARTITIONS = frozenset(range(6))
@@ -391,4 +392,4 @@ class ClassicGroupMachine(RuleBasedStateMachine):
 
 
 TestClassicGroup = ClassicGroupMachine.TestCase
-TestClassicGroup.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestClassicGroup.settings = settings(max_examples=examples(60), stateful_step_count=40, deadline=None)

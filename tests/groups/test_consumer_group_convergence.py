@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from odradek.foundation.errors import KafkaStorageError
 from tests.support.consumer_members import ConsumerMember, check_exclusive, converge
+from tests.support.examples import examples
 from tests.support.group_world import World, in_world, topic_id
 
 NAMES = "abcdef"
@@ -92,7 +93,7 @@ class Group:
             assert row.assigned == row.target == self.members[row.member_id].owned
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @example("uniform", [("join", "a"), ("slow", "a"), ("join", "b"), ("heartbeat", "a"), ("heartbeat", "b")])
 @given(st.sampled_from(["uniform", "range"]), st.lists(steps, max_size=40))
 def test_the_group_converges(assignor: str, story_steps: list[tuple[str, str]]) -> None:

@@ -23,6 +23,7 @@ from odradek.protocol.group_partitions import java_hash, partition_of
 from odradek.records.builder import build_batch
 from odradek.records.control import build_marker
 from tests.support.consumer_members import ConsumerMember, converge
+from tests.support.examples import examples
 from tests.support.group_world import World, in_world, result_of
 
 
@@ -231,7 +232,7 @@ def test_a_compacted_log_says_the_same_and_is_shorter() -> None:
     in_world(story, partitions=1, topics={"t": 4})
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(
     st.lists(
         st.one_of(

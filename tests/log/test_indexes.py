@@ -15,12 +15,13 @@ from odradek.log.config import LogConfig
 from odradek.log.headers import headers
 from odradek.log.index import OffsetIndex, TimeIndex
 from tests.support.disk import SimulatedDisk
+from tests.support.examples import examples
 from tests.support.logs import DIRECTORY, START_MS, batch, open_log, stored_records
 
 BASE = 5_000_000_000
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(
     steps=st.lists(st.integers(1, 50), max_size=400),
     writes=st.sets(st.integers(0, 400)),
@@ -57,7 +58,7 @@ def test_offset_index_against_a_list(steps: list[int], writes: set[int], cut: in
         index = OffsetIndex("d/0.index", disk=disk, base_offset=BASE, size_bytes=len(disk.read("d/0.index")))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(
     entries=st.lists(st.tuples(st.integers(1, 1000), st.integers(1, 90)), max_size=300),
     cut=st.integers(0, 9000),

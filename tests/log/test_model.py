@@ -15,6 +15,7 @@ from odradek.log.config import LogConfig
 from odradek.log.log import Log
 from odradek.records.record import Record
 from tests.support.disk import SimulatedDisk
+from tests.support.examples import examples
 from tests.support.logs import START_MS, StillClock, batch, open_log, stored_records
 
 CONFIG = LogConfig(segment_bytes=1500, index_interval_bytes=100)
@@ -158,5 +159,5 @@ class LogMachine(RuleBasedStateMachine):
             assert first.offset == offset
 
 
-LogMachine.TestCase.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+LogMachine.TestCase.settings = settings(max_examples=examples(60), stateful_step_count=30, deadline=None)
 TestLog = LogMachine.TestCase

@@ -15,6 +15,7 @@ from odradek.log.producer_rules import ProducerRules
 from odradek.log.producers import ProducerStates
 from odradek.log.sequences import AppendedBatch
 from odradek.records.batch import BatchHeader
+from tests.support.examples import examples
 
 SEQUENCE_MAX = 2**31 - 1
 
@@ -205,7 +206,7 @@ class Model:
         )
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(seed=st.integers(0, 2**32))
 def test_any_history_is_judged_as_the_model_does(seed: int) -> None:
     chance = random.Random(seed)

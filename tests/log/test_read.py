@@ -11,6 +11,7 @@ from odradek.log.config import LogConfig
 from odradek.log.log import Log
 from odradek.records.batch import BatchView
 from tests.support.disk import SimulatedDisk
+from tests.support.examples import examples
 from tests.support.logs import batch, open_log, stored_batches
 
 CONFIG = LogConfig(segment_bytes=2000, index_interval_bytes=300)
@@ -59,7 +60,7 @@ def test_a_first_batch_above_the_bound_is_whole_or_left_out() -> None:
         assert log.read(view.base_offset, bytes_max=1, at_least_one_batch=False).size == 0
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(data=st.data())
 def test_any_read(data: st.DataObject) -> None:
     """Against the list of batches: begins with the right batch, stays below limit and bound, leaves nothing out."""

@@ -22,6 +22,7 @@ from odradek.records.batch import BatchView, update_crc
 from odradek.records.builder import build_batch
 from odradek.records.control import build_marker
 from tests.support.disk import SimulatedDisk
+from tests.support.examples import examples
 from tests.support.logs import DIRECTORY, START_MS, TP, StillClock, batch, open_log, stored_batches
 
 CONFIG = LogConfig(index_interval_bytes=200)
@@ -220,7 +221,7 @@ def _answers(producers: ProducerStates, log: Log) -> list[Any]:
     return found
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(steps=STEPS, truncated_bytes=st.integers(0, 300), without_snapshots=st.booleans())
 def test_producers_are_known_after_a_crash_as_if_every_batch_had_been_read(
     steps: list[tuple[str, int, int]], truncated_bytes: int, without_snapshots: bool

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from odradek_pipeline.audit.spans import append, common, joined, minus, size, twice
 from odradek_pipeline.audit.tiles import LogPicture, RangesRead, RowsHeld, gaps, tiled
 from odradek_pipeline.runs.ranges import PartitionKey
+from tests.support.examples import examples
 
 KEY = PartitionKey("orders", "id", 0)
 SPANS = st.lists(st.tuples(st.integers(0, 30), st.integers(0, 30)), max_size=8)
@@ -51,7 +52,7 @@ LOG = st.lists(st.sampled_from("rrrracxn"), min_size=1, max_size=40)
 DAMAGE = st.sampled_from(["", "", "", "lost", "double", "dead", "passed"])
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(LOG, st.lists(DAMAGE, min_size=40, max_size=40), st.integers(0, 10), st.integers(1, 9), st.booleans())
 def test_each_damage_is_named_and_nothing_else(
     log: list[str], damage: list[str], log_start: int, step: int, is_compacted: bool

@@ -14,6 +14,7 @@ from odradek_pipeline.audit.judging import forget, judged
 from odradek_pipeline.audit.state import AuditState, TierState, TopicState
 from odradek_pipeline.audit.verdicts import PASSING, VERDICTS, Waiver
 from odradek_pipeline.audit.watermarks import reopened_since
+from tests.support.examples import examples
 
 WINDOW_MS = 10
 LEASE_MS = 50
@@ -105,7 +106,7 @@ STEP = st.one_of(
 )
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @example(
     [
         ("promise", 0, 20, 0),

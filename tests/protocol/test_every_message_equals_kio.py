@@ -15,9 +15,10 @@ from odradek.protocol.reading import structure_reader
 from odradek.protocol.schema import data_class, versions_of_data
 from odradek.protocol.writing import structure_writer
 from tests.protocol.schemas import MESSAGES, classes, messages
+from tests.support.examples import examples
 
 FEW = settings(
-    max_examples=6,
+    max_examples=examples(6),
     deadline=None,
     database=None,
     suppress_health_check=list(HealthCheck),
@@ -52,7 +53,7 @@ def test_requests_and_answers(api_key: ApiKey, kind: str) -> None:
 
 @pytest.mark.parametrize("name", ["consumer_protocol_subscription", "consumer_protocol_assignment"])
 @given(st.data())
-@settings(FEW, max_examples=30)
+@settings(FEW, max_examples=examples(30))
 def test_subscriptions_and_assignments_equal_kio(name: str, data: st.DataObject) -> None:
     version = data.draw(st.sampled_from(versions_of_data(name)))
     structure = data_class(name, version)

@@ -17,6 +17,7 @@ from odradek.protocol.reading import structure_reader
 from odradek.protocol.schema import REQUEST, message_class, versions_of
 from odradek.protocol.writing import structure_writer
 from tests.protocol.schemas import API_KEYS, messages
+from tests.support.examples import examples
 
 
 def decode_or_refuse(api_key: int, version: int, data: bytes) -> Any:
@@ -27,7 +28,7 @@ def decode_or_refuse(api_key: int, version: int, data: bytes) -> Any:
 
 
 @given(st.data(), st.binary(max_size=120))
-@settings(deadline=None, max_examples=400)
+@settings(deadline=None, max_examples=examples(400))
 def test_random_bytes(data: st.DataObject, content: bytes) -> None:
     api_key = data.draw(st.sampled_from(API_KEYS))
     version = data.draw(st.sampled_from(versions_of(api_key)))
@@ -35,7 +36,7 @@ def test_random_bytes(data: st.DataObject, content: bytes) -> None:
 
 
 @given(st.data())
-@settings(deadline=None, max_examples=200, suppress_health_check=list(HealthCheck))
+@settings(deadline=None, max_examples=examples(200), suppress_health_check=list(HealthCheck))
 def test_changed_and_truncated_messages(data: st.DataObject) -> None:
     api_key = data.draw(st.sampled_from(API_KEYS))
     version = data.draw(st.sampled_from(versions_of(api_key)))

@@ -9,6 +9,7 @@ from odradek.foundation.client_entities import DEFAULT, ClientEntity
 from odradek.foundation.limits import QUOTA_METERS_MAX
 from odradek.quotas.connection_rates import UNLIMITED, Arrival, ConnectionRates
 from odradek.quotas.precedence import QuotaTable
+from tests.support.examples import examples
 
 WINDOW_MS = 1000
 
@@ -84,7 +85,7 @@ def test_addresses_are_bounded() -> None:
     assert "10.0.0.10" in rates.by_address
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.lists(st.integers(0, 700), min_size=1, max_size=300), st.integers(1, 20))
 def test_an_obedient_acceptor_never_exceeds_its_rate(pauses_ms: list[int], rate: int) -> None:
     """One that waits as asked accepts, in any span of ten seconds or more, its rate and one burst."""

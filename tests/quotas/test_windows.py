@@ -12,6 +12,7 @@ from odradek.quotas.meters import Meters
 from odradek.quotas.precedence import QuotaTable, Share
 from odradek.quotas.token_bucket import TokenBucket
 from odradek.quotas.windows import SampledRate
+from tests.support.examples import examples
 
 WINDOWS, WINDOW_MS = 11, 1000
 
@@ -58,7 +59,7 @@ STEPS = st.lists(
 
 
 @given(STEPS, st.integers(1, 5_000_000))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 def test_the_rate_and_the_throttle_time_are_kafkas(steps: list[tuple[int, int]], limit: int) -> None:
     ours, kafkas = SampledRate(windows=WINDOWS, window_ms=WINDOW_MS), KafkasRate()
     quick = SampledRate(windows=WINDOWS, window_ms=WINDOW_MS)
@@ -76,7 +77,7 @@ def test_the_rate_and_the_throttle_time_are_kafkas(steps: list[tuple[int, int]],
 
 
 @given(STEPS, st.integers(1_000, 50_000_000))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 def test_values_taken_off_the_spare_are_counted_as_others(steps: list[tuple[int, int]], limit: int) -> None:
     """As `handlers.throttling` does it: most values are far from the limit."""
     quick, plain = (SampledRate(windows=WINDOWS, window_ms=WINDOW_MS) for _ in range(2))
@@ -97,7 +98,7 @@ def test_values_taken_off_the_spare_are_counted_as_others(steps: list[tuple[int,
 
 
 @given(st.integers(1_000, 100_000), st.lists(st.integers(1, 300_000), min_size=1, max_size=200))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 def test_a_client_that_waits_as_told_stays_at_its_quota(limit: int, sizes: list[int]) -> None:
     """The first windows give a burst; after that the whole is within the quota."""
     rate = SampledRate(windows=WINDOWS, window_ms=WINDOW_MS)
@@ -119,7 +120,7 @@ def test_an_idle_client_has_no_rate() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 20_000), st.integers(1, 500)), max_size=40), st.floats(0.1, 100))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_the_bucket_is_kafkas(steps: list[tuple[int, int]], rate: float) -> None:
     bucket = TokenBucket(burst_seconds=11.0)
     tokens, before, now = rate * 11, 1_000, 1_000
@@ -164,7 +165,7 @@ def naive(limits: dict[ClientEntity, float], user: str, client: str) -> tuple[Sh
 @given(
     st.dictionaries(ENTITIES, st.floats(1, 100)), st.sampled_from("abc"), st.sampled_from(["", "a", "b", "c"])
 )
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 def test_the_first_level_with_a_quota_counts(
     given_limits: dict[tuple[str | None, str | None], float], user: str, client: str
 ) -> None:

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from odradek.foundation.errors import CorruptRecord, UnsupportedCompressionType
 from odradek.records.compression import Compression, compress, decompress
+from tests.support.examples import examples
 
 CODECS = [codec for codec in Compression if codec != Compression.NONE]
 TEXT = b"".join(b"line %d of a text that repeats itself\n" % (number % 97) for number in range(20_000))
@@ -40,7 +41,7 @@ FOREIGN_READERS: dict[Compression, Callable[[bytes], bytes]] = {
 }
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(data=st.binary(max_size=5000), codec=st.sampled_from(Compression))
 def test_data_is_read_back(data: bytes, codec: Compression) -> None:
     assert bytes(decompress(memoryview(compress(memoryview(data), codec)), codec)) == data
@@ -115,7 +116,7 @@ def test_every_truncation_is_refused_or_shorter(codec: Compression) -> None:
             decompress(compressed[:size], codec)
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(codec=st.sampled_from(CODECS), data=st.data())
 def test_damage_is_refused_or_decompresses_to_something(codec: Compression, data: st.DataObject) -> None:
     damaged = bytearray(compress(TEXT[:2000], codec))
@@ -128,7 +129,7 @@ def test_damage_is_refused_or_decompresses_to_something(codec: Compression, data
     assert size <= 1 << 20
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(codec=st.sampled_from(CODECS), garbage=st.binary(max_size=64))
 def test_garbage_is_refused_or_decompresses_to_something(codec: Compression, garbage: bytes) -> None:
     try:

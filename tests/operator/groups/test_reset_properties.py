@@ -26,6 +26,7 @@ from odradek_operator.reconcilers.consumer_group.decide import decide
 from odradek_operator.reconcilers.consumer_group.facts import Actual, Desired, Note, Resolve
 from odradek_operator.resources.consumer_group import ConsumerGroupSpec, ConsumerGroupStatus, Phase
 from odradek_operator.resources.structure import parse
+from tests.support.examples import examples
 
 A, B = TopicPartition("t", 0), TopicPartition("t", 1)
 END = 1000
@@ -131,7 +132,7 @@ def happen(group: Group, draw: st.DataObject) -> None:
             group.now += timedelta(seconds=draw.draw(st.integers(1, 90)))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(st.data())
 def test_a_reset_that_is_done_was_made_and_a_done_one_is_not_made_again(draw: st.DataObject) -> None:
     when_active = draw.draw(st.sampled_from(["Refuse", "Wait", "Fence"]))

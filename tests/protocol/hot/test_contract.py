@@ -24,6 +24,7 @@ from odradek.protocol.hot.produce import (
 )
 from odradek.protocol.varint import unsigned_varint as varint
 from tests.protocol.hot.implementations import Implementation, each_implementation
+from tests.support.examples import examples
 
 PRODUCE_VERSIONS = range(3, 14)
 FETCH_VERSIONS = range(4, 19)
@@ -33,7 +34,7 @@ NAMES = st.text(st.characters(codec="utf-8"), min_size=1, max_size=150)
 TOPIC_IDS = st.uuids().filter(lambda value: value.int != 0)
 ERRORS = st.integers(0, 100)
 CORRELATION_IDS = INT32
-FEW = settings(max_examples=40)
+FEW = settings(max_examples=examples(40))
 
 
 @each_implementation

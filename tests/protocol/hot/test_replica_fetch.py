@@ -14,11 +14,12 @@ from odradek.protocol.api import ApiKey
 from odradek.protocol.framing import parse_request_header
 from odradek.protocol.hot.replica_fetch import FETCH_VERSION, ReplicaFetch
 from tests.protocol.hot.implementations import Implementation, each_implementation
+from tests.support.examples import examples
 
 INT32 = st.integers(-(2**31), 2**31 - 1)
 INT64 = st.integers(-(2**63), 2**63 - 1)
 IDS = st.uuids()
-FEW = settings(max_examples=60, deadline=None)
+FEW = settings(max_examples=examples(60), deadline=None)
 
 
 @each_implementation
