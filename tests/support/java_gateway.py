@@ -1,12 +1,12 @@
 """Java's own Kafka clients driven from Python: a JVM with the client jars, reached through Py4J.
 
 PySpark brings Py4J's Java half; starting a JVM takes a quarter of a second, so two versions of clients cost
-little. Left out: running Kafka's command-line tools, which `tests.support.java` does.
+little. Left out: running Kafka's command-line tools, which `tests.support.kafka_tools` does.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -16,8 +16,8 @@ BYTE_ARRAY = "org.apache.kafka.common.serialization.ByteArray"
 
 
 @contextmanager
-def java_gateway(classpath: str) -> Iterator[Any]:
-    """A JVM with `classpath`; yields Py4J's view of it. The JVM ends with the block."""
+def java_gateway(classpath: str, options: Sequence[str] = ()) -> Iterator[Any]:
+    """A JVM with `classpath` and options of Java; yields Py4J's view of it. The JVM ends with the block."""
     from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 
     jar = next(pyspark_jars().glob("py4j-*.jar"))
@@ -25,7 +25,12 @@ def java_gateway(classpath: str) -> Iterator[Any]:
         classpath=classpath,
         jarpath=str(jar),
         java_path=java_command(),
-        javaopts=["-Xmx256m", "-XX:+UseSerialGC", f"-Dlog4j2.configurationFile={log4j_config('error')}"],
+        javaopts=[
+            "-Xmx256m",
+            "-XX:+UseSerialGC",
+            *options,
+            f"-Dlog4j2.configurationFile={log4j_config('error')}",
+        ],
         die_on_exit=True,
         enable_auth=True,
     )

@@ -21,8 +21,8 @@ from tests.support.java import (
     java_arguments,
     java_environment,
     kafka_classpath,
-    run_kafka_tool,
 )
+from tests.support.kafka_tools import run_kafka_tool
 from tests.support.peers import skip_or_fail, topic_creator
 from tests.support.zookeeper import ZooKeeper
 

@@ -1,4 +1,7 @@
-"""Kafka's own command-line tools 4.1.1, by class name, as its scripts run them."""
+"""Kafka's own command-line tools 4.1.1, by class name, as its scripts run them.
+
+They share one JVM. Some are processes all the same: what ends with a code, and what prints when its JVM ends.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,9 @@ from typing import Any
 import pytest
 
 from tests.support.broker_process import CHECKOUT
-from tests.support.java import JavaUnavailableError, kafka_classpath, run_kafka_tool
+from tests.support import java
+from tests.support.java import JavaUnavailableError, kafka_classpath
+from tests.support.kafka_tools import run_kafka_tool
 from tests.support.peers import CreateTopic, skip_or_fail
 
 pytestmark = [pytest.mark.clients, pytest.mark.java, pytest.mark.slow]
@@ -153,7 +158,7 @@ def test_configs_of_topics_and_brokers_are_changed(bootstrap: str, topic: str) -
     tool(configs, bootstrap, "--alter", *of_brokers, "--add-config", "log.retention.ms=7654321")
     assert "7654321" in tool(configs, bootstrap, "--describe", *of_topic, "--all")
     tool(configs, bootstrap, "--alter", *of_brokers, "--delete-config", "log.retention.ms")
-    refused = run_kafka_tool(
+    refused = java.run_kafka_tool(
         configs,
         "--bootstrap-server",
         bootstrap,
@@ -200,9 +205,10 @@ def test_the_verifiable_clients_agree(
     bootstrap: str, create_topic: CreateTopic, unique: str, protocol: str
 ) -> None:
     topic = create_topic(3)
-    sent = tool(
-        f"{TOOLS}.VerifiableProducer", bootstrap, "--topic", topic, "--max-messages", "1000", "--acks", "-1"
-    )
+    sent = java.run_kafka_tool(
+        f"{TOOLS}.VerifiableProducer",
+        *("--bootstrap-server", bootstrap, "--topic", topic, "--max-messages", "1000", "--acks", "-1"),
+    ).stdout
     (summary,) = [json.loads(line) for line in sent.splitlines() if '"tool_data"' in line]
     assert (summary["sent"], summary["acked"]) == (1000, 1000)
     got = tool(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.java import JavaUnavailableError, run_kafka_tool
+from tests.support.java import JavaUnavailableError
+from tests.support.kafka_tools import run_kafka_tool
 from tests.support.peers import skip_or_fail
 
 pytestmark = [pytest.mark.clients, pytest.mark.java, pytest.mark.slow]
