@@ -16,6 +16,7 @@ from click.testing import CliRunner, Result
 
 import odradek
 from odradek.cli.main import command_line
+from tests.support.command_line import run_command
 from tests.support.peers import bootstrap, broker, unique
 
 __all__ = ["bootstrap", "broker", "unique"]
@@ -44,7 +45,7 @@ def invoke(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
 
 
 class Shell:
-    """Runs `odradek` as a process against one broker."""
+    """Runs `odradek` against one broker: `start` as a process, and all else in this one."""
 
     def __init__(self, bootstrap: str) -> None:
         self.environment = {**os.environ, "PYTHONPATH": str(SOURCE), "ODRADEK_BOOTSTRAP": bootstrap}
@@ -64,13 +65,12 @@ class Shell:
                     process.kill()
 
     def run(self, *arguments: str, input: str | bytes = b"", code: int = 0) -> str:
-        """What the command printed on stdout; fails unless it ended with `code`."""
+        """What the command printed on stdout, as a call in this process; fails unless it ended with `code`."""
         given = input.encode() if isinstance(input, str) else input
-        with self.start(*arguments) as process:
-            out, error = process.communicate(given, timeout=COMMAND_SECONDS_MAX)
-        assert process.returncode == code, f"{arguments} ended with {process.returncode}\n{error.decode()}"
-        self.error = error.decode()
-        return out.decode()
+        done = run_command(arguments, environment=self.environment, input=given)
+        self.error = done.error.decode()
+        assert done.code == code, f"{arguments} ended with {done.code}\n{self.error}"
+        return done.out.decode()
 
     def json(self, *arguments: str, input: str | bytes = b"", code: int = 0) -> Any:
         """The JSON document that the command printed."""

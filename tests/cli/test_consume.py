@@ -1,4 +1,4 @@
-"""`odradek consume` as a process against a running broker: what it prints, and what it says on stderr."""
+"""`odradek consume` against a running broker: what it prints, and what it says on stderr."""
 
 from __future__ import annotations
 

@@ -15,7 +15,8 @@ import pytest
 
 from odradek.cli.exit_codes import ExitCode
 from tests.cli.conftest import SOURCE, Shell
-from tests.support.java import JavaUnavailableError, run_kafka_tool
+from tests.support.java import JavaUnavailableError
+from tests.support.kafka_tools import run_kafka_tool
 from tests.support.peers import skip_or_fail
 
 pytestmark = pytest.mark.integration

@@ -1,4 +1,4 @@
-"""The verbs as processes against a running broker: what they print, and how they end."""
+"""The verbs against a running broker: what they print, and how they end."""
 
 from __future__ import annotations
 

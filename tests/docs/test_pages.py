@@ -8,6 +8,7 @@ import pytest
 
 from tests.support.page_folder import REPOSITORY
 from tests.support.page_run import PageRun
+from tests.support.page_stamps import run_if_changed
 from tests.support.pages import blocks_of
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow, pytest.mark.timeout(600)]
@@ -24,6 +25,6 @@ def test_a_pages_blocks_do_what_it_says(page: str, tmp_path: Path) -> None:
     blocks = blocks_of(REPOSITORY / page, page=page)
     if all(block.is_left_out for block in blocks):
         return
-    with PageRun(tmp_path, blocks) as run:
+    with run_if_changed(page), PageRun(tmp_path, blocks) as run:
         run.play()
         print("\n".join(run.notes))

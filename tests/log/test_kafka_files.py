@@ -20,8 +20,9 @@ from odradek.log.log_manager import LogManager
 from odradek.records.builder import build_batch
 from odradek.records.compression import Compression
 from odradek.records.control import build_marker
-from tests.support.java import JavaUnavailableError, kafka_classpath, run_kafka_tool
+from tests.support.java import JavaUnavailableError, kafka_classpath
 from tests.support.kafka_peer import KafkaPeer
+from tests.support.kafka_tools import run_kafka_tool
 from tests.support.logs import START_MS, StillClock, load, stored_records
 
 pytestmark = pytest.mark.java

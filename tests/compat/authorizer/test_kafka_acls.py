@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.support.broker_process import Broker
-from tests.support.java import JavaUnavailableError, kafka_classpath, run_kafka_tool
+from tests.support.java import JavaUnavailableError, kafka_classpath
+from tests.support.kafka_tools import run_kafka_tool
 from tests.support.peers import skip_or_fail
 
 pytestmark = [pytest.mark.clients, pytest.mark.java, pytest.mark.slow]

@@ -21,8 +21,9 @@ from confluent_kafka.admin import (
 )
 
 from tests.support.broker_process import Broker
-from tests.support.java import JavaUnavailableError, run_kafka_tool
+from tests.support.java import JavaUnavailableError
 from tests.support.kafka_peer import KafkaPeer
+from tests.support.kafka_tools import run_kafka_tool
 from tests.support.peers import QUICK, skip_or_fail, topic_creator
 
 pytestmark = [pytest.mark.clients, pytest.mark.java]

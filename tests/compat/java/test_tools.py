@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.broker_process import CHECKOUT
 from tests.support import java
+from tests.support.broker_process import CHECKOUT
 from tests.support.java import JavaUnavailableError, kafka_classpath
 from tests.support.kafka_tools import run_kafka_tool
 from tests.support.peers import CreateTopic, skip_or_fail
