@@ -18,6 +18,7 @@ import random
 import sys
 import tempfile
 import time
+import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -41,7 +42,7 @@ from tests.compat.authorizer.sides import ADMINISTRATOR, DENIALS, RECORDS, SETTI
 from tests.handlers import denied_groups, denied_topics
 from tests.support.broker_process import Broker
 from tests.support.field_names import check_field_names
-from tests.support.guarded_broker import Row, codes
+from tests.support.guarded_broker import DELETE, TOPIC, Row, acl, codes
 from tests.support.kafka_peer import KafkaPeer
 
 # Answers that list the operations which the client may do (KIP-430).
@@ -61,7 +62,57 @@ OPERATIONS: Final[list[Row]] = [
     (ApiKey.DESCRIBE_CLUSTER, 0, {"include_cluster_authorized_operations": True}, set(), ()),
     (ApiKey.DESCRIBE_GROUPS, 5, {"groups": ["g"], "include_authorized_operations": True}, set(), ()),
 ]
-ROWS: Final[list[Row]] = [*RECORDS, *denied_topics.ROWS, *denied_groups.ROWS, *OPERATIONS]
+
+
+def _of_missing(value: Any) -> Any:
+    """A part of a request with the missing topic in the place of the one that exists."""
+    if isinstance(value, dict):
+        return {name: _of_missing(one) for name, one in value.items()}
+    if isinstance(value, list):
+        return [_of_missing(one) for one in value]
+    return "missing" if value == "seen" else value
+
+
+def of_missing_topics(rows: Sequence[Row]) -> list[Row]:
+    """The rows that name a topic, of a topic that does not exist: rights decide what they tell of it."""
+    found = []
+    for api, version, fields, expected, rights in rows:
+        missing = _of_missing(fields)
+        if missing != fields:
+            asked = [
+                acl(one.entry.operation, one.pattern.type, _of_missing(one.pattern.name)) for one in rights
+            ]
+            found.append((api, version, missing, expected, asked))
+    return found
+
+
+# Names that are missing or hidden, an unknown id, and what Kafka checks before rights: a name that is there twice.
+OF_DELETION: Final[list[Row]] = [
+    (
+        ApiKey.DELETE_TOPICS,
+        6,
+        {
+            "topics": [
+                {"name": None, "topic_id": uuid.UUID(int=77)},
+                {"name": "missing", "topic_id": None},
+                {"name": "hidden", "topic_id": None},
+                {"name": "new", "topic_id": None},
+                {"name": "new", "topic_id": None},
+            ],
+            "timeout": 1000,
+        },
+        {29},
+        [acl(AclOperation.DESCRIBE, AclResourceType.TOPIC, "missing"), acl(DELETE, TOPIC, "hidden")],
+    ),
+]
+_NAMED: Final[list[Row]] = [*denied_topics.ROWS, *denied_groups.ROWS]
+ROWS: Final[list[Row]] = [
+    *RECORDS,
+    *_NAMED,
+    *of_missing_topics(_NAMED),
+    *OF_DELETION,
+    *OPERATIONS,
+]
 # After them topics or groups may be gone.
 CHANGING: Final = frozenset(
     (ApiKey.DELETE_TOPICS, ApiKey.DELETE_GROUPS, ApiKey.OFFSET_DELETE, ApiKey.CREATE_TOPICS)

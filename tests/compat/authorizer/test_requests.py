@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from odradek.authorization.acls import AclBinding, AclOperation, PermissionType
-from tests.compat.authorizer.request_table import compare, table_sets
+from tests.compat.authorizer.request_table import OF_DELETION, compare, of_missing_topics, table_sets
 from tests.compat.authorizer.sides import CLIENT, DENIALS, RECORDS, SETTINGS, Side, first_acls
 from tests.handlers import denied_groups, denied_topics
 from tests.support.broker_process import Broker
@@ -21,7 +21,13 @@ from tests.support.java import JavaUnavailableError
 from tests.support.kafka_peer import KafkaPeer
 from tests.support.peers import skip_or_fail
 
-ROWS = [*RECORDS, *denied_topics.ROWS, *denied_groups.ROWS]
+ROWS = [
+    *RECORDS,
+    *denied_topics.ROWS,
+    *denied_groups.ROWS,
+    *of_missing_topics([*denied_topics.ROWS, *denied_groups.ROWS]),
+    *OF_DELETION,
+]
 
 
 def acl_sets(rights: Sequence[AclBinding]) -> Iterator[list[AclBinding]]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Final, cast
 
 from odradek.authorization.acls import AclOperation, AclResourceType
 from odradek.foundation.errors import InvalidRequest, RequestError
+from odradek.foundation.ids import TopicId
 from odradek.handlers import metadata as metadata_handler
 from odradek.handlers.authorization.rights import Rights, error_for
 from odradek.handlers.authorization.rules import Check, ElementNeed, changed, each, joined, on_topic, replace
@@ -129,31 +131,45 @@ _CREATED: Final = each("topics", _create, num_partitions=-1, replication_factor=
 
 
 def delete(handle: Handle, request: DeleteTopicsRequest, context: RequestContext, rights: Rights) -> Answer:
-    """Delete on the cluster, or of each topic. Without Describe, an id has no name in the answer."""
+    """Delete on the cluster, or of each topic; by name Describe too.
+
+    As in Kafka, a client without Describe cannot tell whether a name exists. With it, a missing topic is unknown and
+    not denied. Without Describe, an id has no name in the answer.
+    """
     if rights.could(AclOperation.DELETE, _CLUSTER):
         return handle(request, context)
     version = context.header.api_version
     field = "topics" if version >= _FIRST_WITH_TOPIC_IDS else "topic_names"
-    by_id = context.broker.images.current.topics_by_id
+    image = context.broker.images.current
+    counts = Counter(map(_asked_for, getattr(request, field)))
     allowed: list[str | DeleteTopicState] = []
     denied: list[dict[str, object]] = []
     error = error_for(_TOPIC)
     for asked in getattr(request, field):
-        name, topic_id = (asked, None) if isinstance(asked, str) else (asked.name, asked.topic_id)
-        found = by_id.get(topic_id) if topic_id is not None else None
+        name, topic_id = _asked_for(asked)
+        found = image.topics_by_id.get(topic_id) if topic_id is not None else None
         known = name if name is not None else None if found is None else found.name
-        if known is None or (name is not None and topic_id is not None):
+        is_mistake = known is None or (name is not None and topic_id is not None)
+        if is_mistake or counts[name, topic_id] > 1:
             allowed.append(asked)  # An unknown id, or a mistake: the handler answers so.
             continue
+        assert known is not None
         describes = rights.could(AclOperation.DESCRIBE, _TOPIC, known)
-        if rights.may(AclOperation.DELETE, _TOPIC, known) and describes:
-            allowed.append(asked)
+        deletes = rights.may(AclOperation.DELETE, _TOPIC, known)
+        is_missing = known not in image.topics
+        if (deletes or is_missing) and (describes or name is None):
+            allowed.append(asked)  # The handler answers for a missing topic.
             continue
         denied.append({"name": known if describes else name, "topic_id": topic_id, **error_fields(error)})
     if not denied:
         return handle(request, context)
     answer = context.response(responses=denied)
     return joined(handle(replace(request, **{field: tuple(allowed)}), context), answer) if allowed else answer
+
+
+def _asked_for(asked: str | DeleteTopicState) -> tuple[str | None, TopicId | None]:
+    """The name and the id of a topic as a request has them, by its version."""
+    return (asked, None) if isinstance(asked, str) else (asked.name, asked.topic_id)
 
 
 def on_config_resource(operation: AclOperation) -> ElementNeed[object, RequestedResource]:
