@@ -162,6 +162,8 @@ def test_a_token_that_says_something_else_is_refused(
 
 def test_another_authorization_is_refused(provider: Provider, exchange: Callable[..., OauthExchange]) -> None:
     assert exchange().answer(message(provider.token(), "n,a=bob,")) == (INVALID_TOKEN, None)
+    with pytest.raises(LoginRefused):
+        exchange().answer(message(provider.token(), "n,a=andr\u00e9,"))
 
 
 def test_the_user_may_be_in_another_claim(provider: Provider, exchange: Callable[..., OauthExchange]) -> None:

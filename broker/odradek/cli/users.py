@@ -112,6 +112,9 @@ def set_password(
       odradek users set alice
       odradek users set alice --password-file alice.password --mechanism SCRAM-SHA-256
     """
+    from odradek.security.scram import check_user_name
+
+    check_user_name(name)
     wanted = mechanisms or (MECHANISM_DEFAULT,)
     password = read_password(name, **source)
 
@@ -187,7 +190,9 @@ def bootstrap(
       odradek users bootstrap admin --config broker.properties --password-file admin.password
     """
     from odradek.cli.first_user import bootstrap_user, registry_of
+    from odradek.security.scram import check_user_name
 
+    check_user_name(name)
     registry, entries = registry_of(data=data, zookeeper=zookeeper, config=config)
     wanted = mechanisms or (MECHANISM_DEFAULT,)
     password = read_password(name, **source)

@@ -109,6 +109,8 @@ class ClusterImage:
     """All ACLs; None while there never was one, so that most brokers need not load their modules."""
     tokens: Mapping[str, DelegationToken] = field(default_factory=dict)
     """Delegation tokens by id, also those that have ended and are not removed yet."""
+    login_secret: bytes = field(default=b"", repr=False)
+    """What logins show of users that do not exist depends on it; empty before the first term that has one."""
 
     def is_same_as(self, other: ClusterImage) -> bool:
         """Whether both have the same parts, so that no subscriber has to be called."""
@@ -121,6 +123,7 @@ class ClusterImage:
             and self.features == other.features
             and self.acls is other.acls
             and self.tokens is other.tokens
+            and self.login_secret == other.login_secret
         )
 
     def config(self, kind: ResourceKind, name: str) -> Mapping[str, str]:

@@ -101,6 +101,7 @@ def apply(image: ClusterImage, changes: Iterable[NodeChange]) -> ClusterImage:
     """
     drafts = _Drafts(image, {}, dict(image.brokers), dict(image.configs), dict(image.client_configs))
     cluster_id, controller_id, features = image.cluster_id, image.controller_id, image.features
+    login_secret = image.login_secret
     acl_changes: list[NodeChange] = []
     token_changes: list[NodeChange] = []
     for change in changes:
@@ -123,6 +124,8 @@ def apply(image: ClusterImage, changes: Iterable[NodeChange]) -> ClusterImage:
             controller_id = -1 if data is None else nodes.read_controller(path, data)
         elif path == paths.CLUSTER_ID and data is not None:
             cluster_id = nodes.read_cluster_id(path, data)
+        elif path == paths.LOGIN_SECRET and data is not None:
+            login_secret = nodes.read_login_secret(path, data)
     topics, topics_by_id = _topics(drafts)
     for name, draft in drafts.topics.items():
         if draft.is_doomed:
@@ -141,6 +144,7 @@ def apply(image: ClusterImage, changes: Iterable[NodeChange]) -> ClusterImage:
         ),
         acls=_with_acls(image.acls, acl_changes) if acl_changes else image.acls,
         tokens=_with_tokens(image.tokens, token_changes) if token_changes else image.tokens,
+        login_secret=login_secret,
     )
     return image if after.is_same_as(image) else after
 

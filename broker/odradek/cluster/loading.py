@@ -16,7 +16,7 @@ async def load_nodes(store: Store) -> list[NodeChange]:
 
     A topic's node has the number of its partitions, so ten thousand states need no list of names for each topic.
     """
-    found = [paths.CLUSTER_ID, paths.CONTROLLER, paths.FEATURES]
+    found = [paths.CLUSTER_ID, paths.LOGIN_SECRET, paths.CONTROLLER, paths.FEATURES]
     found += await _children(store, paths.BROKER_IDS)
     for kind in ResourceKind:
         found += await _children(store, f"{paths.CONFIG}/{kind}")

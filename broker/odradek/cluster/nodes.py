@@ -95,6 +95,15 @@ def read_cluster_id(path: str, data: bytes) -> str:
     return str(_field(path, read_json(path, data), "id"))
 
 
+def write_login_secret(secret: bytes) -> bytes:
+    return write_json({"version": 1, "secret": base64.b64encode(secret).decode()})
+
+
+@_carefully
+def read_login_secret(path: str, data: bytes) -> bytes:
+    return base64.b64decode(_field(path, read_json(path, data), "secret"), validate=True)
+
+
 def write_topic(topic_id: TopicId, partitions: Sequence[PartitionImage]) -> bytes:
     """`partitions[n]` is the partition n; only its replicas are written here."""
     return write_json(

@@ -3,6 +3,7 @@
 A node holds the JSON or text beside its path:
 
     /cluster/id                                {"version":"1","id":CLUSTER_ID}
+    /cluster/login_secret                      {"version":1,"secret":BASE64}: see `security.unknown_users`
     /brokers/ids/N             ephemeral       {"version":5,"endpoints":[…],"listener_security_protocol_map":{…},
                                                 "rack":…,"epoch":E,"host":…,"port":…,"timestamp":…}
     /brokers/seqid                             its version numbers the broker epochs
@@ -30,6 +31,7 @@ from odradek.foundation.client_entities import DEFAULT, ClientEntity
 from odradek.registry.node_tree import UNFIT_CHARACTERS
 
 CLUSTER_ID: Final = "/cluster/id"
+LOGIN_SECRET: Final = "/cluster/login_secret"
 BROKER_IDS: Final = "/brokers/ids"
 BROKER_EPOCHS: Final = "/brokers/seqid"
 SEEN_BROKERS: Final = "/brokers/seen"

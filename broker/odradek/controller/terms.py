@@ -11,6 +11,7 @@ from __future__ import annotations
 import base64
 import random
 import uuid
+from typing import Final
 
 from odradek.cluster import nodes, paths
 from odradek.cluster.features import OF_NEW_CLUSTERS, FinalizedFeatures
@@ -35,6 +36,9 @@ from odradek.registry.store import (
     get_or_none,
     missing,
 )
+
+
+_LOGIN_SECRET_BYTES: Final = 32
 
 
 class ControllerTerm(NamedTuple):
@@ -64,6 +68,7 @@ async def begin_elected(store: Store, term: ControllerTerm, *, rng: random.Rando
     while True:
         operations = await missing(store, paths.SKELETON)
         operations += await _cluster_id_operations(store, None, rng)
+        operations += await _login_secret_operations(store, rng)
         try:
             await store.multi([term.fence, *operations])
         except NodeExists:
@@ -83,6 +88,7 @@ async def begin(
     """
     operations = await missing(store, paths.SKELETON)
     operations += await _cluster_id_operations(store, cluster_id, rng)
+    operations += await _login_secret_operations(store, rng)
     epoch = await get_or_none(store, paths.CONTROLLER_EPOCH)
     number = 1 if epoch is None else int(epoch.data) + 1
     text = str(number).encode()
@@ -121,6 +127,13 @@ async def _cluster_id_operations(store: Store, cluster_id: str | None, rng: rand
             "point the broker at the directories and the registry of one cluster"
         )
     return []
+
+
+async def _login_secret_operations(store: Store, rng: random.Random) -> list[Operation]:
+    """The creation of the secret, which no later term changes. With `rng` of the system it is as good as a key."""
+    if await store.exists(paths.LOGIN_SECRET):
+        return []
+    return [Create(paths.LOGIN_SECRET, nodes.write_login_secret(rng.randbytes(_LOGIN_SECRET_BYTES)))]
 
 
 async def unfinished_deletions(store: Store) -> dict[str, TopicId]:

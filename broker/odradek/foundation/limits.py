@@ -381,6 +381,10 @@ COMPACTION_WINDOW_BYTES_MIN: Final = 4 * 1024 * 1024
 # Decisions of the authorizer that are kept until the ACLs change: about 3 MB. Any decision costs microseconds.
 AUTHORIZATION_DECISIONS_MAX: Final = 10_000
 
+# Users of a mechanism whose salts and iterations are counted, so that unknown users can look alike: a microsecond or two
+# each, once after a change of users. Beyond it the others are left out, which changes the shares a little.
+LOOKS_OF_USERS_COUNTED_MAX: Final = 5000
+
 # Users whose client ids are listed at once when the registry is loaded, one request each.
 USERS_LISTED_TOGETHER_MAX: Final = 64
 

@@ -10,6 +10,7 @@ from odradek.foundation.errors import SettingError
 from odradek.foundation.protection import SASL_MECHANISMS, WITH_SASL, WITH_TLS
 from odradek.security.jaas import parse_jaas
 from odradek.security.sasl_client import ClientExchange, OauthClient, PlainClient, ScramClient
+from odradek.security.scram import check_user_name
 from odradek.security.tls_settings import TlsOptions, tls_options
 from odradek.security.token_source import TokenOptions, TokenSource
 from odradek.security.web_documents import check_address, is_file, shown
@@ -90,6 +91,11 @@ def _credentials(value: Callable[[str], Any], name: str, mechanism_key: str) -> 
     user, password = options.get("username"), options.get("password")
     if not user or not password:
         raise SettingError(f"{name}: sasl.jaas.config needs username and password")
+    if mechanism != "PLAIN":
+        try:
+            check_user_name(user)
+        except SettingError as error:
+            raise SettingError(f"{name}: sasl.jaas.config: {error}") from error
     is_token = mechanism != "PLAIN" and options.get("tokenauth", "").lower() == "true"
     return Credentials(mechanism, user, password, is_token)
 

@@ -12,6 +12,7 @@ from odradek.security.jaas import KEY, JaasEntry, parse_jaas
 from odradek.security.sasl import NewExchange
 from odradek.security.sasl_plain import PlainExchange
 from odradek.security.sasl_scram import FindCredential, FindToken, ScramExchange
+from odradek.security.unknown_users import UnknownUsers
 
 if TYPE_CHECKING:
     from odradek.foundation.settings import Settings
@@ -38,7 +39,12 @@ class ListenerSasl(NamedTuple):
 
 
 def listener_sasl(
-    settings: Settings, listener_name: str, find: FindCredential, find_token: FindToken | None = None
+    settings: Settings,
+    listener_name: str,
+    find: FindCredential,
+    find_token: FindToken | None = None,
+    *,
+    unknown_users: UnknownUsers | None = None,
 ) -> ListenerSasl:
     """The logins of a listener, with SCRAM's credentials from `find`, and those of delegation tokens.
 
@@ -73,7 +79,8 @@ def listener_sasl(
         elif name == "PLAIN":
             new_exchange = partial(PlainExchange, _passwords(entry, listener_name))
         else:
-            new_exchange = partial(ScramExchange, name, find, find_token)
+            unknown = unknown_users or UnknownUsers()
+            new_exchange = partial(ScramExchange, name, find, find_token, unknown_users=unknown)
         lifetime = settings.listener_value(listener_name, "connections.max.reauth.ms", mechanism=name)
         mechanisms[name] = Mechanism(new_exchange, lifetime)
     return ListenerSasl(

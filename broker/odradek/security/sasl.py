@@ -11,6 +11,9 @@ from typing import Final, NamedTuple, Protocol
 # The state of a connection that has the id of the delegation token that its client logged in with.
 BY_TOKEN: Final = "login by token"
 
+# A name in a message of SCRAM or OAUTHBEARER, as Kafka reads it: ASCII. The bound is ours.
+SASL_NAME: Final = r"(?:[\x01-+\--<>-\x7f]|=2C|=3D){1,4096}"
+
 
 class LoginRefused(Exception):
     """The login fails. The text is for the log of the broker, and a client does not see it."""

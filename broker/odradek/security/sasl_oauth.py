@@ -14,11 +14,11 @@ import re
 from collections.abc import Callable
 from typing import Final
 
-from odradek.security.sasl import Login, LoginRefused, check_authorization
+from odradek.security.sasl import SASL_NAME, Login, LoginRefused, check_authorization
 
 INVALID_TOKEN: Final = b'{"status":"invalid_token"}'
 _FIRST: Final = re.compile(
-    r"n,(?:a=(?P<authorization>[^,\x00\x01]*))?,\x01"
+    rf"n,(?:a=(?P<authorization>{SASL_NAME}))?,\x01"
     r"(?P<pairs>(?:[A-Za-z]+=[\x21-\x7e \t\r\n]+\x01)*)\x01"
 )
 _BEARER: Final = re.compile(r"[Bb]earer +(?P<token>[A-Za-z0-9._~+/=-]+)")

@@ -4,13 +4,12 @@
     client  c=biws,r=BOTH NONCES,p=PROOF      server  v=SIGNATURE
 
 Kafka refuses an unknown user at the first message, so there one can try which names exist. Here the exchange
-continues with a salt that depends on the name.
+continues with a salt and iterations that are made up (`unknown_users`).
 """
 
 from __future__ import annotations
 
 import base64
-import hmac
 import secrets
 from collections.abc import Callable
 from typing import Final
@@ -18,8 +17,6 @@ from typing import Final
 from odradek.security.sasl import Login, LoginRefused, check_authorization
 from odradek.security.scram import (
     ITERATIONS_MIN,
-    SALT_BYTES,
-    SCRAM_DIGESTS,
     ClientFirst,
     ScramCredential,
     ScramMessageError,
@@ -29,22 +26,29 @@ from odradek.security.scram import (
     server_first,
     signature,
 )
+from odradek.security.unknown_users import UnknownUsers
 
 # The credential of a user for a mechanism, or None.
 FindCredential = Callable[[str, str], ScramCredential | None]
 # The same for a delegation token of this id, and the login that it is good for.
 FindToken = Callable[[str, str], tuple[ScramCredential, Login] | None]
 
-# For salts of users that do not exist; they must stay the same for as long as a stranger may compare them.
-_SALT_SECRET: Final = secrets.token_bytes(32)
 _NONCE_BYTES: Final = 24
 
 
 class ScramExchange:
     """One exchange, with a nonce of its own: what was recorded of another is refused."""
 
-    def __init__(self, mechanism: str, find: FindCredential, find_token: FindToken | None = None) -> None:
+    def __init__(
+        self,
+        mechanism: str,
+        find: FindCredential,
+        find_token: FindToken | None = None,
+        *,
+        unknown_users: UnknownUsers,
+    ) -> None:
         self._mechanism = mechanism
+        self._unknown_users = unknown_users
         self._find = find
         self._find_token = find_token
         self._login: Login | None = None
@@ -67,7 +71,9 @@ class ScramExchange:
         self._first = first
         found = self._found(first)
         self._is_known = found is not None and found.iterations >= ITERATIONS_MIN
-        self._credential = found if found is not None and self._is_known else self._made_up(first.user)
+        if found is None or not self._is_known:
+            found = self._unknown_users.credential(self._mechanism, first.user)
+        self._credential = found
         self._own_nonce = secrets.token_urlsafe(_NONCE_BYTES)
         self._server_first = server_first(first.nonce + self._own_nonce, self._credential)
         return self._server_first.encode()
@@ -81,12 +87,6 @@ class ScramExchange:
             return None
         credential, self._login = token
         return credential
-
-    def _made_up(self, user: str) -> ScramCredential:
-        """A credential that no password fits, and that is the same each time."""
-        salt = hmac.digest(_SALT_SECRET, f"{self._mechanism} {user}".encode(), "sha256")[:SALT_BYTES]
-        size = hmac.new(b"", b"", SCRAM_DIGESTS[self._mechanism]).digest_size
-        return ScramCredential(salt, secrets.token_bytes(size), secrets.token_bytes(size), ITERATIONS_MIN)
 
     def _answer_final(self, token: bytes, first: ClientFirst) -> tuple[bytes, Login]:
         final = parse_client_final(token)

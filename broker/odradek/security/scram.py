@@ -4,8 +4,9 @@
     stored key       H(HMAC(salted password, "Client Key"))      kept by the broker: cannot log in
     server key       HMAC(salted password, "Server Key")         kept by the broker: proves the broker to clients
 
-Names and passwords are plain UTF-8, as in Kafka: a library that normalises them breaks passwords that are not ASCII.
-The salted password is as good as the password. It is never stored or shown.
+The messages are Kafka's, which are ASCII: a name outside ASCII cannot log in, there and here. So there is nothing that
+SASLprep (RFC 4013) would change in a name. Passwords are plain UTF-8, as in Kafka: preparing them would break those
+that its clients have set. The salted password is as good as the password. It is never stored or shown.
 """
 
 from __future__ import annotations
@@ -17,6 +18,9 @@ import hmac
 import re
 from collections.abc import Mapping
 from typing import Final, NamedTuple
+
+from odradek.foundation.errors import SettingError
+from odradek.security.sasl import SASL_NAME
 
 SCRAM_DIGESTS: Final = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
 ITERATIONS_MIN: Final = 4096
@@ -104,22 +108,31 @@ def escaped_name(name: str) -> str:
 
 
 def plain_name(escaped: str) -> str:
-    """Raises ScramMessageError for an equals sign that escapes nothing."""
-    if re.search("=(?!2C|3D)", escaped):
-        raise ScramMessageError("the name in a message has an equals sign that escapes nothing")
+    """The inverse of `escaped_name`."""
     return escaped.replace("=2C", ",").replace("=3D", "=")
 
 
+def check_user_name(name: str) -> None:
+    """Raises SettingError for a user that no broker lets in, ours or Kafka's."""
+    if not re.fullmatch(r"[\x01-\x7f]+", name):
+        raise SettingError(
+            f"the user {name!r} cannot log in with SCRAM, whose names are ASCII; choose another name, or PLAIN"
+        )
+
+
+# As Kafka's ScramMessages has them.
+_VALUE: Final = r"[\x01-+\--\x7f]+"
+_NONCE: Final = r"(?P<nonce>[!-+\--~]+)"
+_EXTENSIONS: Final = f"(?:,[A-Za-z]+={_VALUE})*"
 _CLIENT_FIRST: Final = re.compile(
-    r"(?P<header>n,(?:a=(?P<authorization>[^,\0]*))?,)"
-    r"(?P<bare>n=(?P<name>[^,\0]{1,4096}),r=(?P<nonce>[!-+\--~]+)(?P<more>(?:,[a-zA-Z]+=[^,\0]+)*))"
+    f"(?P<header>n,(?:a=(?P<authorization>{SASL_NAME}))?,)"
+    f"(?P<bare>n=(?P<name>{SASL_NAME}),r={_NONCE}(?P<more>{_EXTENSIONS}))"
 )
 _CLIENT_FINAL: Final = re.compile(
-    r"(?P<bare>c=(?P<binding>[A-Za-z0-9+/=]+),r=(?P<nonce>[!-+\--~]+)(?:,[a-zA-Z]=[^,\0]+)*)"
-    r",p=(?P<proof>[A-Za-z0-9+/=]+)"
+    f"(?P<bare>c=(?P<binding>[A-Za-z0-9+/=]+),r={_NONCE}{_EXTENSIONS}),p=(?P<proof>[A-Za-z0-9+/=]+)"
 )
 _SERVER_FIRST: Final = re.compile(
-    r"r=(?P<nonce>[!-+\--~]+),s=(?P<salt>[A-Za-z0-9+/=]+),i=(?P<iterations>[0-9]{1,9})(?:,.*)?"
+    f"r={_NONCE},s=(?P<salt>[A-Za-z0-9+/=]+),i=(?P<iterations>[0-9]{{1,9}})(?:,.*)?"
 )
 
 
@@ -135,7 +148,7 @@ class ClientFirst(NamedTuple):
 
 
 def parse_client_first(token: bytes) -> ClientFirst:
-    """Raises ScramMessageError; also for channel binding, which Kafka does not have."""
+    """Raises ScramMessageError; also for channel binding, which Kafka does not have, and for names outside ASCII."""
     match = _matched(_CLIENT_FIRST, token, "first message of the client")
     extensions = dict(part.partition("=")[::2] for part in match["more"].split(",") if part)
     return ClientFirst(
@@ -187,7 +200,8 @@ def _matched(message: re.Pattern[str], token: bytes, name: str) -> re.Match[str]
     except UnicodeDecodeError:
         raise ScramMessageError("a message is not UTF-8") from None
     if match is None:
-        raise ScramMessageError(f"the {name} cannot be read")
+        why = "" if token.isascii() else ": it is not ASCII, which Kafka's SCRAM requires of names"
+        raise ScramMessageError(f"the {name} cannot be read{why}")
     return match
 
 

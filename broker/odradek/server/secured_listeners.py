@@ -48,12 +48,15 @@ class SecuredListeners:
         tokens: Callable[[], Mapping[str, DelegationToken]] | None = None,
         *,
         endpoints: Iterable[Endpoint] | None = None,
+        login_secret: Callable[[], bytes] = lambda: b"",
     ) -> None:
-        """`client_configs` has the credentials of SCRAM, `tokens` the delegation tokens.
+        """`client_configs` has the credentials of SCRAM, `tokens` the delegation tokens. `login_secret` is the
+        cluster's, or empty: what SCRAM shows of users that do not exist depends on it.
 
         `endpoints` are those of `listeners` where none are given. Raises SettingError or DependencyError.
         """
         self._tokens = tokens
+        self._login_secret = login_secret
         self._tls: dict[str, ListenerTls] = {}
         self.followed: list[FollowedContext] = []
         """The contexts whose files may change."""
@@ -84,6 +87,7 @@ class SecuredListeners:
     def _add_sasl(self, settings: Settings, name: str, client_configs: Callable[[], ClientConfigs]) -> None:
         from odradek.security.listener_sasl import listener_sasl
         from odradek.security.scram_users import credentials_of
+        from odradek.security.unknown_users import UnknownUsers
 
         find_token = None
         if self._tokens is not None and settings.delegation_token_secret_key:
@@ -92,7 +96,13 @@ class SecuredListeners:
             find_token = tokens_as_credentials(
                 self._tokens, settings.delegation_token_secret_key, now_ms=_now_ms
             )
-        sasl = self._sasl[name] = listener_sasl(settings, name, credentials_of(client_configs), find_token)
+        sasl = self._sasl[name] = listener_sasl(
+            settings,
+            name,
+            credentials_of(client_configs),
+            find_token,
+            unknown_users=UnknownUsers(secret=self._login_secret, client_configs=client_configs),
+        )
         if sasl.key_set is not None:
             self.key_sets.append(sasl.key_set)
 

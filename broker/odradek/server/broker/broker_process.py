@@ -161,7 +161,10 @@ class BrokerProcess(Generic[ControlT]):
         """Start the parts in their order. When this returns, clients are served."""
         try:
             self.secured = SecuredListeners(
-                self.settings, lambda: self.images.current.client_configs, lambda: self.images.current.tokens
+                self.settings,
+                lambda: self.images.current.client_configs,
+                lambda: self.images.current.tokens,
+                login_secret=lambda: self.images.current.login_secret,
             )
             self._inter_broker_network = self.secured.inter_broker_network(self.settings, self._network)
             self._controller_network = self.secured.controller_network(self.settings, self._network)

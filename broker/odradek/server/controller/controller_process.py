@@ -107,7 +107,9 @@ class ControllerProcess:
     async def start(self) -> None:
         """Listen and become a candidate. An election comes later, if ever."""
         try:
-            self.secured = SecuredListeners(self.settings, self.client_configs)
+            self.secured = SecuredListeners(
+                self.settings, self.client_configs, login_secret=self.login_secret
+            )
             store = self._store or await open_registry(self._registry, entries=self.settings.given)
             self._open.push_async_callback(store.close)
             await self._listen()
@@ -157,6 +159,13 @@ class ControllerProcess:
         """The users of SCRAM. A controller that does not decide knows none: a broker has no reason to log in there."""
         active = self.active_controller
         return {} if active is None else active.images.current.client_configs
+
+    def login_secret(self) -> bytes:
+        """The cluster's, or nothing. To a controller that does not decide, real users are unknown too: what it shows of
+        them must not differ from what it shows of others.
+        """
+        active = self.active_controller
+        return b"" if active is None else active.images.current.login_secret
 
     def _become_candidate(self, store: Store) -> None:
         self._election = ControllerElection(

@@ -165,7 +165,11 @@ class AdminServer(HttpServer):
 
     def __init__(self, broker: AnyBroker, *, host: str, port: int, faults: Faults | None = None) -> None:
         checks = {"serving": broker.not_ready, "disk": broker.refused_writes}
-        guard = guard_of(broker.settings, lambda: broker.images.current.client_configs)
+        guard = guard_of(
+            broker.settings,
+            lambda: broker.images.current.client_configs,
+            login_secret=lambda: broker.images.current.login_secret,
+        )
         super().__init__(checks=checks, host=host, port=port, guard=guard)
         self._broker = broker
         self._faults = faults
@@ -205,14 +209,16 @@ class AdminServer(HttpServer):
         return present_caller() or ANONYMOUS
 
 
-def guard_of(settings: Settings, client_configs: Callable[[], ClientConfigs]) -> PortGuard | None:
+def guard_of(
+    settings: Settings, client_configs: Callable[[], ClientConfigs], *, login_secret: Callable[[], bytes]
+) -> PortGuard | None:
     """The protection of the port, if the settings ask for any. Raises SettingError or DependencyError."""
     if not settings.admin_listener_name:
         return None
     # OpenSSL and the mechanisms of logins are loaded where they are used only.
     from odradek.server.http.port_guard import port_guard
 
-    return port_guard(settings, client_configs)
+    return port_guard(settings, client_configs, login_secret=login_secret)
 
 
 class _FaultRoutes:

@@ -61,10 +61,20 @@ class PortGuard:
     """The protection of one process's port, by the listener `endpoint` of `settings`."""
 
     def __init__(
-        self, settings: Settings, endpoint: Endpoint, client_configs: Callable[[], ClientConfigs]
+        self,
+        settings: Settings,
+        endpoint: Endpoint,
+        client_configs: Callable[[], ClientConfigs],
+        *,
+        login_secret: Callable[[], bytes],
     ) -> None:
-        """`client_configs` has the credentials of SCRAM. Raises SettingError or DependencyError."""
-        self._secured = SecuredListeners(settings, client_configs, endpoints=(endpoint,))
+        """`client_configs` has the credentials of SCRAM, `login_secret` is as `SecuredListeners` has it.
+
+        Raises SettingError or DependencyError.
+        """
+        self._secured = SecuredListeners(
+            settings, client_configs, endpoints=(endpoint,), login_secret=login_secret
+        )
         name = endpoint.listener_name
         self._tls = self._secured.tls(name)
         self._passwords = _Passwords(self._secured.sasl(name))
@@ -163,10 +173,12 @@ class PortGuard:
         raise refused
 
 
-def port_guard(settings: Settings, client_configs: Callable[[], ClientConfigs]) -> PortGuard | None:
+def port_guard(
+    settings: Settings, client_configs: Callable[[], ClientConfigs], *, login_secret: Callable[[], bytes]
+) -> PortGuard | None:
     """The protection that `settings` ask for; None for none. Raises SettingError or DependencyError."""
     endpoint = settings.admin_endpoint
-    return None if endpoint is None else PortGuard(settings, endpoint, client_configs)
+    return None if endpoint is None else PortGuard(settings, endpoint, client_configs, login_secret=login_secret)
 
 
 def present_caller() -> str | None:
