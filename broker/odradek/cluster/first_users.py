@@ -31,4 +31,5 @@ async def write_first_user(store: Store, name: str, credentials: dict[str, str])
     else:
         before = nodes.read_config(path, node.data)
         await store.put(path, nodes.write_config({**before, **credentials}), version=node.version)
+    await store.protect((paths.CONFIG, paths.USERS, path))
     return any(mechanism in before for mechanism in credentials)

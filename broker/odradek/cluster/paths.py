@@ -77,6 +77,38 @@ SKELETON: Final = (
     "/config/changes",
     "/admin",
     DELETE_TOPICS,
+    # There before the first rule or token: who may create their parents could write rules of their own.
+    ACLS,
+    EXTENDED_ACLS,
+    f"{EXTENDED_ACLS}/prefixed",
+    "/delegation_token",
+    TOKENS,
+)
+
+# The parents of what decides on rights: who may write there may do everything.
+PARENTS_OF_RIGHTS: Final = (
+    ACLS,
+    EXTENDED_ACLS,
+    f"{EXTENDED_ACLS}/prefixed",
+    CONFIG,
+    USERS,
+    "/delegation_token",
+    TOKENS,
+)
+
+# All nodes of the cluster are there or below, and those that decide on rights come first.
+BRANCHES: Final = (
+    ACLS,
+    EXTENDED_ACLS,
+    "/delegation_token",
+    CONFIG,
+    "/cluster",
+    CONTROLLER,
+    CONTROLLER_EPOCH,
+    FEATURES,
+    PRODUCER_ID_BLOCK,
+    "/admin",
+    "/brokers",
 )
 
 

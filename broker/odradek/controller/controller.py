@@ -46,6 +46,7 @@ from odradek.foundation.errors import (
     DuplicateBrokerRegistration,
     NodeExists,
     NoNode,
+    StoreAccessDenied,
     RequestError,
     TopicAlreadyExists,
     TopicDeletionDisabled,
@@ -104,10 +105,23 @@ class Controller(AccessDecisions):
     async def take_over(self, term: terms.ControllerTerm) -> None:
         """Read the cluster as the controller that was elected for this term.
 
-        Raises NotController when the next term has begun, StoreError.
+        Raises NotController when the next term has begun, StoreError. Raises StoreAccessDenied when what decides on
+        rights belongs to another user of the registry.
         """
+        await self._protect_parents()
         await terms.begin_elected(self._store, term, rng=self._rng)
+        # Where ZooKeeper's root is open, a stranger may have made one of them in between.
+        await self._protect_parents()
         await self._begin(term)
+
+    async def _protect_parents(self) -> None:
+        """Raises StoreAccessDenied when what decides on rights belongs to another user of the registry."""
+        foreign = await self._store.protect(("/", *paths.SKELETON))
+        if foreign := [path for path in foreign if path in paths.PARENTS_OF_RIGHTS]:
+            raise StoreAccessDenied(
+                f"{', '.join(foreign)} of the registry belong to another user, who could give rights to anybody; "
+                "remove them, or set their access lists as their owner"
+            )
 
     async def _begin(self, term: terms.ControllerTerm) -> None:
         self._deleting = await terms.unfinished_deletions(self._store)

@@ -381,6 +381,13 @@ COMPACTION_WINDOW_BYTES_MIN: Final = 4 * 1024 * 1024
 # Decisions of the authorizer that are kept until the ACLs change: about 3 MB. Any decision costs microseconds.
 AUTHORIZATION_DECISIONS_MAX: Final = 10_000
 
+# Nodes of ZooKeeper whose access lists are read at once, at the start of a controller: other requests must not wait
+# behind them.
+REGISTRY_NODES_CHECKED_AT_ONCE_MAX: Final = 4
+
+# Paths of open nodes that one line of the log names; the others are counted.
+OPEN_NODES_NAMED_MAX: Final = 10
+
 # Users of a mechanism whose salts and iterations are counted, so that unknown users can look alike: a microsecond or two
 # each, once after a change of users. Beyond it the others are left out, which changes the shares a little.
 LOOKS_OF_USERS_COUNTED_MAX: Final = 5000

@@ -160,6 +160,13 @@ class Store(Protocol):
         `.operation`. Raises StoreWriteTooLarge, without a request to the registry, for more than `write_bytes_max`.
         """
 
+    async def protect(self, paths: Sequence[str], *, with_children: bool = False) -> list[str]:
+        """Take from others what they may do to these nodes, and say in the log what was open. Those that belong to
+        another user are returned, and are as before.
+
+        Only ZooKeeper has access lists, and nodes that this session creates have theirs from the start.
+        """
+
     def watch(self, path: str, callback: WatchCallback) -> Callable[[], None]:
         """Call `callback(path)` after changes; the result removes the watch. The node need not exist yet.
 

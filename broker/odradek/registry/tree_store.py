@@ -69,6 +69,10 @@ class TreeStore:
     async def sync(self) -> None:
         await self._read(lambda: None)
 
+    async def protect(self, paths: Sequence[str], *, with_children: bool = False) -> list[str]:
+        """Nothing: a registry of one process has no access lists."""
+        return []
+
     async def _write_one(self, operation: Create | Put) -> Node:
         row = (await self._write([operation]))[operation.path]
         assert row is not None

@@ -5,7 +5,7 @@ never older than this session's earlier reads; `sync` catches up. The store outl
 next one, and watches continue.
 
 Everything is below the chroot of the connect string, which the store creates if missing. With `zookeeper.set.acl` nodes
-belong to the digest user; existing nodes keep their access lists.
+belong to the digest user from their creation. Nodes that were made without it are open until `protect`.
 
 This module imports kazoo, which takes about 80 ms: import it only where ZooKeeper is used (`registries` does so).
 """
@@ -16,13 +16,17 @@ import asyncio
 import contextlib
 import logging
 import ssl
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from functools import partial
 from typing import Any, Final
 
 from odradek.foundation.broker_settings.zookeeper import ZookeeperSettings
 from odradek.foundation.errors import NodeExists, SettingError, StoreConnectionLost, StoreSessionExpired
-from odradek.foundation.limits import REGISTRY_READS_PER_REQUEST_MAX, REGISTRY_WRITE_BYTES_MAX
+from odradek.foundation.limits import (
+    OPEN_NODES_NAMED_MAX,
+    REGISTRY_READS_PER_REQUEST_MAX,
+    REGISTRY_WRITE_BYTES_MAX,
+)
 from odradek.foundation.tasks import TaskOwner
 from odradek.registry.node_tree import check_path
 from odradek.registry.session_listeners import SessionListeners
@@ -44,6 +48,7 @@ from odradek.registry.zookeeper.address import Ensemble, parse_ensemble
 from odradek.registry.zookeeper.failures import batch_error
 from odradek.registry.zookeeper.lasting_watches import LastingWatches
 from odradek.registry.zookeeper.multi_read import MultiRead, nodes_read
+from odradek.registry.zookeeper.protection import NodeProtection, OpenNode
 from odradek.registry.zookeeper.session import ZooKeeperSession
 
 logger = logging.getLogger(__name__)
@@ -62,6 +67,10 @@ class ZookeeperStore:
         self._ensemble = ensemble
         self._tls = tls
         self._access = security.owned if settings.zookeeper_set_acl else security.open_to_all
+        self._protection = NodeProtection(self._ask_full, security.own_ids(settings))
+        # Those whose nodes were all checked: what is made later is protected from the start.
+        self._checked_branches: set[tuple[str, ...]] = set()
+        self._is_root_said = False
         self._in_flight = asyncio.Semaphore(settings.zookeeper_max_in_flight_requests)
         self._watches = LastingWatches(root=ensemble.chroot)
         self._listeners = SessionListeners()
@@ -171,6 +180,67 @@ class ZookeeperStore:
 
     async def sync(self) -> None:
         await self._ask("/", "sync_async", self._full("/"))
+
+    async def protect(self, paths: Sequence[str], *, with_children: bool = False) -> list[str]:
+        wanted = tuple(paths)
+        if not self._settings.zookeeper_set_acl or (with_children and wanted in self._checked_branches):
+            return []
+        if "/" in paths and not self._ensemble.chroot:
+            await self._warn_of_open_root()
+        opened = foreign = 0
+        named: list[str] = []
+        not_ours: list[str] = []
+        async for found in self.open_nodes(paths, with_children=with_children):
+            if not found.is_foreign:
+                found = await self._protection.protect(found.path) or found
+            if found.is_foreign:
+                foreign += 1
+                not_ours += [found.path] if len(not_ours) < max(len(wanted), OPEN_NODES_NAMED_MAX) else []
+            else:
+                opened += 1
+                named += [found.path] if len(named) < OPEN_NODES_NAMED_MAX else []
+        if opened:
+            logger.warning(
+                "%d nodes of ZooKeeper were open to anybody, and now belong to %s (%s%s): check what is in them, "
+                "because anybody could have written it",
+                opened,
+                self._settings.zookeeper_digest_user,
+                ", ".join(named),
+                ", …" if opened > len(named) else "",
+            )
+        if foreign:
+            logger.warning(
+                "%d nodes of ZooKeeper do not belong to %s (%s%s): their owner can change them. Set their access "
+                "lists as their owner, or remove them",
+                foreign,
+                self._settings.zookeeper_digest_user,
+                ", ".join(not_ours[:OPEN_NODES_NAMED_MAX]),
+                ", …" if foreign > OPEN_NODES_NAMED_MAX else "",
+            )
+        if with_children:
+            self._checked_branches.add(wanted)
+        return not_ours
+
+    async def _warn_of_open_root(self) -> None:
+        """ZooKeeper's root is not the cluster's to change: others may use it too."""
+        entries, _ = await self._ask("/", "get_acls_async", "/")
+        if security.too_wide("/", entries) and not self._is_root_said:
+            self._is_root_said = True
+            logger.warning(
+                "zookeeper.connect names no node of its own, and ZooKeeper's root is open to anybody, who can make a "
+                "/controller of its own while none is elected: use a chroot, as zk1:2181/odradek, or protect the root"
+            )
+
+    def open_nodes(self, paths: Sequence[str], *, with_children: bool) -> AsyncIterator[OpenNode]:
+        """The nodes at `paths` that others may change, or read where they hold secrets; and those below them.
+
+        ZooKeeper's own root is left out where there is no chroot: others may use it too.
+        """
+        ours = [path for path in paths if path != "/" or self._ensemble.chroot]
+        return self._protection.found(ours, with_children=with_children)
+
+    async def _ask_full(self, path: str, method: str, *arguments: Any) -> Any:
+        return await self._ask(path, method, self._full(path), *arguments)
 
     def watch(self, path: str, callback: WatchCallback) -> Callable[[], None]:
         check_path(path)

@@ -11,7 +11,13 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from kazoo.security import CREATOR_ALL_ACL, OPEN_ACL_UNSAFE, READ_ACL_UNSAFE
+from kazoo.security import (
+    CREATOR_ALL_ACL,
+    OPEN_ACL_UNSAFE,
+    READ_ACL_UNSAFE,
+    Permissions,
+    make_digest_acl_credential,
+)
 
 from odradek.foundation.broker_settings.zookeeper import ZookeeperSettings
 from odradek.foundation.errors import DependencyError, SettingError
@@ -19,8 +25,8 @@ from odradek.foundation.errors import DependencyError, SettingError
 if TYPE_CHECKING:
     from kazoo.security import ACL
 
-# Their settings may be secrets, so only their owner reads them. All users may read everything else, as in Kafka.
-SECRET_BRANCHES: Final = ("/config/users", "/config/brokers")
+# They hold secrets, so only their owner reads them. All users may read everything else, as in Kafka.
+SECRET_BRANCHES: Final = ("/config/users", "/config/brokers", "/delegation_token/tokens", "/cluster/login_secret")
 
 _VERSIONS: Final = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
 
@@ -38,8 +44,13 @@ def owned(path: str) -> Sequence[ACL]:
     """The access list of a node at `path`: its creator may do everything, others may read it unless it can hold
     secrets.
     """
+    return _OWNER if permissions_of_anybody(path) else _OWNER_ALONE
+
+
+def permissions_of_anybody(path: str) -> int:
+    """The bits of what all users may do with an owned node at `path`."""
     is_secret = path.startswith(tuple(f"{branch}/" for branch in SECRET_BRANCHES)) or path in SECRET_BRANCHES
-    return _OWNER_ALONE if is_secret else _OWNER
+    return 0 if is_secret else Permissions.READ
 
 
 class ZooKeeperCredentials(NamedTuple):
@@ -64,6 +75,22 @@ def login(settings: ZookeeperSettings) -> ZooKeeperCredentials:
             "zookeeper.sasl.client=true needs the library pure-sasl; install it: pip install 'odradek[security]'"
         )
     return ZooKeeperCredentials(sasl={"mechanism": "DIGEST-MD5", "username": user, "password": password})
+
+
+def too_wide(path: str, entries: Sequence[ACL]) -> list[ACL]:
+    """The entries of a node's access list that give anybody more than `owned` does; no login backs them."""
+    allowed = permissions_of_anybody(path)
+    return [one for one in entries if one.id.scheme in ("world", "ip") and one.perms & ~allowed]
+
+
+def own_ids(settings: ZookeeperSettings) -> frozenset[tuple[str, str]]:
+    """The user of the settings as access lists have it, by scheme and id; empty without a user."""
+    user, password = settings.zookeeper_digest_user, settings.zookeeper_digest_password
+    if user is None or password is None:
+        return frozenset()
+    if settings.zookeeper_sasl_client:
+        return frozenset((("sasl", user),))
+    return frozenset((("digest", make_digest_acl_credential(user, password)),))
 
 
 def tls_context(settings: ZookeeperSettings) -> ssl.SSLContext | None:

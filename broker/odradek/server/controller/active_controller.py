@@ -123,6 +123,7 @@ class ActiveController:
         if self._is_over:
             return
         self._is_begun = True
+        self._tasks.start(self._protect_nodes(), name="protection")
         self._tasks.start(self._follow_members(), name="members")
         self._tasks.start(self._balance(), name="balance")
         image = self.images.current
@@ -167,6 +168,13 @@ class ActiveController:
             for resource in config_changes(old, new)
         ):
             self._members_changed.set()
+
+    async def _protect_nodes(self) -> None:
+        """Put nodes right that older releases, other tools or other settings have left open."""
+        try:
+            await self._store.protect(paths.BRANCHES, with_children=True)
+        except StoreError as error:
+            logger.info("the nodes of the registry are checked again by the next term: %s", error)
 
     async def _follow_members(self) -> None:
         try:
