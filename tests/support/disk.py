@@ -331,7 +331,7 @@ class SimulatedDisk:
         for one in [*self._directories.below(path), path]:
             self._directories.take(one)
 
-    def make_directory(self, path: str) -> None:
+    def make_directory(self, path: str, *, may_be_link: bool = False) -> None:
         if path in self._directories:
             return
         self.count_or_raise("make", path)
@@ -368,6 +368,9 @@ class SimulatedDisk:
             if name not in ("", "/")
         ]
         return found
+
+    def exposure(self, path: str) -> str:
+        return ""
 
     def exists(self, path: str) -> bool:
         self._raise_for_path(path)

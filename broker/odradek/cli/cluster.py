@@ -81,11 +81,13 @@ def cluster(
 
 def _make(folder: Path) -> None:
     """Make the directory and the files that every start writes there. Raises OSError with a remedy in its message."""
+    from odradek.foundation.private_files import make_private_directory
     from odradek.log.disk_space import error_text, start_advice
 
     trial = folder / "logs" / ".trial"
     try:
-        trial.parent.mkdir(parents=True, exist_ok=True)
+        make_private_directory(str(folder), may_be_link=True)
+        trial.parent.mkdir(exist_ok=True)
         trial.write_bytes(bytes(_TRIAL_BYTES))
         trial.unlink()
     except OSError as error:

@@ -19,6 +19,7 @@ def registry_of(
 ) -> tuple[str, Mapping[str, str]]:
     """(the registry by name, the entries of the file). Raises SettingError, and UsageError unless one is named."""
     from odradek.cli.property_files import read_entries
+    from odradek.foundation.private_files import make_private_directory
     from odradek.foundation.settings import Settings
     from odradek.server.broker.environment import REGISTRY_FILE
 
@@ -38,7 +39,7 @@ def registry_of(
         {key: entries[key] for key in ("log.dirs", "log.dir") if key in entries}
     ).log_directories[0]
     try:
-        os.makedirs(directory, exist_ok=True)
+        make_private_directory(directory, may_be_link=True)
     except OSError as failure:
         raise SettingError(f"the data directory {directory}: {failure.strerror}") from failure
     return f"sqlite:{os.path.join(directory, REGISTRY_FILE)}", entries

@@ -13,6 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from odradek.foundation.errors import SettingError
+from odradek.foundation.private_files import make_private_directory
 
 _MAIN_CLASS = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 _TICK_MS = 500
@@ -24,7 +25,7 @@ def command(folder: Path, *, port: int) -> list[str]:
     configuration. Raises SettingError when the machine lacks Java or the jars.
     """
     data = folder / "data"
-    data.mkdir(parents=True, exist_ok=True)
+    make_private_directory(str(data))
     configuration = folder / "zoo.cfg"
     lines = {
         "tickTime": _TICK_MS,

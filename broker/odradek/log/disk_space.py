@@ -13,6 +13,7 @@ import os
 from dataclasses import dataclass
 from typing import Final
 
+from odradek.foundation.private_files import LINK_REFUSED
 from odradek.log.files import SyncFailed
 
 # The disk or the process lacks something that may become available: the write is refused, and the log stays usable.
@@ -41,6 +42,7 @@ _START_ADVICE: Final = {
     errno.EPERM: "give the broker's user the right to write there, or name another directory with --data or log.dirs",
     errno.ENOENT: "make the directory, or name another one with --data or log.dirs",
     errno.ENOTDIR: "it must be a directory: name another one with --data or log.dirs",
+    errno.ELOOP: "put the file or the folder itself there",
     errno.EEXIST: "it must be a directory: name another one with --data or log.dirs",
 }
 _START_ADVICE_OTHERWISE: Final = "repair the disk"
@@ -65,7 +67,7 @@ def start_advice(error: Exception) -> str:
 def error_text(error: Exception) -> str:
     """The failure of a directory for people: the reason and the path, without the number of the error."""
     if isinstance(error, OSError) and error.errno:
-        reason = os.strerror(error.errno)
+        reason = LINK_REFUSED if error.errno == errno.ELOOP else os.strerror(error.errno)
         return f"{reason}: {error.filename}" if error.filename else reason
     return str(error)
 

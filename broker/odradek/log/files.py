@@ -19,6 +19,7 @@ from typing import Protocol
 
 from odradek.foundation.errors import DirectoryLocked
 from odradek.foundation.named_tuple import NamedTuple
+from odradek.foundation.private_files import exposure, make_private_directory, open_private
 
 Buffer = bytes | bytearray | memoryview
 
@@ -32,12 +33,13 @@ class SyncFailed(OSError):
 
 
 class DirectoryEntry(NamedTuple):
-    """One name in a directory; size and times only of files."""
+    """One name in a directory; size and times only of files. A link is not a directory, whatever it points to."""
 
     name: str
     is_directory: bool
     size_bytes: int
     modified_ms: int
+    is_link: bool = False
 
 
 class DiskUsage(NamedTuple):
@@ -107,7 +109,10 @@ class DiskLock(Protocol):
 
 
 class Disk(Protocol):
-    """The file system as a log uses it. Paths are absolute or relative to the process, as str."""
+    """The file system as a log uses it. Paths are absolute or relative to the process, as str.
+
+    A link in the place of a file is refused with an OSError. What is made is private (`foundation.private_files`).
+    """
 
     def open(self, path: str, *, create: bool = False) -> DiskFile:
         """Open for reading and writing. FileNotFoundError when it is not there and `create` is false."""
@@ -137,7 +142,7 @@ class Disk(Protocol):
         """Remove a directory and all in it; it need not be there."""
         ...
 
-    def make_directory(self, path: str) -> None:
+    def make_directory(self, path: str, *, may_be_link: bool = False) -> None:
         """Make the directory and those above it; they may be there already."""
         ...
 
@@ -147,6 +152,10 @@ class Disk(Protocol):
 
     def entries(self, path: str) -> list[DirectoryEntry]:
         """The directory's entries, in no order. A file that is removed at the same time may be missing."""
+        ...
+
+    def exposure(self, path: str) -> str:
+        """What other users of the machine may do in a directory: "change", "read" or ""."""
         ...
 
     def exists(self, path: str) -> bool:
@@ -313,16 +322,15 @@ class SystemDisk:
     """The host's file systems."""
 
     def open(self, path: str, *, create: bool = False) -> SystemFile:
-        flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
-        return SystemFile(path, os.open(path, flags, 0o644))
+        return SystemFile(path, open_private(path, os.O_RDWR | (os.O_CREAT if create else 0)))
 
     def read(self, path: str) -> bytes:
-        with io.FileIO(path) as file:
+        with io.FileIO(open_private(path, os.O_RDONLY)) as file:
             return file.readall()
 
     def replace(self, path: str, data: bytes, *, sync: bool = True) -> None:
         temporary = path + ".tmp"
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+        descriptor = open_private(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         try:
             view = memoryview(data)
             while view:
@@ -336,7 +344,7 @@ class SystemDisk:
             self.sync_directory(os.path.dirname(path) or ".")
 
     def set_modified(self, path: str, modified_ms: int) -> None:
-        os.utime(path, ns=(modified_ms * 1_000_000, modified_ms * 1_000_000))
+        os.utime(path, ns=(modified_ms * 1_000_000, modified_ms * 1_000_000), follow_symlinks=False)
 
     def rename(self, source: str, target: str) -> None:
         os.replace(source, target)
@@ -352,8 +360,8 @@ class SystemDisk:
         with suppress(FileNotFoundError):
             shutil.rmtree(path)
 
-    def make_directory(self, path: str) -> None:
-        os.makedirs(path, exist_ok=True)
+    def make_directory(self, path: str, *, may_be_link: bool = False) -> None:
+        make_private_directory(path, may_be_link=may_be_link)
 
     def sync_directory(self, path: str) -> None:
         descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -368,20 +376,23 @@ class SystemDisk:
         found = []
         with os.scandir(path) as listing:
             for entry in listing:
-                if entry.is_dir(follow_symlinks=True):
+                if entry.is_symlink():
+                    found.append(DirectoryEntry(entry.name, False, 0, 0, is_link=True))
+                elif entry.is_dir(follow_symlinks=False):
                     found.append(DirectoryEntry(entry.name, True, 0, 0))
                 else:
                     try:
-                        status = entry.stat()
+                        status = entry.stat(follow_symlinks=False)
                     except FileNotFoundError:
                         # Files that wait for their removal are removed on another thread.
-                        if os.path.islink(entry.path):
-                            raise
                         continue
                     found.append(
                         DirectoryEntry(entry.name, False, status.st_size, status.st_mtime_ns // 1_000_000)
                     )
         return found
+
+    def exposure(self, path: str) -> str:
+        return exposure(path)
 
     def exists(self, path: str) -> bool:
         return os.path.exists(path)
@@ -400,7 +411,7 @@ class SystemDisk:
 
     def lock(self, path: str) -> SystemFile:
         # The kernel releases it when the file is closed or the process dies.
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        descriptor = open_private(path, os.O_RDWR | os.O_CREAT)
         try:
             # Kafka locks the file with fcntl (lockf), which flock does not see: taking both keeps a JVM broker out too.
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

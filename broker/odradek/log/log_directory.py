@@ -16,6 +16,7 @@ from odradek.foundation.errors import SettingError
 from odradek.foundation.ids import TopicPartition
 from odradek.foundation.limits import LOG_DIRECTORY_ROOM_BYTES_MIN
 from odradek.foundation.named_tuple import NamedTuple
+from odradek.foundation.private_files import link_refused
 from odradek.log.checkpoints import (
     CLEAN_SHUTDOWN_FILE,
     META_PROPERTIES_FILE,
@@ -101,7 +102,8 @@ class LogDirectory:
 
         Raises DirectoryLocked, SettingError when it is another broker's, CheckpointDamagedError, OSError.
         """
-        self._disk.make_directory(self.path)
+        self._disk.make_directory(self.path, may_be_link=True)
+        self._say_exposure()
         self._lock = self._disk.lock(f"{self.path}/{LOCK_FILE}")
         # A process that was killed in a trial may have left it.
         self._disk.remove(f"{self.path}/{SPACE_CHECK_FILE}")
@@ -110,6 +112,19 @@ class LogDirectory:
             raise SettingError(
                 f"the log directory {self.path} belongs to broker {self.meta.node_id}, and node.id is {broker_id}: "
                 f"set node.id={self.meta.node_id}, or log.dirs to another directory"
+            )
+
+    def _say_exposure(self) -> None:
+        """An existing directory keeps its mode: programs of other users may be meant to read it."""
+        exposure = self._disk.exposure(self.path)
+        if exposure:
+            logger.log(
+                logging.WARNING if exposure == "change" else logging.INFO,
+                "other users of this machine may %s what is in the log directory %s: unless that is meant, run "
+                "`chmod 700 %s`",
+                exposure,
+                self.path,
+                self.path,
             )
 
     def unlock(self) -> None:
@@ -220,6 +235,8 @@ class LogDirectory:
         found, deleted = [], []
         for entry in self._disk.entries(self.path):
             name = entry.name
+            if entry.is_link and (name.endswith(DELETE_SUFFIX) or parse_partition(name) is not None):
+                raise link_refused(f"{self.path}/{name}")
             if not entry.is_directory or name.startswith(_IGNORED_PREFIX):
                 continue
             if name.endswith(DELETE_SUFFIX):

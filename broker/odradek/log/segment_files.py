@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from odradek.foundation.named_tuple import NamedTuple
+from odradek.foundation.private_files import link_refused
 from odradek.log.files import DirectoryEntry, Disk
 from odradek.log.open_files import OpenFiles
 from odradek.log.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX, Segment
@@ -12,8 +13,15 @@ Files = dict[str, DirectoryEntry]
 
 
 def listed_files(disk: Disk, directory: str) -> Files:
-    """The files of a log's directory. Raises OSError."""
-    return {entry.name: entry for entry in disk.entries(directory) if not entry.is_directory}
+    """The files of a log's directory. Raises OSError, also when one of a segment is a link."""
+    files: Files = {}
+    for entry in disk.entries(directory):
+        if entry.is_link:
+            if base_offset_of(entry.name) is not None:
+                raise link_refused(f"{directory}/{entry.name}")
+        elif not entry.is_directory:
+            files[entry.name] = entry
+    return files
 
 
 def base_offset_of(name: str) -> int | None:

@@ -26,6 +26,7 @@ rise across restarts without a write of their own.
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 import os
 import sqlite3
@@ -35,6 +36,7 @@ from contextlib import suppress
 from typing import Final
 
 from odradek.foundation.errors import StoreError, StoreSessionExpired, StoreWriteFailed
+from odradek.foundation.private_files import narrow, open_private
 from odradek.registry.node_tree import Changes, NodeTree
 from odradek.registry.registry_checksum import RegistryChecksum
 from odradek.registry.store import Node, Operation, SessionState
@@ -54,6 +56,8 @@ _BLOB_BYTES: Final = (112 * 1024, 56 * 1024, 16 * 1024)
 _PAGE_BYTES: Final = 4096
 _CHECKPOINT: Final = "PRAGMA wal_checkpoint(RESTART)"
 _RESERVE_SUFFIX: Final = ".reserve"
+# Of SQLite.
+_COMPANIONS: Final = ("-wal", "-shm", "-journal")
 
 
 class SqliteStore(TreeStore):
@@ -79,6 +83,7 @@ class SqliteStore(TreeStore):
     @classmethod
     def open(cls, path: str) -> SqliteStore:
         """Open or create the file at `path`. Raises StoreError when it is in use, not a registry, or cannot be read."""
+        _make_private(path)
         try:
             # Used by the writer thread after this thread has set it up; never by two at once.
             connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=0)
@@ -227,10 +232,44 @@ def _reserve_room(connection: sqlite3.Connection, reserve: str) -> None:
         logger.warning("no space could be reserved for the registry: %s; free space on its disk", failure)
 
 
+def _make_private(path: str) -> None:
+    """Make the file, if it is missing, for its owner alone, and take from others what they may do with one that is
+    there. SQLite gives the files beside it the same mode. Raises StoreError, also for a link.
+    """
+    try:
+        os.close(open_private(path, os.O_RDWR | os.O_CREAT))
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise StoreError(f"cannot open the registry {path}: {reason}; is the directory there?") from error
+    for one in (path, *(path + suffix for suffix in (*_COMPANIONS, _RESERVE_SUFFIX))):
+        try:
+            mode = narrow(one)
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            if error.errno == errno.ELOOP:
+                raise StoreError(f"cannot open the registry {path}: {one} is a link; remove it") from error
+            logger.warning(
+                "other users of this machine may read %s, which holds keys of users, and its mode cannot be changed: "
+                "%s",
+                one,
+                error.strerror,
+            )
+            continue
+        if mode is not None:
+            logger.warning(
+                "other users of this machine could use %s, which holds keys of users: its mode was %04o, and is "
+                "narrower now",
+                one,
+                mode,
+            )
+
+
 def _write_reserve_file(reserve: str) -> None:
     """Reserve `_RESERVE_BYTES` while the registry is closed, or as many as the disk has."""
     try:
-        with open(reserve, "wb") as file:
+        descriptor = open_private(reserve, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        with os.fdopen(descriptor, "wb") as file:
             file.write(bytes(_RESERVE_BYTES))
     except OSError as error:
         logger.warning("the reserve %s of the registry could not be written: %s", reserve, error.strerror)
