@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from typing import Any
 from uuid import UUID
@@ -11,6 +12,8 @@ import pytest
 from odradek.authorization.acls import AclBinding, AclOperation, PatternType, PermissionType
 from odradek.authorization.authorizer import Authorizer
 from odradek.authorization.index import AclIndex
+from odradek.foundation.rate_limited_log import RateLimitedLog
+from odradek.handlers.authorization import rights
 from odradek.handlers.authorization.rights import LOGGER_NAME
 from odradek.handlers.authorization.step import AuthorizationStep
 from odradek.handlers.authorization.table import CHECKS
@@ -225,10 +228,79 @@ def test_denials_are_logged_quoted_and_counted(caplog: pytest.LogCaptureFixture)
     with caplog.at_level(logging.INFO, logger=LOGGER_NAME):
         run(scenario())
     (line,) = [record.getMessage() for record in caplog.records if record.name == LOGGER_NAME]
-    assert "Principal = 'User:alice' is Denied operation = WRITE from host = 10.0.0.7" in line
-    assert "\\n" in line
+    assert line.startswith(
+        "Principal = User:alice is Denied operation = WRITE from host = 10.0.0.7 on resource = Topic:LITERAL:line\\nbreak"
+    )
+    assert line.endswith("… for request = Produce with resourceRefCount = 1")
     assert len(line.splitlines()) == 1
     assert len(line) < 500
+
+
+def test_what_was_allowed_is_logged_at_debug_and_denials_at_info(caplog: pytest.LogCaptureFixture) -> None:
+    def lines() -> list[tuple[str, str]]:
+        found = [
+            (one.levelname, one.getMessage().removeprefix("Principal = User:alice is "))
+            for one in caplog.records
+            if one.name == LOGGER_NAME
+        ]
+        caplog.clear()
+        return found
+
+    async def scenario() -> None:
+        guarded = await Guarded.start()
+        await guarded.allow(acl(READ, TOPIC, "seen"), acl(WRITE, TOPIC, "seen"), acl(CREATE, CLUSTER))
+        with caplog.at_level(logging.INFO, logger=LOGGER_NAME):
+            for _ in range(2):
+                await produce(guarded, "seen")
+            assert lines() == []
+        with caplog.at_level(logging.DEBUG, logger=LOGGER_NAME):
+            authorizer = guarded.broker.broker.parts.authorizer
+            assert authorizer is not None
+            authorizer.forget_remembered()
+            allowed = "Allowed operation = {} from host = 10.0.0.7 on resource = Topic:LITERAL:seen for request = {} "
+            for _ in range(2):
+                await produce(guarded, "seen")
+                assert lines() == [
+                    ("DEBUG", allowed.format("WRITE", "Produce") + "with resourceRefCount = 1")
+                ]
+                await fetch(guarded, "seen")
+                assert lines() == [("DEBUG", allowed.format("READ", "Fetch") + "with resourceRefCount = 1")]
+            # Filters of an answer are no decisions that grant anything.
+            await guarded.ask(ApiKey.METADATA, 12, topics=None)
+            assert lines() == []
+            await guarded.ask(ApiKey.DELETE_TOPICS, 5, topic_names=["hidden"], timeout=1000)
+            assert lines() == [
+                (
+                    "INFO",
+                    "Denied operation = DELETE from host = 10.0.0.7 on resource = Topic:LITERAL:hidden for request = "
+                    "DeleteTopics with resourceRefCount = 1",
+                )
+            ]
+        await guarded.stop()
+
+    run(scenario())
+
+
+def test_a_flood_of_decisions_is_counted_and_not_logged(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = RateLimitedLog(
+        logging.getLogger(LOGGER_NAME), "denied operations", now=lambda: 100.0, lines_per_minute_max=5
+    )
+    monkeypatch.setattr(rights, "_denied_lines", lines)
+
+    async def scenario() -> None:
+        guarded = await Guarded.start()
+        names = [f"t-{number}" for number in range(12)]
+        await guarded.ask(ApiKey.DELETE_TOPICS, 5, topic_names=names, timeout=1000)
+        await asyncio.sleep(60)
+        await guarded.stop()
+
+    with caplog.at_level(logging.INFO, logger=LOGGER_NAME):
+        run(scenario())
+    said = [one.getMessage() for one in caplog.records if one.name == LOGGER_NAME]
+    assert ["Denied" in line for line in said] == [True] * 5 + [False]
+    assert said[-1] == "7 more lines about denied operations were left out"
 
 
 def test_an_api_without_a_check_is_refused() -> None:

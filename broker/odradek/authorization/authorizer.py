@@ -62,6 +62,10 @@ class Authorizer:
         self._decisions = {}
         self.version += 1
 
+    def forget_remembered(self) -> None:
+        """Have those that remember decisions ask again: what they are told is logged from now on."""
+        self.version += 1
+
     def allows(self, principal: str, host: str, operation: int, resource_type: int, name: str) -> bool:
         """Whether `principal` may do `operation` to the resource, from the address `host`."""
         key = (principal, host, operation, resource_type, name)

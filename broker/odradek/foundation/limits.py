@@ -398,11 +398,12 @@ USERS_LISTED_TOGETHER_MAX: Final = 64
 # ACLs that one request may create or delete, as in Kafka: all are planned in one turn of the event loop.
 ACLS_CHANGED_PER_REQUEST_MAX: Final = 10_000
 
-# Lines about denied operations in a minute: a client that is denied may try thousands of times in a second.
-DENIAL_LINES_PER_MINUTE_MAX: Final = 600
+# Lines about denied operations in a minute, and as many about allowed ones: a client may try thousands of times in a
+# second.
+AUDIT_LINES_PER_MINUTE_MAX: Final = 600
 
 # Characters of a name in such a line. Topics' names have 249 at most, and those of groups have no bound.
-DENIAL_NAME_CHARACTERS_MAX: Final = 256
+AUDIT_NAME_CHARACTERS_MAX: Final = 256
 
 # Topics that a connection remembers as readable, until the ACLs change. A consumer of more asks the authorizer again.
 AUTHORIZED_TOPICS_PER_CONNECTION_MAX: Final = 10_000

@@ -33,6 +33,10 @@ class RateLimitedLog:
         self._lines = 0
         self._level = logging.WARNING
 
+    def debug(self, message: str, *arguments: object) -> None:
+        """Log at level DEBUG, or count the line as left out."""
+        self._log(logging.DEBUG, message, arguments)
+
     def info(self, message: str, *arguments: object) -> None:
         """Log at level INFO, or count the line as left out."""
         self._log(logging.INFO, message, arguments)

@@ -36,6 +36,8 @@ async def _alter_one(
     if resource.resource_type == ConfigResourceType.BROKER_LOGGER:
         check_own_broker(resource.resource_name, context.broker.broker_id)
         _set_levels(changes, validate_only=validate_only)
+        if context.broker.authorizer is not None:
+            context.broker.authorizer.forget_remembered()
         outcome = None
     else:
         target = resource_of(resource.resource_type, resource.resource_name)

@@ -33,6 +33,6 @@ def leader_epochs(
     request: OffsetForLeaderEpochRequest, topic: OffsetForLeaderTopic, rights: Rights
 ) -> RequestError | None:
     """OffsetForLeaderEpoch: ClusterAction on the cluster, else Describe of each topic."""
-    if rights.could(AclOperation.CLUSTER_ACTION, AclResourceType.CLUSTER):
+    if rights.may_instead(AclOperation.CLUSTER_ACTION, AclResourceType.CLUSTER):
         return None
     return rights.refusal(AclOperation.DESCRIBE, AclResourceType.TOPIC, topic.topic)

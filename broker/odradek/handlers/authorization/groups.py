@@ -72,7 +72,7 @@ def list_groups(
     handle: Handle, request: requests.ListGroupsRequest, context: RequestContext, rights: Rights
 ) -> Answer:
     """All groups with Describe on the cluster, else those with Describe: never an error."""
-    if rights.could(AclOperation.DESCRIBE, AclResourceType.CLUSTER):
+    if rights.may_instead(AclOperation.DESCRIBE, AclResourceType.CLUSTER):
         return handle(request, context)
 
     def visible(answer: responses.ListGroupsResponse) -> Message:

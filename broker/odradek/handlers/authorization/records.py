@@ -8,6 +8,7 @@ and one address for its life.
 from __future__ import annotations
 
 import uuid
+from collections import Counter
 from typing import Final, cast
 
 from odradek.authorization.acls import AclOperation, AclResourceType
@@ -16,7 +17,7 @@ from odradek.foundation.errors import RequestError
 from odradek.foundation.limits import AUTHORIZED_TOPICS_PER_CONNECTION_MAX
 from odradek.handlers import fetch as fetch_handler
 from odradek.handlers import produce as produce_handler
-from odradek.handlers.authorization.rights import Rights, error_for
+from odradek.handlers.authorization.rights import Rights, error_for, logs_allowed
 from odradek.handlers.context import RequestContext
 from odradek.handlers.fetch_reading import FetchReading
 from odradek.handlers.loading import Answer, Handle
@@ -63,11 +64,13 @@ def produce(handle: Handle, frame: memoryview, context: RequestContext, rights: 
     denied = (
         {}
         if refusal is not None
-        else _denied_topics([topic.key for topic in request.topics], context, rights)
+        else _denied_topics(request, context, rights)
     )
     if refusal is not None or denied:
         return cast(Answer, produce_handler.answer_request(request, context, refusal=refusal, denied=denied))
-    if header.api_version >= FIRST_FLEXIBLE and request.transactional_id is None and len(request.topics) == 1:
+    is_usual = header.api_version >= FIRST_FLEXIBLE and request.transactional_id is None
+    # What is remembered is not asked, and so not logged.
+    if is_usual and len(request.topics) == 1 and not logs_allowed():
         context.connection.produce_right = rights.version, header.api_version, request.topics[0].raw
     if handle is not produce_handler.handle:
         return handle(frame, context)
@@ -84,13 +87,13 @@ def _transaction_refusal(request: ProduceRequest, rights: Rights) -> RequestErro
 
 
 def _denied_topics(
-    keys: list[str | bytes], context: RequestContext, rights: Rights
+    request: ProduceRequest, context: RequestContext, rights: Rights
 ) -> dict[str | bytes, RequestError]:
     return {
-        key: error_for(AclResourceType.TOPIC)
-        for key in keys
-        if (name := _name_of(key, context)) is not None
-        and not rights.may(AclOperation.WRITE, AclResourceType.TOPIC, name)
+        topic.key: error_for(AclResourceType.TOPIC)
+        for topic in request.topics
+        if (name := _name_of(topic.key, context)) is not None
+        and not rights.may(AclOperation.WRITE, AclResourceType.TOPIC, name, count=len(topic.partitions))
     }
 
 
@@ -130,7 +133,9 @@ def _unreadable(
     known = state.get(_FETCHED)
     if known is None or known[0] != version or len(known[1]) > AUTHORIZED_TOPICS_PER_CONNECTION_MAX:
         known = state[_FETCHED] = (version, set())
-    allowed: set[str | bytes] = known[1]
+    # What is remembered is not asked, and so not logged.
+    allowed: set[str | bytes] = set() if logs_allowed() else known[1]
+    counts = Counter(target.topic for target in reading.targets if target.topic not in allowed)
     denied: dict[str | bytes, RequestError] = {}
     for target in reading.targets:
         key = target.topic
@@ -139,7 +144,7 @@ def _unreadable(
         name = _name_of(key, context)
         if name is None:
             continue
-        if rights.may(AclOperation.READ, AclResourceType.TOPIC, name):
+        if rights.may(AclOperation.READ, AclResourceType.TOPIC, name, count=counts[key]):
             allowed.add(key)
         else:
             denied[key] = error_for(AclResourceType.TOPIC)

@@ -1,6 +1,10 @@
-"""The rights of the client of one request. A denial is a line in a log of its own, and counted.
+"""The rights of the client of one request. Decisions are lines in a log of their own, and denials are counted.
 
 Existence is tested after rights, so a name that is hidden looks like one that is missing. Errors name nothing.
+
+The log is that of Kafka's authorizer (`kafka.authorizer.logger`), in its words: a denial at INFO, what was allowed at
+DEBUG, and nothing of questions that only filter an answer. It is declared here alone. Kafka also names the rule that
+decided.
 """
 
 from __future__ import annotations
@@ -17,7 +21,7 @@ from odradek.foundation.errors import (
     TopicAuthorizationFailed,
     TransactionalIdAuthorizationFailed,
 )
-from odradek.foundation.limits import DENIAL_LINES_PER_MINUTE_MAX, DENIAL_NAME_CHARACTERS_MAX
+from odradek.foundation.limits import AUDIT_LINES_PER_MINUTE_MAX, AUDIT_NAME_CHARACTERS_MAX
 from odradek.foundation.rate_limited_log import RateLimitedLog
 from odradek.handlers.context import RequestContext
 from odradek.handlers.counters import RequestCounters
@@ -26,9 +30,21 @@ from odradek.transport.connection import Connection
 
 LOGGER_NAME: Final = "odradek.authorizer"
 
-_lines: Final = RateLimitedLog(
-    logging.getLogger(LOGGER_NAME), "denied operations", lines_per_minute_max=DENIAL_LINES_PER_MINUTE_MAX
+_logger: Final = logging.getLogger(LOGGER_NAME)
+_denied_lines: Final = RateLimitedLog(
+    _logger, "denied operations", lines_per_minute_max=AUDIT_LINES_PER_MINUTE_MAX
 )
+_allowed_lines: Final = RateLimitedLog(
+    _logger, "allowed operations", lines_per_minute_max=AUDIT_LINES_PER_MINUTE_MAX
+)
+_TYPE_NAMES: Final = {
+    AclResourceType.TOPIC: "Topic",
+    AclResourceType.GROUP: "Group",
+    AclResourceType.CLUSTER: "Cluster",
+    AclResourceType.TRANSACTIONAL_ID: "TransactionalId",
+    AclResourceType.DELEGATION_TOKEN: "DelegationToken",
+    AclResourceType.USER: "User",
+}
 _ERRORS: Final[dict[AclResourceType, type[RequestError]]] = {
     AclResourceType.TOPIC: TopicAuthorizationFailed,
     AclResourceType.GROUP: GroupAuthorizationFailed,
@@ -44,7 +60,7 @@ _TEXTS: Final = {
 
 
 class Rights:
-    """The rights of the client of one request. `may` notes a denial; `could` does not, for lists and fallbacks."""
+    """The rights of the client of one request. `may` logs the decision; `could` does not, for lists and fallbacks."""
 
     __slots__ = ("_authorizer", "_context")
 
@@ -63,17 +79,40 @@ class Rights:
         context = self._context
         return self._authorizer.allows(context.principal, context.client_host, operation, resource_type, name)
 
-    def may(self, operation: AclOperation, resource_type: AclResourceType, name: str = CLUSTER_NAME) -> bool:
-        if self.could(operation, resource_type, name):
-            return True
+    def may(
+        self,
+        operation: AclOperation,
+        resource_type: AclResourceType,
+        name: str = CLUSTER_NAME,
+        *,
+        count: int = 1,
+    ) -> bool:
+        """`count` is how often the request names the resource."""
+        is_allowed = self.could(operation, resource_type, name)
         context = self._context
-        context.broker.counters.denied += 1
-        api = ApiKey(context.header.api_key).name
-        _note(context.principal, context.client_host, operation, resource_type, name, api)
-        return False
+        if not is_allowed:
+            context.broker.counters.denied += 1
+        if not is_allowed or logs_allowed():
+            _note(
+                context.principal,
+                context.client_host,
+                operation,
+                resource_type,
+                name,
+                api_name(context.header.api_key),
+                is_allowed=is_allowed,
+                count=count,
+            )
+        return is_allowed
+
+    def may_instead(
+        self, operation: AclOperation, resource_type: AclResourceType, name: str = CLUSTER_NAME
+    ) -> bool:
+        """As `may`, for one of several rights of which each is enough: the last one's denial is logged, with `may`."""
+        return self.could(operation, resource_type, name) and self.may(operation, resource_type, name)
 
     def may_any(self, operation: AclOperation, resource_type: AclResourceType) -> bool:
-        """Whether the client may do it to at least one resource of the type."""
+        """Whether the client may do it to at least one resource of the type. Kafka logs no such decision."""
         return self._authorizer.allows_any(
             self._context.principal, self._context.client_host, operation, resource_type
         )
@@ -117,6 +156,16 @@ def is_broker(authorizer: Authorizer, connection: Connection, counters: RequestC
     return False
 
 
+def logs_allowed() -> bool:
+    """Whether decisions that allow are logged. What remembers a decision must ask again then."""
+    return _logger.isEnabledFor(logging.DEBUG)
+
+
+def api_name(api_key: int) -> str:
+    """The name of an API as Kafka writes it: `CreateTopics`."""
+    return "".join(word.capitalize() for word in ApiKey(api_key).name.split("_"))
+
+
 def _note(
     principal: str,
     host: str,
@@ -124,15 +173,27 @@ def _note(
     resource_type: AclResourceType,
     name: str,
     request: str,
+    *,
+    is_allowed: bool = False,
+    count: int = 1,
 ) -> None:
-    """Log a denial in Kafka's words. Names come from clients: they are quoted and cut off."""
-    shown = name if len(name) <= DENIAL_NAME_CHARACTERS_MAX else name[:DENIAL_NAME_CHARACTERS_MAX] + "…"
-    _lines.info(
-        "Principal = %r is Denied operation = %s from host = %s on resource = %s:%r for request = %s",
-        principal,
+    """Log a decision in Kafka's words."""
+    log = _allowed_lines.debug if is_allowed else _denied_lines.info
+    log(
+        "Principal = %s is %s operation = %s from host = %s on resource = %s:LITERAL:%s for request = %s with "
+        "resourceRefCount = %d",
+        _shown(principal),
+        "Allowed" if is_allowed else "Denied",
         operation.name,
         host,
-        resource_type.name,
-        shown,
+        _TYPE_NAMES[resource_type],
+        _shown(name),
         request,
+        count,
     )
+
+
+def _shown(name: str) -> str:
+    """A name from a client, of bounded length and without characters that could begin another line or hide one."""
+    cut = name if len(name) <= AUDIT_NAME_CHARACTERS_MAX else name[:AUDIT_NAME_CHARACTERS_MAX] + "…"
+    return cut if cut.isprintable() else "".join(one if one.isprintable() else repr(one)[1:-1] for one in cut)

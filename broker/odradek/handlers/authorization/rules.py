@@ -74,7 +74,7 @@ def on_cluster(*operations: AclOperation) -> Need[object]:
     """One of these operations on the cluster; the first is named in the log."""
 
     def need(request: object, rights: Rights) -> None:
-        if not any(rights.could(one, AclResourceType.CLUSTER) for one in operations):
+        if not any(rights.may_instead(one, AclResourceType.CLUSTER) for one in operations):
             rights.require(operations[0], AclResourceType.CLUSTER)
 
     return need

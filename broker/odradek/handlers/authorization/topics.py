@@ -57,7 +57,7 @@ class _MetadataRights:
         return self._rights.may(AclOperation.DESCRIBE, _TOPIC, name)
 
     def may_create(self, name: str) -> bool:
-        return self._rights.could(AclOperation.CREATE, _CLUSTER) or self._rights.may(
+        return self._rights.may_instead(AclOperation.CREATE, _CLUSTER) or self._rights.may(
             AclOperation.CREATE, _TOPIC, name
         )
 
@@ -122,7 +122,7 @@ def create(handle: Handle, request: CreateTopicsRequest, context: RequestContext
 
 
 def _create(request: CreateTopicsRequest, topic: CreatableTopic, rights: Rights) -> RequestError | None:
-    if rights.could(AclOperation.CREATE, _CLUSTER):
+    if rights.may_instead(AclOperation.CREATE, _CLUSTER):
         return None
     return rights.refusal(AclOperation.CREATE, _TOPIC, topic.name)
 
@@ -136,7 +136,7 @@ def delete(handle: Handle, request: DeleteTopicsRequest, context: RequestContext
     As in Kafka, a client without Describe cannot tell whether a name exists. With it, a missing topic is unknown and
     not denied. Without Describe, an id has no name in the answer.
     """
-    if rights.could(AclOperation.DELETE, _CLUSTER):
+    if rights.may_instead(AclOperation.DELETE, _CLUSTER):
         return handle(request, context)
     version = context.header.api_version
     field = "topics" if version >= _FIRST_WITH_TOPIC_IDS else "topic_names"

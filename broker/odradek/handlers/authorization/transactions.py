@@ -37,7 +37,7 @@ def init_producer_id(
     error: RequestError | None
     if request.transactional_id is not None:
         error = rights.refusal(AclOperation.WRITE, AclResourceType.TRANSACTIONAL_ID, request.transactional_id)
-    elif rights.could(AclOperation.IDEMPOTENT_WRITE, AclResourceType.CLUSTER) or rights.may_any(
+    elif rights.may_instead(AclOperation.IDEMPOTENT_WRITE, AclResourceType.CLUSTER) or rights.may_any(
         AclOperation.WRITE, AclResourceType.TOPIC
     ):
         error = None
@@ -67,7 +67,9 @@ def add_partitions(
     denied = {
         topic.name
         for topic in topics
-        if not rights.may(AclOperation.WRITE, AclResourceType.TOPIC, topic.name)
+        if not rights.may(
+            AclOperation.WRITE, AclResourceType.TOPIC, topic.name, count=len(topic.partitions)
+        )
     }
     if not denied:
         return handle(request, context)
@@ -92,7 +94,7 @@ def write_markers(
     handle: Handle, request: WriteTxnMarkersRequest, context: RequestContext, rights: Rights
 ) -> Answer:
     """Alter or ClusterAction on the cluster."""
-    if rights.could(AclOperation.ALTER, AclResourceType.CLUSTER) or rights.may(
+    if rights.may_instead(AclOperation.ALTER, AclResourceType.CLUSTER) or rights.may(
         AclOperation.CLUSTER_ACTION, AclResourceType.CLUSTER
     ):
         return handle(request, context)
