@@ -41,7 +41,7 @@ NOT_ABOUT_PROTECTION = {
     "metric": "metrics",
     "num.": "threads",
     "process.roles": "KRaft's roles",
-    "queued.max.": "queues between Kafka's threads, which are not here; a connection's requests are bounded",
+    "queued.max.requests": "queues between Kafka's threads, which are not here; a connection's requests are bounded",
     "remote.": "tiered storage",
     "replication.quota.": "how replication throttles are measured; the throttles are kept",
     "server.max.startup.time.ms": "how long a start may take",

@@ -62,9 +62,28 @@ CHANGE_LINES_PER_MINUTE_MAX: Final = 1000
 # reserves no memory.
 FRAME_BYTES_BEFORE_RESERVE: Final = 64 * 1024
 
-# A large frame's memory is reserved in steps, each at most this multiple of the bytes received. A peer that announces a
-# size and stalls holds no more than that. Frames up to 1 MiB need one step.
-FRAME_RESERVE_FACTOR: Final = 16
+# The first memory that a large frame gets of its own. Most frames of producers fit, and are received without a copy. A
+# larger frame gets twice as much whenever it is full. A peer that announces a size and stalls holds no more than that.
+# While the memory of requests is short, a frame begins with twice what has arrived.
+FRAME_BYTES_RESERVED_FIRST: Final = 1024 * 1024
+
+# Memory of requests over all connections of a process, where queued.max.request.bytes sets no bound: Kafka has none
+# then. It is at least socket.request.max.bytes. From half of it on, a connection is read only while it holds less than
+# its share (`transport.request_memory`).
+REQUEST_BYTES_TOTAL_MAX: Final = 128 * 1024 * 1024
+
+# The smallest share: requests up to it are always read, so that heartbeats and the like never wait.
+REQUEST_BYTES_PER_CONNECTION_MIN: Final = 16 * 1024
+
+# Pending requests below this size are not counted: with the bound on those of a connection, one megabyte.
+REQUEST_BYTES_COUNTED_MIN: Final = 4 * 1024
+
+# How long a request may take to arrive while that memory is short. Afterwards its connection is closed, or peers that
+# stall would keep the memory. A megabyte at 1 Mbit/s takes 8 s.
+REQUEST_SECONDS_WHILE_SHORT: Final = 10.0
+
+# The request that is read out of turn while memory is short may take longer at this rate: 100 MB take seven minutes.
+REQUEST_BYTES_PER_SECOND_WHILE_SHORT_MIN: Final = 256 * 1024
 
 # The buffer that all connections of an event loop receive into: the most bytes of one read, held once.
 RECEIVE_BUFFER_BYTES: Final = 256 * 1024

@@ -83,6 +83,11 @@ def _connections(settings: SettingValues) -> Iterator[str]:
         return
     if settings.max_connections_per_ip == 0 and not overrides:
         yield "max.connections.per.ip=0 admits no connection; give max.connections.per.ip.overrides too"
+    if 0 < settings.queued_max_request_bytes < settings.socket_request_max_bytes:
+        yield (
+            f"queued.max.request.bytes={settings.queued_max_request_bytes} must not be below "
+            f"socket.request.max.bytes={settings.socket_request_max_bytes}, or the largest requests do not fit"
+        )
 
 
 def _retention(settings: SettingValues) -> Iterator[str]:

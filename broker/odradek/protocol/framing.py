@@ -22,11 +22,16 @@ version unknown to the broker must be able to read it.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from struct import Struct, error
 from typing import Final
 
 from odradek.foundation.errors import FrameError, InvalidRequest
-from odradek.foundation.limits import FRAME_BYTES_BEFORE_RESERVE, FRAME_RESERVE_FACTOR, RECEIVE_BUFFER_BYTES
+from odradek.foundation.limits import (
+    FRAME_BYTES_BEFORE_RESERVE,
+    FRAME_BYTES_RESERVED_FIRST,
+    RECEIVE_BUFFER_BYTES,
+)
 from odradek.foundation.named_tuple import NamedTuple
 from odradek.protocol.api import API_KEY_MAX, FIRST_FLEXIBLE_VERSION, ApiKey, is_flexible
 from odradek.protocol.varint import skip_tagged_fields
@@ -50,19 +55,39 @@ def receive_buffer() -> memoryview:
     return memoryview(bytearray(RECEIVE_BUFFER_BYTES))
 
 
+def _is_never_short() -> bool:
+    return False
+
+
 class FrameReader:
     """Finds the frames of one connection.
 
     `size_max` is the largest body allowed, in bytes. After a wrong size `failure` holds the FrameError that says so.
-    Everything received later is ignored, since no frame boundary can be found again.
+    Everything received later is ignored, since no frame boundary can be found again. While `is_memory_short`, frames
+    get memory in small steps.
     """
 
-    __slots__ = ("_large", "_large_size", "_position", "_rest", "_shared", "failure", "size_max")
+    __slots__ = (
+        "_is_memory_short",
+        "_large",
+        "_large_size",
+        "_position",
+        "_rest",
+        "_shared",
+        "failure",
+        "size_max",
+    )
 
-    def __init__(self, size_max: int, shared: memoryview | None = None) -> None:
+    def __init__(
+        self,
+        size_max: int,
+        shared: memoryview | None = None,
+        is_memory_short: Callable[[], bool] = _is_never_short,
+    ) -> None:
         self.size_max = size_max
         self.failure: FrameError | None = None
         self._shared = receive_buffer() if shared is None else shared
+        self._is_memory_short = is_memory_short
         self._rest: bytearray | None = None  # the beginning of an unfinished frame, its size included
         self._large: memoryview | None = None  # memory reserved for the unfinished frame
         self._large_size = 0  # the whole unfinished frame, its size included
@@ -84,6 +109,11 @@ class FrameReader:
         if self._large is not None:
             return len(self._large)
         return 0 if self._rest is None else len(self._rest)
+
+    def drop(self) -> None:
+        """Give up the unfinished frame: its connection ends."""
+        self._rest = self._large = None
+        self._position = 0
 
     def _split(self, arrived: memoryview) -> list[memoryview]:
         if self.failure is not None:
@@ -124,10 +154,12 @@ class FrameReader:
         self._reserve(view[position:], whole=whole)
 
     def _reserve(self, beginning: memoryview, *, whole: int) -> None:
-        # Not the whole announced size at once, but a multiple of what has arrived. So a peer makes the broker hold no
-        # more than that multiple of what it sent.
+        # Not the whole announced size: a peer makes the broker hold at most the first step, or twice what it sent.
         arrived = len(beginning)
-        large = memoryview(bytearray(min(whole, arrived * FRAME_RESERVE_FACTOR)))
+        step = 2 * arrived
+        if step < FRAME_BYTES_RESERVED_FIRST and not self._is_memory_short():
+            step = FRAME_BYTES_RESERVED_FIRST
+        large = memoryview(bytearray(min(whole, step)))
         large[:arrived] = beginning
         self._large = large
         self._large_size = whole

@@ -8,7 +8,7 @@ bound of unanswered requests, and while the peer does not read its answers. TCP 
 connection takes bounded memory for any behaviour of its peer.
 
 File slices are loaded when the socket has room: from the page cache at once, from the device on a thread
-while the connection waits.
+while the connection waits. `ending` has the end, `request_memory` bounds what the requests of all connections take.
 """
 
 from __future__ import annotations
@@ -17,10 +17,11 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Executor
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Final, cast
 
 from odradek.foundation.errors import OdradekError
 from odradek.foundation.limits import (
+    REQUEST_BYTES_COUNTED_MIN,
     REQUESTS_IN_FLIGHT_PER_CONNECTION_MAX,
     REQUESTS_PER_TURN_MAX,
     RESPONSE_BYTES_UNSENT_PER_CONNECTION_MAX,
@@ -30,50 +31,43 @@ from odradek.foundation.rate_limited_log import RateLimitedLog
 from odradek.foundation.tasks import TaskOwner
 from odradek.protocol.frames import Frame
 from odradek.protocol.framing import FrameReader
-from odradek.transport.connection import Connection, Dispatch, log_failure
+from odradek.transport.connection import Dispatch
+from odradek.transport.ending import EndingConnection
 from odradek.transport.login_bounds import LoginBounds, PendingLogin
 from odradek.transport.pending import Pending, QueuedAnswer
-from odradek.transport.sendfile import PartSource, Unsent
-
-if TYPE_CHECKING:
-    from odradek.transport.muting import Mute
+from odradek.transport.request_memory import RequestMemory
+from odradek.transport.sendfile import PartSource
 
 # Answers of one turn up to this many bytes are joined into one write; larger ones are written without a copy.
 _JOINED_BYTES_MAX: Final = 64 * 1024
 
 
-class InboundConnection(Connection, asyncio.BufferedProtocol):
+class InboundConnection(EndingConnection, asyncio.BufferedProtocol):
     """The protocol object of an accepted connection.
 
     `on_made` and `on_lost` are called with the connection when it begins and, once, when it has ended.
     """
 
     __slots__ = (
-        "_answers",
         "_dispatch",
-        "_frames",
-        "_holds",
-        "_is_closing",
-        "_is_dispatching",
+        "_frames_bytes",
         "_is_loading",
         "_is_pumping_later",
         "_is_reading_paused",
         "_is_scheduled",
+        "_is_short",
         "_is_writing_paused",
-        "_lines",
         "_login",
+        "_login_bounds",
         "_loop",
-        "_mute",
         "_on_lost",
         "_on_made",
-        "_out",
-        "_reader",
+        "_pending_bytes",
+        "_queued_bytes",
         "_source",
         "_tasks",
-        "_transport",
         "admitted_ip",
         "is_active",
-        "is_lost",
     )
 
     def __init__(
@@ -84,6 +78,7 @@ class InboundConnection(Connection, asyncio.BufferedProtocol):
         dispatch: Dispatch,
         frame_bytes_max: int,
         receive_buffer: memoryview,
+        memory: RequestMemory,
         lines: RateLimitedLog,
         on_made: Callable[[InboundConnection], None],
         on_lost: Callable[[InboundConnection], None],
@@ -96,38 +91,48 @@ class InboundConnection(Connection, asyncio.BufferedProtocol):
         super().__init__(id=id, listener_name=listener_name)
         self._loop = asyncio.get_running_loop()
         self._dispatch = dispatch
-        self._reader = FrameReader(frame_bytes_max, receive_buffer)
-        self._login = None if login is None else PendingLogin(login, self._reader, on_late=self._fail)
+        self._reader = FrameReader(frame_bytes_max, receive_buffer, memory.is_short)
+        self._login_bounds = login
+        self._login: PendingLogin | None = None
+        self._memory = memory
         self._lines = lines
         self._tasks = tasks
         self.admitted_ip = admitted_ip
         self._on_made = on_made
         self._on_lost = on_lost
         self._source = PartSource(executor=executor, sendfile=sendfile)
-        self._transport: Any = None
-        self._frames: deque[memoryview] = deque()  # received, not yet dispatched
-        self._answers: deque[QueuedAnswer] = deque()  # from the first request that is not answered yet
-        self._out: deque[Unsent] = deque()  # due, not yet with the transport
+        self._transport = cast(asyncio.Transport, None)  # until it is made
+        self._frames = deque()  # received, not yet dispatched
+        self._answers = deque()  # from the first request that is not answered yet
+        self._out = deque()  # due, not yet with the transport
         self._holds = 0  # requests that none may overtake, and a mute
-        self._mute: Mute | None = None
+        self._mute = None
         self._is_closing = False
         self._is_dispatching = False  # a handler may close the connection and still answer
         self._is_loading = False  # a thread reads the slice at the head of `_out`
         self._is_pumping_later = False  # the next turn sends more
         self._is_reading_paused = False
         self._is_scheduled = False
+        self._is_short = False  # not read, since requests of all connections take too much memory
         self._is_writing_paused = False
         self.is_active = True
         """Set by every byte received or sent; the listener's sweep clears it."""
         self.is_lost = False
+        # Bytes of requests, as `_memory` counts them: all; of `_frames`; of those whose answer is pending.
+        self._held = 0
+        self._frames_bytes = 0
+        self._pending_bytes = 0
+        self._queued_bytes = 0  # of answers that are ready, in `_answers`
 
     # --- what the transport calls -------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(Any, transport)
+        self._transport = cast(asyncio.Transport, transport)
         self.peer = (transport.get_extra_info("peername") or ("", 0))[:2]
         self.local = (transport.get_extra_info("sockname") or ("", 0))[:2]
         self._source.prepare(self._transport, unsent_max=RESPONSE_BYTES_UNSENT_PER_CONNECTION_MAX)
+        if self._login_bounds is not None:
+            self._login = PendingLogin(self._login_bounds, self._reader, on_late=self._fail)
         self._on_made(self)
 
     def connection_lost(self, failure: Exception | None) -> None:
@@ -148,6 +153,7 @@ class InboundConnection(Connection, asyncio.BufferedProtocol):
         self.is_active = True
         if self._is_closing:
             return
+        before = self._reader.bytes_held()
         frames = self._reader.received(nbytes)
         if frames:
             if self._frames or self._holds:
@@ -157,6 +163,10 @@ class InboundConnection(Connection, asyncio.BufferedProtocol):
         # Of two wrong frames in one read, the first has ended the connection and is in the log.
         if self._reader.failure is not None and not self._frames and not self._is_closing:
             self._fail(self._reader.failure)
+            return
+        if self._frames and frames:
+            self._frames_bytes += before + nbytes
+        self._account(is_next_request=bool(frames))
 
     def eof_received(self) -> bool:
         return False
@@ -205,7 +215,7 @@ class InboundConnection(Connection, asyncio.BufferedProtocol):
                 self._send_ready(ready, ready_bytes)
                 ready, ready_bytes = [], 0
             if reply is not None and (type(reply) is not bytes or answers):
-                self._enqueue(reply)
+                self._enqueue(reply, request_bytes=len(frame))
             if self._is_blocked():
                 break
         self._is_dispatching = False
@@ -231,6 +241,7 @@ class InboundConnection(Connection, asyncio.BufferedProtocol):
             or self._is_pumping_later
             or self._holds > 0
             or len(self._answers) >= REQUESTS_IN_FLIGHT_PER_CONNECTION_MAX
+            or self._queued_bytes >= RESPONSE_BYTES_UNSENT_PER_CONNECTION_MAX
             or self._is_closing
         )
 
@@ -252,7 +263,8 @@ class InboundConnection(Connection, asyncio.BufferedProtocol):
             frames = list(self._frames)
             self._frames.clear()
             self._answer(frames)
-        if self._frames or self._is_blocked():
+            self._account()
+        if self._frames or self._is_blocked() or self._is_short:
             return
         if self._reader.failure is not None:
             self._fail(self._reader.failure)
@@ -274,21 +286,6 @@ class InboundConnection(Connection, asyncio.BufferedProtocol):
         if not self._holds and not self.is_lost:
             self._loop.call_soon(self._resume)
 
-    def mute(self, milliseconds: int, still_due_ms: Callable[[], int]) -> None:
-        if self._mute is None:
-            from odradek.transport.muting import Mute
-
-            self._mute = Mute(self._transport, self._unmuted)
-            self._holds += 1
-            self._pause_reading()
-        self._mute.extend(milliseconds, still_due_ms)
-
-    def _unmuted(self, is_peer_gone: bool) -> None:
-        self._mute = None
-        if is_peer_gone:
-            self.abort()
-        self.release()
-
     def _pause_reading(self) -> None:
         if not self._is_reading_paused and not self._is_closing:
             self._is_reading_paused = True
@@ -296,11 +293,14 @@ class InboundConnection(Connection, asyncio.BufferedProtocol):
 
     # --- answers ------------------------------------------------------------------------------------------
 
-    def _enqueue(self, answer: Frame | Pending[Frame | None]) -> None:
+    def _enqueue(self, answer: Frame | Pending[Frame | None], *, request_bytes: int) -> None:
         """Queue an answer behind those of earlier requests, or send it when there are none."""
         if type(answer) is Pending:
             queued = QueuedAnswer()
             queued.pending = answer
+            if request_bytes >= REQUEST_BYTES_COUNTED_MIN:
+                queued.request_bytes = request_bytes
+                self._pending_bytes += request_bytes
             self._answers.append(queued)
             answer.start(self._tasks)
             answer.when_settled(lambda pending: self._settled(queued, pending))
@@ -311,9 +311,14 @@ class InboundConnection(Connection, asyncio.BufferedProtocol):
             self._pump()
             return
         queued = QueuedAnswer()
-        queued.frame = answer
-        queued.is_ready = True
         self._answers.append(queued)
+        self._make_ready(queued, answer)
+
+    def _make_ready(self, queued: QueuedAnswer, frame: Frame | None) -> None:
+        queued.frame = frame
+        queued.is_ready = True
+        queued.bytes = _bytes_in_memory(frame)
+        self._queued_bytes += queued.bytes
 
     def _settled(self, queued: QueuedAnswer, pending: Pending[Frame | None]) -> None:
         if pending.cancelled():
@@ -328,15 +333,18 @@ class InboundConnection(Connection, asyncio.BufferedProtocol):
         if self.is_lost:
             return
         queued.pending = None
-        queued.frame = frame
-        queued.is_ready = True
+        self._make_ready(queued, frame)
+        if queued.request_bytes:
+            self._pending_bytes -= queued.request_bytes
+            self._account()
         answers = self._answers
         if not answers or answers[0] is not queued:
             return
         while answers and answers[0].is_ready:
-            frame = answers.popleft().frame
-            if frame is not None:
-                self._add_to_output(frame)
+            first = answers.popleft()
+            self._queued_bytes -= first.bytes
+            if first.frame is not None:
+                self._add_to_output(first.frame)
         self._pump()
         self._resume()
         self._close_when_done()
@@ -403,46 +411,38 @@ class InboundConnection(Connection, asyncio.BufferedProtocol):
         self._resume()
         self._close_when_done()
 
-    # --- the end ------------------------------------------------------------------------------------------
-
-    def is_waiting_for_handlers(self) -> bool:
-        """Whether a request is under way, or a mute: such a connection is not idle, however quiet it is."""
-        return bool(self._answers) or self._mute is not None
-
-    def close(self) -> None:
-        """Close after all due answers are sent; requests that are not dispatched yet are dropped."""
-        if not self._is_closing:
-            self._pause_reading()
-            self._is_closing = True
-            self._frames.clear()
-        self._close_when_done()
-
-    def abort(self) -> None:
-        """Close at once; what is unsent is lost."""
-        self._is_closing = True
-        if self._transport is not None:
-            self._transport.abort()
-
     def _close_when_done(self) -> None:
         if not self._is_closing or self._is_dispatching or self._answers or self._out or self.is_lost:
             return
         if self._transport is not None:
             self._transport.close()
 
-    def _fail(self, failure: BaseException) -> None:
-        """End this connection because of a wrong frame or a failed handler. Written answers are still sent."""
-        if self.is_lost:
-            return
-        self._is_closing = True
-        log_failure(self, failure, self._lines)
-        self._drop()
-        self._transport.close()
+    # --- memory -------------------------------------------------------------------------------------------
 
-    def _drop(self) -> None:
-        """Drop received frames and queued answers. Pending answers are cancelled; tasks run to their end."""
-        self._frames.clear()
-        self._out.clear()
-        answers, self._answers = self._answers, deque()
-        for queued in answers:
-            if queued.pending is not None:
-                queued.pending.cancel()
+    def _account(self, *, is_next_request: bool = False) -> None:
+        """Note what this connection's requests take, and stop reading where that is too much."""
+        if not self._frames:
+            self._frames_bytes = 0
+        held = self._reader.bytes_held() + self._frames_bytes + self._pending_bytes
+        if self._is_closing or (held == self._held and not (held and is_next_request)):
+            return
+        self._held = held
+        self._is_short = not self._memory.note(self, held, is_next_request=is_next_request)
+        if self._is_short:
+            self._pause_reading()
+
+    def is_receiving(self) -> bool:
+        return self._reader.bytes_held() > 0 and not self._frames and not self._pending_bytes
+
+    def read_again(self) -> None:
+        self._is_short = False
+        self._resume()
+
+
+def _bytes_in_memory(frame: Frame | None) -> int:
+    """The bytes of an answer, without slices of files."""
+    if frame is None:
+        return 0
+    if isinstance(frame, list):
+        return sum(len(part) for part in frame if isinstance(part, bytes | bytearray | memoryview))
+    return len(frame)

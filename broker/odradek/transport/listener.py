@@ -19,6 +19,7 @@ from odradek.transport.flow_control import Admission, Arrive
 from odradek.transport.inbound import InboundConnection
 from odradek.transport.login_bounds import LoginBounds
 from odradek.transport.network import ListeningSockets, Network
+from odradek.transport.request_memory import RequestMemory
 
 if TYPE_CHECKING:
     from odradek.transport.handshakes import Handshakes
@@ -43,6 +44,7 @@ class Listener:
     socket.request.max.bytes, `idle_ms_max` connections.max.idle.ms (negative for never). Slices that are
     not in the page cache are read on `executor` (None: the loop's own). With `sendfile` the kernel sends
     large slices where it can, but never below `tls`. `login` bounds clients until `dispatch` admits them.
+    `memory` bounds requests together with those of the process's other listeners.
     """
 
     def __init__(
@@ -61,6 +63,7 @@ class Listener:
         sendfile: bool = sys.platform == "linux",
         tls: TlsListening | None = None,
         login: LoginBounds | None = None,
+        memory: RequestMemory | None = None,
     ) -> None:
         self.name = name
         self.host = host
@@ -75,6 +78,7 @@ class Listener:
         self._sendfile = sendfile and tls is None
         self._tls = tls
         self._login = login
+        self._memory = memory or RequestMemory(-1, request_bytes_max=frame_bytes_max)
         self._handshakes: Handshakes | None = None
         self._tls_receive_buffer: memoryview | None = None
         self._lines = RateLimitedLog(logger, f"connections to {name} that were cut off")
@@ -257,6 +261,7 @@ class Listener:
             dispatch=self._dispatch,
             frame_bytes_max=self._frame_bytes_max,
             receive_buffer=self._receive_buffer,
+            memory=self._memory,
             lines=self._lines,
             on_made=self._made,
             on_lost=self._lost,

@@ -188,12 +188,15 @@ def _as_exception(failure: BaseException) -> Exception:
 class QueuedAnswer:
     """An answer of a connection that waits: for its own result, or for those of earlier requests.
 
-    `frame` is the answer once it is ready; None when none is due.
+    `frame` is the answer once it is ready, of `bytes` in memory; None when none is due. `request_bytes` are those of
+    its request that count until then.
     """
 
-    __slots__ = ("frame", "is_ready", "pending")
+    __slots__ = ("bytes", "frame", "is_ready", "pending", "request_bytes")
 
     def __init__(self) -> None:
         self.pending: Pending[Frame | None] | None = None
         self.frame: Frame | None = None
         self.is_ready = False
+        self.bytes = 0
+        self.request_bytes = 0

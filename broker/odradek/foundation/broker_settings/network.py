@@ -72,6 +72,11 @@ class ConnectionSettings:
     socket_request_max_bytes: int = integer(
         104_857_600, "The largest request that is read; a larger one ends its connection.", 1
     )
+    queued_max_request_bytes: int = long(
+        -1,
+        "The most memory of requests that are received or wait, over all connections; beyond it connections are read "
+        "in turn. Without a bound, 128 MiB, or socket.request.max.bytes if that is more.",
+    )
     socket_listen_backlog_size: int = integer(
         50, "Connections that may wait to be accepted (the operating system may allow fewer).", 1
     )

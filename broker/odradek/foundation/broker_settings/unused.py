@@ -242,7 +242,6 @@ _ROWS: Final[tuple[_Row, ...]] = (
     ("group.consumer.regex.refresh.interval.ms", Kind.INT, "600000", Range(10000), _READ, _INTERNAL),
     ("group.coordinator.append.linger.ms", Kind.INT, "5", Range(0), _READ),
     ("log.flush.start.offset.checkpoint.interval.ms", Kind.INT, "60000", Range(0), _READ),
-    ("queued.max.request.bytes", Kind.LONG, "-1", None, _READ),
     ("queued.max.requests", Kind.INT, "500", Range(1), _READ),
 )
 

@@ -55,6 +55,7 @@ from odradek.server.secured_listeners import SecuredListeners
 from odradek.transport.flow_control import Admission
 from odradek.transport.listener import Listener
 from odradek.transport.network import Network, SystemNetwork
+from odradek.transport.request_memory import request_memory
 
 if TYPE_CHECKING:
     from odradek.authorization.authorizer import Authorizer
@@ -365,6 +366,7 @@ class BrokerProcess(Generic[ControlT]):
             connections_per_ip_max=settings.max_connections_per_ip,
             per_ip_overrides=settings.connections_per_ip_overrides,
         )
+        memory = request_memory(settings)
         for endpoint in settings.listener_endpoints:
             name = endpoint.listener_name
             listener = Listener(
@@ -380,6 +382,7 @@ class BrokerProcess(Generic[ControlT]):
                 executor=self.blocking.executor,
                 tls=self.secured.tls(name),
                 login=self.secured.login_bounds(name),
+                memory=memory,
             )
             try:
                 await listener.start(accepts=False)

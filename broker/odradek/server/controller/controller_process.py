@@ -31,6 +31,7 @@ from odradek.server.secured_listeners import ClientConfigs, SecuredListeners
 from odradek.transport.flow_control import Admission
 from odradek.transport.listener import Listener
 from odradek.transport.network import Network, SystemNetwork
+from odradek.transport.request_memory import request_memory
 
 logger = logging.getLogger(__name__)
 
@@ -146,6 +147,7 @@ class ControllerProcess:
             idle_ms_max=-1,
             tls=self.secured.tls(name),
             login=self.secured.login_bounds(name),
+            memory=request_memory(settings),
         )
         await self.listener.start()
         self._open.push_async_callback(self.listener.close)
