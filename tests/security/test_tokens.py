@@ -114,7 +114,13 @@ def _with_unknown_key(provider: Provider) -> str:
     return other.token(key_id="second")
 
 
+def _nested(provider: Provider) -> str:
+    """A header whose arrays are deeper than a parser goes."""
+    return ".".join((base64.urlsafe_b64encode(b"[" * 6000).decode(), *provider.token().split(".")[1:]))
+
+
 FORGED = [
+    _nested,
     _unsigned, _with_the_public_key_as_secret, _of_another_provider, _cut, _with_other_claims, _with_unknown_key
 ]  # fmt: skip
 

@@ -22,6 +22,7 @@ from odradek.transport import handshakes
 from odradek.transport.connection import Connection
 from odradek.transport.flow_control import Admission
 from odradek.transport.listener import Listener
+from odradek.transport.login_bounds import LoginBounds
 from odradek.transport.network import SystemNetwork
 from tests.support.certificates import Authority, Leaf
 from tests.transport.support import framed
@@ -308,6 +309,30 @@ def test_a_handshake_has_a_time_limit(play: Callable[[Any], None]) -> None:
         await listener.close()
 
     play(story())
+
+
+def test_a_failed_handshake_leaves_no_login_behind(
+    play: Callable[[Any], None], caplog: pytest.LogCaptureFixture
+) -> None:
+    """A health probe connects and closes. Later the time for its login was over, and nothing was there to be closed."""
+
+    async def story() -> None:
+        failures: list[object] = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: failures.append(context))
+        listener = listen(echo, login=LoginBounds(frame_bytes_max=1000, seconds_max=0.05))
+        await listener.start()
+        _, writer = await asyncio.open_connection(*listener.addresses[0])
+        writer.close()
+        reader, writer = await connect(listener)
+        # Its own time begins with the end of the handshake.
+        assert await reader.read() == b""
+        writer.close()
+        assert listener.handshakes_failed == 1
+        await listener.close()
+        assert failures == []
+
+    play(story())
+    assert caplog.text.count("did not log in in time") == 1
 
 
 def test_plain_text_is_refused_with_the_remedy(

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from odradek.cli.start_options import StartArguments
 from odradek.foundation.errors import DependencyError, SettingError
+from odradek.foundation.log_lines import JsonLines, TextLines, log_to_standard_error
 from odradek.foundation.plain_sockets import load_event_loop
 from odradek.foundation.properties import parse_properties
 from odradek.foundation.settings import Settings
@@ -85,40 +86,19 @@ def host_and_port(text: str) -> tuple[str, int]:
     return host.strip("[]"), int(port)
 
 
-class _JsonFormatter(logging.Formatter):
-    """One JSON object a line: time (ISO 8601, UTC), level, logger, message, trace if there is one."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        import json
-
-        fields = {
-            "time": self.formatTime(record),
-            "level": record.levelname.lower(),
-            "logger": record.name,
-            "message": record.getMessage(),
-        }
-        if record.exc_info:
-            fields["trace"] = self.formatException(record.exc_info)
-        return json.dumps(fields, ensure_ascii=False)
-
-
 def configure_logging(level: str, log_format: str) -> None:
     """Log to stderr, as text for people or as JSON lines."""
     import time
 
-    formatter: logging.Formatter
+    formatter: TextLines | JsonLines
     if log_format == "json":
-        formatter = _JsonFormatter()
+        formatter = JsonLines()
     else:
-        formatter = logging.Formatter("%(asctime)s %(levelname)-7s %(name)s: %(message)s")
+        formatter = TextLines("%(asctime)s %(levelname)-7s %(name)s: %(message)s")
     formatter.converter = time.gmtime
     formatter.default_time_format = "%Y-%m-%dT%H:%M:%S"
     formatter.default_msec_format = "%s.%03dZ"
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(formatter)
-    root = logging.getLogger()
-    root.handlers[:] = [handler]
-    root.setLevel(level.upper())
+    log_to_standard_error(level, formatter)
 
 
 # --- settings -------------------------------------------------------------------------------------------------------

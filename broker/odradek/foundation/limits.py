@@ -58,6 +58,17 @@ LOG_LINES_PER_MINUTE_MAX: Final = 20
 # hundreds of topics in a minute, and each one is logged.
 CHANGE_LINES_PER_MINUTE_MAX: Final = 1000
 
+# Bytes of one line in the log, its end included. Names of clients' resources may have 32 KB, values of settings more.
+LOG_LINE_BYTES_MAX: Final = 2048
+
+# Lines in a minute from one place in the code, and those with a trace for one failure there: 2 MB at most. A start with
+# thousands of partitions logs less of a kind. Lines about peers have the smaller bound above.
+LOG_LINES_OF_KIND_PER_MINUTE_MAX: Final = 1000
+LOG_TRACES_OF_KIND_PER_MINUTE_MAX: Final = 20
+
+# Lines of one trace. The beginning and the end say most.
+LOG_TRACE_LINES_MAX: Final = 200
+
 # A frame gets one buffer of its announced size only after this many bytes of it have arrived. An announced size alone
 # reserves no memory.
 FRAME_BYTES_BEFORE_RESERVE: Final = 64 * 1024
@@ -113,6 +124,10 @@ LOGIN_SECONDS_MAX: Final = 30.0
 # Passwords of callers of --admin that may wait for their check, which takes milliseconds of a thread each. Monitors ask
 # a few times a minute. More at once are attempts to guess a password, and are refused for now.
 HTTP_PASSWORD_CHECKS_WAITING_MAX: Final = 16
+
+# Connections to --admin. aiohttp waits for a request without end; beyond the bound the oldest connection is closed.
+# Monitors have a few, with a request that takes milliseconds.
+HTTP_CONNECTIONS_MAX: Final = 256
 
 # Delegation tokens of a cluster: each is a node of the registry and some 500 bytes in every broker.
 DELEGATION_TOKENS_MAX: Final = 10_000

@@ -60,7 +60,8 @@ class RateLimitedLog:
             self._lines = 0
         self._lines += 1
         if self._lines <= self._lines_max:
-            self._logger.log(level, message, *arguments)
+            # The kind of the line is its caller's (`log_lines`).
+            self._logger.log(level, message, *arguments, stacklevel=3)
         elif self._lines == self._lines_max + 1:
             self._level = level
             self._report_at_end_of_minute()

@@ -64,7 +64,8 @@ class TokenCheck:
                     "verify_sub": False,
                 },
             )
-        except jwt.exceptions.PyJWTError as failure:
+        except (jwt.exceptions.PyJWTError, RecursionError, OverflowError) as failure:
+            # The parser of JSON gives up on depth, and on times that are no numbers of seconds.
             raise LoginRefused(f"the token is refused: {type(failure).__name__}") from None
         return Login(self._user(claims), self._lifetime_ms(claims))
 

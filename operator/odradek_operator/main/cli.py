@@ -7,7 +7,6 @@ are called.
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import os
 import socket
@@ -16,6 +15,7 @@ from typing import Any
 
 import click
 
+from odradek.foundation.log_lines import JsonLines, TextLines, log_to_standard_error
 from odradek_operator.foundation.settings import OperatorSettings
 
 _OF_THE_OPERATOR = ("kopf", "kubernetes", "yaml")
@@ -175,13 +175,12 @@ def export(topics: tuple[str, ...], bootstrap: str, cluster: str, namespace: str
 
 def set_up_logging(level: str, form: str) -> None:
     """Log to the standard error, as text for people or as one JSON object a line."""
-    handler = logging.StreamHandler()
-    handler.setFormatter(
-        _JsonLines()
+    formatter = (
+        _JsonLines(datefmt="%Y-%m-%dT%H:%M:%S%z")
         if form == "json"
-        else logging.Formatter("%(asctime)s %(levelname)s %(name)s %(message)s")
+        else TextLines("%(asctime)s %(levelname)s %(name)s %(message)s")
     )
-    logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
+    log_to_standard_error(level, formatter)
     # kopf logs each event that it handles.
     for chatty in ("kopf.objects", "kopf.activities", "aiohttp.access"):
         logging.getLogger(chatty).setLevel(max(logging.WARNING, logging.getLogger().level))
@@ -190,14 +189,6 @@ def set_up_logging(level: str, form: str) -> None:
     os.environ.setdefault("LOGNAME", "odradek-operator")
 
 
-class _JsonLines(logging.Formatter):
-    def format(self, record: logging.LogRecord) -> str:
-        line = {
-            "time": self.formatTime(record, "%Y-%m-%dT%H:%M:%S%z"),
-            "level": record.levelname,
-            "logger": record.name,
-            "message": record.getMessage(),
-        }
-        if record.exc_info:
-            line["trace"] = self.formatException(record.exc_info)
-        return json.dumps(line)
+class _JsonLines(JsonLines):
+    def fields(self, record: logging.LogRecord) -> dict[str, str]:
+        return {**super().fields(record), "level": record.levelname}

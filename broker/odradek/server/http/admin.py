@@ -16,7 +16,7 @@ import asyncio
 import logging
 import os
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
@@ -28,6 +28,7 @@ from odradek.server.broker.broker_process import AnyBroker
 from odradek.server.broker.testing_faults import Faults
 from odradek.server.http import broker_metrics
 from odradek.server.http.record_times import describable, parse_offsets, record_times
+from odradek.server.http.strangers import PlainSite, bad_request, json_body
 from odradek.server.http.visible_names import AllNames, Names, may_alter, names_for, visible_samples
 
 if TYPE_CHECKING:
@@ -101,7 +102,7 @@ class HttpServer:
         await self._runner.setup()
         try:
             if guard is None:
-                await web.TCPSite(self._runner, self._host or None, self._port).start()
+                await PlainSite(self._runner, self._host or None, self._port).start()
             else:
                 await guard.site(self._runner, self._host or None, self._port).start()
                 await guard.start()
@@ -186,9 +187,9 @@ class AdminServer(HttpServer):
         if self._broker.not_ready() is not None:
             return web.Response(status=503, text=f"{self._broker.not_ready()}\n")
         try:
-            offsets = parse_offsets(await request.json())
+            offsets = parse_offsets(await json_body(request))
         except ValueError as error:
-            return web.Response(status=400, text=f"{error}\n")
+            return bad_request(error)
         visible = describable(offsets, self.names(request))
         return web.json_response(await record_times(self._broker, visible))
 
@@ -237,12 +238,14 @@ class _FaultRoutes:
     async def add(self, request: web.Request) -> web.Response:
         self._refuse_strangers(request)
         try:
-            fields: dict[str, Any] = await request.json()
+            fields = await json_body(request)
+            if not isinstance(fields, dict):
+                raise ValueError("the body must be an object with the fault's fields")
             if "close" in fields:
                 fields["disconnect"] = fields.pop("close")
             self._faults.add(**fields)
         except (ValueError, TypeError) as error:
-            return web.Response(status=400, text=f"{error}\n")
+            return bad_request(error)
         return web.Response(text="ok\n")
 
     async def clear(self, request: web.Request) -> web.Response:

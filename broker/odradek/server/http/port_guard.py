@@ -35,6 +35,7 @@ from odradek.security.sasl import LoginRefused, SaslExchange
 from odradek.security.sasl_client import ScramClient, ServerRefused
 from odradek.security.scram import SCRAM_DIGESTS
 from odradek.server.http.security_metrics import login_samples, tls_samples
+from odradek.server.http.strangers import PlainSite
 from odradek.server.http.tls_site import HttpsConnection, TlsSite
 from odradek.server.secured_listeners import ClientConfigs, SecuredListeners
 from odradek.transport.tls import TlsStream
@@ -92,7 +93,7 @@ class PortGuard:
     def site(self, runner: web.AppRunner, host: str | None, port: int) -> web.BaseSite:
         """Where `runner` listens."""
         if self._tls is None:
-            return web.TCPSite(runner, host, port)
+            return PlainSite(runner, host, port)
         self._site = TlsSite(runner, host, port, self._tls)
         return self._site
 

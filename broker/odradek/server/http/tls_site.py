@@ -16,6 +16,7 @@ from aiohttp import web
 
 from odradek.foundation.limits import TLS_BYTES_PER_READ
 from odradek.foundation.rate_limited_log import RateLimitedLog
+from odradek.server.http.strangers import new_connection
 from odradek.transport.handshakes import Handshakes
 from odradek.transport.tls import TlsStream, handshake_failure_text, tls_receive_buffer
 
@@ -109,7 +110,7 @@ class TlsSite(web.BaseSite):
     def _new_stream(self) -> TlsStream:
         assert self._runner.server is not None
         return TlsStream(
-            HttpsConnection(self._runner.server(), self._decrypted, self._tls),
+            HttpsConnection(new_connection(self._runner.server), self._decrypted, self._tls),
             self._tls.context(),
             on_end=self._handshake_ended,
             receive_buffer=self._received,
