@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from tests.support.examples import load_profile
-
 from tests.support.costs import COSTS, Meter
+from tests.support.examples import load_profile
 
 if TYPE_CHECKING:
     from tests.support.zookeeper import ZooKeeper

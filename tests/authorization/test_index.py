@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import pytest
 from hypothesis import given, settings
 
 from odradek.authorization.acls import (
@@ -30,6 +31,7 @@ def index_of(index: AclIndex, acls: Sequence[AclBinding], touched: set[ResourceP
     )
 
 
+@pytest.mark.thorough
 @settings(max_examples=examples(150), deadline=None)
 @given(steps)
 def test_index_equals_a_scan_after_any_changes(

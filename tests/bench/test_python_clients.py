@@ -13,6 +13,7 @@ from tests.support.zookeeper import ZooKeeper
 pytestmark = pytest.mark.integration
 
 
+@pytest.mark.thorough
 def test_each_of_our_clients_writes_and_reads(
     tmp_path_factory: pytest.TempPathFactory, zookeeper: ZooKeeper
 ) -> None:

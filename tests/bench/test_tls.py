@@ -10,7 +10,7 @@ from bench.questions import Answers
 from bench.tls import TlsPeer, throughput, tls_of_ours
 from tests.support.certificates import Authority
 
-pytestmark = [pytest.mark.clients, pytest.mark.java]
+pytestmark = [pytest.mark.clients, pytest.mark.java, pytest.mark.thorough]
 
 
 def test_kafkas_tools_measure_a_broker_over_tls(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ import pytest
 
 from tests.support.broker_process import CHECKOUT
 
-pytestmark = [pytest.mark.integration, pytest.mark.clients, pytest.mark.slow]
+pytestmark = [pytest.mark.integration, pytest.mark.clients, pytest.mark.slow, pytest.mark.thorough]
 
 SECONDS = 30
 FIRST_SEED = int(os.environ.get("CHAOS_SEED", "1"))

@@ -44,6 +44,7 @@ def _blocks() -> Iterator[tuple[str, dict[str, Any]]]:
 COMMANDS, BLOCKS = dict(_commands()), list(_blocks())
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("command", COMMANDS.values(), ids=list(COMMANDS))
 def test_a_helm_command_is_taken_with_its_values(command: list[str]) -> None:
     assert (CHECKOUT / command[3]).is_dir(), "commands are given from the checkout's root"

@@ -80,6 +80,7 @@ def test_the_pod_monitor_finds_brokers_and_controllers_and_their_port(context: C
             assert named in {label.replace(".", "_").replace("/", "_") for label in labels}
 
 
+@pytest.mark.thorough
 def test_the_operator_may_reach_what_it_makes(context: Context) -> None:
     (policy,) = [
         thing

@@ -11,6 +11,7 @@ from tests.charts.cases import CHART_NAMES, HERE, accepted, golden, rendered
 CASES = [case for chart in CHART_NAMES for case in accepted(chart)]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.parent.name}/{case.stem}")
 def test_a_case_renders_to_its_golden_text(case: Path) -> None:
     assert rendered(case) == golden(case).read_text(), (

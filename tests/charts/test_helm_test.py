@@ -54,6 +54,7 @@ def test_it_writes_and_reads_and_leaves_nothing_behind(tmp_path: Path, broker: B
     assert "helm-test" not in _cli(broker.bootstrap, "groups", "list")
 
 
+@pytest.mark.thorough
 def test_it_can_run_again(tmp_path: Path, broker: Broker) -> None:
     for _ in range(2):
         assert run(tmp_path, broker.bootstrap).returncode == 0

@@ -22,6 +22,7 @@ WITHOUT_SCHEMAS = ("monitoring.coreos.com/v1", "sparkoperator.k8s.io/v1beta2", "
 NOT_IN_1_29 = ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.parent.name}/{case.stem}")
 def test_what_is_rendered_fits_kubernetes_schemas(case: Path, version: str) -> None:

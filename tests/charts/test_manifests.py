@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
 from helm.generate.manifests import files
 from helm.generate.prometheus_rules import PATH as PLAIN_RULES
 from tests.support.helm import CHECKOUT, binary, objects
+
+pytestmark = pytest.mark.thorough
 
 
 def test_manifests_are_what_the_charts_render() -> None:

@@ -163,6 +163,7 @@ def test_rules_without_kubernetes_name_no_pod_and_no_resource() -> None:
             assert word not in str(rule), f"{rule['alert']} speaks of Kubernetes: {word}"
 
 
+@pytest.mark.thorough
 def test_alerts_can_be_left_out_and_thresholds_set() -> None:
     names = {rule["alert"] for _, rule in _alerts("odradek")}
     declared = {

@@ -9,6 +9,8 @@ import pytest
 from tests.charts.cases import CHART_NAMES, refused
 from tests.support.helm import CHARTS, HelmFailed, template
 
+pytestmark = pytest.mark.thorough
+
 CASES = [case for chart in CHART_NAMES for case in refused(chart)]
 
 

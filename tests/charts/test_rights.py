@@ -120,6 +120,7 @@ def test_every_setting_is_one_that_the_command_reads() -> None:
     assert given <= known
 
 
+@pytest.mark.thorough
 def test_a_kubernetes_without_admission_policies_gets_none() -> None:
     def kinds(version: str, *settings: str) -> set[str]:
         rendered = template("odradek-operator", settings=settings, kubernetes=version)

@@ -43,6 +43,7 @@ def _newer(chart: str, folder: Path) -> Path:
     return copy
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("chart", CHART_NAMES)
 def test_a_newer_version_with_other_values_changes_no_immutable_field(chart: str, tmp_path: Path) -> None:
     before = _fixed(template(chart))
@@ -58,6 +59,7 @@ def test_a_newer_version_with_other_values_changes_no_immutable_field(chart: str
     assert before or chart == "odradek"
 
 
+@pytest.mark.thorough
 def test_a_newer_version_of_the_operator_chart_alone_makes_no_new_pod(tmp_path: Path) -> None:
     """The pods' own description names the application's version, and not the chart's."""
     about = yaml.safe_load((CHARTS / "odradek-operator" / "Chart.yaml").read_text())
@@ -70,6 +72,7 @@ def test_a_newer_version_of_the_operator_chart_alone_makes_no_new_pod(tmp_path: 
     assert pods[0] == pods[1]
 
 
+@pytest.mark.thorough
 def test_definitions_are_kept_and_are_those_of_manifests() -> None:
     plain = {
         path.name: yaml.safe_load(path.read_text())
@@ -100,6 +103,7 @@ def test_definitions_are_kept_and_are_those_of_manifests() -> None:
         assert found == plain[name]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("setting", "kept"), [("crds.keep=false", False), ("crds.keep=true", True)])
 def test_definitions_go_with_the_release_only_when_asked(setting: str, kept: bool) -> None:
     for found in objects(template("odradek-operator", settings=[setting])):
@@ -142,6 +146,7 @@ def test_the_test_pod_is_a_hook_that_cleans_up() -> None:
     assert annotations["helm.sh/hook-delete-policy"] == "before-hook-creation,hook-succeeded"
 
 
+@pytest.mark.thorough
 def test_an_older_kubernetes_is_refused() -> None:
     for chart in CHART_NAMES:
         with pytest.raises(HelmFailed, match=r"incompatible with Kubernetes v1\.28\.0"):

@@ -64,6 +64,7 @@ def test_every_value_is_explained(chart: ChartValues) -> None:
         assert item.doc.endswith("."), path
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("chart", DECLARED, ids=lambda chart: chart.chart)
 def test_a_chart_can_be_part_of_another(chart: ChartValues, tmp_path: Path) -> None:
     """What Helm hands down to a part (`global`, the condition) is no unknown value there."""

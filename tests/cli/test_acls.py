@@ -32,6 +32,7 @@ def rows(document: Any) -> set[tuple[str, ...]]:
     return {tuple(one.values()) for one in document}
 
 
+@pytest.mark.thorough
 @pytest.mark.integration
 def test_acls_are_added_listed_and_removed(guarded: Shell) -> None:
     added = guarded.json("acls", "add", "--allow-principal", "User:alice", "--producer", "--topic", "orders")

@@ -49,6 +49,7 @@ def test_a_broker_for_a_test_starts_beside_a_folder_of_its_name(beside: Path) ->
     assert (done.returncode, done.stdout) == (0, "made\n"), done.stderr
 
 
+@pytest.mark.thorough
 @pytest.mark.integration
 def test_a_cluster_starts_beside_a_folder_of_its_name(beside: Path) -> None:
     command = [sys.executable, "-P", "-m", "odradek", "cluster", "--brokers", "1", "--controllers", "1"]

@@ -108,6 +108,7 @@ def test_profiles_are_completed(invoke: Callable[..., Result]) -> None:
         assert completed(*words, "sta") == ["staging"]
 
 
+@pytest.mark.thorough
 def test_the_line_says_which_cluster_is_asked(
     bootstrap: str, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

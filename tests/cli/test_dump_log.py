@@ -111,6 +111,7 @@ def test_a_batch_that_goes_back_is_damage(tmp_path: Path) -> None:
     assert "does not follow 6" in damage.reason
 
 
+@pytest.mark.thorough
 @given(data=st.data())
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=examples(150))
 def test_any_bit_that_the_checksum_covers_is_found(tmp_path: Path, data: st.DataObject) -> None:

@@ -108,6 +108,7 @@ def test_offsets_of_several_topics_and_of_some_partitions(shell: Shell, unique: 
 # --- trim --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 def test_a_trim_shows_what_would_go_and_deletes_only_when_told(shell: Shell, unique: str) -> None:
     write(shell, unique, 10, partitions=2)
     trim = ("topics", "trim", unique)

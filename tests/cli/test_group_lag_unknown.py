@@ -10,6 +10,8 @@ import pytest
 from odradek.testing import TestBroker
 from tests.cli.conftest import Shell
 
+pytestmark = pytest.mark.thorough
+
 
 @pytest.fixture
 def testing_broker(tmp_path: Path) -> Iterator[TestBroker]:

@@ -73,6 +73,7 @@ def kafka_groups(shell: Shell, *arguments: str) -> str:
         raise
 
 
+@pytest.mark.thorough
 def test_offsets_are_deleted_after_a_dry_run(shell: Shell, group: str) -> None:
     delete = ("groups", "delete-offsets", group, "--topic")
     plan = shell.json(*delete, group)
@@ -102,6 +103,7 @@ def test_offsets_that_members_use_are_not_deleted(shell: Shell, group: str) -> N
         member.wait(20)
 
 
+@pytest.mark.thorough
 def test_a_reset_is_taken_back(shell: Shell, group: str, tmp_path: Path) -> None:
     file = tmp_path / "before.json"
     reset = ("groups", "reset-offsets", group, "--topic", group, "--to-earliest", "--save", str(file))
@@ -173,6 +175,7 @@ def test_a_file_that_cannot_be_written_leaves_the_offsets(shell: Shell, group: s
     assert offsets(shell, group) == {0: 2, 1: 2}
 
 
+@pytest.mark.thorough
 def test_several_groups_are_reset_and_taken_back(shell: Shell, group: str, tmp_path: Path) -> None:
     other, file = f"{group}-other", str(tmp_path / "both.csv")
     shell.run("groups", "reset-offsets", other, "--topic", f"{group}:2", "--to-offset", "1", "--execute")
@@ -191,6 +194,7 @@ def test_several_groups_are_reset_and_taken_back(shell: Shell, group: str, tmp_p
     }
 
 
+@pytest.mark.thorough
 def test_files_move_to_kafkas_tool_and_back(shell: Shell, group: str, tmp_path: Path) -> None:
     """Ours set back by Kafka's kafka-consumer-groups.sh, and Kafka's exports by ours; one group and two."""
     other = f"{group}.other_and-a.name-that-is-long"
@@ -218,6 +222,7 @@ def test_files_move_to_kafkas_tool_and_back(shell: Shell, group: str, tmp_path: 
     assert "names no group; give the name of one GROUP" in shell.error
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 def test_groups_are_listed_and_described_in_every_way(shell: Shell, group: str, protocol: str) -> None:
     with consuming(shell.environment["ODRADEK_BOOTSTRAP"], group, protocol=protocol):
@@ -248,6 +253,7 @@ def test_a_pattern_of_topics_is_checked(shell: Shell) -> None:
     assert "not a valid regular expression: missing ): orders-(" in shell.error
 
 
+@pytest.mark.thorough
 def test_positions_of_a_mirror_are_taken_as_they_are_given(shell: Shell, group: str, tmp_path: Path) -> None:
     """They are offsets of the source: the four records of the copy are no bound."""
     mirror, saved = f"odradek-mirror.{group}.a", str(tmp_path / "before.json")

@@ -33,6 +33,7 @@ def _named() -> list[Named]:
     return found
 
 
+@pytest.mark.thorough
 def test_every_command_that_is_named_exists_with_its_options() -> None:
     named = _named()
     assert len(named) > 300, "the pages name hundreds: the search is broken"

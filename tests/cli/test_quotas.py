@@ -12,6 +12,7 @@ from odradek.cli.exit_codes import ExitCode
 from tests.cli.conftest import Shell
 
 
+@pytest.mark.thorough
 @pytest.mark.integration
 def test_quotas_are_set_listed_and_removed(shell: Shell, unique: str) -> None:
     user = f"CN={unique},O=*"

@@ -128,6 +128,7 @@ def read_back(lines: bytes) -> list[NewRecord]:
     return [parse_json_record(line, number=1) for line in lines.splitlines()]
 
 
+@pytest.mark.thorough
 @given(st.lists(st.tuples(octets, octets, headers), min_size=1, max_size=3))
 def test_what_consume_prints_produce_reads_back(rows: list[Row]) -> None:
     shown = block(*rows)

@@ -17,6 +17,7 @@ PASSWORD = "not to be seen"
 SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
 
 
+@pytest.mark.thorough
 @pytest.mark.integration
 def test_passwords_are_set_listed_and_deleted(shell: Shell, unique: str, tmp_path: Path) -> None:
     file = tmp_path / "password"

@@ -22,6 +22,7 @@ def values(lines: list[dict[str, object]]) -> list[object]:
     return [line["value"] for line in lines]
 
 
+@pytest.mark.thorough
 def test_a_topic_is_made_shown_changed_and_deleted(shell: Shell, unique: str) -> None:
     assert (
         shell.run("topics", "create", unique, "-p", "2", "-c", "retention.ms=1000") == f"created  {unique}\n"
@@ -123,6 +124,7 @@ def test_reading_begins_and_ends_at_times(shell: Shell, unique: str) -> None:
     shell.run("consume", unique, "--partition", "7", "--from-beginning", code=ExitCode.NOT_FOUND)
 
 
+@pytest.mark.thorough
 def test_a_group_is_read_described_reset_and_deleted(shell: Shell, unique: str) -> None:
     shell.run("topics", "create", unique, "-p", "1")
     shell.run("produce", unique, input="".join(f"{n}\n" for n in range(10)))

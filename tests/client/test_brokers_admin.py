@@ -186,6 +186,7 @@ def moving(cluster: WholeCluster) -> int:
     return sum(bool(one.adding or one.removing) for one in cluster.image(1).topics["t"].partitions)
 
 
+@pytest.mark.thorough
 def test_new_brokers_are_filled_and_replicas_made_more_and_fewer() -> None:
     async def story() -> None:
         async with a_cluster(brokers=3) as (cluster, admin):

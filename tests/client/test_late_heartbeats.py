@@ -39,6 +39,7 @@ def play(story: Callable[[Client], Awaitable[None]]) -> None:
     run(with_cluster())
 
 
+@pytest.mark.thorough
 def test_a_late_answer_of_an_earlier_generation_is_of_no_account(monkeypatch: pytest.MonkeyPatch) -> None:
     async def story(client: Client) -> None:
         consumer = GroupConsumer(client, "g", ["t"], heartbeat_interval_ms=100)

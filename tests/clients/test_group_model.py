@@ -19,6 +19,8 @@ from odradek.foundation.ids import TopicPartition
 from odradek.registry.store import Create
 from tests.clients import group_model
 
+pytestmark = pytest.mark.thorough
+
 # Ten thousand are for `python -m tests.clients.group_model`.
 SEEDS = int(os.environ.get("ODRADEK_GROUP_SEEDS", "25"))
 SEEDS_FOR_A_BUG = 60

@@ -8,7 +8,7 @@ import pytest
 
 from tests.clients import many_consumers
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.thorough]
 
 
 def test_consumers_in_two_processes_settle_and_half_of_them_leave(tmp_path: Path) -> None:

@@ -54,6 +54,7 @@ def stored(bootstrap: str, topic: str, partition: int = 0) -> list[int]:
         return [int(message.payload or b"") for message in found]
 
 
+@pytest.mark.thorough
 def test_leaders_and_then_all_brokers_restart_under_both_kinds(tmp_path: Path, zookeeper: ZooKeeper) -> None:
     """Nothing is lost, and nothing is doubled: retries are idempotent."""
     cluster = Cluster(tmp_path, zookeeper.connect, brokers=2, controllers=1)

@@ -12,6 +12,8 @@ from odradek.clients import Blacklist, InvalidConfigException, Whitelist
 from odradek.clients.registrations import BLACK_LIST, STATIC, WHITE_LIST, Registration, parse_registration
 from odradek.clients.shares import own_shares, shares
 
+pytestmark = pytest.mark.thorough
+
 
 def by_thread(partitions: int, threads: list[str]) -> list[list[int]]:
     owners = shares(range(partitions), threads)

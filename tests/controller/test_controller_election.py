@@ -282,6 +282,7 @@ def test_an_epoch_that_another_controller_took_is_not_reused() -> None:
     MemoryWorld().run(scenario())
 
 
+@pytest.mark.thorough
 def test_terms_never_share_an_epoch_and_only_the_newest_writes() -> None:
     async def play(seed: int) -> None:
         world = MemoryWorld()

@@ -100,6 +100,7 @@ def test_a_wildcard_ends_with_its_line() -> None:
     assert difference("a\n", "a\nb\n") != ""
 
 
+@pytest.mark.thorough
 def test_python_blocks_are_scripts_sessions_and_tests(tmp_path: Path) -> None:
     play(
         tmp_path,

@@ -11,7 +11,7 @@ from tests.support.page_run import PageRun
 from tests.support.page_stamps import run_if_changed
 from tests.support.pages import blocks_of
 
-pytestmark = [pytest.mark.integration, pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.integration, pytest.mark.slow, pytest.mark.timeout(600), pytest.mark.thorough]
 
 PAGES = [
     "README.md",

@@ -26,7 +26,7 @@ from tests.support.kafka_tools import run_kafka_tool
 from tests.support.page_stamps import run_if_changed
 from tests.support.peers import skip_or_fail
 
-pytestmark = [pytest.mark.integration, pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.integration, pytest.mark.slow, pytest.mark.timeout(600), pytest.mark.thorough]
 
 PAGE = "docs/phrase-book.md"
 COMMAND_SECONDS_MAX = 60

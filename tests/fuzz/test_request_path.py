@@ -11,6 +11,7 @@ from tests.support.loop import run
 SEEDS = (1, 8, 77, 4_711)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("seed", SEEDS)
 def test_hostile_clients_are_answered_or_closed_and_leave_nothing(seed: int) -> None:
     before = left_over()
@@ -19,6 +20,7 @@ def test_hostile_clients_are_answered_or_closed_and_leave_nothing(seed: int) -> 
     assert len(left_over()) <= len(before)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("seed", SEEDS[:1])
 def test_hostile_clients_in_front_of_a_login_and_behind_it(seed: int) -> None:
     before = left_over()
@@ -36,6 +38,7 @@ def test_a_password_that_is_not_looked_at_is_noticed(monkeypatch: pytest.MonkeyP
         run(World.play(1, watch, logins=True))
 
 
+@pytest.mark.thorough
 def test_a_handler_that_fails_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(_: object, __: object) -> None:
         raise ZeroDivisionError

@@ -91,6 +91,7 @@ subscriptions = st.dictionaries(
 )
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", ASSIGNORS)
 @given(counts=topic_counts, before=subscriptions, after=subscriptions)
 def test_always_complete_and_stable(

@@ -91,6 +91,7 @@ def test_a_stopped_coordinator_serves_no_group() -> None:
     in_world(story)
 
 
+@pytest.mark.thorough
 def test_while_loading_clients_are_refused_and_the_loop_is_free() -> None:
     async def story(world: World) -> None:
         for number in range(10_000):

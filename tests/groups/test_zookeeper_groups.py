@@ -7,6 +7,7 @@ import json
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
+import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from odradek.foundation.limits import (
@@ -109,6 +110,7 @@ def test_one_broker_lists_them() -> None:
     on_two_brokers(story)
 
 
+@pytest.mark.thorough
 def test_they_are_described_with_owners_and_offsets() -> None:
     async def story(cluster: WholeCluster, store: MemoryStore) -> None:
         where = await coordinator_of(cluster, GROUP)

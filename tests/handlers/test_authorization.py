@@ -47,6 +47,7 @@ FILTERED = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("api", "version", "fields", "expected", "rights"),
     DENIED,

@@ -39,6 +39,7 @@ def test_commit(version: int) -> None:
     in_world(story, topics={"t": 4})
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("version", [2, 9])
 @pytest.mark.parametrize("partition", [4, -1])
 def test_a_commit_to_a_missing_partition_is_refused(version: int, partition: int) -> None:

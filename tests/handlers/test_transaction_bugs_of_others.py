@@ -107,6 +107,7 @@ def test_a_slow_marker_does_not_end_the_transaction_that_begins_meanwhile(
     run_story(story)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("version", [1, 2])
 def test_a_batch_that_comes_again_in_its_transaction_is_there_once(version: int) -> None:
     """redpanda#3039, redpanda#5355, KAFKA-14034: the answer was lost, and the retry was written again."""
@@ -208,6 +209,7 @@ def test_a_producer_past_its_timeout_writes_no_more(version: int) -> None:
     run_story(story)
 
 
+@pytest.mark.thorough
 def test_offsets_alone_are_a_transaction() -> None:
     """nisshi-io/nisshi#716: a transaction with offsets and no records was dropped."""
 

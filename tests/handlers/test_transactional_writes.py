@@ -224,6 +224,7 @@ async def marked(
     return [int(code.error_code) for topic in one.topics for code in topic.partitions]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("version", [1, 2])
 def test_an_administrator_ends_a_transaction_that_hangs(version: int) -> None:
     async def story(broker: WholeBroker) -> None:

@@ -63,6 +63,7 @@ async def asked_by_leader(
     return {one.transactional_id: codes(one.topic_results) for one in answer.results_by_transaction}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("version", range(6))
 def test_a_transactional_id_gets_an_epoch_in_every_version(version: int) -> None:
     async def scenario() -> None:

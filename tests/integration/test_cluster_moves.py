@@ -23,7 +23,7 @@ from tests.support.broker_process import CHECKOUT
 from tests.support.cluster_processes import Cluster
 from tests.support.zookeeper import ZooKeeper
 
-pytestmark = [pytest.mark.integration, pytest.mark.clients, pytest.mark.slow]
+pytestmark = [pytest.mark.integration, pytest.mark.clients, pytest.mark.slow, pytest.mark.thorough]
 
 PATIENCE_SECONDS = 90.0
 OK, REFUSED = 0, 7

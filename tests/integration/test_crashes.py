@@ -34,6 +34,7 @@ def _write_until_killed(
         return
 
 
+@pytest.mark.thorough
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("flush", [{"flush_messages": 1}, {}], ids=["flushed", "page-cache"])
 def test_nothing_acknowledged_is_lost_when_the_process_is_killed(

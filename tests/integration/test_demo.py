@@ -10,7 +10,13 @@ import pytest
 
 from tests.support.broker_process import CHECKOUT
 
-pytestmark = [pytest.mark.integration, pytest.mark.clients, pytest.mark.spark, pytest.mark.timeout(600)]
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.clients,
+    pytest.mark.spark,
+    pytest.mark.timeout(600),
+    pytest.mark.thorough,
+]
 
 
 def test_the_tour_ends_well(tmp_path: Path) -> None:

@@ -167,6 +167,7 @@ def test_a_running_group_is_set_back(member_and_broker: tuple[Member, Broker]) -
     asyncio.run(story())
 
 
+@pytest.mark.thorough
 @pytest.mark.java
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 def test_a_running_group_of_javas_is_set_back(make_broker: MakeBroker, tmp_path: Path, protocol: str) -> None:

@@ -89,6 +89,7 @@ def on_small_disk(tmp_path: Path, small_disk: Path) -> Iterator[tuple[Broker, in
     broker.close()
 
 
+@pytest.mark.thorough
 def test_a_full_disk_is_told_where_people_look(on_small_disk: tuple[Broker, int], small_disk: Path) -> None:
     broker, admin = on_small_disk
     other = small_disk / "other-files"

@@ -28,7 +28,7 @@ from tests.support.group_commits import LoggedCommits, faults
 from tests.support.kafka_peer import KafkaPeer
 from tests.support.plain_client import PlainClient
 
-pytestmark = [pytest.mark.integration, pytest.mark.slow]
+pytestmark = [pytest.mark.integration, pytest.mark.slow, pytest.mark.thorough]
 
 PARTITIONS = 12
 OFFSETS_PARTITIONS = 3

@@ -87,6 +87,7 @@ def make_topic(cluster: SecuredCluster, topic: str, *rights: AclBinding) -> Admi
     return admin
 
 
+@pytest.mark.thorough
 def test_everything_is_renewed_without_a_failed_request(secured_cluster: SecuredCluster) -> None:
     cluster = secured_cluster
     set_password(cluster, "writer", FIRST)
@@ -183,6 +184,7 @@ def test_a_right_that_is_taken_away_is_gone_for_living_connections(secured_clust
     asyncio.run(story())
 
 
+@pytest.mark.thorough
 def test_no_secret_is_seen_anywhere(secured_cluster: SecuredCluster, tmp_path: Path) -> None:
     cluster = secured_cluster
     set_password(cluster, "writer", SECOND)

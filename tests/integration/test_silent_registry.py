@@ -25,7 +25,7 @@ from tests.support.broker_process import free_port
 from tests.support.cluster_processes import Cluster
 from tests.support.zookeeper import ZooKeeper
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.thorough]
 
 RECORDS = 50
 WHERE = TopicPartition("orders", 0)

@@ -19,7 +19,7 @@ from tests.support.kafka_peer import KafkaCluster
 from tests.support.peers import skip_or_fail
 from tests.support.zookeeper import ZooKeeper
 
-pytestmark = [pytest.mark.integration, pytest.mark.slow]
+pytestmark = [pytest.mark.integration, pytest.mark.slow, pytest.mark.thorough]
 
 PATIENCE_SECONDS = 120.0
 # A process that asks takes CPU, which the brokers need, too.

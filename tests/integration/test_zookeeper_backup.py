@@ -22,7 +22,7 @@ from tests.support.page_folder import REPOSITORY
 from tests.support.pages import blocks_of
 from tests.support.zookeeper_ensemble import Ensemble
 
-pytestmark = [pytest.mark.integration, pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.integration, pytest.mark.slow, pytest.mark.timeout(600), pytest.mark.thorough]
 
 PAGE = "docs/zookeeper-backup.md"
 PRODUCERS = 4

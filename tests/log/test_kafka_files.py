@@ -25,7 +25,7 @@ from tests.support.kafka_peer import KafkaPeer
 from tests.support.kafka_tools import run_kafka_tool
 from tests.support.logs import START_MS, StillClock, load, stored_records
 
-pytestmark = pytest.mark.java
+pytestmark = [pytest.mark.java, pytest.mark.thorough]
 
 CONFIG = LogConfig(segment_bytes=40_000, index_interval_bytes=500)
 

@@ -50,6 +50,7 @@ def test_bytes_are_kafkas() -> None:
     assert decode_snapshot(data, name="x") == ENTRIES
 
 
+@pytest.mark.thorough
 @given(
     st.lists(st.builds(SnapshotEntry, INT64, INT16, INT32, INT64, INT32, INT64, INT32, INT64), max_size=20)
 )

@@ -60,6 +60,7 @@ def test_a_first_batch_above_the_bound_is_whole_or_left_out() -> None:
         assert log.read(view.base_offset, bytes_max=1, at_least_one_batch=False).size == 0
 
 
+@pytest.mark.thorough
 @settings(max_examples=examples(300), deadline=None)
 @given(data=st.data())
 def test_any_read(data: st.DataObject) -> None:

@@ -73,6 +73,7 @@ def test_garbage_behind_the_last_batch(garbage: bytes) -> None:
     assert log.truncated_bytes == len(garbage)
 
 
+@pytest.mark.thorough
 def test_each_bit_of_a_64_kb_segment() -> None:
     """A flip is found, and only the damaged batch and what follows goes.
 

@@ -221,6 +221,7 @@ def _answers(producers: ProducerStates, log: Log) -> list[Any]:
     return found
 
 
+@pytest.mark.thorough
 @settings(max_examples=examples(200), deadline=None)
 @given(steps=STEPS, truncated_bytes=st.integers(0, 300), without_snapshots=st.booleans())
 def test_producers_are_known_after_a_crash_as_if_every_batch_had_been_read(

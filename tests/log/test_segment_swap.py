@@ -140,6 +140,7 @@ def test_a_run_of_segments_is_replaced_for_readers_and_for_the_next_start(case: 
     assert log.recovered_bytes == 0
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("clean_start", [False, True], ids=["scanned", "not scanned"])
 @pytest.mark.parametrize("case", CASES)
 def test_a_process_that_dies_in_a_swap_leaves_the_old_run_or_the_new_one(
@@ -178,6 +179,7 @@ def _survivors(count: int) -> Iterator[tuple[bool, ...]]:
         yield tuple(one != number for one in range(count))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("case", CASES)
 def test_a_loss_of_power_in_a_swap_keeps_any_of_its_unsynced_steps(case: str) -> None:
     clean, expected = CASES[case]
@@ -203,6 +205,7 @@ def test_a_loss_of_power_in_a_swap_keeps_any_of_its_unsynced_steps(case: str) ->
     assert outcomes == {False, True}
 
 
+@pytest.mark.thorough
 def test_a_crash_while_a_start_completes_a_swap_loses_nothing() -> None:
     reached = 0
     for first, second in product(range(8, 30), range(0, 14, 2)):

@@ -15,7 +15,7 @@ from tests.support.mirroring import entries, mirrored, quicken, running, until, 
 from tests.support.peers import skip_or_fail
 from tests.support.two_clusters import TwoClusters
 
-pytestmark = pytest.mark.java
+pytestmark = [pytest.mark.java, pytest.mark.thorough]
 
 
 @pytest.fixture(scope="module")

@@ -91,6 +91,7 @@ def mirrors(tmp_path: Path, clusters: TwoClusters, unique: str) -> Iterator[Dyin
     made.close()
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_a_worker_that_is_killed_at_any_step_leaves_nothing_half(
     mirrors: DyingMirrors, clusters: TwoClusters, unique: str, monkeypatch: pytest.MonkeyPatch

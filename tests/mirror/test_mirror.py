@@ -387,6 +387,7 @@ def test_at_least_once_copies_without_transactions(
     run(test)
 
 
+@pytest.mark.thorough
 def test_the_bandwidth_is_limited(run: Callable[[Test], None], given: Callable[..., dict[str, str]]) -> None:
     async def test(source: Client, target: Client, name: str) -> None:
         await Admin(source).topics.create(f"{name}.t", partitions=1)

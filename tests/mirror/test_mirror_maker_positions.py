@@ -188,6 +188,7 @@ def mirror_maker(folder: Path, given: dict[str, str]) -> Iterator[subprocess.Pop
             process.wait()
 
 
+@pytest.mark.thorough
 @pytest.mark.java
 def test_a_mirror_continues_in_the_place_of_mirror_maker(
     clusters: TwoClusters, unique: str, tmp_path: Path

@@ -19,7 +19,7 @@ from tests.support.java import mirror_client_classpath
 from tests.support.java_gateway import java_gateway, java_properties, listed
 from tests.support.two_clusters import TwoClusters
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.thorough]
 
 
 @pytest.fixture(scope="module")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -18,6 +19,7 @@ def filled(runs: list[OffsetRun], *, runs_max: int = 4_096, first: OffsetRun | N
     return index
 
 
+@pytest.mark.thorough
 @given(BATCHES, st.integers(2, 64), st.integers(0, 20))
 @example([Batch(0, (0, 5), 2, True), Batch(3, (9,), 0, True)], 2, 0)
 def test_no_translation_is_ahead_of_the_group_and_none_goes_back(
@@ -35,6 +37,7 @@ def test_no_translation_is_ahead_of_the_group_and_none_goes_back(
     assert len(index) <= runs_max
 
 
+@pytest.mark.thorough
 @given(BATCHES)
 def test_a_full_index_is_behind_by_one_batch_at_most(batches: list[Batch]) -> None:
     what = passed(batches)
@@ -64,6 +67,7 @@ def test_joined_runs_are_behind_by_the_markers_between_them(batches: list[Batch]
         assert translated is not None and target - markers <= translated <= target
 
 
+@pytest.mark.thorough
 @given(BATCHES, BATCHES, st.integers(2, 16))
 def test_a_mirror_that_was_sent_back_knows_the_second_copy(
     first: list[Batch], second: list[Batch], runs_max: int
@@ -126,6 +130,7 @@ def test_the_bound_is_shared_by_partitions() -> None:
     assert partitions[0] not in index
 
 
+@pytest.mark.thorough
 @given(BATCHES, BATCHES, st.integers(2, 64), st.integers(0, 9))
 def test_stored_runs_go_in_front_of_what_is_passed_now(
     before: list[Batch], now: list[Batch], runs_max: int, markers: int

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -58,6 +59,7 @@ def index_after(found: History, position: int, target_end: int) -> PartitionInde
     return index
 
 
+@pytest.mark.thorough
 @given(BATCHES, st.booleans(), st.data())
 def test_stored_offsets_are_never_ahead(batches: list[Batch], is_ours: bool, data: st.DataObject) -> None:
     what = passed(batches)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -52,6 +53,7 @@ LOG = st.lists(st.sampled_from("rrrracxn"), min_size=1, max_size=40)
 DAMAGE = st.sampled_from(["", "", "", "lost", "double", "dead", "passed"])
 
 
+@pytest.mark.thorough
 @settings(max_examples=examples(300))
 @given(LOG, st.lists(DAMAGE, min_size=40, max_size=40), st.integers(0, 10), st.integers(1, 9), st.booleans())
 def test_each_damage_is_named_and_nothing_else(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -106,6 +107,7 @@ STEP = st.one_of(
 )
 
 
+@pytest.mark.thorough
 @settings(max_examples=examples(300))
 @example(
     [

@@ -123,6 +123,7 @@ def test_the_process_becomes_the_driver_in_its_scratch_folder(tmp_path: Path) ->
     assert done.stdout.splitlines()[-1] == "a b"
 
 
+@pytest.mark.thorough
 def test_a_wrong_start_says_what_is_missing() -> None:
     done = entry("executor", environ={"SPARK_EXECUTOR_MEMORY": ""})
     assert done.returncode == 2

@@ -290,6 +290,7 @@ def _is_in(row: Row, one: OffsetRange) -> bool:
     return row[0] == one.key and one.start <= row[1] < one.end
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("seed", range(20))
 def test_a_table_has_the_rows_of_its_runs(seed: int) -> None:
     histories = Histories(seed)

@@ -91,6 +91,7 @@ def test_a_restart_reads_one_manifest_however_many_there_are(tmp_path: Path) -> 
     assert len(store.reads) <= 3  # the hint, the newest, and a look for the next
 
 
+@pytest.mark.thorough
 def test_live_files_are_read_from_few_checkpoints(tmp_path: Path) -> None:
     made = filled(tmp_path, 405)
     store = CountingStore(tmp_path)

@@ -38,6 +38,7 @@ def test_subscriptions_are_read_back(
     )
 
 
+@pytest.mark.thorough
 @given(PARTITIONS, st.integers(0, 3))
 def test_assignments_are_read_back(partitions: PartitionsByTopic, version: int) -> None:
     content = build_assignment(partitions, version=version, user_data=b"x")

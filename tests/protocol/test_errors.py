@@ -167,6 +167,7 @@ def test_the_scan_finds_numbers() -> None:
 NOT_OF_THE_PROTOCOL = {"cli", "__main__.py"}
 
 
+@pytest.mark.thorough
 def test_no_other_module_writes_an_error_number() -> None:
     found = [
         f"{path.relative_to(BROKER)}:{line}"

@@ -17,6 +17,8 @@ from odradek.protocol.writing import structure_writer
 from tests.protocol.schemas import MESSAGES, classes, messages
 from tests.support.examples import examples
 
+pytestmark = pytest.mark.thorough
+
 FEW = settings(
     max_examples=examples(6),
     deadline=None,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import struct
 
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -48,6 +49,7 @@ def test_small_frames_in_any_pieces(bodies: list[bytes], sizes: list[int]) -> No
     assert reader.bytes_held() == 0
 
 
+@pytest.mark.thorough
 @given(
     st.lists(st.sampled_from([0, 1, 60_000, 65_536, 100_000, 1_500_000, 3_000_000]), min_size=1, max_size=4),
     st.lists(st.sampled_from([1_000, 65_535, 65_536, 300_000]), min_size=1, max_size=4),

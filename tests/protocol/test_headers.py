@@ -26,6 +26,7 @@ def test_flexible_versions_are_those_of_the_schemas() -> None:
             assert is_flexible(api_key, version) == structure.__flexible__, (api_key, version)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("api_key", API_KEYS, ids=lambda api_key: api_key.name)
 @given(CORRELATION_IDS, CLIENT_IDS)
 def test_request_headers_equal_kio(api_key: ApiKey, correlation_id: int, client_id: str | None) -> None:

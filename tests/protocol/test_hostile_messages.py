@@ -27,6 +27,7 @@ def decode_or_refuse(api_key: int, version: int, data: bytes) -> Any:
         return None
 
 
+@pytest.mark.thorough
 @given(st.data(), st.binary(max_size=120))
 @settings(deadline=None, max_examples=examples(400))
 def test_random_bytes(data: st.DataObject, content: bytes) -> None:
@@ -35,6 +36,7 @@ def test_random_bytes(data: st.DataObject, content: bytes) -> None:
     decode_or_refuse(api_key, version, content)
 
 
+@pytest.mark.thorough
 @given(st.data())
 @settings(deadline=None, max_examples=examples(200), suppress_health_check=list(HealthCheck))
 def test_changed_and_truncated_messages(data: st.DataObject) -> None:

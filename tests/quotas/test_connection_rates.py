@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -76,6 +77,7 @@ def test_a_changed_rate_holds_at_once_and_a_removed_one_is_forgotten() -> None:
     assert rates.arrive("CLIENTS", "10.0.0.1", 0) is None
 
 
+@pytest.mark.thorough
 def test_addresses_are_bounded() -> None:
     rates = rates_of(addresses={DEFAULT: 1})
     for number in range(QUOTA_METERS_MAX + 10):

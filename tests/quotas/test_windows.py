@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -58,6 +59,7 @@ STEPS = st.lists(
 )
 
 
+@pytest.mark.thorough
 @given(STEPS, st.integers(1, 5_000_000))
 @settings(max_examples=examples(200), deadline=None)
 def test_the_rate_and_the_throttle_time_are_kafkas(steps: list[tuple[int, int]], limit: int) -> None:
@@ -76,6 +78,7 @@ def test_the_rate_and_the_throttle_time_are_kafkas(steps: list[tuple[int, int]],
         assert quick.add(value, limit, now) == ours.excess_ms(limit, now)
 
 
+@pytest.mark.thorough
 @given(STEPS, st.integers(1_000, 50_000_000))
 @settings(max_examples=examples(200), deadline=None)
 def test_values_taken_off_the_spare_are_counted_as_others(steps: list[tuple[int, int]], limit: int) -> None:
@@ -162,6 +165,7 @@ def naive(limits: dict[ClientEntity, float], user: str, client: str) -> tuple[Sh
     return None
 
 
+@pytest.mark.thorough
 @given(
     st.dictionaries(ENTITIES, st.floats(1, 100)), st.sampled_from("abc"), st.sampled_from(["", "a", "b", "c"])
 )

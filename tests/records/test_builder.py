@@ -46,6 +46,7 @@ def test_without_fields_there_is_no_producer_and_no_epoch() -> None:
     assert (header.leader_epoch, header.attributes, header.last_sequence) == (-1, 0, -1)
 
 
+@pytest.mark.thorough
 @given(built=RECORDS)
 def test_payload_bytes_is_what_the_batch_will_take(built: list[tuple[Any, ...]]) -> None:
     builder = BatchBuilder()

@@ -36,6 +36,7 @@ def test_all_at_once_is_the_same_as_one_by_one(rows: list[Any], compression: Com
     assert values(batch) == [record.value for record in one_by_one]
 
 
+@pytest.mark.thorough
 def test_more_records_than_two_bytes_count() -> None:
     batch = BatchView(build_batch([(5, None, b"%d" % n) for n in range(20_000)], base_offset=3))
     assert [record.offset for record in all_records(batch)] == list(range(3, 20_003))

@@ -15,6 +15,7 @@ headers = st.lists(st.tuples(st.text(max_size=5), parts), max_size=3).map(tuple)
 pairs = st.lists(st.tuples(parts, parts), max_size=150)
 
 
+@pytest.mark.thorough
 @given(st.lists(pairs, max_size=3), parts, headers, st.booleans())
 def test_extending_is_appending_many_times(
     runs: list[list[tuple[bytes | None, bytes | None]]],

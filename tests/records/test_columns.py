@@ -36,6 +36,7 @@ def block_of(batch: BatchView, first: int | None = None, end: int | None = None)
     return RecordBlock(PARTITION, batch, header, first, header.last_offset + 1 if end is None else end)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("count", [1, 5, 40])
 @pytest.mark.parametrize("compression", [Compression.NONE, Compression.LZ4])
 def test_columns_hold_every_field(count: int, compression: Compression) -> None:
@@ -68,6 +69,7 @@ def test_a_block_takes_only_its_own_records() -> None:
     assert columns.offset[columns.chosen].tolist() == [103, 104, 105]
 
 
+@pytest.mark.thorough
 def test_damaged_records_are_refused_and_never_something_else() -> None:
     random = Random(3)
     for _ in range(300):

@@ -19,7 +19,7 @@ from tests.support.java import JavaUnavailableError, kafka_classpath
 from tests.support.java_gateway import java_gateway
 from tests.support.peers import skip_or_fail
 
-pytestmark = pytest.mark.java
+pytestmark = [pytest.mark.java, pytest.mark.thorough]
 
 CONTENTS: list[tuple[int, bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...]]] = [
     (1_700_000_000_000, b"key", b"value", ()),

@@ -47,6 +47,7 @@ def test_any_payload_is_read_or_refused(payload: bytes, count: int) -> None:
     _read(_with_payload(payload, count=count))
 
 
+@pytest.mark.thorough
 @given(built=RECORDS, data=st.data())
 def test_damaged_records_are_read_or_refused(built: list[tuple[Any, ...]], data: st.DataObject) -> None:
     batch = build_batch(built)

@@ -44,6 +44,7 @@ def read(path: Path) -> dict[str, bytes]:
     return asyncio.run(scenario())
 
 
+@pytest.mark.thorough
 def test_a_flipped_bit_is_refused_or_changes_nothing(tmp_path: Path) -> None:
     whole = written(tmp_path / "whole")
     expected = read(tmp_path / "whole")

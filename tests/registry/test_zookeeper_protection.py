@@ -34,7 +34,9 @@ OWNER = {
     "zookeeper.digest.password": "a secret",
     "zookeeper.set.acl": "true",
 }
-RULE = b'{"version":1,"acls":[{"principal":"User:eve","permissionType":"Allow","operation":"All","host":"*"}]}'
+RULE = (
+    b'{"version":1,"acls":[{"principal":"User:eve","permissionType":"Allow","operation":"All","host":"*"}]}'
+)
 
 
 class Stranger:
@@ -116,7 +118,9 @@ def test_nodes_that_are_open_are_put_right_and_said(
                 with pytest.raises(NoAuthError):
                     stranger.create(path, b"")
             assert len(stranger.get_acls("/kafka-acl/Topic/secret")[0]) == 1
-        assert "5 nodes of ZooKeeper were open to anybody, and now belong to odradek (/, /config" in caplog.text
+        assert (
+            "5 nodes of ZooKeeper were open to anybody, and now belong to odradek (/, /config" in caplog.text
+        )
         assert "/kafka-acl" in caplog.text
         caplog.clear()
         await store.protect(paths.BRANCHES, with_children=True)
@@ -148,10 +152,10 @@ def test_a_term_does_not_begin_where_a_stranger_owns_the_rules(zookeeper: ZooKee
             # Before the chroot was protected.
             owner = KazooClient(hosts=zookeeper.connect, auth_data=[("digest", "odradek:a secret")])
             owner.start()
-            owner.set_acls(f"/{chroot}", [make_digest_acl("eve", "evil", all=True), *owner.get_acls(f"/{chroot}")[0]])
-            stranger.create(
-                f"/{chroot}/kafka-acl", b"", acl=[make_digest_acl("eve", "evil", all=True)]
+            owner.set_acls(
+                f"/{chroot}", [make_digest_acl("eve", "evil", all=True), *owner.get_acls(f"/{chroot}")[0]]
             )
+            stranger.create(f"/{chroot}/kafka-acl", b"", acl=[make_digest_acl("eve", "evil", all=True)])
             owner.stop()
             owner.close()
         with pytest.raises(StoreAccessDenied, match="/kafka-acl of the registry belong to another user"):
@@ -170,7 +174,9 @@ def test_every_kind_of_creation_makes_protected_nodes(zookeeper: ZooKeeper) -> N
         store = await _open(connect)
         await store.create("/brokers")
         await store.create("/brokers/ephemeral", b"", ephemeral=True)
-        await store.multi([Create("/config"), Create("/config/users"), Create("/config/users/u"), Create("/e", b"", True)])
+        await store.multi(
+            [Create("/config"), Create("/config/users"), Create("/config/users/u"), Create("/e", b"", True)]
+        )
         assert await write_first_user(store, "v", {"SCRAM-SHA-256": "x"}) is False
         assert [one async for one in store.open_nodes(["/"], with_children=True)] == []
         await store.close()
@@ -187,7 +193,9 @@ def test_the_first_user_closes_what_was_open(zookeeper: ZooKeeper) -> None:
     connect = f"{zookeeper.connect}/{uuid.uuid4()}"
     with Stranger(zookeeper.connect) as client:
         root = connect.partition("/")[2]
-        client.create(f"/{root}/config/users/admin", nodes.write_config({"producer_byte_rate": "1"}), makepath=True)
+        client.create(
+            f"/{root}/config/users/admin", nodes.write_config({"producer_byte_rate": "1"}), makepath=True
+        )
 
     async def scenario() -> None:
         store = await _open(connect)

@@ -79,6 +79,7 @@ def state(checkout: Path) -> tuple[str, ...]:
     )
 
 
+@pytest.mark.thorough
 def test_a_release_is_a_commit_a_tag_and_six_files_and_nothing_is_uploaded(
     green: Path, tried: list[str], uploads: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -106,6 +107,7 @@ def test_a_release_is_a_commit_a_tag_and_six_files_and_nothing_is_uploaded(
     assert not uploads.exists()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("code", [0, 1])
 def test_upload_hands_the_six_files_to_twine_and_says_how_to_repeat_it(
     code: int,
@@ -126,6 +128,7 @@ def test_upload_hands_the_six_files_to_twine_and_says_how_to_repeat_it(
     assert "the checkout is as it was" not in said
 
 
+@pytest.mark.thorough
 def test_what_does_not_pass_its_tryout_is_not_released(
     green: Path, prebuilt: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -140,6 +143,7 @@ def test_what_does_not_pass_its_tryout_is_not_released(
     assert not (green / "dist").exists()
 
 
+@pytest.mark.thorough
 def test_a_file_that_would_come_along_stops_the_release(
     green: Path, prebuilt: None, tried: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -153,6 +157,7 @@ def test_a_file_that_would_come_along_stops_the_release(
     assert state(green) == before
 
 
+@pytest.mark.thorough
 def test_a_rehearsal_changes_nothing(
     green: Path, prebuilt: None, tried: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -163,6 +168,7 @@ def test_a_rehearsal_changes_nothing(
     assert len(tried) == 3
 
 
+@pytest.mark.thorough
 def test_a_checkout_with_changes_or_off_main_or_with_the_tag_is_refused(
     green: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

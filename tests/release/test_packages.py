@@ -53,6 +53,7 @@ def test_files_that_are_not_built_alike_twice_are_named(built: list[Path], tmp_p
     assert build.differences(built, again) == [f"{again[0].name} is not built alike twice from one commit"]
 
 
+@pytest.mark.thorough
 def test_odradek_alone_is_what_its_wheel_installs(built: list[Path], tmp_path: Path) -> None:
     made = tryout.Environment(tmp_path / "venv", [named(built, "odradek", ".whl")], dependencies=INSTALLED)
     assert made.packages() == {"odradek"}
@@ -61,6 +62,7 @@ def test_odradek_alone_is_what_its_wheel_installs(built: list[Path], tmp_path: P
     assert made.run("odradek", "--version") == f"odradek {RELEASED}\n"
 
 
+@pytest.mark.thorough
 def test_operator_and_pipeline_are_commands_of_their_own(built: list[Path], tmp_path: Path) -> None:
     wheels = [path for path in built if path.suffix == ".whl"]
     made = tryout.Environment(tmp_path / "venv", wheels, dependencies=INSTALLED)
@@ -118,6 +120,7 @@ def test_an_sdist_with_a_link_or_without_its_readme_is_named(
     assert f"lacks odradek-{RELEASED}/broker/README.md" in said
 
 
+@pytest.mark.thorough
 def test_a_repository_address_stands_on_every_page(own_copy: Path, tmp_path: Path) -> None:
     project = own_copy / "pyproject.toml"
     address = "https://code.example/odradek"

@@ -14,6 +14,7 @@ def test_every_copy_in_the_checkout_is_up_to_date() -> None:
     assert version.stale() == [], "python -m release.version"
 
 
+@pytest.mark.thorough
 def test_a_new_version_stands_everywhere_after_one_command(own_copy: Path) -> None:
     before = version.declared(own_copy)
     changed = version.write(own_copy, version="98.7.6")
@@ -36,6 +37,7 @@ def test_a_new_version_stands_everywhere_after_one_command(own_copy: Path) -> No
             assert left.search(path.read_text()) is None, path
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("wrong", ["1", "1.2", "v1.2.3", "1.2.3rc1", "01.2.3", "1.2.3.4", ""])
 def test_a_version_has_three_numbers(wrong: str, own_copy: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert version.main([wrong]) == 2

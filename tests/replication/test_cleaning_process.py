@@ -25,6 +25,8 @@ from odradek.replication.cleaner import WorkerDied
 from odradek.replication.cleaning_work import ProcessWork
 from tests.support.logs import START_MS, open_log, stored_records
 
+pytestmark = pytest.mark.thorough
+
 CONFIG = LogConfig(cleanup_compact=True, cleanup_delete=False, segment_bytes=4096, index_interval_bytes=100)
 KEYS = 20
 NICENESS = 10

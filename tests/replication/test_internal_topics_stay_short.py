@@ -98,6 +98,7 @@ async def many_commits(node: WholeBroker, *, rounds: int) -> int:
     return largest
 
 
+@pytest.mark.thorough
 def test_the_offsets_topic_stays_a_few_times_its_live_state() -> None:
     async def story() -> None:
         node = await cleaning_broker(ENTRIES)
@@ -150,6 +151,7 @@ def test_pending_offsets_of_an_open_transaction_survive(is_commit: bool) -> None
     run(story())
 
 
+@pytest.mark.thorough
 def test_the_transactions_topic_stays_a_few_times_its_live_state() -> None:
     async def story() -> None:
         node = await cleaning_broker(ENTRIES)

@@ -59,6 +59,7 @@ async def rounds(cluster: WholeCluster, leader: int, count: int) -> None:
         await asyncio.sleep(LAG_SECONDS + RETENTION_SECONDS + 5)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("is_clock_alone", [False, True], ids=["bounds", "clock alone"])
 def test_a_replica_that_was_away_brings_no_deleted_key_back(is_clock_alone: bool) -> None:
     async def story() -> None:

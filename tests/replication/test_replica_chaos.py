@@ -16,6 +16,8 @@ from tests.support.loop import run
 from tests.support.replica_chaos import InvariantBroken, ReplicaChaos
 from tests.support.replicas import ReplicaCluster
 
+pytestmark = pytest.mark.thorough
+
 STEPS = 60
 SEEDS = 30
 SEEDS_FOR_A_BUG = 200

@@ -15,6 +15,7 @@ NOT_LEADER_OR_FOLLOWER = 6
 REQUEST_TIMED_OUT = 7
 
 
+@pytest.mark.thorough
 def test_every_replica_gets_every_record_at_its_offset() -> None:
     async def story() -> None:
         async with ReplicaCluster() as cluster:

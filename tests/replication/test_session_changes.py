@@ -205,6 +205,7 @@ def _leave_fetches_deaf(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(WaitingFetch, "watch_also", lambda *_: None)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("plant", [_forget_roles, _forget_records, _leave_fetches_deaf])
 def test_a_planted_bug_is_found(
     plant: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch

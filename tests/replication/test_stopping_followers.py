@@ -13,6 +13,7 @@ from tests.support.loop import run
 from tests.support.replicas import ReplicaCluster, follower_states
 
 
+@pytest.mark.thorough
 def test_it_is_proposed_regularly_and_logged_in_one_line(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
 

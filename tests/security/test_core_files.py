@@ -10,6 +10,8 @@ import pytest
 
 from tests.support.secured_broker import SecuredBroker
 
+pytestmark = pytest.mark.thorough
+
 SECRET = "a-secret-in-the-memory"
 PATTERN = Path("/proc/sys/kernel/core_pattern")
 

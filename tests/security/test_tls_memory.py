@@ -14,6 +14,8 @@ from odradek.protocol.api import ApiKey
 from tests.support.secured_broker import SecuredBroker
 from tests.support.whole_broker import batch
 
+pytestmark = pytest.mark.thorough
+
 KIB_PER_CONNECTION_MAX = 100
 CONNECTIONS = 100
 # Before it counts, the process has what it needs once.

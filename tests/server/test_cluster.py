@@ -34,6 +34,7 @@ def test_a_topic_made_through_any_broker_is_seen_there_at_once_and_by_all() -> N
     run(story())
 
 
+@pytest.mark.thorough
 def test_a_broker_goes_on_while_it_makes_the_logs_of_a_large_topic(monkeypatch: pytest.MonkeyPatch) -> None:
     partitions = 10 * LOGS_MADE_PER_TURN_MAX
     turns: list[int] = [0]

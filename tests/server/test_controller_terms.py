@@ -137,6 +137,7 @@ def test_a_controller_with_an_internal_error_is_replaced_by_another(
     assert "nobody thought of this" in caplog.text
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("seed", range(6))
 def test_all_agree_on_the_cluster_although_the_registry_loses_messages(seed: int) -> None:
     async def story() -> None:

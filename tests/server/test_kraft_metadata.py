@@ -175,6 +175,7 @@ def test_settings_that_protected_brokers_are_named() -> None:
     assert protection_of(SimulatedDisk()) == []
 
 
+@pytest.mark.thorough
 def test_what_can_be_used_is_taken_over_once_and_overwrites_nothing(caplog: pytest.LogCaptureFixture) -> None:
     log = batch(
         0, acl(1), acl(2, operation=99), acl(3, resource=""), user("a"), user("kept"),

@@ -19,6 +19,8 @@ from tests.support.loop import run
 from tests.support.memory_registry import MemoryRegistry, MemoryStore
 from tests.support.whole_cluster import SESSION_SECONDS, WholeCluster
 
+pytestmark = pytest.mark.thorough
+
 SILENCE_SECONDS = 1.0
 
 

@@ -24,6 +24,8 @@ from tests.support.loop import run
 from tests.support.whole_broker import batch
 from tests.support.whole_cluster import PORT, WholeCluster
 
+pytestmark = pytest.mark.thorough
+
 PARTITIONS, BROKERS, UNDER_WAY = 4, 3, 5
 OUT_OF_ORDER, DUPLICATE = 45, 46
 ENTRIES = {

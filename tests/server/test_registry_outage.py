@@ -142,6 +142,7 @@ def partition(cluster: WholeCluster, broker_id: int) -> Any:
     return cluster.brokers[broker_id].partitions.get("t", 0)
 
 
+@pytest.mark.thorough
 def test_everything_goes_on_while_the_registry_is_away_for_everybody() -> None:
     async def story() -> None:
         cluster, leader = await begin()
@@ -320,6 +321,7 @@ def test_who_may_be_elected_has_to_follow_too() -> None:
     run(story())
 
 
+@pytest.mark.thorough
 def test_a_partition_without_another_candidate_continues_disconnected() -> None:
     async def story() -> None:
         cluster, _ = await begin()

@@ -28,6 +28,8 @@ from tests.simulation.faults import KINDS
 from tests.simulation.planting import Bug, must_find
 from tests.support import planted_bugs
 
+pytestmark = pytest.mark.thorough
+
 # The faults that show the bugs of a kind, so that not many seeds are needed.
 CRASHES: Final = ("crash", "power_loss")
 PARTITIONS: Final = ("isolate_broker", "expire_broker", "heal", "crash")

@@ -21,6 +21,8 @@ from odradek.replication.removal_bounds import RemovalBounds
 from tests.simulation.planting import Bug, must_find
 from tests.support.disk import SimulatedFile
 
+pytestmark = pytest.mark.thorough
+
 ACTORS: Final = ("compaction",)
 AWAY: Final = ("away",)
 SWAPS: Final = ("crash_in_swap",)

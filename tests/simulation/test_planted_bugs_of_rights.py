@@ -15,6 +15,8 @@ from odradek.protocol.api import ApiKey
 from odradek.transport.muting import Mute
 from tests.simulation.planting import Bug, must_find
 
+pytestmark = pytest.mark.thorough
+
 NO_FAULTS: Final = ("heal",)
 
 

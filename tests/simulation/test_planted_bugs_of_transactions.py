@@ -24,6 +24,8 @@ from odradek.transactions.sweeps import Sweeps
 from tests.simulation.faults import KINDS
 from tests.simulation.planting import Bug, must_find
 
+pytestmark = pytest.mark.thorough
+
 ACTORS: Final = ("transactions",)
 CRASHES: Final = ("crash", "expire_broker", "isolate_broker", "heal")
 RESETS: Final = ("reset", "sever_broker")

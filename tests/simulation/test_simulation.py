@@ -14,6 +14,7 @@ def test_a_cluster_without_faults_acknowledges_everything() -> None:
     assert sum(" p" in line and "acknowledged at" in line for line in lines) >= sent
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("seed", [4, 24, 29, 53])
 def test_a_seed_replays_exactly(seed: int) -> None:
     assert simulate(seed).digest() == simulate(seed).digest()

@@ -26,6 +26,7 @@ pytestmark = [
     pytest.mark.timeout(600),
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+    pytest.mark.thorough,
 ]
 
 IS_ALL = os.environ.get("ODRADEK_SINK_KILLS") == "all"

@@ -128,6 +128,7 @@ def with_sources() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
 
 
+@pytest.mark.thorough
 def test_a_killed_run_is_finished_by_the_next(bootstrap: str, create_topic: CreateTopic) -> None:
     topic, dead = create_topic(1), create_topic(1)
     send_letters(bootstrap, dead, topic, list(range(2000)))

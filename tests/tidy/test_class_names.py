@@ -88,11 +88,13 @@ def wrong(found: Iterable[tuple[str, Path, int]], exceptions: Mapping[str, tuple
     return errors
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("package", EXCEPTIONS)
 def test_a_class_name_is_defined_once(package: str) -> None:
     assert wrong(classes(sources(package)), EXCEPTIONS[package]) == []
 
 
+@pytest.mark.thorough
 def test_names_of_schemas_are_generated_alone() -> None:
     of_schemas = {name for name, (_, why) in EXCEPTIONS["broker/odradek"].items() if why is _SCHEMAS}
     written = Counter(

@@ -8,6 +8,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
+import pytest
+
 from tests.tidy.checkout import PRODUCT, TESTS, named, sources
 
 WORDS_MAX: Final = 25
@@ -31,6 +33,7 @@ def first_sentence(text: str) -> str:
     return re.split(r"(?<=[.!?])\s|:\s*\n|\n\s*\n", text, maxsplit=1)[0]
 
 
+@pytest.mark.thorough
 def test_modules_begin_with_a_short_sentence() -> None:
     assert list(bad_heads(sources(*PRODUCT, *TESTS))) == []
 

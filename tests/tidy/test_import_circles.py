@@ -68,6 +68,7 @@ def test_a_circle_is_found() -> None:
     assert circles(graph) == {frozenset("bc"), frozenset("e")}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("package", PACKAGES)
 def test_no_module_imports_itself_by_way_of_others(package: str) -> None:
     found = [" <-> ".join(sorted(circle)) for circle in circles(_graph(package))]

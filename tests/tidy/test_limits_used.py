@@ -8,6 +8,8 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
+import pytest
+
 from tests.tidy.checkout import PRODUCT, ROOT, sources
 
 LIMITS: Final = [
@@ -47,6 +49,7 @@ def _names_read(path: Path) -> frozenset[str]:
     )
 
 
+@pytest.mark.thorough
 def test_every_limit_is_used() -> None:
     for limits in LIMITS:
         assert unused(limits, sources(*PRODUCT)) == set()

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
+import pytest
+
 from tests.tidy.checkout import TESTS, named, sources
 
 CHARACTERS_MAX: Final = 70
@@ -19,6 +21,7 @@ def long_names(paths: Iterable[Path]) -> Iterator[str]:
                 yield f"{named(path, node.lineno)} {node.name} has {len(node.name)} characters"
 
 
+@pytest.mark.thorough
 def test_names_of_tests_are_short() -> None:
     assert list(long_names(sources(*TESTS))) == []
 

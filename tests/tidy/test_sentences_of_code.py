@@ -108,11 +108,13 @@ def found_in(paths: Iterable[Path], *, with_texts: bool = True) -> list[str]:
     return [sentence for path in paths for sentence in long_sentences(path, with_texts=with_texts)]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("folder", SHORT)
 def test_sentences_of_the_code_are_short(folder: str) -> None:
     assert found_in(sources(folder)) == []
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("folder", TESTS)
 def test_sentences_about_tests_are_short(folder: str) -> None:
     # Their texts are data: scripts, requests, and what other programs print.

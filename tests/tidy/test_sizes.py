@@ -58,6 +58,7 @@ def test_files_are_short(folders: tuple[str, ...], lines_max: int) -> None:
     assert list(long_files(sources(*folders), lines_max)) == []
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("folders", "lines_max"),
     [(PRODUCT, FUNCTION_LINES_MAX), (TESTS, TEST_FUNCTION_LINES_MAX)],

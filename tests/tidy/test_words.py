@@ -107,12 +107,14 @@ def better(word: str) -> str:
     return next(instead for pattern, instead in BETTER.items() if re.fullmatch(pattern, word, re.IGNORECASE))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("folder", FOLDERS)
 def test_the_code_says_it_in_plain_words(folder: str) -> None:
     found = [word for path in sources(folder) for word in odd_words(path, comments_and_docstrings(path))]
     assert found == []
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("folder", FOLDERS_OF_TEXTS)
 def test_the_texts_say_it_in_plain_words(folder: str) -> None:
     found = [word for path in sources(folder) for word in odd_words(path, texts_of(path))]

@@ -212,6 +212,7 @@ def test_a_full_table_of_descriptors_is_survived(
     play(story(), loops)
 
 
+@pytest.mark.thorough
 def test_a_thousand_idle_connections_cost_little() -> None:
     async def story() -> None:
         listener = listen()

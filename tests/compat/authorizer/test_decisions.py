@@ -13,12 +13,16 @@ import subprocess
 from collections import Counter
 from pathlib import Path
 
+import pytest
+
 from odradek.authorization.acls import AccessControlEntry, PatternType, ResourcePattern
 from odradek.authorization.authorizer import Authorizer, super_users
 from odradek.authorization.index import AclIndex
 from tests.compat.authorizer.cells import SUPER_USERS, AclSet, Question, acl_sets, lines, questions
 from tests.support.java import JavaUnavailableError, java_environment, kafka_classpath
 from tests.support.peers import skip_or_fail
+
+pytestmark = pytest.mark.thorough
 
 SETS = int(os.environ.get("ODRADEK_CELL_SETS", "120"))
 SEED = int(os.environ.get("ODRADEK_SEED", "20260"))

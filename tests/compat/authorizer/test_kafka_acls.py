@@ -12,7 +12,7 @@ from tests.support.java import JavaUnavailableError, kafka_classpath
 from tests.support.kafka_tools import run_kafka_tool
 from tests.support.peers import skip_or_fail
 
-pytestmark = [pytest.mark.clients, pytest.mark.java, pytest.mark.slow]
+pytestmark = [pytest.mark.clients, pytest.mark.java, pytest.mark.slow, pytest.mark.thorough]
 
 ACLS = "org.apache.kafka.tools.AclCommand"
 

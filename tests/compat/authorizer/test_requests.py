@@ -21,6 +21,8 @@ from tests.support.java import JavaUnavailableError
 from tests.support.kafka_peer import KafkaPeer
 from tests.support.peers import skip_or_fail
 
+pytestmark = pytest.mark.thorough
+
 ROWS = [
     *RECORDS,
     *denied_topics.ROWS,

@@ -15,7 +15,13 @@ from tests.support.peers import forgive_unclosed, skip_or_fail
 
 __all__ = ["forgive_unclosed"]
 
-pytestmark = [pytest.mark.clients, pytest.mark.java, pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [
+    pytest.mark.clients,
+    pytest.mark.java,
+    pytest.mark.slow,
+    pytest.mark.timeout(600),
+    pytest.mark.thorough,
+]
 
 
 def test_lines_are_in_the_topic_once_and_in_the_sinks_file(tmp_path: Path) -> None:

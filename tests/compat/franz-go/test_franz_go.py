@@ -11,7 +11,7 @@ import pytest
 
 from tests.support.peers import skip_or_fail
 
-pytestmark = [pytest.mark.clients, pytest.mark.slow, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.clients, pytest.mark.slow, pytest.mark.timeout(1200), pytest.mark.thorough]
 
 RUN = Path(__file__).parent / "run"
 

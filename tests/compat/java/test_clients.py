@@ -13,7 +13,7 @@ from tests.support.java_gateway import java_admin, java_consumer, java_producer,
 from tests.support.peers import CreateTopic
 from tests.support.samples import BASE_TIME_MS, COMPRESSIONS, SAMPLES, Sample, numbered
 
-pytestmark = [pytest.mark.clients, pytest.mark.java, pytest.mark.slow]
+pytestmark = [pytest.mark.clients, pytest.mark.java, pytest.mark.slow, pytest.mark.thorough]
 
 DEADLINE_SECONDS = 45
 both_versions = pytest.mark.parametrize("jvm", ["3_9", "4_1"], indirect=True)

@@ -15,7 +15,7 @@ from tests.support.java import run_kafka_tool
 from tests.support.java_gateway import java_consumer, java_producer, poll
 from tests.support.peers import CreateTopic, Peer
 
-pytestmark = [pytest.mark.clients, pytest.mark.java, pytest.mark.slow]
+pytestmark = [pytest.mark.clients, pytest.mark.java, pytest.mark.slow, pytest.mark.thorough]
 
 DEADLINE_SECONDS = 45
 both_versions = pytest.mark.parametrize("jvm", ["3_9", "4_1"], indirect=True)

@@ -21,7 +21,7 @@ from tests.support.first_kafka import FirstKafka
 from tests.support.java import JavaUnavailableError
 from tests.support.peers import skip_or_fail
 
-pytestmark = [pytest.mark.clients, pytest.mark.java]
+pytestmark = [pytest.mark.clients, pytest.mark.java, pytest.mark.thorough]
 
 
 @pytest.fixture(scope="module")

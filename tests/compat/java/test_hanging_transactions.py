@@ -15,7 +15,7 @@ from tests.support.copiers import read_to_the_end
 from tests.support.hanging import leave_hanging
 from tests.support.peers import CreateTopic
 
-pytestmark = [pytest.mark.clients, pytest.mark.java, pytest.mark.slow]
+pytestmark = [pytest.mark.clients, pytest.mark.java, pytest.mark.slow, pytest.mark.thorough]
 
 # Higher than any producer id that was allocated.
 FORGOTTEN_ID = 8_000_000

@@ -24,7 +24,7 @@ from tests.support.kafka_peer import KafkaPeer
 from tests.support.peers import QUICK, skip_or_fail, topic_creator
 from tests.support.samples import COMPRESSIONS, SAMPLES, numbered
 
-pytestmark = [pytest.mark.clients, pytest.mark.java]
+pytestmark = [pytest.mark.clients, pytest.mark.java, pytest.mark.thorough]
 
 DEADLINE_SECONDS = 30
 PROTOCOLS = ("classic", "consumer")

@@ -26,7 +26,7 @@ from tests.support.kafka_peer import KafkaPeer
 from tests.support.peers import QUICK, skip_or_fail, topic_creator
 from tests.support.plain_reads import all_records
 
-pytestmark = [pytest.mark.clients, pytest.mark.java]
+pytestmark = [pytest.mark.clients, pytest.mark.java, pytest.mark.thorough]
 
 SECONDS_MAX = 280
 CLEANING = {

@@ -15,7 +15,7 @@ from tests.support.java import JavaUnavailableError, checker_classpath, run_kafk
 from tests.support.mixed_group import Process, Writer, make_topic, owners_of, wait_for
 from tests.support.peers import skip_or_fail
 
-pytestmark = [pytest.mark.clients, pytest.mark.java]
+pytestmark = [pytest.mark.clients, pytest.mark.java, pytest.mark.thorough]
 
 PARTITIONS = 5
 

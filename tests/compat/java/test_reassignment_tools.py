@@ -26,7 +26,7 @@ from tests.support.kafka_tools import run_kafka_tool
 from tests.support.peers import skip_or_fail, topic_creator
 from tests.support.zookeeper import ZooKeeper
 
-pytestmark = [pytest.mark.clients, pytest.mark.java, pytest.mark.slow]
+pytestmark = [pytest.mark.clients, pytest.mark.java, pytest.mark.slow, pytest.mark.thorough]
 
 TOOLS = "org.apache.kafka.tools"
 PATIENCE_SECONDS = 90.0

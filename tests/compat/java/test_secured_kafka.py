@@ -26,7 +26,7 @@ from tests.support.kafka_peer import KafkaPeer
 from tests.support.kafka_tools import run_kafka_tool
 from tests.support.peers import QUICK, skip_or_fail, topic_creator
 
-pytestmark = [pytest.mark.clients, pytest.mark.java]
+pytestmark = [pytest.mark.clients, pytest.mark.java, pytest.mark.thorough]
 
 SECURED = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",

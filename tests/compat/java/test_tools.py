@@ -20,7 +20,7 @@ from tests.support.java import JavaUnavailableError, kafka_classpath
 from tests.support.kafka_tools import run_kafka_tool
 from tests.support.peers import CreateTopic, skip_or_fail
 
-pytestmark = [pytest.mark.clients, pytest.mark.java, pytest.mark.slow]
+pytestmark = [pytest.mark.clients, pytest.mark.java, pytest.mark.slow, pytest.mark.thorough]
 
 TOOLS = "org.apache.kafka.tools"
 GROUPS = f"{TOOLS}.consumer.group.ConsumerGroupCommand"

@@ -9,7 +9,7 @@ from tests.compat.confluent.test_records import read, reader
 from tests.support.java import KAFKA_OLD_VERSION, KAFKA_VERSION, run_kafka_tool
 from tests.support.peers import CreateTopic
 
-pytestmark = [pytest.mark.clients, pytest.mark.java, pytest.mark.slow]
+pytestmark = [pytest.mark.clients, pytest.mark.java, pytest.mark.slow, pytest.mark.thorough]
 
 COUNT = 5000
 

@@ -8,7 +8,7 @@ from tests.support.java import JavaUnavailableError
 from tests.support.kafka_tools import run_kafka_tool
 from tests.support.peers import skip_or_fail
 
-pytestmark = [pytest.mark.clients, pytest.mark.java, pytest.mark.slow]
+pytestmark = [pytest.mark.clients, pytest.mark.java, pytest.mark.slow, pytest.mark.thorough]
 
 CREDENTIAL = "SCRAM-SHA-512=[iterations=4096,password=secret-of-carol]"
 

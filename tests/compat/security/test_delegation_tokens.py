@@ -18,7 +18,7 @@ from tests.support.java import JavaUnavailableError, run_kafka_tool
 from tests.support.peers import skip_or_fail
 from tests.support.secured_broker import SecuredBroker
 
-pytestmark = [pytest.mark.clients, pytest.mark.java]
+pytestmark = [pytest.mark.clients, pytest.mark.java, pytest.mark.thorough]
 
 MODULE = "org.apache.kafka.common.security"
 TOKEN = re.compile(r"^(\S{20,})\s+(\S{80,})\s", re.MULTILINE)

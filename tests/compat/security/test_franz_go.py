@@ -23,7 +23,7 @@ from tests.support.peers import skip_or_fail
 from tests.support.secured_broker import SecuredBroker
 from tests.support.tokens import AUDIENCE, ISSUER, Provider
 
-pytestmark = [pytest.mark.clients, pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.clients, pytest.mark.slow, pytest.mark.timeout(900), pytest.mark.thorough]
 
 RUN = Path(__file__).parents[1] / "franz-go" / "run"
 VALUES = [f"value {number}" for number in range(50)]

@@ -11,7 +11,7 @@ from tests.support.java import KAFKA_OLD_VERSION, KAFKA_VERSION, JavaUnavailable
 from tests.support.peers import skip_or_fail
 from tests.support.secured_broker import SecuredBroker
 
-pytestmark = [pytest.mark.clients, pytest.mark.java]
+pytestmark = [pytest.mark.clients, pytest.mark.java, pytest.mark.thorough]
 
 MODULE = "org.apache.kafka.common.security"
 

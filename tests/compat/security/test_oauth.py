@@ -159,6 +159,7 @@ def _properties(broker: SecuredBroker, folder: Path, token: str) -> Path:
     return properties
 
 
+@pytest.mark.thorough
 @pytest.mark.java
 def test_kafkas_tool_logs_in_with_a_token_of_a_file(
     broker: SecuredBroker, provider: Provider, tmp_path: Path

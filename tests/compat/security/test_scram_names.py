@@ -13,7 +13,7 @@ from odradek.security.scram import ScramMessageError, escaped_name, parse_client
 from tests.support.java import JavaUnavailableError, java_environment, kafka_classpath
 from tests.support.peers import skip_or_fail
 
-pytestmark = pytest.mark.java
+pytestmark = [pytest.mark.java, pytest.mark.thorough]
 
 JAVA_SECONDS_MAX = 120
 NAMES = (

@@ -10,7 +10,7 @@ from tests.compat.three_brokers.bounces import KINDS, bounced
 from tests.support.cluster_processes import Cluster
 from tests.support.verifiable import compared
 
-pytestmark = [pytest.mark.clients, pytest.mark.java, pytest.mark.slow]
+pytestmark = [pytest.mark.clients, pytest.mark.java, pytest.mark.slow, pytest.mark.thorough]
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])

@@ -11,7 +11,7 @@ from tests.support.cluster_processes import Cluster
 from tests.support.copiers import Log, compared
 from tests.support.java import KAFKA_OLD_VERSION, KAFKA_VERSION
 
-pytestmark = [pytest.mark.clients, pytest.mark.java, pytest.mark.slow]
+pytestmark = [pytest.mark.clients, pytest.mark.java, pytest.mark.slow, pytest.mark.thorough]
 
 RECORDS = 10_000
 

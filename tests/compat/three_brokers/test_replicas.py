@@ -16,7 +16,7 @@ from tests.support.cluster_processes import Cluster
 from tests.support.java import java_arguments, java_environment, kafka_classpath
 from tests.support.peers import skip_or_fail, topic_creator
 
-pytestmark = [pytest.mark.clients, pytest.mark.slow]
+pytestmark = [pytest.mark.clients, pytest.mark.slow, pytest.mark.thorough]
 
 _FRANZ_GO = Path(__file__).parents[1] / "franz-go" / "run"
 _TOOL = "org.apache.kafka.tools.ReplicaVerificationTool"

@@ -12,7 +12,7 @@ from tests.support.cluster_processes import Cluster
 from tests.support.peers import topic_creator
 from tests.support.steady_load import SteadyLoad
 
-pytestmark = [pytest.mark.clients, pytest.mark.slow]
+pytestmark = [pytest.mark.clients, pytest.mark.slow, pytest.mark.thorough]
 
 PARTITIONS = 30
 

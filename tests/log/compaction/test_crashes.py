@@ -68,6 +68,7 @@ def step_of_the_round(disk: UnorderedDisk, clock: StillClock, cleaned: int, step
     return False
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("is_power_lost", [False, True], ids=["process", "power"])
 def test_a_crash_at_any_step_loses_no_last_value(is_power_lost: bool) -> None:
     clock = StillClock()

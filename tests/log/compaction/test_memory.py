@@ -68,6 +68,7 @@ def peak_of_a_round(log: Log, disk: SimulatedDisk, make_map: MakeMap) -> tuple[i
         tracemalloc.stop()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("make_map", MAPS.values(), ids=MAPS.keys())
 @pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES.keys())
 def test_well_compressed_batches_take_no_more_than_the_bound(shape: Shape, make_map: MakeMap) -> None:

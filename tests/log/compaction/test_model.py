@@ -34,6 +34,7 @@ def test_what_stays_is_right_after_every_round(seed: int) -> None:
     rounds(seed)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("seed", range(4))
 def test_every_map_leaves_the_same_bytes(seed: int) -> None:
     results = []

@@ -15,6 +15,8 @@ from odradek.log.compaction.transactions import TransactionPass
 from odradek.log.compaction.vector_map import VectorOffsetMap, _KeyFile
 from tests.support.compaction_model import rounds
 
+pytestmark = pytest.mark.thorough
+
 Round: Any = cleaning._CleaningRound
 SEEDS = range(40)
 

@@ -129,6 +129,7 @@ def test_an_ensemble_stays_without_a_controller_or_while_pods_roll(
     assert voters(world) == [1, 2, 3]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("number", [1, 3, 5, 7])
 def test_a_resize_that_is_cut_off_between_any_two_writes_is_carried_on(number: int) -> None:
     for writes in range(9):

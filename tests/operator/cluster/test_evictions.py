@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from odradek_operator.desired.names import CAUGHT_UP_LABEL
 from odradek_operator.foundation.keys import Key
 from odradek_operator.gateways.cluster_admin import RestartAnswer
@@ -66,6 +68,7 @@ def test_one_broker_may_go_where_all_are_in_sync_and_each_has_one_budget(world: 
         assert names == ["events-broker"]
 
 
+@pytest.mark.thorough
 def test_a_new_pod_does_not_count_before_its_partitions_are_in_sync(world: World) -> None:
     world.delete(PODS, "events-broker-1")
     assert allowed(world) == 0

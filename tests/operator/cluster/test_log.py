@@ -29,6 +29,7 @@ def test_the_log_says_what_was_made_and_then_nothing(log: pytest.LogCaptureFixtu
     assert log.messages == [], "a settled Cluster, and a new operator"
 
 
+@pytest.mark.thorough
 def test_the_log_says_what_is_altered_rolled_and_deleted_and_why(
     world: World, log: pytest.LogCaptureFixture
 ) -> None:

@@ -80,6 +80,7 @@ def test_pods_come_after_their_accounts_and_zookeeper_before_all_else() -> None:
     assert applied.index(sets[0]) <= 4, "ZooKeeper waits for nothing but the accounts and its settings"
 
 
+@pytest.mark.thorough
 def test_whatever_happens_between_two_writes_the_next_operator_goes_on() -> None:
     whole = World()
     whole.settle()
@@ -92,6 +93,7 @@ def test_whatever_happens_between_two_writes_the_next_operator_goes_on() -> None
         assert set(world.pods()) == BROKER_PODS
 
 
+@pytest.mark.thorough
 def test_load_balancers_are_waited_for_at_the_first_start_and_not_for_ever() -> None:
     listener = {"name": "outside", "type": "LoadBalancer", "port": 9094}
     world = World({"listeners": [listener]})
@@ -138,6 +140,7 @@ def test_an_address_that_a_load_balancer_loses_restarts_no_broker() -> None:
     assert world.status["listeners"][0]["brokers"] == ["[2001:db8::2]:9094"] * 3
 
 
+@pytest.mark.thorough
 def test_a_listener_that_is_taken_away_takes_its_services_along() -> None:
     world = World({"listeners": [{"name": "outside", "type": "Internal", "port": 9094}]})
     world.settle()

@@ -99,6 +99,7 @@ def test_one_failure_of_the_startup_probe_ends_the_container() -> None:
         assert probes["startupProbe"]["timeoutSeconds"] == 300
 
 
+@pytest.mark.thorough
 def test_the_operators_chart_waits_by_the_same_program() -> None:
     assert (CHECKOUT / "helm/odradek-operator/files/until-ready.txt").read_text() == UNTIL_READY
     (deployment,) = [one for one in objects(template("odradek-operator")) if one["kind"] == "Deployment"]

@@ -27,7 +27,7 @@ from odradek_operator.gateways.zookeeper_members import (
 )
 from tests.support.zookeeper_ensemble import Ensemble
 
-pytestmark = [pytest.mark.integration, pytest.mark.slow]
+pytestmark = [pytest.mark.integration, pytest.mark.slow, pytest.mark.thorough]
 
 
 @pytest.fixture

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from odradek.foundation.properties import parse_properties
 from odradek_operator.gateways.cluster_admin import RestartAnswer
 from odradek_operator.gateways.kubernetes import CONFIG_MAPS, PODS, STATEFUL_SETS, VOLUME_CLAIMS, metadata
@@ -9,6 +11,7 @@ from tests.operator.support.objects import Change
 from tests.operator.support.world import BROKER_PODS, World
 
 
+@pytest.mark.thorough
 def test_new_brokers_are_filled_even_when_the_operator_dies_meanwhile() -> None:
     for cut in range(12):
         world = World()
@@ -104,6 +107,7 @@ def test_claims_get_other_labels_and_pods_stay(world: World) -> None:
     assert world.pods() == before
 
 
+@pytest.mark.thorough
 def test_a_wrong_storage_class_is_corrected_while_no_claim_has_a_volume() -> None:
     for cut in range(8):
         world = World({"brokers": {"storage": {"class": "fats"}}})
@@ -178,6 +182,7 @@ def test_a_pod_of_a_lost_node_that_is_to_be_replaced_is_removed_by_force(world: 
     assert world.replaced(before) == {"events-broker-1"}
 
 
+@pytest.mark.thorough
 def test_brokers_are_emptied_first_even_while_their_set_is_recreated() -> None:
     for cut in range(16):
         world = World({"brokers": {"replicas": 4}})
@@ -200,6 +205,7 @@ def test_a_deleted_set_returns_with_the_brokers_that_are_not_empty() -> None:
     assert set(world.pods()) == BROKER_PODS
 
 
+@pytest.mark.thorough
 def test_new_brokers_are_filled_when_volumes_grow_at_the_same_time(world: World) -> None:
     world.change(spec__brokers={"replicas": 4, "storage": {"size": "20Gi"}})
     world.settle()

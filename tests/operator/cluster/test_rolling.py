@@ -33,6 +33,7 @@ def test_a_new_image_restarts_brokers_one_by_one_and_controllers_last(world: Wor
     assert [event.reason for event in world.kubernetes.events] == ["BrokerRestarts"] * 3
 
 
+@pytest.mark.thorough
 def test_a_roll_waits_only_for_replicas_that_can_be_in_sync(
     world: World,
 ) -> None:
@@ -129,6 +130,7 @@ def test_the_restart_annotation_counts_once_for_each_value(world: World) -> None
     assert world.pods() == second
 
 
+@pytest.mark.thorough
 def test_brokers_wait_for_a_zookeeper_that_is_replaced(world: World) -> None:
     before, servers = world.pods(), world.pods("zookeeper")
     world.nodes.broken.add("events-zookeeper-0")
@@ -181,6 +183,7 @@ def test_a_broker_with_a_full_disk_is_not_restarted_before_it_has_room(world: Wo
     assert world.replaced(before) == set(before)
 
 
+@pytest.mark.thorough
 def test_full_volumes_are_a_condition_that_says_what_to_do(world: World) -> None:
     assert world.condition("Volumes") == {}
     world.brokers.full = {2: "/data/log", 0: "/data/log"}

@@ -238,6 +238,7 @@ def test_probes_of_a_secured_cluster_reach_its_http_port(processes: _Processes) 
         assert probes["readinessProbe"]["httpGet"]["scheme"] == "HTTPS"
 
 
+@pytest.mark.thorough
 def test_new_keys_of_the_authorities_fail_no_request(world: World, processes: _Processes) -> None:
     """Last of the file. At each step the Secret changes while records are produced to both brokers."""
     old = _operators(world, processes)

@@ -104,6 +104,7 @@ def test_what_the_cluster_says_holds_whatever_nodes_there_are() -> None:
     assert found["spec"]["template"]["spec"]["topologySpreadConstraints"] == [{"maxSkew": 2}]
 
 
+@pytest.mark.thorough
 def test_nodes_that_come_and_go_replace_no_pod() -> None:
     world = world_of(3, zones=3)
     before = {kind: world.pods(kind) for kind in ("broker", "controller", "zookeeper")}

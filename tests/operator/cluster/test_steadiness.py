@@ -111,6 +111,7 @@ def test_a_restart_takes_one_pod_at_a_time_servers_first_leader_last() -> None:
     assert set(order[6:]) == set(before["controller"])
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("component", ["zookeeper", "broker", "controller"])
 def test_no_pod_is_replaced_without_all_sessions_and_a_controller(component: str) -> None:
     world = ensemble()

@@ -32,6 +32,7 @@ def settle(world: World) -> None:
         world.look()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("image", ["odradek:9.0.0", "odradek:latest", "odradek@sha256:0123"])
 def test_an_unknown_version_is_not_rolled_out(world: World, image: str) -> None:
     before = world.pods()
@@ -63,6 +64,7 @@ def test_a_cluster_that_has_no_brokers_makes_none_of_an_unknown_version() -> Non
     assert world.condition("Ready")["reason"] == "UnknownVersion" and world.pods() == {}
 
 
+@pytest.mark.thorough
 def test_a_downgrade_across_formats_is_refused(world: World, changed_formats: None) -> None:
     world.change(spec__image="odradek:0.2.0")
     world.settle()
@@ -87,6 +89,7 @@ def test_an_upgrade_that_has_only_begun_counts(world: World, changed_formats: No
     assert set(world.pods()) == BROKER_PODS and image_of(world) == "odradek:0.2.0"
 
 
+@pytest.mark.thorough
 def test_versions_of_the_same_formats_go_forth_and_back(world: World) -> None:
     for image in ("odradek:0.2.0", "odradek:0.1.0"):
         world.change(spec__image=image)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -27,6 +28,8 @@ from odradek_operator.reconcilers.consumer_group.facts import Actual, Desired, N
 from odradek_operator.resources.consumer_group import ConsumerGroupSpec, ConsumerGroupStatus, Phase
 from odradek_operator.resources.structure import parse
 from tests.support.examples import examples
+
+pytestmark = pytest.mark.thorough
 
 A, B = TopicPartition("t", 0), TopicPartition("t", 1)
 END = 1000

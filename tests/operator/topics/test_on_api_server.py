@@ -19,7 +19,7 @@ from tests.operator.support.broker_world import BrokerWithAdmin
 from tests.support.broker_process import CHECKOUT, free_port
 from tests.support.kubernetes_api import ApiServer, running_api_server
 
-pytestmark = [pytest.mark.integration, pytest.mark.slow]
+pytestmark = [pytest.mark.integration, pytest.mark.slow, pytest.mark.thorough]
 
 NAMESPACE = "shop"
 SECONDS_MAX = 90.0

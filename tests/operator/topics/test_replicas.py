@@ -52,6 +52,7 @@ def test_too_few_brokers_are_named() -> None:
         with_replicas([partition(0, 0)], 3, brokers={0: None, 1: None})
 
 
+@pytest.mark.thorough
 @given(st.data())
 def test_whatever_there_is_comes_out_with_so_many_distinct_replicas(data: st.DataObject) -> None:
     ids = data.draw(st.sets(st.integers(0, 30), min_size=1, max_size=8))

@@ -17,7 +17,7 @@ from tests.operator.support.broker_world import World, in_world
 from tests.support.cluster_processes import Cluster
 from tests.support.zookeeper import ZooKeeper
 
-pytestmark = [pytest.mark.integration, pytest.mark.slow]
+pytestmark = [pytest.mark.integration, pytest.mark.slow, pytest.mark.thorough]
 
 LOOKS_MAX = 200
 

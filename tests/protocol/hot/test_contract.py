@@ -37,6 +37,7 @@ CORRELATION_IDS = INT32
 FEW = settings(max_examples=examples(40))
 
 
+@pytest.mark.thorough
 @each_implementation
 @pytest.mark.parametrize("version", PRODUCE_VERSIONS)
 @FEW
@@ -372,6 +373,7 @@ def fetched(data: st.DataObject, topic: str | bytes) -> FetchPartitionData:
     return result
 
 
+@pytest.mark.thorough
 @each_implementation
 @pytest.mark.parametrize("version", FETCH_VERSIONS)
 @FEW

@@ -400,6 +400,7 @@ def answer_by_schema(frame: memoryview) -> Any:
     )
 
 
+@pytest.mark.thorough
 @each_implementation
 def test_damaged_answers_to_a_follower(hot: Implementation) -> None:
     for sample in answer_samples():
@@ -427,6 +428,7 @@ def test_a_fetch_request_takes_memory_for_what_it_has(hot: Implementation, versi
     check_memory(samples, lambda frame: hot.parse_fetch_request(version, frame, position), InvalidRequest)
 
 
+@pytest.mark.thorough
 @each_implementation
 def test_an_answer_takes_memory_for_what_it_has(hot: Implementation) -> None:
     check_memory(answer_samples(), hot.parse_fetch_answer, FrameError)
