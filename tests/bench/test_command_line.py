@@ -15,6 +15,7 @@ pytestmark = [
 ]
 
 
+@pytest.mark.thorough
 def test_both_tools_bring_every_file_back() -> None:
     answers = compare_command_lines(rounds=1, sizes=TINY, disk=None).listed()
     assert [answer.question.name for answer in answers] == list(COMMAND_LINE_QUESTIONS)

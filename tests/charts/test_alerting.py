@@ -35,16 +35,19 @@ def _rules(chart: str) -> dict[str, Any]:
     return {"groups": found["spec"]["groups"]}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("chart", ["odradek", "odradek-operator"])
 def test_promtool_takes_the_charts_rules(chart: str, tmp_path: Path) -> None:
     (tmp_path / "rules.yaml").write_text(yaml.safe_dump(_rules(chart)))
     assert "SUCCESS" in _promtool("check", "rules", tmp_path / "rules.yaml")
 
 
+@pytest.mark.thorough
 def test_promtool_takes_the_rules_without_kubernetes() -> None:
     assert "SUCCESS" in _promtool("check", "rules", PLAIN)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("actives", "fires"), [("1", False), ("0", True), (None, True)])
 def test_a_cluster_without_an_active_controller_raises_its_alert(
     actives: str | None, fires: bool, tmp_path: Path

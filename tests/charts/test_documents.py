@@ -53,6 +53,7 @@ def test_a_helm_command_is_taken_with_its_values(command: list[str]) -> None:
     helm("template", command[2], str(CHECKOUT / command[3]), "--kube-version", KUBERNETES, *given)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("where", "found"), BLOCKS, ids=[where for where, _ in BLOCKS])
 def test_yaml_in_a_page_is_a_resource_or_values(where: str, found: dict[str, Any], tmp_path: Path) -> None:
     if "kind" in found:

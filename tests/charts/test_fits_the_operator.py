@@ -62,6 +62,7 @@ def _pods(context: Context) -> list[Thing]:
     return [dict(thing["spec"]["template"]) for thing in made]
 
 
+@pytest.mark.thorough
 def test_the_pod_monitor_finds_brokers_and_controllers_and_their_port(context: Context) -> None:
     (monitor,) = [
         thing
@@ -98,6 +99,7 @@ def test_the_operator_may_reach_what_it_makes(context: Context) -> None:
         assert listening <= allowed
 
 
+@pytest.mark.thorough
 def test_no_pod_of_the_charts_is_taken_for_one_of_a_cluster(context: Context) -> None:
     selectors = [context.selector(component) for component in ("broker", "controller", "zookeeper")]
     for thing in [*_rendered("odradek"), *_rendered("odradek-operator", "crds.install=false")]:
@@ -107,6 +109,7 @@ def test_no_pod_of_the_charts_is_taken_for_one_of_a_cluster(context: Context) ->
             assert not _matches({"matchLabels": selector}, labels), thing["kind"]
 
 
+@pytest.mark.thorough
 def test_clients_begin_where_the_operator_says(context: Context) -> None:
     (pod,) = [thing for thing in _rendered("odradek") if thing["kind"] == "Pod"]
     variables = {variable["name"]: variable.get("value") for variable in pod["spec"]["containers"][0]["env"]}
@@ -118,12 +121,14 @@ def test_clients_begin_where_the_operator_says(context: Context) -> None:
     assert context.bootstrap.startswith(name)
 
 
+@pytest.mark.thorough
 def test_spark_jobs_mount_the_binding_that_there_is(context: Context) -> None:
     settings = ("spark.enabled=true", "spark.applications.enabled=true", "spark.applications.claim=work")
     text = yaml.safe_dump([thing for thing in _rendered("odradek", *settings) if "Spark" in thing["kind"]])
     assert f"name: {spark_config_map(context)['metadata']['name']}\n" in text
 
 
+@pytest.mark.thorough
 def test_the_service_bindings_secret_has_what_the_operators_config_map_has(context: Context) -> None:
     bound = binding_config_map(context)
     example = yaml.safe_load((CHECKOUT / "manifests" / "examples" / "service-binding.yaml").read_text())

@@ -46,6 +46,7 @@ def _cli(bootstrap: str, *arguments: str) -> str:
     return subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout
 
 
+@pytest.mark.thorough
 def test_it_writes_and_reads_and_leaves_nothing_behind(tmp_path: Path, broker: Broker) -> None:
     done = run(tmp_path, broker.bootstrap, RECORDS="2500")
     assert done.returncode == 0, done.stdout + done.stderr
@@ -60,6 +61,7 @@ def test_it_can_run_again(tmp_path: Path, broker: Broker) -> None:
         assert run(tmp_path, broker.bootstrap).returncode == 0
 
 
+@pytest.mark.thorough
 def test_it_fails_where_no_broker_comes_up_and_says_where_it_looked(tmp_path: Path) -> None:
     nowhere = f"127.0.0.1:{free_port()}"
     done = run(tmp_path, nowhere, PATIENCE_SECONDS="2")
@@ -67,6 +69,7 @@ def test_it_fails_where_no_broker_comes_up_and_says_where_it_looked(tmp_path: Pa
     assert f"no topic could be made at {nowhere} within 2 s: is the Cluster Ready?" in done.stderr
 
 
+@pytest.mark.thorough
 def test_it_fails_when_what_was_read_differs(tmp_path: Path, broker: Broker) -> None:
     (tmp_path / "cmp").write_text("#!/bin/sh\nexit 1\n")
     (tmp_path / "cmp").chmod(0o755)

@@ -27,6 +27,7 @@ def built(tmp_path: Path) -> set[str]:
     return {line for line in (tmp_path / "said").read_text().splitlines() if OURS.fullmatch(line)}
 
 
+@pytest.mark.thorough
 @pytest.mark.integration
 def test_everything_names_the_images_that_make_images_makes(built: set[str]) -> None:
     assert len(built) == 3
@@ -38,6 +39,7 @@ def test_everything_names_the_images_that_make_images_makes(built: set[str]) -> 
     assert set(named) == built, named
 
 
+@pytest.mark.thorough
 def test_a_registry_of_ones_own_goes_before_it() -> None:
     rendered = template(CHARTS / "odradek-operator", settings=["global.imageRegistry=registry.example"])
     assert {name.partition("/")[0] for name in OURS.findall(rendered)} == {"registry.example"}

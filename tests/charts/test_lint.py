@@ -12,6 +12,7 @@ from tests.support.helm import CHARTS, KUBERNETES, helm
 CASES = [case for chart in CHART_NAMES for case in accepted(chart)]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.parent.name}/{case.stem}")
 def test_lint_finds_nothing(case: Path) -> None:
     chart = CHARTS / case.parent.name

@@ -37,6 +37,7 @@ class Notes:
         return str(found["text"])
 
 
+@pytest.mark.thorough
 def test_the_address_is_that_of_the_bootstrap_service(notes: Notes) -> None:
     text = notes("odradek")
     assert "ledger" not in text
@@ -44,6 +45,7 @@ def test_the_address_is_that_of_the_bootstrap_service(notes: Notes) -> None:
     assert "ledger-bootstrap.data.svc:9092" in notes("odradek", "cluster.name=ledger")
 
 
+@pytest.mark.thorough
 def test_the_snippet_for_spark_is_python(notes: Notes) -> None:
     text = notes("odradek", "topics.lines.partitions=1")
     snippet = text[text.index("  records = ") :].split("\n\n")[0].rstrip()
@@ -52,6 +54,7 @@ def test_the_snippet_for_spark_is_python(notes: Notes) -> None:
     assert '"subscribe", "lines"' in snippet
 
 
+@pytest.mark.thorough
 def test_listeners_to_the_outside_are_shown_with_a_warning(notes: Notes) -> None:
     listener = "cluster.spec.listeners[0]"
     text = notes("odradek", f"{listener}.name=world", f"{listener}.type=NodePort", f"{listener}.port=9094")
@@ -59,6 +62,7 @@ def test_listeners_to_the_outside_are_shown_with_a_warning(notes: Notes) -> None
     assert "neither encryption nor authentication" in text
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
@@ -82,10 +86,12 @@ def test_what_may_cost_records_is_warned_of(notes: Notes, settings: tuple[str, .
     assert words in notes("odradek", *settings)
 
 
+@pytest.mark.thorough
 def test_a_cluster_for_production_is_not_warned_of(notes: Notes) -> None:
     assert not re.search("WARNING|NOTE", notes("odradek"))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("settings", "words"),
     [

@@ -69,6 +69,7 @@ def installed(server: ApiServer, namespace: str) -> Callable[..., str]:
     return run
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.parent.name}/{case.stem}")
 def test_all_that_is_rendered_is_taken_without_a_warning(
     server: ApiServer, namespace: str, case: Path
@@ -90,6 +91,7 @@ def test_all_that_is_rendered_is_taken_without_a_warning(
     assert said.count("created (server dry run)") == len(list(yaml.safe_load_all(text)))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("path", sorted((MANIFESTS / "examples").glob("*.yaml")), ids=lambda path: path.stem)
 def test_an_example_is_taken(server: ApiServer, namespace: str, path: Path) -> None:
     said = server.kubectl("apply", "--namespace", namespace, "--filename", str(path))
@@ -97,6 +99,7 @@ def test_an_example_is_taken(server: ApiServer, namespace: str, path: Path) -> N
     assert "created" in said
 
 
+@pytest.mark.thorough
 def test_the_operator_installs_without_helm_for_more_namespaces(server: ApiServer) -> None:
     for name in ("one-namespace", "all-namespaces"):
         path = str(MANIFESTS / "operator" / f"{name}.yaml")
@@ -104,6 +107,7 @@ def test_the_operator_installs_without_helm_for_more_namespaces(server: ApiServe
         assert server.kubectl("diff", "--filename", path) == "", "tools that compare would never come to rest"
 
 
+@pytest.mark.thorough
 def test_a_release_is_upgraded_and_a_bad_edit_refused_with_its_reason(installed: Callable[..., str]) -> None:
     chart = str(CHARTS / "odradek")
     installed("install", "log", chart, "--set", "topics.orders.partitions=3")
@@ -116,6 +120,7 @@ def test_a_release_is_upgraded_and_a_bad_edit_refused_with_its_reason(installed:
     installed("uninstall", "log")
 
 
+@pytest.mark.thorough
 def test_settings_that_promise_protection_are_refused_and_not_dropped(
     server: ApiServer, namespace: str, installed: Callable[..., str]
 ) -> None:
@@ -135,6 +140,7 @@ def test_settings_that_promise_protection_are_refused_and_not_dropped(
     installed("install", "plain", chart, "--set", f"{key}=none")
 
 
+@pytest.mark.thorough
 def test_what_is_to_be_kept_outlives_the_release_and_is_taken_up_again(
     server: ApiServer, namespace: str, installed: Callable[..., str]
 ) -> None:
@@ -147,6 +153,7 @@ def test_what_is_to_be_kept_outlives_the_release_and_is_taken_up_again(
     installed("install", "log", chart, "--set", values)
 
 
+@pytest.mark.thorough
 def test_definitions_outlive_the_operators_release(server: ApiServer, installed: Callable[..., str]) -> None:
     chart = str(CHARTS / "odradek-operator")
     server.kubectl("delete", "--filename", str(MANIFESTS / "crds"))
@@ -159,6 +166,7 @@ def test_definitions_outlive_the_operators_release(server: ApiServer, installed:
     installed(*uninstall)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("watch", ["watch.allNamespaces=false", "watch.allNamespaces=true"])
 def test_an_uninstall_lets_go_of_what_the_operator_held(
     server: ApiServer, namespace: str, installed: Callable[..., str], watch: str
@@ -243,6 +251,7 @@ def _may(server: ApiServer, account: str, *what: str) -> bool:
         return False
 
 
+@pytest.mark.thorough
 def test_the_operators_account_has_rights_only_where_it_works(
     server: ApiServer, namespace: str, installed: Callable[..., str]
 ) -> None:
@@ -269,6 +278,7 @@ def test_the_operators_account_has_rights_only_where_it_works(
     installed("uninstall", "odradek-operator", "--no-hooks")
 
 
+@pytest.mark.thorough
 def test_the_operators_rights_suffice_for_a_mirror(
     server: ApiServer, namespace: str, installed: Callable[..., str]
 ) -> None:

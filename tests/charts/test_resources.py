@@ -78,6 +78,7 @@ def test_what_artifact_hub_shows_are_the_definitions_there_are() -> None:
     }
 
 
+@pytest.mark.thorough
 def test_spark_has_the_same_rights_with_helm_and_without() -> None:
     plain = objects((MANIFESTS / "examples" / "spark" / "rbac.yaml").read_text())
     text = template("odradek", settings=["spark.enabled=true"], show_only=["templates/spark/rights.yaml"])

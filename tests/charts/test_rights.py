@@ -60,6 +60,7 @@ NEEDED = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("settings", [(), ("watch.allNamespaces=true",)], ids=["one-namespace", "all"])
 def test_rights_are_those_that_are_needed_and_no_more(settings: tuple[str, ...]) -> None:
     given: dict[str, set[str]] = {}
@@ -74,6 +75,7 @@ def test_rights_are_those_that_are_needed_and_no_more(settings: tuple[str, ...])
     assert {api.plural for api in APIS.values()} - {"leases"} <= NEEDED.keys()
 
 
+@pytest.mark.thorough
 def test_of_leases_only_its_own_is_changed() -> None:
     rules = [rule for _, rule in _rules(()) if LEASES.plural in rule["resources"]]
     assert [(rule["verbs"], rule.get("resourceNames")) for rule in rules] == [
@@ -83,11 +85,13 @@ def test_of_leases_only_its_own_is_changed() -> None:
     ]
 
 
+@pytest.mark.thorough
 def test_nothing_but_nodes_is_read_outside_the_namespaces() -> None:
     wide = [rule for namespace, rule in _rules(()) if namespace is None]
     assert wide == [{"apiGroups": [""], "resources": [NODES.plural], "verbs": ["get", "list"]}]
 
 
+@pytest.mark.thorough
 def test_a_role_stands_in_each_namespace_that_is_watched() -> None:
     namespaces = {
         at for at, rule in _rules(("watch.namespaces={data,sales}",)) if "pods" in rule["resources"]
@@ -95,6 +99,7 @@ def test_a_role_stands_in_each_namespace_that_is_watched() -> None:
     assert namespaces == {"data", "sales"}
 
 
+@pytest.mark.thorough
 def test_the_operator_gets_the_namespaces_that_it_has_rights_in() -> None:
     deployment = template(
         "odradek-operator",

@@ -111,11 +111,13 @@ def test_definitions_go_with_the_release_only_when_asked(setting: str, kept: boo
             assert ("helm.sh/resource-policy" in found["metadata"].get("annotations", {})) is kept
 
 
+@pytest.mark.thorough
 def test_definitions_can_be_left_to_others() -> None:
     found = objects(template("odradek-operator", settings=["crds.install=false"]))
     assert not [thing for thing in found if thing["kind"] == "CustomResourceDefinition"]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("settings", "kept"),
     [
@@ -139,6 +141,7 @@ def test_resources_stay_behind_only_when_asked(settings: tuple[str, ...], kept: 
     assert staying == kept
 
 
+@pytest.mark.thorough
 def test_the_test_pod_is_a_hook_that_cleans_up() -> None:
     (pod,) = [thing for thing in objects(template("odradek")) if thing["kind"] == "Pod"]
     annotations = pod["metadata"]["annotations"]

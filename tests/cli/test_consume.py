@@ -104,6 +104,7 @@ def test_follow_waits_for_an_offset_that_is_not_there_yet(shell: Shell, topic: s
 # --- formats --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 @needs_kcat
 @pytest.mark.parametrize(
     "template",

@@ -165,6 +165,7 @@ def test_what_a_machine_does_not_have_is_said(tmp_path: Path, monkeypatch: pytes
         play(tmp_path / "again", text)
 
 
+@pytest.mark.thorough
 def test_a_page_has_ports_of_its_own(tmp_path: Path) -> None:
     if not available():
         pytest.skip("no network namespace can be made here")

@@ -40,6 +40,7 @@ def settings_of_the_page() -> str:
     return block[1]
 
 
+@pytest.mark.thorough
 def test_systemd_understands_the_unit(tmp_path: Path) -> None:
     if shutil.which("systemd-analyze") is None:
         pytest.skip("systemd-analyze is not installed")

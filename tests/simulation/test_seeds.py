@@ -18,6 +18,7 @@ SEEDS: Final = 500
 ROOT: Final = Path(__file__).parents[2]
 
 
+@pytest.mark.thorough
 @pytest.mark.virtual
 @pytest.mark.timeout(1_500)
 def test_every_promise_is_kept() -> None:

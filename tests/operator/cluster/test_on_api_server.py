@@ -147,6 +147,7 @@ async def made(kubernetes: ApiServerGateway, key: Key) -> set[tuple[str, str]]:
     return found
 
 
+@pytest.mark.thorough
 def test_a_second_run_writes_nothing_even_by_a_new_operator(server: ApiServer) -> None:
     async def scenario() -> None:
         async with gateway(server) as kubernetes:
@@ -175,6 +176,7 @@ def test_a_second_run_writes_nothing_even_by_a_new_operator(server: ApiServer) -
     asyncio.run(scenario())
 
 
+@pytest.mark.thorough
 def test_a_new_operator_finishes_after_a_kill_between_any_two_writes(
     server: ApiServer,
 ) -> None:
@@ -199,6 +201,7 @@ def test_a_new_operator_finishes_after_a_kill_between_any_two_writes(
     asyncio.run(scenario())
 
 
+@pytest.mark.thorough
 def test_a_storage_class_can_be_corrected_until_claims_are_bound(
     server: ApiServer,
 ) -> None:
@@ -233,6 +236,7 @@ def test_a_storage_class_can_be_corrected_until_claims_are_bound(
     asyncio.run(scenario())
 
 
+@pytest.mark.thorough
 def test_objects_deleted_by_hand_return_with_the_charts_rights(server: ApiServer) -> None:
     grant_rights(server)
 
@@ -273,6 +277,7 @@ def test_objects_deleted_by_hand_return_with_the_charts_rights(server: ApiServer
     asyncio.run(scenario())
 
 
+@pytest.mark.thorough
 def test_the_charts_rights_suffice_for_all_that_the_operator_does(server: ApiServer) -> None:
     grant_rights(server)
     server.kubectl("create", "--filename", "-", given=GROWING_CLASS)
@@ -340,6 +345,7 @@ def test_the_charts_rights_suffice_for_all_that_the_operator_does(server: ApiSer
     asyncio.run(scenario())
 
 
+@pytest.mark.thorough
 def test_of_secrets_the_operator_reads_and_changes_only_its_own(server: ApiServer) -> None:
     grant_rights(server)
 
@@ -434,6 +440,7 @@ def _claim(name: str) -> Json:
     return {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": about, "spec": spec}
 
 
+@pytest.mark.thorough
 def test_what_is_no_longer_wanted_goes_and_what_others_made_stays(server: ApiServer) -> None:
     async def scenario() -> None:
         async with gateway(server) as kubernetes:
@@ -455,6 +462,7 @@ def test_what_is_no_longer_wanted_goes_and_what_others_made_stays(server: ApiSer
     asyncio.run(scenario())
 
 
+@pytest.mark.thorough
 def test_pods_are_spread_strictly_where_there_are_nodes_enough(server: ApiServer) -> None:
     """Nodes that others made are read with the chart's rights, and Kubernetes takes the constraints."""
     grant_rights(server)

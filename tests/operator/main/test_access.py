@@ -261,6 +261,7 @@ def _jwt(expires_in_seconds: float) -> str:
     return f"{part({})}.{part({'exp': ends})}.{part({})}"
 
 
+@pytest.mark.thorough
 def test_an_oidc_token_is_renewed_at_an_issuer_with_a_checked_certificate(
     tmp_path: Path, write: Callable[..., Path]
 ) -> None:
