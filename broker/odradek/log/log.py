@@ -288,6 +288,10 @@ class Log:
         offsets.truncations += 1
         with self._health.attempt("a truncation", may_pass=False):
             end_offset = self.segments.truncate_to(offset)
+            if end_offset < offsets.log_start_offset <= offset:
+                # The batch that holds the log's start is gone with the others. The log still starts there.
+                end_offset = offsets.log_start_offset
+                self.segments.restart_at(end_offset)
             offsets.truncate_to(end_offset)
             self.epochs.truncate_from_end(end_offset)
             self._reload_producers()

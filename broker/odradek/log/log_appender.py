@@ -237,8 +237,9 @@ class LogAppender:
         """Append what a leader stored, in one write: offsets and epochs stay.
 
         Left out are a torn batch at the end, what no longer fits a segment, and batches of an epoch above
-        `leader_epoch_max`. The result's `size_bytes` is how much was appended. Raises CorruptRecord, InvalidRecord for
-        offsets below the log's end, RecordListTooLarge, KafkaStorageError; nothing is written then.
+        `leader_epoch_max`. The result's `size_bytes` is how much was appended. An empty log takes the whole batch that
+        holds its start, and starts where it did. Raises CorruptRecord, InvalidRecord for other offsets below the log's
+        end, RecordListTooLarge, KafkaStorageError; nothing is written then.
         """
         self._health.require_usable()
         view = memoryview(records)
@@ -255,7 +256,9 @@ class LogAppender:
                 break
             header = verified_header(view, end)
             base_offset, offset_delta = header.base_offset, header.last_offset_delta
-            if base_offset < next_offset or offset_delta < 0:
+            if offset_delta < 0 or (
+                base_offset < next_offset and (found or not self._starts_inside(header))
+            ):
                 raise InvalidRecord(
                     f"{self._health.topic_partition} ends at {next_offset} and was given a batch at {base_offset} "
                     "by its leader"
@@ -264,6 +267,14 @@ class LogAppender:
             next_offset = base_offset + offset_delta + 1
             end += size
         return self._append_whole(view[:end], found, now_ms=self._clock.wall_ms())
+
+    def _starts_inside(self, header: BatchHeader) -> bool:
+        """Whether the log is empty and this batch holds its start: DeleteRecords may name any record of a batch."""
+        start_offset = self._offsets.log_start_offset
+        return (
+            start_offset == self._offsets.log_end_offset
+            and header.base_offset < start_offset <= header.last_offset
+        )
 
     def _append_whole(self, data: Records, found: Sequence[BatchHeader], *, now_ms: int) -> AppendResult:
         """Write batches that have their offsets already, in one call."""
@@ -276,6 +287,10 @@ class LogAppender:
         newest_ms = max([header.max_timestamp_ms for header in found])
         require_fit(size, self._config.segment_bytes, self._health.topic_partition)
         try:
+            if first_offset < offsets.log_end_offset:
+                # A segment holds no offset below its own. The checkpoint of the start says what readers may ask for.
+                segments.restart_at(first_offset)
+                offsets.restart_below_start(first_offset)
             if segments.is_roll_due(size, last_offset, newest_ms, now_ms):
                 # A closed segment ends where the next one begins, also before a gap that compaction left at the leader.
                 # A scan after a loss of power relies on it.
@@ -284,7 +299,8 @@ class LogAppender:
             segment = segments.active
             for header in found:
                 if header.leader_epoch > self._epochs.latest_epoch:
-                    self._assign_epoch(header.leader_epoch, header.base_offset)
+                    epoch_start_offset = max(header.base_offset, offsets.log_start_offset)
+                    self._assign_epoch(header.leader_epoch, epoch_start_offset)
             position = segment.size_bytes
             self._write(segment, b"", data)
         except OSError as error:

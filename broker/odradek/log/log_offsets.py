@@ -51,6 +51,13 @@ class LogOffsets:
         self.cleaned_offset = -1
         self._truncated()
 
+    def restart_below_start(self, base_offset: int) -> None:
+        """The log is empty and starts inside the batch at `base_offset`, which is written next."""
+        self.recovery_point = base_offset
+        self.cleaned_offset = -1
+        self.truncations += 1
+        self._truncated()
+
     def _truncated(self) -> None:
         if self.on_truncated is not None:
             self.on_truncated()

@@ -180,7 +180,8 @@ def replay_producers(
             continue
         last_abort = max((one.last_offset for one in segment.transaction_index.entries()), default=-1)
         for position, header in headers(segment.file, start_position, segment.size_bytes):
-            if header.producer_id < 0 or header.base_offset < from_offset:
+            # A batch that holds the log's start counts, although it begins below.
+            if header.producer_id < 0 or header.last_offset < from_offset:
                 continue
             completed = replay_batch(segment, position, header, producers, now_ms=now_ms)
             if completed is not None and rebuild_aborts and completed.last_offset > last_abort:
@@ -192,7 +193,7 @@ def _replay_tails(
 ) -> None:
     for position in positions:
         header = header_at(segment.file.pread(position, HEADER_BYTES), 0)
-        if header.base_offset >= from_offset:
+        if header.last_offset >= from_offset:
             replay_batch(segment, position, header, producers, now_ms=now_ms)
 
 
