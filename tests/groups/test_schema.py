@@ -187,7 +187,9 @@ def test_offset_key() -> None:
 
 
 def test_offset_values_written() -> None:
-    assert encode_offset_value(OffsetAndMetadata(42, 5, "méta", NOW)) == golden("offset_commit_value_v3")
+    assert encode_offset_value(OffsetAndMetadata(42, 5, "", NOW)) == golden("offset_commit_value_v4_plain")
+    with_topic = OffsetAndMetadata(42, 5, "méta", NOW, topic_id=TOPIC_ID)
+    assert encode_offset_value(with_topic) == golden("offset_commit_value_v4")
     with_expiry = OffsetAndMetadata(42, -1, "méta", NOW, NOW + 100_000)
     assert encode_offset_value(with_expiry) == golden("offset_commit_value_v1")
 
@@ -202,6 +204,12 @@ def test_offset_values_read(version: int) -> None:
         NOW + 100_000 if version == 1 else -1,
         TOPIC_ID if version == 4 else None,
     )
+
+
+@pytest.mark.parametrize("size", [0, 1, 125, 126, 127, 128, 20_000])
+def test_offset_values_with_metadata_of_any_length(size: int) -> None:
+    value = OffsetAndMetadata(42, 5, "m" * size, NOW)
+    assert decode_offset_value(encode_offset_value(value)) == value
 
 
 def test_offset_value_without_tags() -> None:

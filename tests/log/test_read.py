@@ -10,9 +10,10 @@ from odradek.foundation.errors import OffsetOutOfRange
 from odradek.log.config import LogConfig
 from odradek.log.log import Log
 from odradek.records.batch import BatchView
+from odradek.records.builder import build_batch
 from tests.support.disk import SimulatedDisk
 from tests.support.examples import examples
-from tests.support.logs import batch, open_log, stored_batches
+from tests.support.logs import START_MS, batch, open_log, stored_batches
 
 CONFIG = LogConfig(segment_bytes=2000, index_interval_bytes=300)
 
@@ -101,3 +102,17 @@ def test_a_slice_outlives_the_deletion_of_its_segment() -> None:
     log.advance_log_start(log.log_end_offset)
     assert log.delete_old_segments() == 0 or log.log_start_offset == log.log_end_offset
     assert slice_.read() == before
+
+
+def test_the_newest_time_counts_until_its_segment_is_deleted() -> None:
+    """As in Kafka, where DeleteRecords has cut the batch that has it; look-ups by time stay above the start."""
+    log = open_log(SimulatedDisk())
+    newest_first = [(START_MS + 50, None, b"0"), (START_MS + 10, None, b"1"), (START_MS + 20, None, b"2")]
+    log.append(bytes(build_batch(newest_first)), leader_epoch=0)
+    log.append(batch(b"3", timestamp_ms=START_MS + 30), leader_epoch=0)
+    for start_offset in (1, 3, 4):
+        log.advance_log_start(start_offset)
+        assert log.offset_of_max_timestamp() == (0, START_MS + 50, 0)
+    assert log.offset_for_timestamp(START_MS + 10) is None
+    log.delete_old_segments()
+    assert log.offset_of_max_timestamp() is None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 import pytest
 
@@ -19,7 +20,7 @@ from tests.support.logs import batch, open_log, stored_records
 from tests.support.loop import run
 from tests.support.replicas import ReplicaCluster
 
-PRODUCER = {"producer_id": 9, "producer_epoch": 0}
+PRODUCER: dict[str, Any] = {"producer_id": 9, "producer_epoch": 0}
 Road = Callable[[ReplicaCluster], Awaitable[None]]
 
 

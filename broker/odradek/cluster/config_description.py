@@ -170,7 +170,12 @@ def _broker_entry(key: str, setting: Setting, sources: BrokerSources) -> Describ
         value = sources.own.get(
             key, sources.default.get(key, sources.static.given.get(key, setting.default_text))
         )
-    return _entry(setting, value, sources.synonyms(key), is_read_only=not setting.is_dynamic)
+    synonyms = sources.synonyms(key)
+    if setting.internal and setting.is_dynamic:
+        # Kafka takes the throttled rates as dynamic settings without a definition: no default, and read-only.
+        synonyms = tuple(one for one in synonyms if one.source is not DescribedConfigSource.DEFAULT)
+        return _entry(setting, value, synonyms, is_read_only=True)
+    return _entry(setting, value, synonyms, is_read_only=not setting.is_dynamic)
 
 
 def describe_broker_default(

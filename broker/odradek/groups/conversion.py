@@ -185,7 +185,7 @@ class Conversion:
 
         def started(error: OdradekError | None) -> None:
             if error is None:
-                classic.start_converted(value, rebalance=rebalance)
+                classic.start_converted(rebalance=rebalance)
             on_written(error)
 
         logger.info("group %r becomes a classic group", group.group_id)

@@ -127,7 +127,7 @@ class GroupCoordinator:
                     raise UnknownMemberId(
                         f"there is no group {group_id!r} with a member {request.member_id!r}; join again"
                     )
-                group = shard.machine.new_classic_group(group_id)
+                group = shard.machine.begin_classic_group(group_id)
             group.join(request, answer)
 
         try:

@@ -26,13 +26,16 @@ from odradek.protocol.declared import Declaration, FieldRow
 KIND_OFFSET_LEGACY: Final = 0
 KIND_OFFSET: Final = 1
 
-# The versions that Kafka 4.1 writes: 3 is the newest that a broker before flexible values can read. An offset with an
-# expiry of its own (OffsetCommit v2 to v4) is written in version 1, the only one that has the field.
-OFFSET_VALUE_VERSION: Final = 3
+# The versions that Kafka 4.1 writes. An offset with an expiry of its own (OffsetCommit v2 to v4) is written in version
+# 1, the only one that has the field. Topic ids are read and, as by Kafka, not written for commits by name.
+OFFSET_VALUE_VERSION: Final = 4
 OFFSET_VALUE_VERSION_WITH_EXPIRY: Final = 1
 
-# The head of a committed offset of version 3: version, offset, leader epoch, length of the metadata.
-_OFFSET_HEAD: Final = struct.Struct(">hqih")
+# The head of a committed offset: version, offset, leader epoch, length of the metadata. In version 4 the length is a
+# varint of one more, which is one byte for short metadata, and a byte at the end counts the tagged fields.
+_OFFSET_HEAD: Final = struct.Struct(">hqib")
+_OFFSET_HEAD_3: Final = struct.Struct(">hqih")
+_SHORT_METADATA_BYTES_MAX: Final = 126
 _INT16: Final = struct.Struct(">h")
 _INT32: Final = struct.Struct(">i")
 _INT64: Final = struct.Struct(">q")
@@ -86,14 +89,17 @@ def encode_offset_value(value: OffsetAndMetadata) -> bytes:
     if value.expire_timestamp_ms >= 0:
         return _OFFSET_VALUE.encode(value, version=OFFSET_VALUE_VERSION_WITH_EXPIRY)
     metadata = value.metadata.encode()
+    if len(metadata) > _SHORT_METADATA_BYTES_MAX or value.topic_id is not None:
+        return _OFFSET_VALUE.encode(value)
     return struct.pack(
-        f">hqih{len(metadata)}sq",
+        f">hqib{len(metadata)}sqb",
         OFFSET_VALUE_VERSION,
         value.offset,
         value.leader_epoch,
-        len(metadata),
+        len(metadata) + 1,
         metadata,
         value.commit_timestamp_ms,
+        0,
     )
 
 
@@ -115,19 +121,36 @@ def decode_offset_key(key: bytes) -> OffsetKey:
 
 def decode_offset_value(value: bytes) -> OffsetAndMetadata:
     """Versions 0 to 4. Raises CorruptRecord for others and for bytes that end early."""
-    if value[:2] == b"\0\3":
+    version = value[:2]
+    if version == b"\0\4":
+        return _decode_offset_value_4(value)
+    if version == b"\0\3":
         return _decode_offset_value_3(value)
     return _OFFSET_VALUE.decode(value)
 
 
-def _decode_offset_value_3(value: bytes) -> OffsetAndMetadata:
-    """The version that every broker writes, read by hand: a restart reads millions."""
+def _decode_offset_value_4(value: bytes) -> OffsetAndMetadata:
+    """The version that is written, read by hand: a restart reads millions."""
     try:
-        _, offset, leader_epoch, size = _OFFSET_HEAD.unpack_from(value)
-        end = _OFFSET_HEAD.size + size
+        _, offset, leader_epoch, size_and_one = _OFFSET_HEAD.unpack_from(value)
+        end = _OFFSET_HEAD.size + size_and_one - 1
+        # Long metadata, tagged fields, and what is damaged.
+        if size_and_one < 1 or value[end + _INT64.size :] != b"\0":
+            return _OFFSET_VALUE.decode(value)
+        metadata = value[_OFFSET_HEAD.size : end].decode() if size_and_one > 1 else ""
+        return OffsetAndMetadata(offset, leader_epoch, metadata, _INT64.unpack_from(value, end)[0])
+    except (struct.error, UnicodeDecodeError) as error:
+        raise CorruptRecord(f"a committed offset of {len(value)} bytes cannot be read: {error}") from error
+
+
+def _decode_offset_value_3(value: bytes) -> OffsetAndMetadata:
+    """The version that Odradek and Kafka wrote before, of which a log may hold millions as well."""
+    try:
+        _, offset, leader_epoch, size = _OFFSET_HEAD_3.unpack_from(value)
+        end = _OFFSET_HEAD_3.size + size
         if size < 0:
             raise CorruptRecord("a committed offset with null metadata")
-        metadata = value[_OFFSET_HEAD.size : end].decode() if size else ""
+        metadata = value[_OFFSET_HEAD_3.size : end].decode() if size else ""
         return OffsetAndMetadata(offset, leader_epoch, metadata, _INT64.unpack_from(value, end)[0])
     except (struct.error, UnicodeDecodeError) as error:
         raise CorruptRecord(f"a committed offset of {len(value)} bytes cannot be read: {error}") from error

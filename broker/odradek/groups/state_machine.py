@@ -81,13 +81,8 @@ class GroupStateMachine:
         self.context.rebalances += 1
 
     def store(self, group: Rebalance, value: ClassicGroupValue, on_stored: OnWritten) -> None:
-        def stored(error: OdradekError | None) -> None:
-            if error is None:
-                group.last_stored = value
-            on_stored(error)
-
         record = encode_classic_group_key(group.group_id), encode_classic_group_value(value)
-        self.shard.writer.submit([record], stored)
+        self.shard.writer.submit([record], on_stored)
 
     # --- groups ---------------------------------------------------------------------------------------------
 
@@ -101,6 +96,7 @@ class GroupStateMachine:
                 classic = self.new_classic_group(group.group_id)
                 self.shard.check_serving()
                 self.context.fences.check_may_join(group.group_id)
+                self._store_new(classic)
                 classic.join(request, answer)
             except OdradekError as failure:
                 answer(JoinResult(error=failure, member_id=request.member_id))
@@ -112,6 +108,15 @@ class GroupStateMachine:
         assert group_id not in self.groups, f"the group {group_id!r} exists"
         group = self.groups[group_id] = ClassicGroup(group_id, self)
         return group
+
+    def begin_classic_group(self, group_id: str) -> ClassicGroup:
+        """Create a classic group that a first member joins, and write that it is there, as Kafka does."""
+        group = self.new_classic_group(group_id)
+        self._store_new(group)
+        return group
+
+    def _store_new(self, group: ClassicGroup) -> None:
+        self.store(group.rebalance, group.rebalance.value(), _log_unstored)
 
     def delete(self, group_id: str, on_deleted: OnWritten) -> None:
         """Remove a group without members, and its offsets. Raises GroupIdNotFound, NonEmptyGroup."""
@@ -275,6 +280,7 @@ class GroupStateMachine:
                 self._remove(offset_key)
             else:
                 self._put(offset_key, decode_offset_value(value))
+                self._find_or_create(offset_key.group_id)
         elif kind == KIND_CLASSIC_GROUP:
             self._replay_classic(decode_classic_group_key(key), value)
         elif kind in consumer_schema.KINDS:
@@ -286,8 +292,15 @@ class GroupStateMachine:
     def replay_pending(self, producer_id: int, key: bytes, value: bytes | None) -> bool:
         if value is None or kind_of(key) not in (KIND_OFFSET, KIND_OFFSET_LEGACY):
             return False
-        self.pending.put(producer_id, decode_offset_key(key), decode_offset_value(value))
+        offset_key = decode_offset_key(key)
+        self.pending.put(producer_id, offset_key, decode_offset_value(value))
+        self._find_or_create(offset_key.group_id)
         return True
+
+    def _find_or_create(self, group_id: str) -> None:
+        """A commit makes a group, which lasts until its own tombstone, also when its offsets are gone before."""
+        if group_id not in self.groups:
+            self.new_classic_group(group_id)
 
     def end_transaction(self, producer_id: int, *, is_commit: bool) -> None:
         for key, committed in self.pending.end(producer_id, is_commit=is_commit):
@@ -343,6 +356,11 @@ class GroupStateMachine:
     def on_unloaded(self, error: OdradekError) -> None:
         for group in list(self.groups.values()):
             self._forget(group, error)
+
+
+def _log_unstored(error: OdradekError | None) -> None:
+    if error is not None:
+        logger.debug("a new group was not written, which its first assignment makes good: %s", error)
 
 
 def _log_failure(error: OdradekError | None) -> None:

@@ -2,7 +2,8 @@
 
     -1 latest              the high watermark, or the last stable offset under read_committed
     -2 earliest            the log's start
-    -3 max timestamp       the first record that has the newest timestamp
+    -3 max timestamp       the first record that has the newest timestamp, also one below the log's start: as in Kafka,
+                           a time counts until its segment is deleted
     -4 earliest local      the log's start: there is no tiered storage (KIP-405)
     -5 latest tiered       no offset: there is no tiered storage
     -64 compacted up to    for brokers alone, of any replica: see `replication.removal_bounds`
@@ -153,7 +154,11 @@ def _find(partition: Partition, timestamp_ms: int, *, limit: int) -> tuple[int, 
         return limit, -1, partition.leader_epoch
     if timestamp_ms in (EARLIEST, EARLIEST_LOCAL):
         start = log.log_start_offset
-        return start, -1, log.epochs.epoch_for_offset(start)
+        epoch = log.epochs.epoch_for_offset(start)
+        if epoch < 0 and start == log.log_end_offset:
+            # Nothing was ever written: the first record will be of this leader.
+            epoch = partition.leader_epoch
+        return start, -1, epoch
     if timestamp_ms == LATEST_TIERED:
         return _NOTHING
     if timestamp_ms == MAX_TIMESTAMP:

@@ -51,7 +51,6 @@ def _commits(request: OffsetCommitRequest, context: RequestContext) -> tuple[set
                 partition.committed_metadata or "",
                 now_ms,
                 expire_timestamp_ms,
-                found.id,
             )
             commits.append((found.name, index, committed))
     return unknown, commits

@@ -75,7 +75,6 @@ def _known(
                     one.committed_leader_epoch,
                     one.committed_metadata or "",
                     now_ms,
-                    topic_id=known.id,
                 )
     for (name, index), committed in found.items():
         yield name, index, committed

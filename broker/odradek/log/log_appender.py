@@ -256,9 +256,7 @@ class LogAppender:
                 break
             header = verified_header(view, end)
             base_offset, offset_delta = header.base_offset, header.last_offset_delta
-            if offset_delta < 0 or (
-                base_offset < next_offset and (found or not self._starts_inside(header))
-            ):
+            if offset_delta < 0 or (base_offset < next_offset and (found or not self._starts_inside(header))):
                 raise InvalidRecord(
                     f"{self._health.topic_partition} ends at {next_offset} and was given a batch at {base_offset} "
                     "by its leader"

@@ -141,12 +141,12 @@ class LogReader:
         )
 
     def offset_of_max_timestamp(self, *, offset_limit: int | None = None) -> TimestampOffset | None:
-        """The first of the records with the newest timestamp; None in an empty log. Raises as the other."""
+        """The first of the records with the newest timestamp, also below the log's start; None in an empty log.
+
+        Raises as the other.
+        """
         return self._look_up(
-            lambda limit: lookup.newest(
-                self._segments.all, offset_min=self._offsets.log_start_offset, offset_limit=limit
-            ),
-            offset_limit,
+            lambda limit: lookup.newest(self._segments.all, offset_limit=limit), offset_limit
         )
 
     def _look_up(

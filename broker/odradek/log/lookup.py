@@ -44,8 +44,12 @@ def first_at_or_after(
     return None
 
 
-def newest(segments: Sequence[Segment], *, offset_min: int, offset_limit: int) -> TimestampOffset | None:
-    """The first record of those with the newest timestamp; None in a log without timestamps."""
+def newest(segments: Sequence[Segment], *, offset_limit: int) -> TimestampOffset | None:
+    """The first record of those with the newest timestamp; None in a log without timestamps.
+
+    As in Kafka it may lie below the log's start, where DeleteRecords has cut a segment that is still there. A log with
+    one record left has a newest time then, although a reader cannot have that very record.
+    """
     candidates = [segment for segment in segments if segment.size_bytes]
     if not candidates:
         return None
@@ -57,33 +61,31 @@ def newest(segments: Sequence[Segment], *, offset_min: int, offset_limit: int) -
     if start_position >= 0:
         for position, header in headers(segment.file, start_position, segment.size_bytes):
             if header.max_timestamp_ms == timestamp_ms:
-                found = _first_in_batch(segment, position, header, timestamp_ms, offset_min)
+                found = _first_in_batch(segment, position, header, timestamp_ms)
                 if found is not None and found.offset < offset_limit:
                     return found
                 break
             if header.base_offset > offset:
                 break
-    # The index names a batch that is below the log's start or not yet committed: look through what is left.
-    return _newest_by_scan(segments, offset_min=offset_min, offset_limit=offset_limit)
+    # The index names a batch that is not yet committed: look through what is left.
+    return _newest_by_scan(segments, offset_limit=offset_limit)
 
 
-def _newest_by_scan(
-    segments: Sequence[Segment], *, offset_min: int, offset_limit: int
-) -> TimestampOffset | None:
+def _newest_by_scan(segments: Sequence[Segment], *, offset_limit: int) -> TimestampOffset | None:
     best: tuple[Segment, int, BatchHeader] | None = None
     for segment in segments:
         for position, header in headers(segment.file, 0, segment.size_bytes):
-            inside = header.last_offset >= offset_min and header.base_offset < offset_limit
+            inside = header.base_offset < offset_limit
             if inside and (best is None or header.max_timestamp_ms > best[2].max_timestamp_ms):
                 best = segment, position, header
     if best is None or best[2].max_timestamp_ms < 0:
         return None
     segment, position, header = best
-    return _first_in_batch(segment, position, header, header.max_timestamp_ms, offset_min)
+    return _first_in_batch(segment, position, header, header.max_timestamp_ms)
 
 
 def _first_in_batch(
-    segment: Segment, position: int, header: BatchHeader, timestamp_ms: int, offset_min: int
+    segment: Segment, position: int, header: BatchHeader, timestamp_ms: int, offset_min: int = 0
 ) -> TimestampOffset | None:
     data = segment.file.pread(position, header.size_bytes)
     if header.magic < 2:

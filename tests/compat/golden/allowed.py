@@ -75,6 +75,34 @@ ALLOWED: Final[dict[str, dict[str, str]]] = {
         **_OF_FAILED_TOKENS,
         "*ed/expiry_timestamp": "Kafka answers 0 or -1 to a request that failed; 0 is answered always",
     },
+    "newest-of-open-transactions": {
+        "open: newest committed/*": (
+            "Kafka has no answer while the newest record is not committed; the newest that readers may have is answered"
+        ),
+    },
+    "empty-transactions": {
+        f"{label}: end/offset": (
+            "a marker that repeats an epoch and ends nothing is not written again: it may be the late repetition of one"
+            " that was (KAFKA-19999)"
+        )
+        for label in ("the second in its epoch", "by a later coordinator", "in a later epoch")
+    },
+    "epoch-minus-one": {
+        "*": (
+            "Kafka takes any sequence of a producer id without an epoch; INVALID_PRODUCER_EPOCH says that such a"
+            " producer is not idempotent"
+        ),
+    },
+    "plugin-settings": dict.fromkeys(
+        (
+            "unknown*",
+            "an empty value/*",
+            "appended/*",
+            "the file's*",
+        ),
+        "Kafka stores dynamic settings that it does not know, for plugins; there are none here, and a misspelt name is"
+        " refused. Those of the file are kept",
+    ),
     "reassignment": {
         "nothing/error_message": "Kafka says an empty text where nothing was asked for; null says that nothing failed",
     },

@@ -101,9 +101,8 @@ class ClassicGroup:
             self.rebalance.prepare()
         self.rebalance.wake()
 
-    def start_converted(self, stored: ClassicGroupValue, *, rebalance: bool) -> None:
+    def start_converted(self, *, rebalance: bool) -> None:
         """Begin after the conversion is written. When a member has left, the others share its partitions."""
-        self.rebalance.last_stored = stored
         self.start_sessions()
         if rebalance and self.rebalance.state is GroupState.STABLE:
             self.rebalance.prepare()
@@ -366,12 +365,10 @@ class ClassicGroup:
         return None
 
     def tombstones(self) -> list[EncodedRecord]:
-        """Nothing for a group that was never stored."""
-        is_stored = self.rebalance.last_stored is not None
-        return [(encode_classic_group_key(self.group_id), None)] if is_stored else []
+        """Also for a group that only committed offsets: readers of the log forget a group by this record alone."""
+        return [(encode_classic_group_key(self.group_id), None)]
 
     def after_tombstones(self, *, has_offsets: bool) -> bool:
-        self.rebalance.last_stored = None
         return self.is_removable and not has_offsets
 
     def die(self, error: OdradekError) -> None:

@@ -95,7 +95,6 @@ class Rebalance:
         self._has_newcomer = False
         self.sync_deadline: float | None = None
         self.wake_at = math.inf  # no deadline lies before this
-        self.last_stored: ClassicGroupValue | None = None  # what a restart would find
 
     def restore(self, value: ClassicGroupValue) -> None:
         """Begin as stored: Stable with the stored members, or Empty."""
@@ -103,7 +102,6 @@ class Rebalance:
         self.protocol_type = value.protocol_type or None
         self.protocol = value.protocol
         self.state_timestamp_ms = value.state_timestamp_ms
-        self.last_stored = value
         for stored in value.members:
             timeout_ms = stored.rebalance_timeout_ms
             self.members.add(
