@@ -16,6 +16,7 @@ from itertools import product
 from typing import Final
 
 from odradek.cluster import paths
+from tests.chaos.deletions import Deletions
 from tests.chaos.groups import Groups
 from tests.chaos.history import FaultReported, HistoryFile, Probed, ProcessEnded, now
 from tests.chaos.moves import Moves
@@ -33,11 +34,20 @@ class Faults:
     """All faults of one round; `tick` often, `heal` at the end."""
 
     def __init__(
-        self, world: World, groups: Groups, moves: Moves, history: HistoryFile, *, topic: str, partitions: int
+        self,
+        world: World,
+        groups: Groups,
+        moves: Moves,
+        deletions: Deletions,
+        history: HistoryFile,
+        *,
+        topic: str,
+        partitions: int,
     ) -> None:
         self._world = world
         self._groups = groups
         self._moves = moves
+        self._deletions = deletions
         self._history = history
         self._topic = topic
         self._partitions = partitions
@@ -111,6 +121,8 @@ class Faults:
                 return self._fill_disk(some)
             case Kind.MOVE_PARTITION:
                 return self._moves.move(choice)
+            case Kind.WIPE_REPLICA:
+                return self._wipe(some)
             case Kind.CHURN_GROUP:
                 return self._groups.churn(choice), _nothing
             case Kind.PAUSE_MEMBER:
@@ -135,6 +147,10 @@ class Faults:
                 self._world.processes[name].start()
 
         return f"kill -9 of {', '.join(names)}", undo
+
+    def _wipe(self, number: int) -> tuple[str, Undo]:
+        what, undo = self._kill([broker(number)])
+        return f"{what}: {self._deletions.wipe(number)}", undo
 
     def _pause(self, name: str) -> tuple[str, Undo]:
         process = self._world.processes[name]

@@ -20,6 +20,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from odradek.foundation.errors import CorruptRecord
 from tests.chaos.anomalies import Anomaly, account
 from tests.chaos.checker import check
+from tests.chaos.deletions import Deletions
 from tests.chaos.epoch_ends import answered_epoch_ends
 from tests.chaos.faults import Faults
 from tests.chaos.final_logs import (
@@ -124,16 +125,26 @@ class Round:
             history=self._history,
         )
         self._observer = Observer(world, self._history, topic=self._topic, partitions=PARTITIONS)
+        self._deletions = Deletions(
+            world.bootstrap, topic=f"deleted-{seed}-{folder.name}", seed=seed, folder_of=world.data
+        )
         self._moves = Moves(
             world.bootstrap,
             topics=[
                 (self._topic, PARTITIONS),
                 (OFFSETS_TOPIC, OFFSETS_PARTITIONS),
                 (topic_of(options), 1),
+                (self._deletions.topic, 1),
             ],
         )
         self._faults = Faults(
-            world, self._groups, self._moves, self._history, topic=self._topic, partitions=PARTITIONS
+            world,
+            self._groups,
+            self._moves,
+            self._deletions,
+            self._history,
+            topic=self._topic,
+            partitions=PARTITIONS,
         )
         self._warden = (
             Warden(world.bootstrap, self._history, topic=f"forbidden-{seed}-{folder.name}", seed=seed)
@@ -156,8 +167,10 @@ class Round:
         times.append(time.monotonic())
         self._groups.fill_up()
         self._moves.stop()
+        self._deletions.stop()
         self._probes.probe("every partition has three replicas again", self._moves.restore)
         self._probes.run()
+        self._probes.probe("replicas that start inside batches are in sync", self._deletions.missing)
         times.append(time.monotonic())
         self._finish_clients()
         final = self._final_state()
@@ -187,6 +200,7 @@ class Round:
             worker.close()
         self._groups.close()
         self._moves.stop()
+        self._deletions.stop()
         self._observer.stop()
         self._end_watch()
         if self._warden is not None:
@@ -237,6 +251,7 @@ class Round:
             self._workers[module] = Worker(module, self._options, log=log)
         self._groups.start()
         self._moves.start()
+        self._deletions.start()
         self._observer.start()
         self._watch.start()
         for worker in self._workers.values():

@@ -38,6 +38,7 @@ class Kind(StrEnum):
     CUT_CONTROLLER = "the active controller is cut off from ZooKeeper"
     CUT_CLIENTS = "clients are cut off from a broker"
     MOVE_PARTITION = "a partition moves between brokers"
+    WIPE_REPLICA = "a broker is killed and loses a replica's log"
     FILL_DISK = "the disk of a broker is full"
     CHURN_GROUP = "a member of a group comes, leaves or dies"
     PAUSE_MEMBER = "a member of a group is stopped (SIGSTOP)"

@@ -30,6 +30,7 @@ CONTROLLERS: Final = (100, 101)
 TOPIC: Final = "t"
 TRANSACTIONAL_TOPIC: Final = "x"
 COMPACTED_TOPIC: Final = "k"
+DELETED_TOPIC: Final = "d"
 NETWORK_SECONDS_MAX: Final = 0.001
 WALL_START_MS: Final = 1_700_000_000_000
 # Bugs show while something changes. So many seconds after it clients pause longer, by this factor and up to this long.
@@ -38,7 +39,14 @@ BUSY_SECONDS: Final = 1.0
 QUIET_FACTOR: Final = 5.0
 QUIET_SECONDS_MAX: Final = 0.5
 # Topics with enough replicas that nothing of them may be lost.
-LASTING: Final = (TOPIC, TRANSACTIONAL_TOPIC, COMPACTED_TOPIC, "__consumer_offsets", "__transaction_state")
+LASTING: Final = (
+    TOPIC,
+    TRANSACTIONAL_TOPIC,
+    COMPACTED_TOPIC,
+    DELETED_TOPIC,
+    "__consumer_offsets",
+    "__transaction_state",
+)
 
 _ENTRIES: Final = {
     "replica.lag.time.max.ms": "3000",

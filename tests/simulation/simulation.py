@@ -23,6 +23,7 @@ from tests.simulation.checks import Checker
 from tests.simulation.cluster import SimulatedCluster
 from tests.simulation.compactors import Compactors
 from tests.simulation.consumer_members import ConsumerMembers
+from tests.simulation.deletions import Deletions
 from tests.simulation.faults import KINDS, KINDS_OF_COMPACTION, Faults
 from tests.simulation.guests import Guests
 from tests.simulation.history import History
@@ -37,6 +38,8 @@ ACTOR_CHANCE: Final = 0.25
 COMPACTION: Final = "compaction"
 COMPACTION_CHANCE: Final = 0.04
 GUESTS: Final = "guests"
+DELETIONS: Final = "deletions"
+DELETIONS_CHANCE: Final = 0.06
 GUESTS_CHANCE: Final = 0.04
 _MAKE: Final[dict[str, Callable[[Workload, random.Random], Actor]]] = {
     "admin": Administrator,
@@ -91,11 +94,13 @@ async def _play(
     # Of its own, so that the other seeds stay what they were.
     compaction_rng = random.Random(f"compaction {seed}")
     guests_rng = random.Random(f"guests {seed}")
+    deletions_rng = random.Random(f"deletions {seed}")
     cluster = SimulatedCluster(rng.getrandbits(64), history, partitions=rng.choice([1, 1, 2]))
     if actors is None:
         actors = tuple(actor for actor in ACTORS if rng.random() < ACTOR_CHANCE)
         actors += (COMPACTION,) if compaction_rng.random() < COMPACTION_CHANCE else ()
         actors += (GUESTS,) if guests_rng.random() < GUESTS_CHANCE else ()
+        actors += (DELETIONS,) if deletions_rng.random() < DELETIONS_CHANCE else ()
     workload = Workload(cluster, rng, producers=rng.choice([1, 2]), has_weak="weak" in actors)
     checker = Checker(cluster, workload)
     count = rng.randint(1, 8) if faults is None else faults
@@ -109,6 +114,7 @@ async def _play(
     workload.start()
     others: list[Actor] = [*first]
     others += [_MAKE[actor](workload, rng) for actor in actors if actor in _MAKE]
+    others += [Deletions(workload, deletions_rng)] if DELETIONS in actors else []
     for one in others:
         one.start()
         workload.others.append(one)

@@ -15,6 +15,7 @@ from odradek.coordination import writer
 from odradek.foundation.ids import TopicPartition
 from odradek.groups.classic.group import ClassicGroup
 from odradek.log import loading
+from odradek.log.log_appender import LogAppender
 from odradek.log.log_manager import LogManager
 from odradek.log.producers import ProducerStates
 from odradek.log.recovery import Recovery
@@ -197,6 +198,11 @@ def _forget_who_may_be_elected(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(leader, "others_electable", lambda **sets: electable(**{**sets, "in_sync": ()}))
 
 
+def _refuse_batches_that_hold_the_start(patch: pytest.MonkeyPatch) -> None:
+    """A replica that starts inside a batch waits for one that begins at its start."""
+    patch.setattr(LogAppender, "_starts_inside", lambda *_: False)
+
+
 BUGS: Final = [
     Bug(planted_bugs.acknowledge_at_once, KINDS, ("I1",)),
     Bug(_serve_above_the_high_watermark, KINDS, ("I5",)),
@@ -217,6 +223,7 @@ BUGS: Final = [
     Bug(_answer_commits_at_once, PARTITIONS, ("I9",), ("classic",), seed_first=40),
     Bug(_take_commits_of_anybody, ("reset",), ("I9",), ("classic",), seed_first=26),
     Bug(_give_everybody_everything, ("reset",), ("I9",), ("classic",)),
+    Bug(_refuse_batches_that_hold_the_start, ("crash",), ("I12",), ("deletions",), faults=1),
     Bug(_believe_for_ever, SILENCE, ("I13",), ("weak",), seed_first=12),
     Bug(_forget_who_may_be_elected, SILENCE, ("I13",), ("weak",), seed_first=12),
 ]
