@@ -160,14 +160,13 @@ class Deletions:
         await self._client.with_retries(attempt)
 
     async def _wipe(self) -> None:
-        """A broker is killed, and loses this log: as after a power failure, no other may lose anything meanwhile."""
+        """A broker loses power, and this log with it. It learns that much may be gone, so it is not elected unseen."""
         broker_id = self._rng.choice(BROKERS)
         cluster = self._cluster
         if broker_id not in cluster.brokers or not cluster.memory.all_others_remember(broker_id):
             return
-        self._history.add("FAULT", f"broker {broker_id} is killed and loses {self._name}")
-        cluster.memory.forgets(broker_id)
-        cluster.crash(broker_id, power_loss=False, expire=self._rng.random() < 0.5)
+        self._history.add("FAULT", f"broker {broker_id} loses power and {self._name}")
+        cluster.crash(broker_id, power_loss=True, expire=self._rng.random() < 0.5)
         cluster.disks[broker_id].remove_tree(f"/logs/{self._name}")
         await self._delete()
         cluster.begin_start(broker_id)
