@@ -8,7 +8,7 @@ INSTALL = $(BIN)/python -m pip install --disable-pip-version-check
 # Thousands of short processes read modules that are compiled once.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup run test test-all test-rest test-shaken slowest proof check bench many-consumers demo fuzz sim chaos copies mirror-proof mixed-groups streams connect rights quotas pipeline-kills sink-kills images e2e e2e-slow reference manifests diagrams recording release clean
+.PHONY: setup run test test-all test-rest tools test-shaken slowest proof check bench many-consumers demo fuzz sim chaos copies mirror-proof mixed-groups streams connect rights quotas pipeline-kills sink-kills images e2e e2e-slow reference manifests diagrams recording release clean
 
 # Running a broker needs only the product's own dependencies; tests bring their clients, Java and Spark.
 $(VENV)/.product: pyproject.toml
@@ -54,6 +54,7 @@ QUICK := -m "not thorough"
 
 # The quick and whole story, from nothing but Python: every promise once.
 test: $(VENV)/.test
+	@$(BIN)/python -m tests.tools spark-connector
 	$(PYTEST) $(QUICK) --costs .cache/costs-of-test.tsv $(PYTEST_ARGS)
 
 # Everything: `make test`, and what takes longer, needs programs of others, or asks each question of each client.
@@ -73,6 +74,10 @@ slowest: $(VENV)/.test
 # The quick tests while two random processes of the run are stopped at each moment: SEED=n, SHAKEN_ARGS='-m ""' for all.
 test-shaken: $(VENV)/.test
 	$(BIN)/python -m tests.shaken $(if $(SEED),--seed $(SEED)) -n $(or $(JOBS),4) --dist loadfile --no-loadscope-reorder $(QUICK) $(SHAKEN_ARGS)
+
+# Programs and jars of others that tests start, built or fetched before tests begin; none of them does. TOOLS='helm kafka'
+tools: $(VENV)/.dev
+	$(BIN)/python -m tests.tools $(TOOLS)
 
 # SECONDS=600 how long, SEED=n where to begin; a failure prints the seed that plays it again.
 fuzz: $(VENV)/.test

