@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
+from tests.support import scheduling
 from tests.support.costs import COSTS, Meter
 from tests.support.examples import load_profile
 
@@ -33,6 +34,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     config.pluginmanager.register(Meter(config.rootpath / config.getoption("--costs")), "costs")
+    config.pluginmanager.register(scheduling, "scheduling")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

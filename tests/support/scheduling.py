@@ -1,0 +1,56 @@
+"""Which tests of a run one worker of pytest-xdist takes together: those of a file, or of a group of folders.
+
+A group's fixtures are heavy, so they exist once in a run instead of once in each worker: Spark's session, JVMs with
+Kafka's clients and tools, ZooKeeper. Groups come first, so that none is at work alone when all else is done.
+
+xdist's own `loadgroup` puts the group behind the name of each test, which then selects nothing on a command line.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pytest
+from xdist.scheduler import LoadScopeScheduling
+from xdist.workermanage import Producer
+
+# The longest first. What is left out of a folder starts programs of its own and needs none of its fixtures.
+_GROUPS: Final = {
+    "spark": ("tests/spark/",),
+    "java": ("tests/compat/java/", "tests/docs/test_phrase_book.py"),
+    "zookeeper": ("tests/registry/",),
+}
+_LEFT_OUT: Final = (
+    "tests/spark/test_killed_sink.py",
+    "tests/spark/test_isolation.py",
+    "tests/compat/java/test_first_kafka.py",
+    "tests/compat/java/test_kafka_directory.py",
+    "tests/compat/java/test_mixed_group.py",
+)
+
+
+def group_of(test: str) -> str | None:
+    """The group of a test by its node id; None where its file is on its own."""
+    if test.startswith(_LEFT_OUT):
+        return None
+    return next((group for group, places in _GROUPS.items() if test.startswith(places)), None)
+
+
+class GroupScheduling(LoadScopeScheduling):  # type: ignore[misc]
+    """One worker takes a whole file, or a whole group."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return group_of(nodeid) or nodeid.partition("::")[0]
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> GroupScheduling | None:
+    """For `--dist loadfile`; every other way is xdist's."""
+    return GroupScheduling(config, log) if config.getoption("dist") == "loadfile" else None
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """In a worker, put what belongs to a group first, by groups."""
+    if hasattr(config, "workerinput"):
+        order = [*_GROUPS, None]
+        items.sort(key=lambda item: order.index(group_of(item.nodeid)))
