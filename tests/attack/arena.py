@@ -1,4 +1,4 @@
-"""A broker with logins, TLS and an authorizer; an honest client of it; and what both cost while strangers attack."""
+"""A broker with logins, TLS and an authorizer, an honest client, and what an attack of others costs both."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Cost(NamedTuple):
 
 
 class Arena:
-    """The broker. `OPEN` takes anybody, without rights; `LOGIN` and `SECURE` want a login.
+    """The broker. `OPEN` takes any client, without rights; `LOGIN` and `SECURE` want a login.
 
     `admin` may do all, and `mallory` only what begins with `m-`.
     """

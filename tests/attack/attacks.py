@@ -1,4 +1,4 @@
-"""What strangers do to a broker, each as a function of an address: bounded in count, and without a login.
+"""What hostile clients do to a broker, each as a function of an address: bounded in count, and without a login.
 
 They go against Odradek and Apache Kafka alike. Each returns the sockets that it left open: what a broker spends on them
 shows while they are. A refusal, a reset and a full buffer are what an attacker has to expect.
@@ -111,7 +111,7 @@ def send_chance(port: int) -> Sockets:
 
 
 def pipeline_unread(port: int) -> Sockets:
-    """20 connections with 20,000 requests each whose answers nobody reads."""
+    """20 connections with 20,000 requests each whose answers are never read."""
     frame = framed(header(ApiKey.API_VERSIONS, 2)) * 1000
     held = []
     for _ in range(20):

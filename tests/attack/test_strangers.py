@@ -1,4 +1,4 @@
-"""Strangers without a login: floods, slow senders, half-open TLS, lies about sizes, each API before a login."""
+"""Clients without a login: floods, slow senders, half-open TLS, lies about sizes, each API before a login."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.attack.attacks import ATTACKS, Attack, Sockets, announce, connected, 
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(240)]
 
-# The listener that lets nobody in without a login cuts most of them short.
+# The listener with logins ends most of them early.
 LISTENERS = ("OPEN", "LOGIN")
 
 

@@ -1,4 +1,4 @@
-"""What anybody may send to the port of --admin is answered without a trace in the log."""
+"""What any client may send to the port of --admin is answered without a trace in the log."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def template(call: ast.Call) -> str | None:
 
 @pytest.mark.thorough
 def test_every_line_of_the_product_is_bounded_with_the_longest_names() -> None:
-    """A message that is put together before the call would not be cut before it is made."""
+    """A message that is put together before the call would not be truncated before it is made."""
     log = Log()
     found = 0
     for place, call in calls():

@@ -28,7 +28,7 @@ from odradek.foundation.limits import (
 )
 
 _MINUTE_SECONDS: Final = 60
-# Texts in a message are cut to this before the message is made: formatting a request of 100 MB takes long.
+# Texts in a message are truncated to this before the message is made: formatting a request of 100 MB takes long.
 _ARGUMENT_CHARACTERS_MAX: Final = LOG_LINE_BYTES_MAX
 # How asyncio and uvloop begin when a peer or the network ends a connection.
 _BROKEN_CONNECTION: Final = "Fatal "
@@ -261,7 +261,7 @@ def _lines_max(record: logging.LogRecord) -> int:
 
 
 def _json(fields: dict[str, str], longest: str) -> str:
-    """`fields` as one object within the bound, the one named `longest` cut as far as it takes."""
+    """`fields` as one object within the bound, the one named `longest` truncated as far as it takes."""
     import json
 
     text = fields[longest]

@@ -1,4 +1,4 @@
-"""What anybody may send to the port of --admin: documents that are no JSON, and connections that ask nothing."""
+"""What any client may send to the port of --admin: documents that are no JSON, and connections that ask nothing."""
 
 from __future__ import annotations
 
