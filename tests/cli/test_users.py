@@ -106,6 +106,7 @@ def test_nothing_is_written_while_brokers_are_registered(
         (["set", "a", "--password-file", "/dev/null"], "the password is empty"),
         (["set", "André", "--password-variable", "X"], "whose names are ASCII"),
         (["bootstrap", "a"], "name the registry"),
+        (["bootstrap", "a", "--zookeeper", "127.0.0.1:1"], "every client of ZooKeeper"),
         (["bootstrap", "André", "--data", "x"], "whose names are ASCII"),
         (["bootstrap", "a", "--data", "x", "--zookeeper", "y"], "exclude each other"),
         (["describe"], "Missing argument"),

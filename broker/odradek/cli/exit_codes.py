@@ -39,7 +39,8 @@ MEANINGS: dict[ExitCode, str] = {
     ExitCode.EXISTS: "what was to be created exists already",
     ExitCode.REFUSED: "the broker refused the request: a value or a state that it does not allow",
     ExitCode.DAMAGED: "dump-log found damage",
-    ExitCode.DEGRADED: "status: everything is served, but a broker or replicas are missing, or a disk is nearly full",
+    ExitCode.DEGRADED: "status: everything is served, but a broker or replicas are missing, or a disk is nearly full; "
+    "audit-access: something is open to others",
     ExitCode.UNHEALTHY: "status: partitions cannot be read or written, a disk is full, or there is no controller",
     ExitCode.INTERRUPTED: "stopped by Ctrl-C",
     ExitCode.OUTPUT_CLOSED: "the reader of stdout has ended (as in `odradek consume t | head`)",

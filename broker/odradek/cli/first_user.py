@@ -15,9 +15,13 @@ _CONNECT = "zookeeper.connect"
 
 
 def registry_of(
-    *, data: str | None, zookeeper: str | None, config: str | None
+    *, data: str | None, zookeeper: str | None, config: str | None, may_be_unprotected: bool
 ) -> tuple[str, Mapping[str, str]]:
-    """(the registry by name, the entries of the file). Raises SettingError, and UsageError unless one is named."""
+    """(the registry by name, the entries of the file).
+
+    Raises SettingError, and UsageError unless one is named. Raises UsageError too for a ZooKeeper whose nodes every
+    client may change, unless that is meant.
+    """
     from odradek.cli.property_files import read_entries
     from odradek.foundation.private_files import make_private_directory
     from odradek.foundation.settings import Settings
@@ -30,6 +34,14 @@ def registry_of(
         entries = {"log.dirs": data}
     connect = zookeeper or entries.get(_CONNECT)
     if connect:
+        from odradek.foundation.broker_settings.zookeeper import ZookeeperSettings
+
+        if not may_be_unprotected and not ZookeeperSettings(entries).zookeeper_set_acl:
+            raise click.UsageError(
+                "every client of ZooKeeper could read and replace the keys of this user: give --config FILE with "
+                "zookeeper.set.acl=true, zookeeper.digest.user and zookeeper.digest.password, as brokers and "
+                "controllers have them; or --unprotected, if nobody else reaches ZooKeeper"
+            )
         return connect, entries
     if "log.dirs" not in entries and "log.dir" not in entries:
         raise click.UsageError(

@@ -35,6 +35,7 @@ VERBS = {
     "acls": "odradek.cli.acls:acls",
     "quotas": "odradek.cli.quotas:quotas",
     "users": "odradek.cli.users:users",
+    "audit-access": "odradek.cli.audit_access:audit_access",
     "brokers": "odradek.cli.brokers:brokers",
     "reassign": "odradek.cli.reassign:reassign",
     "produce": "odradek.cli.produce:produce",

@@ -167,6 +167,11 @@ def delete(session: CommandSession, *, name: str, mechanisms: tuple[str, ...]) -
     metavar="FILE",
     help="The server.properties of the node or of a broker, which names one of the two.",
 )
+@click.option(
+    "--unprotected",
+    is_flag=True,
+    help="Leave the keys of the user open to every client of ZooKeeper, where the network alone protects it.",
+)
 @session_options
 def bootstrap(
     session: CommandSession,
@@ -177,12 +182,13 @@ def bootstrap(
     data: str | None,
     zookeeper: str | None,
     config: str | None,
+    unprotected: bool,
     **source: str | None,
 ) -> None:
     """Write the first user into the registry, before any broker runs.
 
     Brokers that log in to each other with SCRAM need this user. The registry is one of a single node (--data), or
-    ZooKeeper.
+    ZooKeeper. There the user's keys belong to zookeeper.digest.user of --config, with zookeeper.set.acl=true.
 
     \b
     Examples:
@@ -193,7 +199,9 @@ def bootstrap(
     from odradek.security.scram import check_user_name
 
     check_user_name(name)
-    registry, entries = registry_of(data=data, zookeeper=zookeeper, config=config)
+    registry, entries = registry_of(
+        data=data, zookeeper=zookeeper, config=config, may_be_unprotected=unprotected
+    )
     wanted = mechanisms or (MECHANISM_DEFAULT,)
     password = read_password(name, **source)
     was_there = bootstrap_user(

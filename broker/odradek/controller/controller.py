@@ -46,8 +46,8 @@ from odradek.foundation.errors import (
     DuplicateBrokerRegistration,
     NodeExists,
     NoNode,
-    StoreAccessDenied,
     RequestError,
+    StoreAccessDenied,
     TopicAlreadyExists,
     TopicDeletionDisabled,
 )

@@ -37,7 +37,6 @@ from odradek.registry.store import (
     missing,
 )
 
-
 _LOGIN_SECRET_BYTES: Final = 32
 
 

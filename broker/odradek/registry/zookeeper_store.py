@@ -82,7 +82,7 @@ class ZookeeperStore:
         self._has_chroot = False
 
     @classmethod
-    async def open(cls, settings: ZookeeperSettings) -> ZookeeperStore:
+    async def open(cls, settings: ZookeeperSettings, *, makes_chroot: bool = True) -> ZookeeperStore:
         """Connect, within zookeeper.connection.timeout.ms.
 
         Raises StoreConnectionLost when no server answers in time, and StoreAccessDenied for wrong credentials. Raises
@@ -94,6 +94,7 @@ class ZookeeperStore:
             )
         tls = security.tls_context(settings)
         store = cls(settings, parse_ensemble(settings.zookeeper_connect), tls)
+        store._has_chroot = not makes_chroot
         try:
             await store.reopen()
         except BaseException:
@@ -221,10 +222,16 @@ class ZookeeperStore:
             self._checked_branches.add(wanted)
         return not_ours
 
+    async def open_root(self) -> OpenNode | None:
+        """The cluster's root when it is open: its chroot, or ZooKeeper's own root, which is not the cluster's to
+        change.
+        """
+        async for found in self._protection.found(["/"], with_children=False):
+            return None if found.is_foreign else found
+        return None
+
     async def _warn_of_open_root(self) -> None:
-        """ZooKeeper's root is not the cluster's to change: others may use it too."""
-        entries, _ = await self._ask("/", "get_acls_async", "/")
-        if security.too_wide("/", entries) and not self._is_root_said:
+        if not self._is_root_said and await self.open_root() is not None:
             self._is_root_said = True
             logger.warning(
                 "zookeeper.connect names no node of its own, and ZooKeeper's root is open to anybody, who can make a "

@@ -95,9 +95,7 @@ async def _serve_controller(settings: Settings, *, registry: str, admin: Address
             checks={"serving": controller.not_ready},
             host=address[0],
             port=address[1],
-            guard=guard_of(
-                settings, controller.client_configs, login_secret=controller.login_secret
-            ),
+            guard=guard_of(settings, controller.client_configs, login_secret=controller.login_secret),
         )
         register_controller(controller, server.registry)
         return server

@@ -75,7 +75,7 @@ def _of_missing(value: Any) -> Any:
 
 def of_missing_topics(rows: Sequence[Row]) -> list[Row]:
     """The rows that name a topic, of a topic that does not exist: rights decide what they tell of it."""
-    found = []
+    found: list[Row] = []
     for api, version, fields, expected, rights in rows:
         missing = _of_missing(fields)
         if missing != fields:
@@ -153,7 +153,7 @@ def requests(kafka: Side) -> list[tuple[ApiKey, int, dict[str, Any]]]:
     """Each row in each version that both serve and that has all of its fields."""
     answer = kafka.ask(ADMINISTRATOR, ApiKey.API_VERSIONS, 0)
     theirs = {int(one.api_key): (one.min_version, one.max_version) for one in answer.api_keys}
-    found = []
+    found: list[Row] = []
     for api, of_row, fields, _, _ in ROWS:
         ours = HANDLERS[api]
         first = max(ours.version_min, theirs[api][0], VERSION_MIN.get(api, 0))

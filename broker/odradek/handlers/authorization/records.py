@@ -61,11 +61,7 @@ def produce(handle: Handle, frame: memoryview, context: RequestContext, rights: 
     position = header.body_position
     request = parse_produce_request(header.api_version, frame, position)
     refusal = _transaction_refusal(request, rights)
-    denied = (
-        {}
-        if refusal is not None
-        else _denied_topics(request, context, rights)
-    )
+    denied = {} if refusal is not None else _denied_topics(request, context, rights)
     if refusal is not None or denied:
         return cast(Answer, produce_handler.answer_request(request, context, refusal=refusal, denied=denied))
     is_usual = header.api_version >= FIRST_FLEXIBLE and request.transactional_id is None

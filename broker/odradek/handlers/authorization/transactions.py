@@ -67,9 +67,7 @@ def add_partitions(
     denied = {
         topic.name
         for topic in topics
-        if not rights.may(
-            AclOperation.WRITE, AclResourceType.TOPIC, topic.name, count=len(topic.partitions)
-        )
+        if not rights.may(AclOperation.WRITE, AclResourceType.TOPIC, topic.name, count=len(topic.partitions))
     }
     if not denied:
         return handle(request, context)

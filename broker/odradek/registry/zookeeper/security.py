@@ -26,7 +26,12 @@ if TYPE_CHECKING:
     from kazoo.security import ACL
 
 # They hold secrets, so only their owner reads them. All users may read everything else, as in Kafka.
-SECRET_BRANCHES: Final = ("/config/users", "/config/brokers", "/delegation_token/tokens", "/cluster/login_secret")
+SECRET_BRANCHES: Final = (
+    "/config/users",
+    "/config/brokers",
+    "/delegation_token/tokens",
+    "/cluster/login_secret",
+)
 
 _VERSIONS: Final = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
 

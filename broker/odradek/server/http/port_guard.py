@@ -179,7 +179,9 @@ def port_guard(
 ) -> PortGuard | None:
     """The protection that `settings` ask for; None for none. Raises SettingError or DependencyError."""
     endpoint = settings.admin_endpoint
-    return None if endpoint is None else PortGuard(settings, endpoint, client_configs, login_secret=login_secret)
+    return (
+        None if endpoint is None else PortGuard(settings, endpoint, client_configs, login_secret=login_secret)
+    )
 
 
 def present_caller() -> str | None:
