@@ -153,7 +153,7 @@ def requests(kafka: Side) -> list[tuple[ApiKey, int, dict[str, Any]]]:
     """Each row in each version that both serve and that has all of its fields."""
     answer = kafka.ask(ADMINISTRATOR, ApiKey.API_VERSIONS, 0)
     theirs = {int(one.api_key): (one.min_version, one.max_version) for one in answer.api_keys}
-    found: list[Row] = []
+    found = []
     for api, of_row, fields, _, _ in ROWS:
         ours = HANDLERS[api]
         first = max(ours.version_min, theirs[api][0], VERSION_MIN.get(api, 0))
