@@ -74,7 +74,8 @@ def test_a_value_is_as_typings(name: str) -> None:
 def test_what_typings_refuses_is_refused(name: str) -> None:
     with pytest.raises((TypeError, ValueError, AttributeError)) as expected:
         REFUSED[name](Typings)
-    with pytest.raises(expected.type):
+    # A field that is not there is a ValueError of `_replace` until Python 3.12, and a TypeError from 3.13.
+    with pytest.raises(ValueError if name == "unknown to replace" else expected.type):
         REFUSED[name](Ours)
 
 

@@ -7,6 +7,7 @@ import ipaddress
 import itertools
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Final
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
@@ -15,6 +16,17 @@ from cryptography.hazmat.primitives.serialization import pkcs12
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 _numbers = itertools.count(1)
+_SIGNS: Final = x509.KeyUsage(
+    digital_signature=False,
+    content_commitment=False,
+    key_encipherment=False,
+    data_encipherment=False,
+    key_agreement=False,
+    key_cert_sign=True,
+    crl_sign=True,
+    encipher_only=False,
+    decipher_only=False,
+)
 
 
 def name(common_name: str, *more: tuple[x509.ObjectIdentifier, str]) -> x509.Name:
@@ -76,6 +88,9 @@ class Authority:
         builder = builder.add_extension(
             x509.SubjectKeyIdentifier.from_public_key(self.private_key.public_key()), critical=False
         )
+        builder = builder.add_extension(_SIGNS, critical=True).add_extension(
+            _issued_by(signer), critical=False
+        )
         self.certificate = builder.sign(signer.private_key, hashes.SHA256())
         self.pem = self.certificate.public_bytes(serialization.Encoding.PEM).decode()
         if issuer is not None:
@@ -97,6 +112,7 @@ class Authority:
         key = ec.generate_private_key(ec.SECP256R1())
         builder = _builder(subject or name(common_name), self.subject, key, days=days, since_days=since_days)
         builder = builder.add_extension(x509.ExtendedKeyUsage(usages), critical=False)
+        builder = builder.add_extension(_issued_by(self), critical=False)
         builder = builder.add_extension(
             x509.SubjectAlternativeName([_alternative(one) for one in names]), critical=False
         )
@@ -105,6 +121,11 @@ class Authority:
     def write(self, path: Path) -> Path:
         path.write_text(self.pem)
         return path
+
+
+def _issued_by(authority: Authority) -> x509.AuthorityKeyIdentifier:
+    """Python 3.13 asks for it by default, and for an authority's key usage (RFC 5280)."""
+    return x509.AuthorityKeyIdentifier.from_issuer_public_key(authority.private_key.public_key())
 
 
 def _builder(

@@ -7,6 +7,7 @@ A test holds pages and tables together, so a setting or metric cannot be added w
 
 from __future__ import annotations
 
+import inspect
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -99,7 +100,7 @@ def _settings_lines() -> Iterator[str]:
         yield ""
         yield f"## {area.__name__.removesuffix('Settings')}"
         yield ""
-        yield (area.__doc__ or "").strip()
+        yield inspect.cleandoc(area.__doc__ or "")
         yield ""
         yield from _table(setting for setting in vars(area).values() if isinstance(setting, Setting))
     yield ""
