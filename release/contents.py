@@ -19,6 +19,7 @@ from pathlib import Path, PurePosixPath
 
 from release.commands import git
 from release.distributions import Distribution
+from release.platforms import PYTHON_MINIMUM, classifiers
 
 _IN_EVERY_SDIST = ("pyproject.toml", "LICENSE", ".gitignore", "PKG-INFO")
 _IN_EVERY_WHEEL = ("METADATA", "WHEEL", "RECORD", "entry_points.txt", "licenses/LICENSE")
@@ -118,7 +119,7 @@ def _metadata(name: str, about: Message, distribution: Distribution, version: st
         "Version": version,
         "License-Expression": "Apache-2.0",
         "License-File": "LICENSE",
-        "Requires-Python": ">=3.11",
+        "Requires-Python": f">={PYTHON_MINIMUM}",
         "Description-Content-Type": "text/markdown",
     }
     for field, value in wanted.items():
@@ -127,8 +128,8 @@ def _metadata(name: str, about: Message, distribution: Distribution, version: st
     for field in ("Summary", "Author", "Keywords"):
         if not about[field]:
             yield f"{name} has no {field}"
-    if "Programming Language :: Python :: 3.11" not in (about.get_all("Classifier") or []):
-        yield f"{name} has no classifier for Python 3.11"
+    for classifier in sorted(classifiers() - set(about.get_all("Classifier") or [])):
+        yield f"{name} has no classifier {classifier}"
     page = about.get_payload()
     assert isinstance(page, str), "metadata are one text"
     if not page.strip():
