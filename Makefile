@@ -8,7 +8,7 @@ INSTALL = $(BIN)/python -m pip install --disable-pip-version-check
 # Thousands of short processes read modules that are compiled once.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup run test test-all test-rest tools test-shaken slowest proof check bench many-consumers demo fuzz sim chaos copies mirror-proof mixed-groups streams connect rights quotas pipeline-kills sink-kills images e2e e2e-slow reference manifests diagrams recording release clean
+.PHONY: setup run test test-all test-rest tools test-shaken slowest proof check bench many-consumers demo fuzz sim chaos copies mirror-proof mixed-groups streams connect rights quotas pipeline-kills sink-kills images e2e e2e-slow reference manifests diagrams recording test-portable release clean
 
 # Running a broker needs only the product's own dependencies; tests bring their clients, Java and Spark.
 $(VENV)/.product: pyproject.toml
@@ -78,6 +78,11 @@ test-shaken: $(VENV)/.test
 # Programs and jars of others that tests start, built or fetched before tests begin; none of them does. TOOLS='helm kafka'
 tools: $(VENV)/.dev
 	$(BIN)/python -m tests.tools $(TOOLS)
+
+# The types as macOS and the newest Python have them. Then the quick tests on the portable forms of what only Linux has.
+test-portable: $(VENV)/.dev
+	$(BIN)/mypy --platform darwin --python-version 3.14 --cache-dir .mypy_cache/portable broker operator pipeline
+	PYTHONPATH=tests/portable/hidden $(PYTEST) $(QUICK) $(PYTEST_ARGS)
 
 # SECONDS=600 how long, SEED=n where to begin; a failure prints the seed that plays it again.
 fuzz: $(VENV)/.test

@@ -267,7 +267,7 @@ def test_a_broker_that_came_later_is_found() -> None:
 
 def test_it_connects_on_uvloop_too() -> None:
     """Its transports are no subclasses of asyncio's; the operator's process runs on it."""
-    import uvloop
+    uvloop = pytest.importorskip("uvloop")
 
     async def main() -> None:
         server = await asyncio.start_server(answering(b"HTTP/1.1 400 Bad Request\r\n\r\n"), "127.0.0.1", 0)

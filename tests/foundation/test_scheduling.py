@@ -11,11 +11,13 @@ import sys
 import pytest
 
 from odradek.foundation import scheduling
+from odradek.foundation.linux_calls import c_library
 
 # Prints the slices of all threads after the wish, one that begins later among them.
 PROGRAM = """
 import os, sys, threading
 from odradek.foundation import scheduling
+from odradek.foundation.linux_calls import c_library
 from odradek.foundation.scheduling import _ATTRIBUTES, _CALLS, _Attributes, _call
 
 stay = threading.Event()
@@ -38,7 +40,7 @@ def _kernel() -> tuple[int, ...]:
 
 
 @pytest.mark.skipif(
-    sys.platform != "linux" or platform.machine() not in scheduling._CALLS,
+    c_library() is None or platform.machine() not in scheduling._CALLS,
     reason="not a system that has them",
 )
 def test_every_thread_gets_them_and_keeps_its_niceness() -> None:
@@ -69,3 +71,13 @@ def test_a_system_that_refuses_is_no_failure(
 def test_another_processor_is_left_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scheduling, "_CALLS", {})
     assert not scheduling.ask_for_slices(scheduling.SHORT_NANOSECONDS)
+
+
+def test_another_system_is_asked_for_nothing_but_niceness(monkeypatch: pytest.MonkeyPatch) -> None:
+    steps: list[int] = []
+    monkeypatch.setattr(os, "nice", steps.append)
+    monkeypatch.setattr(sys, "platform", "darwin")
+    assert c_library() is None
+    assert not scheduling.ask_for_slices(scheduling.LONG_NANOSECONDS)
+    scheduling.yield_to_others()
+    assert steps == [scheduling._NICENESS]

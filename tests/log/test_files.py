@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import os
 import subprocess
 import sys
@@ -12,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from odradek.foundation.errors import DirectoryLocked
-from odradek.log.files import EMPTY_SLICE, Disk, FileSlice, SystemDisk
+from odradek.log.files import EMPTY_SLICE, Disk, FileSlice, SystemDisk, take_room
 from tests.support.disk import SimulatedDisk
 
 Make = Callable[[], tuple[Disk, str]]
@@ -93,6 +95,75 @@ def test_a_lock_is_held_by_one(place: tuple[Disk, str]) -> None:
         disk.lock(f"{root}/.lock")
     lock.close()
     disk.lock(f"{root}/.lock").close()
+
+
+@pytest.mark.parametrize("system", ["linux", "darwin"])
+def test_a_lock_is_held_by_one_on_every_system(
+    system: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Where both kinds of locks are in one table, the second kind would wait for the first."""
+    kinds: list[str] = []
+
+    def noted(kind: str) -> Callable[[int, int], None]:
+        take: Callable[[int, int], None] = getattr(fcntl, kind)
+
+        def lock(descriptor: int, operation: int) -> None:
+            kinds.append(kind)
+            take(descriptor, operation)
+
+        return lock
+
+    for kind in ("flock", "lockf"):
+        monkeypatch.setattr(fcntl, kind, noted(kind))
+    monkeypatch.setattr(sys, "platform", system)
+    disk = SystemDisk()
+    lock = disk.lock(str(tmp_path / ".lock"))
+    assert kinds == (["flock", "lockf"] if system == "linux" else ["flock"])
+    with pytest.raises(DirectoryLocked):
+        disk.lock(str(tmp_path / ".lock"))
+    lock.close()
+    disk.lock(str(tmp_path / ".lock")).close()
+
+
+@pytest.mark.parametrize("has_call", [True, False], ids=["by the system", "by zeros"])
+def test_room_is_taken_on_the_device(has_call: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    if not has_call:
+        monkeypatch.delattr(os, "posix_fallocate", raising=False)
+    elif not hasattr(os, "posix_fallocate"):
+        pytest.skip("this system cannot be asked for room")
+    size = 2_500_000
+    with (tmp_path / "file").open("w+b") as opened:
+        opened.write(b"here before")
+        opened.flush()
+        take_room(opened.fileno(), size)
+        take_room(opened.fileno(), 1_000)
+        status = os.fstat(opened.fileno())
+        opened.seek(0)
+        assert opened.read() == b"here before" + bytes(size - 11)
+    assert (status.st_size, status.st_blocks * 512 >= size) == (size, True)
+
+
+def test_a_full_disk_is_an_error_of_the_one_who_takes_room(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.delattr(os, "posix_fallocate", raising=False)
+    monkeypatch.setattr(os, "pwrite", full)
+    with (tmp_path / "file").open("w+b") as opened, pytest.raises(OSError) as raised:
+        take_room(opened.fileno(), 1)
+    assert raised.value.errno == errno.ENOSPC
+
+
+def test_a_system_without_reads_that_refuse_to_wait_reads(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("odradek.log.files._NO_WAIT", 0)
+    file = SystemDisk().open(str(tmp_path / "file"), create=True)
+    file.append(b"hello")
+    file.drop_cached()
+    assert (file.pread_cached(1, 3), file.pread_cached(3, 9), file.pread_cached(9, 1)) == (b"ell", b"lo", b"")
 
 
 def test_slices(place: tuple[Disk, str]) -> None:

@@ -9,12 +9,11 @@ import signal
 from collections.abc import Callable, Iterator
 
 import pytest
-import uvloop
 
 from odradek.server import start
+from tests.support.loops import LOOPS
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1)
-LOOPS: list[Callable[[], asyncio.AbstractEventLoop]] = [asyncio.new_event_loop, uvloop.new_event_loop]
 
 
 @pytest.fixture(autouse=True)
@@ -26,7 +25,7 @@ def handlers() -> Iterator[None]:
         signal.signal(number, handler)
 
 
-@pytest.mark.parametrize("make_loop", LOOPS, ids=["asyncio", "uvloop"])
+@pytest.mark.parametrize("make_loop", LOOPS.values(), ids=LOOPS)
 def test_a_second_signal_ends_at_once_unless_it_is_the_first_told_twice(
     make_loop: Callable[[], asyncio.AbstractEventLoop], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -71,7 +70,7 @@ def test_an_interrupt_before_the_loop_runs_leaves_no_coroutine_behind(
     def interrupted() -> asyncio.AbstractEventLoop:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(uvloop, "new_event_loop", interrupted)
+    monkeypatch.setattr(start, "new_event_loop", interrupted)
     main = serve()
     with pytest.raises(KeyboardInterrupt):
         start.run_loop(main)

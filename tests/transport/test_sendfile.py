@@ -15,11 +15,14 @@ import pytest
 from odradek.foundation.limits import SENDFILE_BYTES_MAX, SENT_BYTES_PER_TURN_MAX, SLICE_PART_BYTES
 from odradek.log.files import FileSlice, SystemDisk, SystemFile
 from odradek.transport.connection import Connection
-from odradek.transport.sendfile import PartSource, Unsent
-from tests.transport.test_on_loopback import LOOPS, connect, listen, play
+from odradek.transport.sendfile import KERNEL_SENDS, PartSource, Unsent
+from tests.support.loops import LOOPS
+from tests.transport.test_on_loopback import connect, listen, play
 
 CONTENT_BYTES = 4_000_000
-LOOP_NAMES = ["asyncio", "uvloop"]
+by_kernel = pytest.mark.skipif(
+    not KERNEL_SENDS, reason="the kernel sends no files here: slices are read and written"
+)
 
 
 class WarmUpTo:
@@ -68,7 +71,8 @@ def content(tmp_path: Path) -> bytes:
     return whole
 
 
-@pytest.mark.parametrize("loops", LOOPS, ids=LOOP_NAMES)
+@by_kernel
+@pytest.mark.parametrize("loops", LOOPS.values(), ids=LOOPS)
 @pytest.mark.parametrize("warm", [0, 1_000_000, 1_500_000, CONTENT_BYTES])
 def test_only_what_is_cached_is_sent_by_the_kernel(
     warm: int, loops: Any, calls: Calls, content: bytes, tmp_path: Path
@@ -97,9 +101,10 @@ def test_only_what_is_cached_is_sent_by_the_kernel(
     assert all(size <= SLICE_PART_BYTES for _, size in file.read_cold)
 
 
-@pytest.mark.parametrize("loops", LOOPS, ids=LOOP_NAMES)
+@pytest.mark.parametrize("loops", LOOPS.values(), ids=LOOPS)
+@pytest.mark.parametrize("sendfile", [False, True])
 def test_a_file_truncated_below_a_slice_ends_the_connection(
-    loops: Any, content: bytes, tmp_path: Path
+    sendfile: bool, loops: Any, content: bytes, tmp_path: Path
 ) -> None:
     file = SystemDisk().open(str(tmp_path / "log"))
 
@@ -108,7 +113,7 @@ def test_a_file_truncated_below_a_slice_ends_the_connection(
         return [CONTENT_BYTES.to_bytes(4, "big"), FileSlice(file, 0, CONTENT_BYTES)]
 
     async def story() -> None:
-        listener = listen(dispatch)
+        listener = listen(dispatch, sendfile=sendfile)
         await listener.start()
         peer = await connect(listener)
         peer.send(b"x")
@@ -119,7 +124,8 @@ def test_a_file_truncated_below_a_slice_ends_the_connection(
     play(story(), loops)
 
 
-@pytest.mark.parametrize("loops", LOOPS, ids=LOOP_NAMES)
+@by_kernel
+@pytest.mark.parametrize("loops", LOOPS.values(), ids=LOOPS)
 def test_a_reader_as_fast_as_its_answer_leaves_the_others_their_turn(
     loops: Any, monkeypatch: pytest.MonkeyPatch, content: bytes, tmp_path: Path
 ) -> None:
@@ -182,7 +188,7 @@ def anonymous_tls(side: int) -> ssl.SSLContext:
     return context
 
 
-@pytest.mark.parametrize("loops", LOOPS, ids=LOOP_NAMES)
+@pytest.mark.parametrize("loops", LOOPS.values(), ids=LOOPS)
 def test_nothing_is_sent_past_tls_in_plain_text(
     loops: Any, calls: Calls, content: bytes, tmp_path: Path
 ) -> None:

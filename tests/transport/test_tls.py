@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import uvloop
 
 from odradek.foundation.settings import Settings
 from odradek.log.files import FileSlice, SystemDisk
@@ -25,16 +24,16 @@ from odradek.transport.listener import Listener
 from odradek.transport.login_bounds import LoginBounds
 from odradek.transport.network import SystemNetwork
 from tests.support.certificates import Authority, Leaf
+from tests.support.loops import LOOPS
 from tests.transport.support import framed
 
-LOOPS: list[Callable[[], asyncio.AbstractEventLoop]] = [asyncio.new_event_loop, uvloop.new_event_loop]
 CA = Authority("Root")
 SERVER = CA.leaf("broker")
 ALICE = CA.leaf("alice")
 STRANGER = Authority("Another root").leaf("alice")
 
 
-@pytest.fixture(params=LOOPS, ids=["asyncio", "uvloop"])
+@pytest.fixture(params=LOOPS.values(), ids=list(LOOPS))
 def play(request: pytest.FixtureRequest) -> Iterator[Callable[[Any], None]]:
     def run(story: Any) -> None:
         with asyncio.Runner(loop_factory=request.param) as runner:

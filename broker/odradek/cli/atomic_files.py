@@ -10,6 +10,8 @@ import os
 import tempfile
 from pathlib import Path
 
+from odradek.foundation.syncing import sync
+
 
 def replace_file(path: Path, data: bytes) -> None:
     """Write `data` as the file `path`, readable by its owner only (mode 0600).
@@ -22,7 +24,7 @@ def replace_file(path: Path, data: bytes) -> None:
         with os.fdopen(descriptor, "wb") as file:
             file.write(data)
             file.flush()
-            os.fsync(file.fileno())
+            sync(file.fileno())
         temporary.replace(path)
     except BaseException:
         with contextlib.suppress(OSError):
@@ -30,6 +32,6 @@ def replace_file(path: Path, data: bytes) -> None:
         raise
     folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        os.fsync(folder)
+        sync(folder)
     finally:
         os.close(folder)

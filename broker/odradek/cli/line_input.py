@@ -81,6 +81,6 @@ async def _read_chunks(source: BinaryIO) -> AsyncIterator[bytes]:
 
 
 def _has_input(descriptor: int) -> bool:
-    poll = select.poll()
-    poll.register(descriptor, select.POLLIN)
-    return bool(poll.poll(0))
+    # Not poll, which knows no terminals on macOS.
+    readable, _, _ = select.select([descriptor], [], [], 0)
+    return bool(readable)

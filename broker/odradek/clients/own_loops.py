@@ -14,24 +14,17 @@ import threading
 from collections.abc import Callable, Coroutine
 from typing import Final, TypeVar
 
+from odradek.foundation.event_loop import new_event_loop
+
 T = TypeVar("T")
 
 # A wait in slices, so that Ctrl-C reaches it.
 _SLICE_SECONDS: Final = 0.2
 
 
-def new_loop() -> asyncio.AbstractEventLoop:
-    """uvloop's where it is installed."""
-    try:
-        import uvloop
-    except ImportError:
-        return asyncio.new_event_loop()
-    return uvloop.new_event_loop()
-
-
 class _OwnLoop:
     def __init__(self) -> None:
-        self._loop = new_loop()
+        self._loop = new_event_loop()
         self._process_id = os.getpid()
 
     def _check_usable(self) -> None:

@@ -14,10 +14,11 @@ from __future__ import annotations
 import logging
 import os
 import platform
-import sys
 from contextlib import suppress
 from struct import Struct
 from typing import TYPE_CHECKING, Final, NamedTuple
+
+from odradek.foundation.linux_calls import c_library
 
 if TYPE_CHECKING:
     from ctypes import CDLL
@@ -32,6 +33,11 @@ LONG_NANOSECONDS: Final = 100_000_000
 # sched_setattr and sched_getattr, for which few C libraries have names yet.
 _CALLS: Final = {"x86_64": (314, 315), "aarch64": (274, 275)}
 _ATTRIBUTES: Final = Struct("=IIQiIQQQ")
+_NICENESS: Final = 10
+# ioprio_set has no wrapper in the C library. Its first argument says that the second one is a process, 0: this one.
+_IOPRIO_SET: Final = {"x86_64": 251, "aarch64": 30}
+_IOPRIO_WHO_PROCESS: Final = 1
+_IOPRIO_IDLE: Final = 3 << 13
 # SCHED_OTHER and SCHED_BATCH: another policy was set on purpose, and stays.
 _POLICIES: Final = (0, 3)
 
@@ -53,12 +59,9 @@ def ask_for_slices(nanoseconds: int) -> bool:
     Returns whether the system accepted.
     """
     call_numbers = _CALLS.get(platform.machine())
-    if not sys.platform.startswith("linux") or call_numbers is None:
+    library = c_library()
+    if library is None or call_numbers is None:
         return False
-    # Imported after the start, which it does not slow.
-    import ctypes
-
-    library = ctypes.CDLL(None, use_errno=True)
     try:
         for thread in os.listdir("/proc/self/task"):
             # A thread may have ended since the listing.
@@ -70,6 +73,17 @@ def ask_for_slices(nanoseconds: int) -> bool:
         )
         return False
     return True
+
+
+def yield_to_others() -> None:
+    """Take processor and disk only as far as nothing else asks for them."""
+    os.nice(_NICENESS)
+    ask_for_slices(LONG_NANOSECONDS)
+    number = _IOPRIO_SET.get(platform.machine())
+    library = c_library()
+    if library is not None and number is not None:
+        # Where the kernel refuses it, the work is done all the same.
+        library.syscall(number, _IOPRIO_WHO_PROCESS, 0, _IOPRIO_IDLE)
 
 
 def _ask(library: CDLL, call_numbers: tuple[int, int], thread: int, nanoseconds: int) -> None:

@@ -14,17 +14,22 @@ import errno
 import fcntl
 import io
 import os
+import sys
 from contextlib import suppress
 from typing import Protocol
 
 from odradek.foundation.errors import DirectoryLocked
 from odradek.foundation.named_tuple import NamedTuple
 from odradek.foundation.private_files import exposure, make_private_directory, open_private
+from odradek.foundation.syncing import sync as sync_file
+from odradek.foundation.syncing import sync_data
 
 Buffer = bytes | bytearray | memoryview
 
 # preadv with this flag answers EAGAIN instead of waiting for the device; 0 where the platform lacks it.
 _NO_WAIT = getattr(os, "RWF_NOWAIT", 0)
+# Written at a time, where the system cannot be asked for room.
+_ZEROS_BYTES = 1024 * 1024
 _BOOT_ID_FILE = "/proc/sys/kernel/random/boot_id"
 
 
@@ -297,12 +302,12 @@ class SystemFile:
 
     def sync(self) -> None:
         try:
-            os.fdatasync(self._descriptor)
+            sync_data(self._descriptor)
         except OSError as error:
             raise SyncFailed(error.errno, error.strerror, self.path) from error
 
     def drop_cached(self) -> None:
-        if hasattr(os, "posix_fadvise"):
+        if sys.platform == "linux" and hasattr(os, "posix_fadvise"):
             os.posix_fadvise(self._descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
 
     def fileno(self) -> int:
@@ -316,6 +321,16 @@ class SystemFile:
     def __del__(self) -> None:
         # A deleted segment's file closes when the last fetch that still sends from it is done.
         self.close()
+
+
+def take_room(descriptor: int, size: int) -> None:
+    """Make the file `size` bytes long, with blocks of the device under all of them. Raises OSError."""
+    if hasattr(os, "posix_fallocate"):
+        os.posix_fallocate(descriptor, 0, size)
+        return
+    position = os.fstat(descriptor).st_size
+    while position < size:
+        position += os.pwrite(descriptor, bytes(min(size - position, _ZEROS_BYTES)), position)
 
 
 class SystemDisk:
@@ -336,7 +351,7 @@ class SystemDisk:
             while view:
                 view = view[os.write(descriptor, view) :]
             if sync:
-                os.fsync(descriptor)
+                sync_file(descriptor)
         finally:
             os.close(descriptor)
         os.replace(temporary, path)
@@ -366,7 +381,7 @@ class SystemDisk:
     def sync_directory(self, path: str) -> None:
         descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
-            os.fsync(descriptor)
+            sync_file(descriptor)
         except OSError as error:
             raise SyncFailed(error.errno, error.strerror, path) from error
         finally:
@@ -413,9 +428,11 @@ class SystemDisk:
         # The kernel releases it when the file is closed or the process dies.
         descriptor = open_private(path, os.O_RDWR | os.O_CREAT)
         try:
-            # Kafka locks the file with fcntl (lockf), which flock does not see: taking both keeps a JVM broker out too.
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # Kafka locks the file with fcntl (lockf), which flock does not see on Linux: taking both keeps a JVM broker
+            # out too. BSD and macOS have one table for both kinds, in which the second lock would wait for the first.
+            if sys.platform == "linux":
+                fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             os.close(descriptor)
             if error.errno not in (errno.EAGAIN, errno.EACCES):

@@ -9,12 +9,12 @@ client's certificate unchecked.
 
 from __future__ import annotations
 
-import os
 import ssl
 from typing import Final, NamedTuple
 
 from odradek.foundation.errors import SettingError
 from odradek.security.cipher_suites import ChosenSuites
+from odradek.security.memory_file import memory_file
 from odradek.security.tls_files import KeyAndChain, read_key, read_trusted
 from odradek.security.tls_settings import TLS_1_2, TLS_1_3, TlsOptions
 
@@ -88,15 +88,10 @@ def _context(protocol: int, options: TlsOptions, material: TlsMaterial) -> ssl.S
 def _load_key(context: ssl.SSLContext, options: TlsOptions, key: KeyAndChain) -> None:
     password = options.key_password or ""
     try:
-        # OpenSSL reads a key from a file only. This one is in memory, and is gone when it is closed.
-        descriptor = os.memfd_create("odradek-key", os.MFD_CLOEXEC)
-        try:
-            with os.fdopen(descriptor, "wb", closefd=False) as opened:
-                opened.write((key.key + key.chain).encode())
+        # OpenSSL reads a key from a file only.
+        with memory_file((key.key + key.chain).encode()) as path:
             # Without a password of its own OpenSSL would ask at the terminal.
-            context.load_cert_chain(f"/proc/self/fd/{descriptor}", password=lambda: password)
-        finally:
-            os.close(descriptor)
+            context.load_cert_chain(path, password=lambda: password)
     except ssl.SSLError as failure:
         reason = _reason(failure)
         hint = "; is ssl.key.password right?" if "decrypt" in reason or "password" in reason else ""

@@ -17,6 +17,7 @@ from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Final
 
 from odradek.foundation.errors import OdradekError, SettingError
+from odradek.foundation.event_loop import new_event_loop
 from odradek.foundation.settings import Settings
 
 if TYPE_CHECKING:
@@ -52,12 +53,9 @@ def run(
 def run_loop(main: Coroutine[object, None, int]) -> int:
     """Run the coroutine `main` on the fastest event loop installed."""
     try:
-        try:
-            import uvloop
-        except ImportError:
-            logger.info("uvloop is not installed; the standard event loop serves, more slowly")
-            return asyncio.run(main)
-        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        with asyncio.Runner(loop_factory=new_event_loop) as runner:
+            if isinstance(runner.get_loop(), asyncio.SelectorEventLoop):
+                logger.info("uvloop is not installed; the standard event loop serves, more slowly")
             return runner.run(main)
     finally:
         # Python would warn that it never ran if Ctrl-C came before the loop ran.

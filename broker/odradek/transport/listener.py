@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import sys
 from collections.abc import Callable
 from concurrent.futures import Executor
 from itertools import count
@@ -20,6 +19,7 @@ from odradek.transport.inbound import InboundConnection
 from odradek.transport.login_bounds import LoginBounds
 from odradek.transport.network import ListeningSockets, Network
 from odradek.transport.request_memory import RequestMemory
+from odradek.transport.sendfile import KERNEL_SENDS
 
 if TYPE_CHECKING:
     from odradek.transport.handshakes import Handshakes
@@ -60,7 +60,7 @@ class Listener:
         idle_ms_max: int = 600_000,
         backlog: int = LISTEN_BACKLOG_DEFAULT,
         executor: Executor | None = None,
-        sendfile: bool = sys.platform == "linux",
+        sendfile: bool = KERNEL_SENDS,
         tls: TlsListening | None = None,
         login: LoginBounds | None = None,
         memory: RequestMemory | None = None,

@@ -17,9 +17,6 @@ from typing import Any, Final
 from odradek.foundation.limits import MUTE_STEP_SECONDS
 
 _NOTHING_UNREAD: Final = struct.pack("i", 0)
-_GONE: Final = select.POLLHUP | select.POLLERR
-# Linux reports that a peer will send no more, also behind unread bytes.
-_SENDS_NO_MORE: Final = getattr(select, "POLLRDHUP", 0)
 
 
 class Mute:
@@ -70,10 +67,12 @@ def _is_gone(transport: Any) -> bool:
     if opened is None or opened.fileno() < 0:
         return False
     poll = select.poll()
-    poll.register(opened.fileno(), _SENDS_NO_MORE)
+    # The end of what a peer sends is readable too, and is all there is when nothing is unread. So no system's own event
+    # for it is needed.
+    poll.register(opened.fileno(), select.POLLIN)
     found = poll.poll(0)
     if not found:
         return False
-    if found[0][1] & _GONE:
+    if found[0][1] & select.POLLERR:
         return True
     return fcntl.ioctl(opened.fileno(), termios.FIONREAD, _NOTHING_UNREAD) == _NOTHING_UNREAD

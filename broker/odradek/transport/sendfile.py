@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Executor
@@ -25,6 +26,9 @@ from typing import Final, cast
 
 from odradek.foundation.limits import SENDFILE_BYTES_MAX, SENDFILE_BYTES_MIN, SLICE_PART_BYTES
 from odradek.protocol.frames import Part, Slice
+
+# Other systems' sendfile differs in what it does when the socket is full. There, slices are read and written.
+KERNEL_SENDS: Final = sys.platform == "linux" and hasattr(os, "sendfile")
 
 LOADING: Final = -1
 
@@ -113,7 +117,7 @@ class PartSource:
 
     def __init__(self, *, executor: Executor | None, sendfile: bool) -> None:
         self._executor = executor
-        self._sendfile = sendfile
+        self._sendfile = sendfile and KERNEL_SENDS
         self._socket_descriptor = -1
         self._transport: asyncio.Transport
 

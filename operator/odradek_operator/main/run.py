@@ -9,8 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from typing import TypeVar
 
-import uvloop
-
+from odradek.foundation import event_loop
 from odradek_operator.foundation.settings import OperatorSettings
 from odradek_operator.gateways.api_server import ApiServerGateway
 from odradek_operator.gateways.brokers import BrokerClients
@@ -72,7 +71,7 @@ def reconcilers_of(
 def run_operator(settings: OperatorSettings) -> int:
     """Run until a signal; the answer is the exit code."""
     try:
-        uvloop.run(_run(settings))
+        event_loop.run(_run(settings))
     except NoAccess as problem:
         logger.error("%s", problem)
         return 1

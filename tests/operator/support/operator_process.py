@@ -14,8 +14,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-import uvloop
-
+from odradek.foundation import event_loop
 from odradek_operator.foundation.settings import OperatorSettings
 from odradek_operator.gateways.api_server import ApiServerGateway
 from odradek_operator.gateways.brokers import BrokerClients
@@ -64,4 +63,4 @@ async def run(options: Mapping[str, Any]) -> None:
 
 if __name__ == "__main__":
     set_up_logging("warning", "text")
-    uvloop.run(run(json.loads(sys.argv[1])))
+    event_loop.run(run(json.loads(sys.argv[1])))

@@ -15,7 +15,6 @@ Keys of more than a kilobyte go into the dict, too. It counts for the map's boun
 from __future__ import annotations
 
 import mmap
-import os
 import secrets
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -25,6 +24,7 @@ import numpy as np
 
 from odradek.log.compaction.offset_map import ENTRY_BYTES, Kept, Retention
 from odradek.log.compaction.reading import StoredBatch
+from odradek.log.files import take_room
 from odradek.records.columns import Bools, Ints, RecordColumns
 
 Words = np.ndarray[Any, np.dtype[np.uint64]]
@@ -333,7 +333,7 @@ class _KeyFile:
             return
         size = max(2 * 8 * words, _KEY_FILE_BYTES_MIN)
         # Room is taken for real: a full disk must end the round with an error, not the process with a signal.
-        os.posix_fallocate(self._file.fileno(), 0, size)
+        take_room(self._file.fileno(), size)
         self._words = np.frombuffer(mmap.mmap(self._file.fileno(), size), np.uint64)
 
 

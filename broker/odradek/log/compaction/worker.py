@@ -12,11 +12,9 @@ a time, in which no client is answered. It ends with the broker that started it.
 
 from __future__ import annotations
 
-import ctypes
 import importlib.util
 import os
 import pickle
-import platform
 import signal
 import sys
 import time
@@ -24,19 +22,15 @@ from collections.abc import Callable
 from typing import Any, BinaryIO, Final
 
 from odradek.foundation.errors import OdradekError
-from odradek.foundation.scheduling import LONG_NANOSECONDS, ask_for_slices
+from odradek.foundation.linux_calls import c_library
+from odradek.foundation.scheduling import yield_to_others
 from odradek.log.compaction.cleaning import Means, clean
 from odradek.log.compaction.frames import SIZE, WorkFailed, encoded
 from odradek.log.compaction.offset_map import OffsetMap, PlainOffsetMap
 from odradek.log.compaction.task import CleaningSummary, CleaningTask
 from odradek.log.files import SystemDisk
 
-_NICENESS: Final = 10
 _SIGNAL_OF_PARENTS_DEATH: Final = 1  # prctl's PR_SET_PDEATHSIG
-# ioprio_set has no wrapper in the C library. Its first argument says that the second one is a process, 0: this one.
-_IOPRIO_SET: Final = {"x86_64": 251, "aarch64": 30}
-_IOPRIO_WHO_PROCESS: Final = 1
-_IOPRIO_IDLE: Final = 3 << 13
 
 
 class ThroughputThrottle:
@@ -66,7 +60,7 @@ class _BrokerGoneError(Exception):
 def main(parent: int, source: BinaryIO, target: BinaryIO) -> None:
     """Work for the process `parent` until `source` ends."""
     _end_with(parent)
-    _yield_to_others()
+    yield_to_others()
     try:
         while (task := _read(source)) is not None:
             if not _work(task, parent, source, target):
@@ -79,20 +73,12 @@ def main(parent: int, source: BinaryIO, target: BinaryIO) -> None:
 def _end_with(parent: int) -> None:
     """Take care that no files are written once another process may own the directory."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_SIGNAL_OF_PARENTS_DEATH, signal.SIGKILL)
+    library = c_library()
+    if library is not None:
+        library.prctl(_SIGNAL_OF_PARENTS_DEATH, signal.SIGKILL)
+    # Elsewhere each read and each write checks for it.
     if os.getppid() != parent:
         sys.exit(0)
-
-
-def _yield_to_others() -> None:
-    """Take processor and disk only as far as nothing else asks for them."""
-    os.nice(_NICENESS)
-    ask_for_slices(LONG_NANOSECONDS)
-    number = _IOPRIO_SET.get(platform.machine())
-    if sys.platform == "linux" and number is not None:
-        # Where the kernel refuses it, compaction works all the same.
-        ctypes.CDLL(None).syscall(number, _IOPRIO_WHO_PROCESS, 0, _IOPRIO_IDLE)
 
 
 def _work(task: CleaningTask, parent: int, source: BinaryIO, target: BinaryIO) -> bool:

@@ -19,6 +19,7 @@ from urllib.parse import unquote, urlsplit
 
 from pyspark.sql import SparkSession
 
+from odradek.foundation.syncing import sync
 from odradek_pipeline.errors import JobRefusedError
 
 _CONDITIONAL_CREATE: Final = "fs.option.create.conditional.overwrite"
@@ -142,7 +143,7 @@ class LocalStore:
         for path in paths:
             one = self._root / path
             with one.open("rb") as opened:
-                os.fsync(opened.fileno())
+                sync(opened.fileno())
             folders.update((one.parent, one.parent.parent))
         for folder in sorted(folders):
             _sync_folder(folder)
@@ -154,7 +155,7 @@ class LocalStore:
             opened.write(content)
             if is_durable:
                 opened.flush()
-                os.fsync(opened.fileno())
+                sync(opened.fileno())
         return written
 
 
@@ -253,6 +254,6 @@ class HadoopStore:
 def _sync_folder(folder: Path) -> None:
     descriptor = os.open(folder, os.O_RDONLY)
     try:
-        os.fsync(descriptor)
+        sync(descriptor)
     finally:
         os.close(descriptor)
