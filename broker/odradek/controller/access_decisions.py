@@ -36,14 +36,20 @@ class AccessDecisions(Decisions):
 
     @decision
     async def change_client_configs(self, changes: Sequence[ClientConfigChange]) -> None:
-        """Set and remove keys of users, client ids and addresses; keys that are not named stay. Raises StoreError."""
+        """Set and remove keys of users, client ids and addresses, each in one change at most; keys that are not named
+        stay. Raises StoreError.
+        """
         from odradek.controller.client_configs import operations_of
 
-        for change in changes:
-            before = self._images.current.client_configs.get(change.entity, {})
-            operations = await operations_of(self._store, change, before)
-            if operations:
-                await self.writer.write(operations)
+        # Together: every image that is made costs as much as there are configs.
+        known = self._images.current.client_configs
+        made: set[str] = set()
+        deleted: set[str] = set()
+        groups = [
+            await operations_of(self._store, change, known.get(change.entity, {}), made=made, deleted=deleted)
+            for change in changes
+        ]
+        await self.writer.write_in_parts(groups)
 
     @decision
     async def put_token(self, token: DelegationToken) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from odradek.cluster import nodes, paths
 from odradek.foundation.client_entities import ClientEntity
 from odradek.foundation.named_tuple import NamedTuple
-from odradek.registry.store import Create, Delete, Operation, Put, Store, children_or_none, missing
+from odradek.registry.store import Create, Delete, Operation, Put, Store, children_or_none
 
 
 class ClientConfigChange(NamedTuple):
@@ -22,20 +22,27 @@ class ClientConfigChange(NamedTuple):
 
 
 async def operations_of(
-    store: Store, change: ClientConfigChange, before: Mapping[str, str]
+    store: Store, change: ClientConfigChange, before: Mapping[str, str], *, made: set[str], deleted: set[str]
 ) -> list[Operation]:
-    """The writes of a change of an entity that has the texts `before`; none where it changes nothing."""
+    """The writes of a change of an entity that has the texts `before`; none where it changes nothing.
+
+    `made` and `deleted` are the nodes that changes written together with this one make and delete; its own are added.
+    """
     after = {key: text for key, text in {**before, **change.texts}.items() if text is not None}
     if after == before:
         return []
     path = paths.client_config(change.entity)
-    if not after and not await children_or_none(store, path):
+    if not after and f"{path}/clients" not in made and not await children_or_none(store, path):
+        deleted.add(path)
         return [Delete(path)]
     data = nodes.write_config(after)
-    if await store.exists(path):
+    if path in made or await store.exists(path):
         return [Put(path, data)]
-    parents: list[Operation] = []
+    parents: list[Create] = []
     if change.entity.user is not None and change.entity.client_id is not None:
         user = paths.client_config(ClientEntity(user=change.entity.user))
-        parents = await missing(store, (user, f"{user}/clients"))
-    return [*parents, Create(path, data)]
+        above = [node for node in (user, f"{user}/clients") if node not in made]
+        parents = [Create(node) for node in above if node in deleted or not await store.exists(node)]
+    operations = [*parents, Create(path, data)]
+    made.update(one.path for one in operations)
+    return operations

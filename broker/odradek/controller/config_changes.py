@@ -1,5 +1,5 @@
-"""Changes of settings: each resource is planned (`config_plans`, pure) and written by itself, so that a refused one
-delays no other.
+"""Changes of settings: each resource is planned by itself (`config_plans`, pure), so that a refused one delays no
+other, and all that may be are written together.
 
 Only what decides for the cluster may use it, within a decision of its own.
 """
@@ -16,7 +16,7 @@ from odradek.controller.partition_states import PartitionStates
 from odradek.controller.registry_writer import RegistryWriter
 from odradek.controller.requests import AlterConfigOp, Outcome, Resource
 from odradek.foundation.errors import RequestError
-from odradek.registry.store import Create, Put, Store
+from odradek.registry.store import Create, Operation, Put, Store
 
 # All settings of a resource, or changes of single ones.
 WantedSettings = Mapping[str, str | None] | Sequence[AlterConfigOp]
@@ -36,30 +36,37 @@ class ConfigChanges:
     async def make(
         self, requests: Sequence[tuple[Resource, WantedSettings]], *, validate_only: bool
     ) -> list[Outcome]:
-        """Give resources other settings; one outcome each, in order, None for success."""
-        return [
-            await self._make_one(resource, wanted, validate_only=validate_only)
-            for resource, wanted in requests
-        ]
-
-    async def _make_one(self, resource: Resource, wanted: WantedSettings, *, validate_only: bool) -> Outcome:
-        image = self._images.current
-        name = config_plans.config_name(resource)
-        before = image.config(resource.kind, name)
-        try:
-            if isinstance(wanted, Mapping):
-                texts = config_plans.given_texts(wanted)
-            else:
-                texts = config_plans.incremental_texts(resource, wanted, before=before)
-            config_plans.check_resource(resource, image=image, own_name=self._settings.broker_name)
-            valid = config_plans.validated(
-                resource, texts, before=before, settings=self._settings.current, static=self._settings.static
-            )
-        except RequestError as error:
-            return error
-        if not validate_only and valid != dict(before):
+        """Give resources other settings, each named once; one outcome each, in order, None for success."""
+        outcomes: list[Outcome] = []
+        groups: list[list[Operation]] = []
+        for resource, wanted in requests:
+            try:
+                valid = self._planned(resource, wanted)
+            except RequestError as error:
+                outcomes.append(error)
+                continue
+            outcomes.append(None)
+            name = config_plans.config_name(resource)
+            if validate_only or valid == dict(self._images.current.config(resource.kind, name)):
+                continue
             await PartitionStates(self._writer, self._images).before_settings(resource.kind, name, valid)
             path = paths.config(resource.kind, name)
             write = Put if await self._store.exists(path) else Create
-            await self._writer.write([write(path, nodes.write_config(valid))])
-        return None
+            groups.append([write(path, nodes.write_config(valid))])
+        # Together: every image that is made costs as much as there are settings.
+        await self._writer.write_in_parts(groups)
+        return outcomes
+
+    def _planned(self, resource: Resource, wanted: WantedSettings) -> Mapping[str, str]:
+        """The settings that the resource will have. Raises the RequestError of a change that may not be."""
+        image = self._images.current
+        name = config_plans.config_name(resource)
+        before = image.config(resource.kind, name)
+        if isinstance(wanted, Mapping):
+            texts = config_plans.given_texts(wanted)
+        else:
+            texts = config_plans.incremental_texts(resource, wanted, before=before)
+        config_plans.check_resource(resource, image=image, own_name=self._settings.broker_name)
+        return config_plans.validated(
+            resource, texts, before=before, settings=self._settings.current, static=self._settings.static
+        )

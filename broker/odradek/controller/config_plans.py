@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 from odradek.cluster.configs import find_topic_setting, validate_topic_config
 from odradek.cluster.group_configs import find_group_setting, validate_group_config
-from odradek.cluster.image import ClusterImage, ResourceKind
+from odradek.cluster.image import ClusterImage, ResourceKind, TopicImage
 from odradek.cluster.paths import DEFAULT_BROKER
 from odradek.controller.requests import AlterConfigOp, ConfigOperation, Resource
 from odradek.foundation.errors import InvalidConfig, InvalidRequest, SettingError, UnknownTopicOrPartition
@@ -15,6 +16,9 @@ from odradek.foundation.protection import missing_protection
 from odradek.foundation.setting_types import Kind, Scope, Setting
 from odradek.foundation.settings import Settings, all_settings, find_setting
 from odradek.foundation.words import nearest_name
+
+# Of an int32.
+_BROKER_ID_DIGITS_MAX: Final = 10
 
 
 def config_name(resource: Resource) -> str:
@@ -47,11 +51,30 @@ def check_resource(resource: Resource, *, image: ClusterImage, own_name: str | N
 
 def _is_broker(name: str, image: ClusterImage) -> bool:
     """Whether a broker has this id: it is a member, or was one and still has replicas or settings."""
-    if not name.isdecimal() or str(int(name)) != name:
+    if len(name) > _BROKER_ID_DIGITS_MAX or not name.isdecimal() or str(int(name)) != name:
         return False
     if int(name) in image.brokers or (ResourceKind.BROKER, name) in image.configs:
         return True
-    return any(int(name) in one.replicas for topic in image.topics.values() for one in topic.partitions)
+    return int(name) in _replicas.of(image.topics)
+
+
+class _Replicas:
+    """The brokers that have replicas, for the topics last asked about: a request may name many brokers."""
+
+    def __init__(self) -> None:
+        self._topics: Mapping[str, TopicImage] = {}
+        self._ids: frozenset[int] = frozenset()
+
+    def of(self, topics: Mapping[str, TopicImage]) -> frozenset[int]:
+        if topics is not self._topics:
+            self._ids = frozenset(
+                broker for topic in topics.values() for one in topic.partitions for broker in one.replicas
+            )
+            self._topics = topics
+        return self._ids
+
+
+_replicas: Final = _Replicas()
 
 
 def incremental_texts(
@@ -98,8 +121,10 @@ def _edited_list(text: str | None, words: str, operation: ConfigOperation) -> st
     parts = [part for part in (text or "").split(",") if part]
     named = words.split(",")
     if operation is ConfigOperation.SUBTRACT:
-        return ",".join(part for part in parts if part not in named)
-    return ",".join([*parts, *(part for part in dict.fromkeys(named) if part not in parts)])
+        removed = set(named)
+        return ",".join(part for part in parts if part not in removed)
+    there = set(parts)
+    return ",".join([*parts, *(part for part in dict.fromkeys(named) if part not in there)])
 
 
 def validated(

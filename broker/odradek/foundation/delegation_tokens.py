@@ -32,7 +32,12 @@ class DelegationToken(NamedTuple):
 
     def belongs_to(self, principal: str) -> bool:
         """Whether the principal owns, has asked for or may renew it."""
-        return principal in (self.owner, self.requester, *self.renewers)
+        return principal in self.principals
+
+    @property
+    def principals(self) -> tuple[str, ...]:
+        """Its owner, who asked for it, and its renewers."""
+        return (self.owner, self.requester, *self.renewers)
 
 
 def token_hmac(secret: str, token_id: str) -> bytes:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from functools import partial
-
-from odradek.controller.requests import Outcome
+from odradek.controller.requests import Outcome, Resource
 from odradek.foundation.errors import InvalidRequest
 from odradek.handlers import change_log
 from odradek.handlers.config_resources import ConfigResourceType, altered, check_keys_differ, resource_of
@@ -12,23 +10,26 @@ from odradek.handlers.context import RequestContext
 from odradek.protocol.messages import Message
 from odradek.protocol.requests.cluster import AlterConfigsRequest, AlterConfigsResource
 
+# A resource as the request and as the controller names it, and all its settings.
+Change = tuple[AlterConfigsResource, Resource, dict[str, str | None]]
+
 
 async def handle(request: AlterConfigsRequest, context: RequestContext) -> Message:
-    alter_one = partial(_alter_one, context=context, validate_only=request.validate_only)
-    return await altered(request.resources, context, alter_one)
+    async def alter(planned: list[Change]) -> list[Outcome]:
+        outcomes = await context.broker.active_controller.alter_configs(
+            [(target, texts) for _, target, texts in planned], validate_only=request.validate_only
+        )
+        for (resource, _, texts), outcome in zip(planned, outcomes, strict=True):
+            if outcome is None and not request.validate_only:
+                change_log.settings_replaced(context, resource, texts)
+        return outcomes
+
+    return await altered(request.resources, context, _planned, alter)
 
 
-async def _alter_one(
-    resource: AlterConfigsResource, context: RequestContext, *, validate_only: bool
-) -> Outcome:
+def _planned(resource: AlterConfigsResource) -> Change:
     if resource.resource_type == ConfigResourceType.BROKER_LOGGER:
         raise InvalidRequest("Log levels cannot be replaced all at once; use IncrementalAlterConfigs.")
     check_keys_differ(config.name for config in resource.configs)
     target = resource_of(resource.resource_type, resource.resource_name)
-    texts = {config.name: config.value for config in resource.configs}
-    (outcome,) = await context.broker.active_controller.alter_configs(
-        [(target, texts)], validate_only=validate_only
-    )
-    if outcome is None and not validate_only:
-        change_log.settings_replaced(context, resource, texts)
-    return outcome
+    return resource, target, {config.name: config.value for config in resource.configs}

@@ -35,6 +35,8 @@ class RequestedResource(Protocol):
 
 
 AlteredResource = AlterConfigsResource | IncrementalAlterConfigsResource
+# What `altered` is given by a handler for one resource, and gives back to it.
+Planned = TypeVar("Planned")
 AlteredResourceT = TypeVar("AlteredResourceT", AlterConfigsResource, IncrementalAlterConfigsResource)
 
 
@@ -76,22 +78,36 @@ def resource_of(resource_type: int, name: str) -> Resource:
 async def altered(
     resources: Sequence[AlteredResourceT],
     context: RequestContext,
-    alter_one: Callable[[AlteredResourceT], Awaitable[Outcome]],
+    plan: Callable[[AlteredResourceT], Planned | None],
+    alter: Callable[[list[Planned]], Awaitable[list[Outcome]]],
 ) -> Message:
-    """The answer for all resources of AlterConfigs or IncrementalAlterConfigs, each altered by `alter_one`."""
+    """The answer for all resources of AlterConfigs or IncrementalAlterConfigs.
+
+    `plan` gives the change of one, None where it is done already, or raises its RequestError. `alter` makes all.
+    """
     counts = Counter((resource.resource_type, resource.resource_name) for resource in resources)
-    responses = []
-    for resource in resources:
-        outcome: Outcome
+    outcomes: list[Outcome] = [None] * len(resources)
+    planned: dict[int, Planned] = {}
+    for number, resource in enumerate(resources):
         try:
             if counts[resource.resource_type, resource.resource_name] > 1:
                 # Which of the values counts is not known.
                 raise InvalidRequest("Each resource must appear at most once.")
-            outcome = await alter_one(resource)
+            change = plan(resource)
         except RequestError as error:
-            outcome = error
-        responses.append(_alteration_response(resource, outcome, context))
-    return context.response(responses=responses)
+            outcomes[number] = error
+            continue
+        if change is not None:
+            planned[number] = change
+    if planned:
+        for number, outcome in zip(planned, await alter(list(planned.values())), strict=True):
+            outcomes[number] = outcome
+    return context.response(
+        responses=[
+            _alteration_response(resource, outcome, context)
+            for resource, outcome in zip(resources, outcomes, strict=True)
+        ]
+    )
 
 
 def _alteration_response(

@@ -30,7 +30,7 @@ def described(
     tokens = [
         token
         for token in context.broker.images.current.tokens.values()
-        if (owners is None or any(map(token.belongs_to, owners)))
+        if (owners is None or not owners.isdisjoint(token.principals))
         and not token.has_ended(now_ms)
         and (token.belongs_to(context.principal) or may_see(token))
     ]

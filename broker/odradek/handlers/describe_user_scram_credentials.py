@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Final
 
 from odradek.foundation.errors import RequestError, ResourceNotFound
@@ -22,9 +23,8 @@ def handle(request: DescribeUserScramCredentialsRequest, context: RequestContext
         for entity, texts in context.broker.images.current.client_configs.items()
         if entity.user and entity.client_id is None and (found := described(texts))
     }
-    names = [one.name for one in request.users or ()]
-    asked = list(dict.fromkeys(names)) if names else sorted(known)
-    return context.response(results=[_result(name, names.count(name), known.get(name)) for name in asked])
+    counts = Counter(one.name for one in request.users or ()) or Counter(sorted(known))
+    return context.response(results=[_result(name, count, known.get(name)) for name, count in counts.items()])
 
 
 def _result(name: str, count: int, found: dict[str, int] | None) -> dict[str, object]:

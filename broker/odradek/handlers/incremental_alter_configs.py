@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from odradek.controller.requests import AlterConfigOp, ConfigOperation, Outcome
+from odradek.controller.requests import AlterConfigOp, ConfigOperation, Outcome, Resource
 from odradek.foundation.errors import InvalidRequest
 from odradek.foundation.log_levels import check_level, set_level
 from odradek.handlers import change_log
@@ -23,30 +23,38 @@ from odradek.protocol.requests.cluster import (
     IncrementalAlterConfigsResource,
 )
 
+# A resource as the request and as the controller names it, and the changes of its settings.
+Change = tuple[IncrementalAlterConfigsResource, Resource, list[AlterConfigOp]]
+
 
 async def handle(request: IncrementalAlterConfigsRequest, context: RequestContext) -> Message:
-    alter_one = partial(_alter_one, context=context, validate_only=request.validate_only)
-    return await altered(request.resources, context, alter_one)
+    async def alter(planned: list[Change]) -> list[Outcome]:
+        outcomes = await context.broker.controller.incremental_alter_configs(
+            [(target, changes) for _, target, changes in planned], validate_only=request.validate_only
+        )
+        for (resource, _, changes), outcome in zip(planned, outcomes, strict=True):
+            if outcome is None and not request.validate_only:
+                change_log.settings_changed(context, resource, changes)
+        return outcomes
+
+    plan = partial(_planned, context=context, validate_only=request.validate_only)
+    return await altered(request.resources, context, plan, alter)
 
 
-async def _alter_one(
+def _planned(
     resource: IncrementalAlterConfigsResource, context: RequestContext, *, validate_only: bool
-) -> Outcome:
+) -> Change | None:
+    """The change for the controller; None for log levels, which are set at once."""
     changes = [_change(config) for config in resource.configs]
     if resource.resource_type == ConfigResourceType.BROKER_LOGGER:
         check_own_broker(resource.resource_name, context.broker.broker_id)
         _set_levels(changes, validate_only=validate_only)
         if context.broker.authorizer is not None:
             context.broker.authorizer.forget_remembered()
-        outcome = None
-    else:
-        target = resource_of(resource.resource_type, resource.resource_name)
-        (outcome,) = await context.broker.controller.incremental_alter_configs(
-            [(target, changes)], validate_only=validate_only
-        )
-    if outcome is None and not validate_only:
-        change_log.settings_changed(context, resource, changes)
-    return outcome
+        if not validate_only:
+            change_log.settings_changed(context, resource, changes)
+        return None
+    return resource, resource_of(resource.resource_type, resource.resource_name), changes
 
 
 def _change(config: IncrementalAlterConfigsAlterableConfig) -> AlterConfigOp:

@@ -6,7 +6,7 @@ and has the topics already. Kafka's first answer is an error, after which client
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final, Protocol
 from uuid import UUID
 
@@ -63,22 +63,22 @@ def handle(
             if topic_id not in image.topics_by_id
         ]
         if rights is not None:
-            visible = [topic for topic in found if rights.may_describe(topic.name)]
-            failed += [
-                _failure(None, TopicAuthorizationFailed(), topic_id=topic.id)
-                for topic in found
-                if topic not in visible
-            ]
-            found = visible
+            asked, found = found, []
+            for topic in asked:
+                if rights.may_describe(topic.name):
+                    found.append(topic)
+                else:
+                    failed.append(_failure(None, TopicAuthorizationFailed(), topic_id=topic.id))
         return _answer(request, context, found, failed)
-    denied = [] if rights is None else [name for name in names if not rights.may_describe(name)]
-    if denied:
+    denied: dict[str, None] = {}
+    if rights is not None:
+        denied = dict.fromkeys(name for name in names if not rights.may_describe(name))
         names = [name for name in names if name not in denied]
     missing = [name for name in names if name not in image.topics]
     may_create = request.allow_auto_topic_creation and context.broker.settings.auto_create_topics_enable
     if missing and may_create:
         if rights is not None:
-            denied += [name for name in missing if not rights.may_create(name)]
+            denied |= dict.fromkeys(name for name in missing if not rights.may_create(name))
             names = [name for name in names if name not in denied]
         return Pending(_create_and_answer(request, context, names, denied))
     found = [image.topics[name] for name in names if name in image.topics]
@@ -86,7 +86,7 @@ def handle(
     return _answer(request, context, found, [*_denials(denied), *failed])
 
 
-def _denials(names: Sequence[str]) -> list[dict[str, object]]:
+def _denials(names: Iterable[str]) -> list[dict[str, object]]:
     """As in Kafka, the operations of a denied topic are not said."""
     return [_failure(name, TopicAuthorizationFailed()) for name in names]
 
@@ -117,7 +117,7 @@ def _asked(request: MetadataRequest, version: int) -> tuple[list[str], list[UUID
 
 
 async def _create_and_answer(
-    request: MetadataRequest, context: RequestContext, names: Sequence[str], denied: Sequence[str]
+    request: MetadataRequest, context: RequestContext, names: Sequence[str], denied: Iterable[str]
 ) -> bytes:
     there = context.broker.images.current.topics
     outcomes = await context.broker.controller.ensure_topics(names)

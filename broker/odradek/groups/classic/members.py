@@ -7,6 +7,7 @@ times, and each would take a walk over all members.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Final
@@ -128,7 +129,8 @@ class Members:
     """All members of one group by id, in the order in which they came."""
 
     def __init__(self) -> None:
-        self._by_id: dict[str, Member] = {}
+        # Its first is found at once also when those before it have left, which a dict would pass over each time.
+        self._by_id: OrderedDict[str, Member] = OrderedDict()
         self._id_by_instance: dict[str, str] = {}
         self._protocol_counts: dict[str, int] = {}
         self._awaiting_join = 0

@@ -130,6 +130,7 @@ class ConsumerGroup:
         self._id_by_instance: dict[str, str] = {}
         self._subscribers: dict[str, int] = {}  # members by topic name
         self._pattern_members: dict[str, int] = {}
+        self._topics_of_patterns: frozenset[str] | None = None
         self.deadlines = MemberDeadlines(host, self.expire)
         # The topics that the group was last compared with. Another mapping means that topics may have changed.
         self.topics_seen: object = None
@@ -153,6 +154,7 @@ class ConsumerGroup:
 
     def apply(self, kind: int, name: str, value: Value | None) -> None:
         """Apply a record that is in the log; None removes."""
+        self._topics_of_patterns = None
         if kind == RecordKind.GROUP and isinstance(value, GroupValue):
             self.epoch, self.metadata_hash = value.epoch, value.metadata_hash
         elif kind == RecordKind.TARGET_EPOCH:
@@ -251,7 +253,12 @@ class ConsumerGroup:
         return topics
 
     def is_subscribed_to(self, topic: str) -> bool:
-        return topic in self._subscribers or topic in self.subscribed_topics()
+        if topic in self._subscribers:
+            return True
+        if self._topics_of_patterns is None:
+            # Kept until a record changes the group: one request asks about many topics.
+            self._topics_of_patterns = frozenset(self.subscribed_topics())
+        return topic in self._topics_of_patterns
 
     @property
     def is_empty(self) -> bool:

@@ -15,6 +15,7 @@ from odradek.handlers.authorization.rules import (
     joined,
     joined_message,
     on_element,
+    partitioned,
     reads_group,
     replace,
 )
@@ -56,10 +57,9 @@ def find_coordinator(
         if rights.may(AclOperation.DESCRIBE, resource_type, request.key):
             return handle(request, context)
         return context.response(**denied)
-    allowed = [
-        key for key in request.coordinator_keys if rights.may(AclOperation.DESCRIBE, resource_type, key)
-    ]
-    hidden = [key for key in request.coordinator_keys if key not in allowed]
+    allowed, hidden = partitioned(
+        request.coordinator_keys, lambda key: rights.may(AclOperation.DESCRIBE, resource_type, key)
+    )
     if not hidden:
         return handle(request, context)
     answer = context.response(coordinators=[{"key": key, **denied} for key in hidden])
@@ -95,25 +95,27 @@ def offset_fetch(
         return _offset_fetch_of_one(handle, request, context, rights)
     groups = []
     answers: list[dict[str, object]] = []
-    hidden: dict[str, tuple[requests.OffsetFetchRequestTopics, ...]] = {}
+    # In the order of the groups that the handler answers: a request may name one group many times.
+    hidden: list[list[requests.OffsetFetchRequestTopics]] = []
     for group in request.groups:
         error = rights.refusal(AclOperation.DESCRIBE, AclResourceType.GROUP, group.group_id)
         if error is not None:
             answers.append({"group_id": group.group_id, "error_code": error_code(error), "topics": []})
             continue
-        hidden[group.group_id] = _hidden_topics(group.topics, rights)
-        groups.append(replace(group, topics=_visible_topics(group.topics, hidden[group.group_id])))
+        shown_topics, hidden_topics = _by_visibility(group.topics, rights)
+        hidden.append(hidden_topics)
+        groups.append(replace(group, topics=shown_topics))
     answer = context.response(groups=answers)
     if not groups:
         return answer
 
     def visible(found: responses.OffsetFetchResponse) -> Message:
         shown = []
-        for one in found.groups:
+        for one, hidden_topics in zip(found.groups, hidden, strict=True):
             if one.error_code:
                 shown.append(one)
                 continue
-            denied = _denied_topics(context, hidden[one.group_id]).groups[0].topics
+            denied = _denied_topics(context, hidden_topics).groups[0].topics
             shown.append(replace(one, topics=(*_visible_answers(one.topics, rights), *denied)))
         return replace(found, groups=tuple(shown))
 
@@ -129,7 +131,7 @@ def _offset_fetch_of_one(
         if version >= VERSION_WITH_ERROR_OF_ALL:
             return context.response(topics=[], error_code=error_code(error))
         raise error
-    hidden = _hidden_topics(request.topics, rights)
+    shown_topics, hidden = _by_visibility(request.topics, rights)
 
     def visible(found: responses.OffsetFetchResponse) -> Message:
         if getattr(found, "error_code", 0):
@@ -137,20 +139,17 @@ def _offset_fetch_of_one(
         denied = _denied_topics(context, hidden).topics
         return replace(found, topics=(*_visible_answers(found.topics, rights), *denied))
 
-    shown = replace(request, topics=_visible_topics(request.topics, hidden))
-    return changed(handle(shown, context), visible)
+    return changed(handle(replace(request, topics=shown_topics), context), visible)
 
 
-def _hidden_topics(topics: Iterable[T] | None, rights: Rights) -> tuple[T, ...]:
-    return tuple(
-        topic
-        for topic in topics or ()
-        if not rights.may(AclOperation.DESCRIBE, AclResourceType.TOPIC, topic.name)
+def _by_visibility(topics: Iterable[T] | None, rights: Rights) -> tuple[tuple[T, ...] | None, list[T]]:
+    """The topics that the client may describe, None where all are asked for, and the others."""
+    if topics is None:
+        return None, []
+    shown, hidden = partitioned(
+        topics, lambda topic: rights.may(AclOperation.DESCRIBE, AclResourceType.TOPIC, topic.name)
     )
-
-
-def _visible_topics(topics: Iterable[T] | None, hidden: tuple[T, ...]) -> tuple[T, ...] | None:
-    return None if topics is None else tuple(topic for topic in topics if topic not in hidden)
+    return tuple(shown), hidden
 
 
 def _visible_answers(topics: Iterable[T], rights: Rights) -> tuple[T, ...]:
@@ -187,11 +186,9 @@ def offset_delete(
     if error is not None:
         return context.response(error_code=error_code(error), topics=[])
 
-    hidden = [
-        topic
-        for topic in request.topics
-        if not rights.may(AclOperation.READ, AclResourceType.TOPIC, topic.name)
-    ]
+    allowed, hidden = partitioned(
+        request.topics, lambda topic: rights.may(AclOperation.READ, AclResourceType.TOPIC, topic.name)
+    )
     if not hidden:
         return handle(request, context)
     denied = context.response(topics=partition_codes(hidden, {}, otherwise=_TOPIC_DENIED))
@@ -199,8 +196,7 @@ def offset_delete(
     def complete(answer: responses.OffsetDeleteResponse) -> Message:
         return answer if answer.error_code else joined_message(answer, denied)
 
-    shown = replace(request, topics=tuple(topic for topic in request.topics if topic not in hidden))
-    return changed(handle(shown, context), complete)
+    return changed(handle(replace(request, topics=tuple(allowed)), context), complete)
 
 
 def heartbeat_of_subscription(request: requests.ConsumerGroupHeartbeatRequest, rights: Rights) -> None:

@@ -7,7 +7,7 @@ rest itself, in the shape of the API's answer (`failures`).
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar, cast
 
 from odradek.authorization.acls import AclOperation, AclResourceType
@@ -139,6 +139,15 @@ def each(field: str, element_need: ElementNeed[R, E], *needs: Need[R], **default
         )
 
     return check
+
+
+def partitioned(elements: Iterable[E], is_allowed: Callable[[E], bool]) -> tuple[list[E], list[E]]:
+    """The elements that are allowed and the others, each asked about once."""
+    allowed: list[E] = []
+    others: list[E] = []
+    for element in elements:
+        (allowed if is_allowed(element) else others).append(element)
+    return allowed, others
 
 
 _TOP: Final = ("error_code", "error_message")
