@@ -99,6 +99,7 @@ class BrokerParts:
         handlers: Mapping[int, Handler] = HANDLERS,
         authorizer: Authorizer | None = None,
         mutations: MutationQuotas | None = None,
+        long_work: BlockingWork | None = None,
     ) -> None:
         """`controller` asks the active controller, wherever it runs; `active_controller` is the one of this process."""
         self.broker_id = broker_id
@@ -116,6 +117,8 @@ class BrokerParts:
         self.fetch_sessions = fetch_sessions
         self.counters = counters
         self.blocking = blocking
+        self.long_work = long_work or blocking
+        """The thread for what takes more of a processor than a turn of the loop may."""
         self.handlers = handlers
         self.authorizer = authorizer
         """Decides what each principal may do; None where every client may do everything."""

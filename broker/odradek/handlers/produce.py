@@ -4,6 +4,7 @@ With one replica a record is committed once its log holds it. So acks=1 and acks
 flush that flush.messages asks for. With other in-sync replicas acks=all waits for them (`produce_waiting`). acks=0 gets
 no answer. When such a request fails the connection is closed, as Kafka does, so that the client refreshes its metadata.
 
+A batch whose records have to be read, and may be many, is checked in a thread first (`log.append_rules.LongWork`).
 The first batch of a transaction waits for the transaction coordinator (`produce_verification`).
 """
 
@@ -22,6 +23,7 @@ from odradek.foundation.errors import (
     RequestError,
     TransactionalIdAuthorizationFailed,
 )
+from odradek.foundation.named_tuple import NamedTuple
 from odradek.handlers.context import RequestContext
 from odradek.handlers.current_leaders import current_leaders
 from odradek.handlers.produce_refusals import FIRST_WITH_ZSTD, frame_error, has_log_start
@@ -33,6 +35,7 @@ from odradek.handlers.produce_verification import (
     refused,
 )
 from odradek.handlers.produce_waiting import Uncommitted, when_flushed, when_held_by_all
+from odradek.log.append_rules import LongWork
 from odradek.log.log import AppendResult
 from odradek.log.verification import VerificationToken
 from odradek.protocol.errors import error_code, error_message
@@ -64,6 +67,18 @@ _new_tuple = tuple.__new__
 
 
 Answer = bytes | None | Pending[bytes | None]
+
+
+class _Late(NamedTuple):
+    """A batch that a thread looks at before it is appended, and the result that is to be replaced by its own."""
+
+    topic: ProducedTopic
+    index: int
+    records: memoryview | None
+    partition: Partition
+    token: VerificationToken | None
+    long: LongWork
+    placeholder: ProducePartitionResult
 
 
 def handle(frame: memoryview, context: RequestContext) -> Answer:
@@ -139,6 +154,7 @@ def _append_all(
     """Append to each partition, unless all are refused or this one is."""
     acks = request.acks
     uncommitted: list[Uncommitted] = []
+    late: list[_Late] = []
     results = [
         (
             topic.raw,
@@ -151,6 +167,7 @@ def _append_all(
                     context,
                     refusal or refused_by_key.get((topic.key, index)),
                     uncommitted,
+                    late,
                     token=verification.tokens.get((topic.key, index)),
                 )
                 for index, records in topic.partitions
@@ -158,9 +175,62 @@ def _append_all(
         )
         for topic in request.topics
     ]
+    if late:
+        # What the client has sent behind this must not overtake it: so its batches keep their order.
+        context.connection.hold()
+        return Pending(_append_late(request, context, results, uncommitted, late))
+    return _answer_all(context, acks, results, uncommitted, request.timeout_ms)
+
+
+def _answer_all(
+    context: RequestContext,
+    acks: int,
+    results: list[tuple[bytes, list[ProducePartitionResult]]],
+    uncommitted: list[Uncommitted],
+    timeout_ms: int,
+) -> Answer:
     if uncommitted and acks != 0:
-        return _answer_later(context, acks, results, uncommitted, request.timeout_ms)
+        return _answer_later(context, acks, results, uncommitted, timeout_ms)
     return _answer(context, acks, results)
+
+
+async def _append_late(
+    request: ProduceRequest,
+    context: RequestContext,
+    results: list[tuple[bytes, list[ProducePartitionResult]]],
+    uncommitted: list[Uncommitted],
+    late: list[_Late],
+) -> bytes | None:
+    """Append the batches that a thread has to look at first, one after the other."""
+    try:
+        done: dict[int, ProducePartitionResult] = {}
+        for one in late:
+            done[id(one.placeholder)] = await _append_admitted(one, request.acks, context, uncommitted)
+    finally:
+        context.connection.release()
+    complete = [(raw, [done.get(id(result), result) for result in found]) for raw, found in results]
+    answer = _answer_all(context, request.acks, complete, uncommitted, request.timeout_ms)
+    return await answer if isinstance(answer, Pending) else answer
+
+
+async def _append_admitted(
+    one: _Late, acks: int, context: RequestContext, uncommitted: list[Uncommitted]
+) -> ProducePartitionResult:
+    """The result of a batch once a thread has admitted it; again where the topic's settings changed meanwhile."""
+    long = one.long
+    while True:
+        try:
+            admitted = await context.broker.long_work.submit(long.work)
+        except Exception as error:
+            return _failed(one.index, error, context, one.topic.key, one.partition, one.records)
+        one.partition.log.admit_next(admitted)
+        again: list[_Late] = []
+        result = _append(
+            one.topic, one.index, one.records, acks, context, None, uncommitted, again, token=one.token
+        )
+        if not again:
+            return result
+        long = again[0].long
 
 
 def _answer_later(
@@ -206,6 +276,9 @@ def append_one(one: OnePartition, context: RequestContext) -> Answer:
         if leader is None:
             raise partition.reject(records)
         appended = leader.append(records, required_acks=acks)
+    except LongWork:
+        topic = ProducedTopic(raw, key, [(index, records)])
+        return _append_all(ProduceRequest(None, acks, timeout_ms, [topic]), context, NOTHING_TO_VERIFY)
     except Exception as error:
         failed = _failed(index, error, context, key, partition, records)
         return _answer(context, acks, [(raw, [failed])])
@@ -269,9 +342,11 @@ def _append(
     context: RequestContext,
     refusal: RequestError | None,
     uncommitted: list[Uncommitted],
+    late: list[_Late],
     *,
     token: VerificationToken | None,
 ) -> ProducePartitionResult:
+    """The result; of a batch that goes to `late`, what is to be replaced by it."""
     partition = None
     try:
         if refusal is not None:
@@ -287,6 +362,11 @@ def _append(
         if leader is None:
             raise partition.reject(records or b"")
         appended = leader.append(records or b"", required_acks=acks, token=token)
+    except LongWork as long:
+        assert partition is not None
+        placeholder = ProducePartitionResult(index, 0)
+        late.append(_Late(topic, index, records, partition, token, long, placeholder))
+        return placeholder
     except Exception as error:
         return _failed(index, error, context, topic.key, partition, records)
     result = _appended(index, appended)

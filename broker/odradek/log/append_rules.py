@@ -8,11 +8,19 @@ for keys.
 from __future__ import annotations
 
 import enum
+from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from odradek.foundation.errors import InvalidRecord, InvalidTimestamp, RecordListTooLarge, RecordTooLarge
 from odradek.foundation.ids import TopicPartition
-from odradek.foundation.limits import RECORD_ERRORS_PER_BATCH_MAX
+from odradek.foundation.limits import (
+    BATCH_BYTES_CHECKED_AT_ONCE_MAX,
+    BATCH_BYTES_RECOMPRESSED_AT_ONCE_MAX,
+    BATCH_RECORDS_CHECKED_AT_ONCE_MAX,
+    DECOMPRESSED_BATCH_BYTES_MAX,
+    RECORD_ERRORS_PER_BATCH_MAX,
+)
 from odradek.foundation.named_tuple import NamedTuple
 from odradek.log.config import LONG_MAX, LogConfig
 from odradek.records.batch import (
@@ -27,7 +35,7 @@ from odradek.records.batch import (
     verified_header,
 )
 from odradek.records.builder import recompress
-from odradek.records.compression import Compression
+from odradek.records.compression import Compression, DecompressedTooLarge
 from odradek.records.record import newest_timestamp_ms
 from odradek.records.validation import validate_keys, validate_timestamps
 
@@ -64,6 +72,23 @@ class AppendResult(NamedTuple):
     size_bytes: int
 
 
+class Admitted(NamedTuple):
+    """A batch that `rules` has admitted: its header as it came, its header and bytes as they are to be stored."""
+
+    rules: AppendRules
+    arrived: BatchHeader
+    header: BatchHeader
+    batch: Records
+
+
+class LongWork(Exception):
+    """To admit the batch takes more than a turn of the event loop may: call `work` in a thread, and append again."""
+
+    def __init__(self, work: Callable[[], Admitted]) -> None:
+        super().__init__("the batch is to be admitted in a thread")
+        self.work = work
+
+
 class AppendRules:
     """A topic's settings, prepared for the checks of every batch."""
 
@@ -95,8 +120,49 @@ class AppendRules:
             or self._before_max_ms != LONG_MAX
         )
 
-    def admit(
+    def admit_at_once(
         self, header: BatchHeader, batch: Records, *, is_client: bool, now_ms: int
+    ) -> tuple[BatchHeader, Records]:
+        """As `admit`, within a turn of the event loop. Raises LongWork for a client's batch that takes longer."""
+        if is_client and self._reads_records(header, now_ms) and header.size_bytes <= self.size_max:
+            is_long = (
+                header.record_count > BATCH_RECORDS_CHECKED_AT_ONCE_MAX
+                or header.size_bytes > BATCH_BYTES_CHECKED_AT_ONCE_MAX
+            )
+            try:
+                if not is_long:
+                    size_max = BATCH_BYTES_CHECKED_AT_ONCE_MAX
+                    if self._codec is not None and header.compression != self._codec:
+                        size_max = BATCH_BYTES_RECOMPRESSED_AT_ONCE_MAX
+                    return self.admit(
+                        header, batch, is_client=is_client, now_ms=now_ms, decompressed_max=size_max
+                    )
+            except DecompressedTooLarge:
+                pass
+            raise LongWork(partial(self._admit_later, header, batch, now_ms))
+        return self.admit(header, batch, is_client=is_client, now_ms=now_ms)
+
+    def _admit_later(self, header: BatchHeader, batch: Records, now_ms: int) -> Admitted:
+        return Admitted(self, header, *self.admit(header, batch, is_client=True, now_ms=now_ms))
+
+    def _reads_records(self, header: BatchHeader, now_ms: int) -> bool:
+        """Whether the records of a client's batch are looked at, and not its header alone."""
+        return (
+            self._need_keys
+            or self._before_max_ms != LONG_MAX
+            or (self._codec is not None and header.compression != self._codec)
+            or header.max_timestamp_ms < header.base_timestamp_ms
+            or header.max_timestamp_ms - now_ms > self.after_max_ms
+        )
+
+    def admit(
+        self,
+        header: BatchHeader,
+        batch: Records,
+        *,
+        is_client: bool,
+        now_ms: int,
+        decompressed_max: int = DECOMPRESSED_BATCH_BYTES_MAX,
     ) -> tuple[BatchHeader, Records]:
         """The batch as it is to be stored, and its header: the same objects unless something had to change.
 
@@ -119,23 +185,25 @@ class AppendRules:
             if attributes & LOG_APPEND_TIME_FLAG:
                 header, batch = self._with_its_own_times(header, batch)
             if max_ms < base_ms:
-                header, batch = _with_true_max_timestamp(batch)
+                header, batch = _with_true_max_timestamp(batch, decompressed_max)
                 max_ms = header.max_timestamp_ms
         if self.needs_more:
-            return self._admit_with_more(header, batch, is_client=is_client, now_ms=now_ms)
+            return self._admit_with_more(
+                header, batch, is_client=is_client, now_ms=now_ms, decompressed_max=decompressed_max
+            )
         if max_ms - now_ms > self.after_max_ms:
-            self._validate_timestamps(header, batch, now_ms)
+            self._validate_timestamps(header, batch, now_ms, decompressed_max)
         return header, batch
 
     def _admit_with_more(
-        self, header: BatchHeader, batch: Records, *, is_client: bool, now_ms: int
+        self, header: BatchHeader, batch: Records, *, is_client: bool, now_ms: int, decompressed_max: int
     ) -> tuple[BatchHeader, Records]:
         if self._need_keys and is_client:
-            validate_keys(BatchView(batch))
+            validate_keys(BatchView(batch), size_max=decompressed_max)
         if not self.is_log_append_time:
-            self._validate_timestamps(header, batch, now_ms)
+            self._validate_timestamps(header, batch, now_ms, decompressed_max)
         if self._codec is not None and header.compression != self._codec and not header.is_control:
-            batch = recompress(BatchView(batch), self._codec, level=self._level)
+            batch = recompress(BatchView(batch), self._codec, level=self._level, size_max=decompressed_max)
         if self.is_log_append_time:
             if not isinstance(batch, bytearray):
                 batch = bytearray(batch)
@@ -156,20 +224,25 @@ class AppendRules:
         clear_log_append_time(mended, 0)
         return verified_header(mended), mended
 
-    def _validate_timestamps(self, header: BatchHeader, batch: Records, now_ms: int) -> None:
+    def _validate_timestamps(
+        self, header: BatchHeader, batch: Records, now_ms: int, decompressed_max: int
+    ) -> None:
         validate_timestamps(
             BatchView(batch),
             header,
             now_ms=now_ms,
             before_max_ms=self._before_max_ms,
             after_max_ms=self.after_max_ms,
+            size_max=decompressed_max,
         )
 
 
-def _with_true_max_timestamp(batch: Records) -> tuple[BatchHeader, bytearray]:
+def _with_true_max_timestamp(batch: Records, decompressed_max: int) -> tuple[BatchHeader, bytearray]:
     """Some old clients leave the max timestamp unset, which would hide the records from look-ups by time."""
     mended = bytearray(batch)
-    set_max_timestamp(mended, 0, timestamp_ms=newest_timestamp_ms(BatchView(mended)))
+    set_max_timestamp(
+        mended, 0, timestamp_ms=newest_timestamp_ms(BatchView(mended), size_max=decompressed_max)
+    )
     return verified_header(mended), mended
 
 

@@ -112,6 +112,7 @@ class Log:
         appender, reader, flusher = self._appender, self.reader, self._flusher
         self.parent_directory = self._health.parent_directory
         self.append = appender.append
+        self.admit_next = appender.admit_next
         self.append_as_follower = appender.append_as_follower
         self.assign_leader_epoch = appender.assign_leader_epoch
         self.read = reader.read

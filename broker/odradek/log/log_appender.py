@@ -12,7 +12,15 @@ from typing import Final
 
 from odradek.foundation.errors import InvalidRecord, OutOfOrderSequence
 from odradek.foundation.limits import INDEX_ENTRIES_UNWRITTEN_MAX, PRODUCER_BATCHES_REMEMBERED
-from odradek.log.append_rules import AppendResult, AppendRules, Origin, Records, require_fit, verified_headers
+from odradek.log.append_rules import (
+    Admitted,
+    AppendResult,
+    AppendRules,
+    Origin,
+    Records,
+    require_fit,
+    verified_headers,
+)
 from odradek.log.config import LogConfig
 from odradek.log.disk_space import is_shortage
 from odradek.log.epochs import FILE_NAME as EPOCHS_FILE
@@ -54,6 +62,7 @@ class LogAppender:
     """The only writer of one log's active segment and of its end offset."""
 
     __slots__ = (
+        "_admitted",
         "_clock",
         "_config",
         "_epochs",
@@ -72,12 +81,17 @@ class LogAppender:
         self._producers, self._unsynced = parts.producers, parts.unsynced
         self._clock = parts.clock
         self._reader = reader
+        self._admitted: Admitted | None = None
         self.reconfigure(config)
 
     def reconfigure(self, config: LogConfig) -> None:
         """Use these settings from now on."""
         self._config = config
         self._rules = AppendRules(config, self._health.topic_partition)
+
+    def admit_next(self, admitted: Admitted) -> None:
+        """Take these checks and changes as done, if the next append is of that batch and the settings are the same."""
+        self._admitted = admitted
 
     # --- as a leader -----------------------------------------------------------------------------------------------
 
@@ -96,6 +110,7 @@ class LogAppender:
         the producer's verification, for a batch that begins a transaction (`verification`). Raises
         CorruptRecord InvalidRecord RecordTooLarge RecordListTooLarge InvalidTimestamp UnsupportedCompressionType
         OutOfOrderSequence InvalidProducerEpoch InvalidTxnState KafkaStorageError; nothing is written then.
+        Raises LongWork for a client's batch that has to be admitted in a thread first.
         """
         if self._health.failure is not None:
             raise self._health.unusable()
@@ -157,7 +172,7 @@ class LogAppender:
     def _admit(
         self, header: BatchHeader, records: Records, *, is_client: bool, now_ms: int
     ) -> tuple[BatchHeader, Records]:
-        """As `AppendRules.admit`, which is asked only about a batch that it may refuse or change."""
+        """As `AppendRules.admit_at_once`, which is asked only about a batch that it may refuse or change."""
         base_offset, length, _, _, _, attributes, _, base_ms, max_ms, _, _, _, _ = header
         rules = self._rules
         if (
@@ -166,7 +181,10 @@ class LogAppender:
             or max_ms - now_ms > rules.after_max_ms
             or (is_client and (base_offset or attributes & LOG_APPEND_TIME_FLAG or max_ms < base_ms))
         ):
-            return rules.admit(header, records, is_client=is_client, now_ms=now_ms)
+            admitted, self._admitted = self._admitted, None
+            if admitted is not None and admitted.rules is rules and admitted.arrived == header:
+                return admitted.header, admitted.batch
+            return rules.admit_at_once(header, records, is_client=is_client, now_ms=now_ms)
         if is_client:
             validate_header(header)
         return header, records

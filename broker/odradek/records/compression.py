@@ -16,15 +16,20 @@ from __future__ import annotations
 import enum
 import struct
 import zlib
+from mmap import mmap
 from typing import TYPE_CHECKING, Final
 
 from odradek.foundation.errors import CorruptRecord, UnsupportedCompressionType
-from odradek.foundation.limits import DECOMPRESSED_BATCH_BYTES_MAX
+from odradek.foundation.limits import DECOMPRESSED_BATCH_BYTES_MAX, DECOMPRESSED_BYTES_OF_MALLOC_MAX
 
 if TYPE_CHECKING:
     from types import ModuleType
 
 Buffer = bytes | bytearray | memoryview
+
+
+class DecompressedTooLarge(CorruptRecord):
+    """The data grows beyond the size that was allowed."""
 
 
 class Compression(enum.IntEnum):
@@ -95,7 +100,7 @@ def decompress(
 
 
 def _too_large(codec: str, size_max: int) -> CorruptRecord:
-    return CorruptRecord(
+    return DecompressedTooLarge(
         f"a batch compressed with {codec} grows beyond {size_max} bytes; send smaller batches"
     )
 
@@ -191,7 +196,7 @@ def _decompress_with_room(codec: str, data: Buffer, size_max: int) -> memoryview
     module = getattr(cramjam, codec)
     size = min(size_max, max(_ROOM_BYTES_MIN, _ROOM_FACTOR * len(data)))
     while True:
-        room = bytearray(size)
+        room = bytearray(size) if size <= DECOMPRESSED_BYTES_OF_MALLOC_MAX else mmap(-1, size)
         try:
             written = module.decompress_into(data, room)
         except cramjam.DecompressionError as error:

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from odradek.foundation.errors import CorruptRecord
-from odradek.foundation.limits import DECOMPRESSED_BATCH_BYTES_MAX
+from odradek.foundation.limits import DECOMPRESSED_BATCH_BYTES_MAX, DECOMPRESSED_BYTES_OF_MALLOC_MAX
 from odradek.foundation.named_tuple import NamedTuple
 from odradek.records.batch import MAGIC, BatchView, TimestampType
 from odradek.records.compression import decompress
@@ -28,6 +28,7 @@ from odradek.records.varint import decode_varint
 _new_tuple = tuple.__new__
 
 Headers = tuple[tuple[str, bytes | None], ...]
+Payload = bytes | memoryview
 
 
 class Record(NamedTuple):
@@ -57,6 +58,12 @@ class RecordSpan(NamedTuple):
 def decompressed_payload(batch: BatchView, *, size_max: int = DECOMPRESSED_BATCH_BYTES_MAX) -> bytes:
     """The batch's records as plain bytes. Raises CorruptRecord for damage or more than `size_max` of them."""
     return bytes(decompress(batch.payload, batch.compression, size_max=size_max))
+
+
+def readable_payload(batch: BatchView, *, size_max: int = DECOMPRESSED_BATCH_BYTES_MAX) -> bytes | memoryview:
+    """As `decompressed_payload`, for `record_spans`: many bytes are not copied, which would hold up all threads."""
+    payload = decompress(batch.payload, batch.compression, size_max=size_max)
+    return bytes(payload) if len(payload) <= DECOMPRESSED_BYTES_OF_MALLOC_MAX else memoryview(payload)
 
 
 def records(batch: BatchView, *, size_max: int = DECOMPRESSED_BATCH_BYTES_MAX) -> Iterator[Record]:
@@ -92,12 +99,12 @@ def records(batch: BatchView, *, size_max: int = DECOMPRESSED_BATCH_BYTES_MAX) -
 def newest_timestamp_ms(batch: BatchView, *, size_max: int = DECOMPRESSED_BATCH_BYTES_MAX) -> int:
     """The largest timestamp among the records, read from them; -1 without any. Raises CorruptRecord."""
     header = batch.header
-    payload = decompressed_payload(batch, size_max=size_max)
+    payload = readable_payload(batch, size_max=size_max)
     spans = record_spans(payload, record_count=header.record_count)
     return max((header.base_timestamp_ms + span[2] for span in spans), default=-1)
 
 
-def record_spans(payload: bytes, *, record_count: int) -> Iterator[RecordSpan]:
+def record_spans(payload: Payload, *, record_count: int) -> Iterator[RecordSpan]:
     """Where each record lies, first to last; keys, values and headers are not copied.
 
     Raises CorruptRecord when a record is truncated or contradicts itself, or when bytes remain after the last one.
@@ -121,7 +128,7 @@ def record_spans(payload: bytes, *, record_count: int) -> Iterator[RecordSpan]:
         )
 
 
-def read_span(payload: bytes, position: int) -> RecordSpan:
+def read_span(payload: Payload, position: int) -> RecordSpan:
     """One record's span. Raises CorruptRecord, and IndexError for an index past the payload: callers translate it."""
     start = position
     byte = payload[position]
@@ -165,7 +172,7 @@ def read_span(payload: bytes, position: int) -> RecordSpan:
     )
 
 
-def _read_bytes(payload: bytes, position: int, end: int) -> tuple[int, int, int]:
+def _read_bytes(payload: Payload, position: int, end: int) -> tuple[int, int, int]:
     """Start and end of a length-prefixed run of bytes (-1, -1 for null), and the position after it."""
     byte = payload[position]
     position += 1
@@ -185,7 +192,7 @@ def _read_bytes(payload: bytes, position: int, end: int) -> tuple[int, int, int]
     return position, stop, stop
 
 
-def _long_varint(payload: bytes, position: int, bytes_max: int) -> tuple[int, int]:
+def _long_varint(payload: Payload, position: int, bytes_max: int) -> tuple[int, int]:
     """An integer whose first byte says that more follow; two bytes, the usual case, go without a loop."""
     second = payload[position + 1]
     if second < 0x80:
@@ -203,13 +210,13 @@ def _long_varint(payload: bytes, position: int, bytes_max: int) -> tuple[int, in
     raise CorruptRecord(f"a variable-length integer at byte {position} is longer than it may be")
 
 
-def skip_headers(payload: bytes, position: int, end: int) -> None:
+def skip_headers(payload: Payload, position: int, end: int) -> None:
     """Check the headers whose count is at `position`. Raises CorruptRecord."""
     for _ in _header_spans(payload, position, end):
         pass
 
 
-def _header_spans(payload: bytes, position: int, end: int) -> Iterator[tuple[int, int, int, int]]:
+def _header_spans(payload: Payload, position: int, end: int) -> Iterator[tuple[int, int, int, int]]:
     count, position = decode_varint(payload, position)
     # A header takes two bytes at least. A larger count is false, and must not become a long loop.
     if count < 0 or count > (end - position) // 2:

@@ -18,7 +18,7 @@ from typing import Final
 from odradek.foundation.errors import CorruptRecord, InvalidRecord, InvalidTimestamp
 from odradek.foundation.limits import DECOMPRESSED_BATCH_BYTES_MAX, RECORD_ERRORS_PER_BATCH_MAX
 from odradek.records.batch import LOG_OVERHEAD_BYTES, MAGIC, MAGIC_POSITION, BatchHeader, BatchView, Buffer
-from odradek.records.record import decompressed_payload, record_spans
+from odradek.records.record import readable_payload, record_spans
 
 TIMESTAMP_BOUND_NONE: Final = 2**63 - 1
 # What follows the length field in the smallest message there ever was (magic 0).
@@ -26,7 +26,13 @@ _OLDEST_MESSAGE_BYTES_MIN: Final = 14
 
 
 def validate_timestamps(
-    batch: BatchView, header: BatchHeader, *, now_ms: int, before_max_ms: int, after_max_ms: int
+    batch: BatchView,
+    header: BatchHeader,
+    *,
+    now_ms: int,
+    before_max_ms: int,
+    after_max_ms: int,
+    size_max: int = DECOMPRESSED_BATCH_BYTES_MAX,
 ) -> None:
     """Check that no record is more than `before_max_ms` older or `after_max_ms` newer than `now_ms`.
 
@@ -39,11 +45,13 @@ def validate_timestamps(
         raise InvalidTimestamp(
             f"a record's timestamp {header.max_timestamp_ms} is more than {after_max_ms} ms ahead of the broker's"
             f" clock, {now_ms}; see message.timestamp.after.max.ms",
-            record_errors=_outside(batch, header, lowest_ms=lowest_ms, highest_ms=now_ms + after_max_ms),
+            record_errors=_outside(
+                batch, header, lowest_ms=lowest_ms, highest_ms=now_ms + after_max_ms, size_max=size_max
+            ),
         )
     if lowest_ms < 0:
         return
-    outside = _outside(batch, header, lowest_ms=lowest_ms, highest_ms=TIMESTAMP_BOUND_NONE)
+    outside = _outside(batch, header, lowest_ms=lowest_ms, highest_ms=TIMESTAMP_BOUND_NONE, size_max=size_max)
     if outside:
         raise InvalidTimestamp(
             f"records of a batch are more than {before_max_ms} ms behind the broker's clock, {now_ms}; see"
@@ -53,13 +61,13 @@ def validate_timestamps(
 
 
 def _outside(
-    batch: BatchView, header: BatchHeader, *, lowest_ms: int, highest_ms: int
+    batch: BatchView, header: BatchHeader, *, lowest_ms: int, highest_ms: int, size_max: int
 ) -> tuple[tuple[int, str], ...]:
     """The records whose timestamps lie outside of both bounds, each with why."""
     base_ms = header.base_timestamp_ms
 
     def found() -> Iterator[tuple[int, str]]:
-        payload = decompressed_payload(batch)
+        payload = readable_payload(batch, size_max=size_max)
         for index, span in enumerate(record_spans(payload, record_count=header.record_count)):
             timestamp_ms = base_ms + span.timestamp_delta_ms
             if timestamp_ms > highest_ms or (timestamp_ms < lowest_ms and timestamp_ms != -1):
@@ -73,7 +81,7 @@ def validate_keys(batch: BatchView, *, size_max: int = DECOMPRESSED_BATCH_BYTES_
 
     Raises InvalidRecord for a record without a key and for offsets that jump, CorruptRecord for damage.
     """
-    payload = decompressed_payload(batch, size_max=size_max)
+    payload = readable_payload(batch, size_max=size_max)
     without_key: list[int] = []
     for expected, span in enumerate(record_spans(payload, record_count=batch.record_count)):
         if span.offset_delta != expected:

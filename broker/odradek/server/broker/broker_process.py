@@ -28,6 +28,7 @@ from odradek.foundation.limits import (
     FETCHES_WAITING_MAX,
     FLUSH_THREADS_MAX,
     LISTEN_BACKLOG_DEFAULT,
+    LONG_WORK_THREADS_MAX,
 )
 from odradek.foundation.settings import Settings
 from odradek.handlers.context import BrokerParts
@@ -101,6 +102,7 @@ class BrokerProcess(Generic[ControlT]):
         self.dynamic_settings = DynamicSettings(settings, self.images)
         CompactionWarnings(self.images, self.dynamic_settings, broker_id=self.broker_id)
         self.blocking = BlockingWork(threads_max=BLOCKING_THREADS_MAX)
+        self.long_work = BlockingWork(threads_max=LONG_WORK_THREADS_MAX, name="long")
         self._flush_threads = BlockingWork(threads_max=FLUSH_THREADS_MAX, name="flush")
         self.flusher = Flusher(threads=self._flush_threads, clock=self.clock)
         self.purgatory = Purgatory(waiting_max=FETCHES_WAITING_MAX)
@@ -207,6 +209,7 @@ class BrokerProcess(Generic[ControlT]):
                 "file and use `odradek brokers drain`, or `odradek configs set`"
             )
         self._closing.callback(self.blocking.close)
+        self._closing.callback(self.long_work.close)
         self._closing.callback(self._flush_threads.close)
         self.log_manager = LogManager(
             self.settings.log_directories,
@@ -353,6 +356,7 @@ class BrokerProcess(Generic[ControlT]):
             ),
             counters=self.counters,
             blocking=self.blocking,
+            long_work=self.long_work,
             authorizer=self._authorizer(),
             mutations=MutationQuotas(self.images, settings, self.clock),
         )
