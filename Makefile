@@ -8,7 +8,7 @@ INSTALL = $(BIN)/python -m pip install --disable-pip-version-check
 # Thousands of short processes read modules that are compiled once.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup run test test-all test-rest tools test-shaken slowest proof check bench many-consumers demo fuzz sim chaos copies mirror-proof mixed-groups streams connect rights quotas pipeline-kills sink-kills images e2e e2e-slow reference manifests diagrams recording test-portable release clean
+.PHONY: setup run test test-all test-rest tools test-shaken slowest proof check bench many-consumers demo fuzz sim chaos copies mirror-proof mixed-groups streams connect rights quotas pipeline-kills sink-kills images e2e e2e-slow reference manifests diagrams recording test-portable fuzz-costs release clean
 
 # Running a broker needs only the product's own dependencies; tests bring their clients, Java and Spark.
 $(VENV)/.product: pyproject.toml
@@ -87,6 +87,10 @@ test-portable: $(VENV)/.dev
 # SECONDS=600 how long, SEED=n where to begin; a failure prints the seed that plays it again.
 fuzz: $(VENV)/.test
 	SECONDS_TO_FUZZ=$(SECONDS) SEED=$(SEED) $(BIN)/python -m tests.fuzz
+
+# The same for costs: requests that take more of the event loop, the log or memory than their size allows.
+fuzz-costs: $(VENV)/.test
+	SECONDS_TO_FUZZ=$(SECONDS) SEED=$(SEED) $(BIN)/python -m tests.fuzz.costs
 
 # A cluster in one process, on virtual time and with faults: SEEDS=1000 how many runs, SEED=n the first, JOBS=n at a time.
 sim: $(VENV)/.test

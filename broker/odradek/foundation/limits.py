@@ -45,6 +45,9 @@ ACCEPTS_PER_TURN_MAX: Final = 64
 TURN_SECONDS_MAX: Final = 0.020
 LONG_TURN_LINES_PER_MINUTE_MAX: Final = 10
 
+# Characters of a client id in such a line: clients choose up to 32,767.
+CLIENT_ID_CHARACTERS_LOGGED_MAX: Final = 256
+
 # Time that the requests of one connection may take of a turn, after the first one: connections take turns.
 CONNECTION_TURN_SECONDS_MAX: Final = 0.005
 
@@ -58,9 +61,6 @@ REQUEST_BYTES_DECODED_AT_ONCE_MAX: Final = 8 * 1024
 
 # Elements of a large request that one turn answers: at 10 to 40 microseconds each, less than ten milliseconds.
 REQUEST_ELEMENTS_PER_TURN_MAX: Final = 250
-
-# Elements of an answer that is encoded within a turn.
-ANSWER_ELEMENTS_ENCODED_AT_ONCE_MAX: Final = 1000
 
 # What of a client's batch is read within a turn, where its topic's settings ask for the records: so many bytes, also
 # decompressed, and so many records, at a microsecond each. Larger batches are read in a thread. Compressing takes more.

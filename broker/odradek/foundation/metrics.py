@@ -32,6 +32,11 @@ _PARTITION = ("topic", "partition")
 
 REQUESTS = _counter("odradek_requests_total", "Requests answered.", "api")
 REQUEST_FAILURES = _counter("odradek_request_failures_total", "Requests that failed as a whole.", "api")
+LONG_TURNS = _counter(
+    "odradek_long_turns_total",
+    "Turns of the event loop in which a request held up all others for more than 20 ms; the log names some.",
+    "api",
+)
 REQUEST_BYTES = _counter("odradek_request_bytes_total", "Bytes of requests, without their sizes.", "api")
 RESPONSE_BYTES = _counter("odradek_response_bytes_total", "Bytes of answers, sizes included.", "api")
 REQUEST_SECONDS = _histogram(

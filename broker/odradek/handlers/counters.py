@@ -20,11 +20,21 @@ LATENCY_BOUNDS_SECONDS: Final = (
 class ApiCounters:
     """One API's counts. `buckets` are not cumulative."""
 
-    __slots__ = ("buckets", "failures", "request_bytes", "requests", "response_bytes", "seconds")
+    __slots__ = (
+        "buckets",
+        "failures",
+        "long_turns",
+        "request_bytes",
+        "requests",
+        "response_bytes",
+        "seconds",
+    )
 
     def __init__(self) -> None:
         self.requests = 0
         self.failures = 0
+        self.long_turns = 0
+        """Turns of the event loop that took longer than they may."""
         self.request_bytes = 0
         self.response_bytes = 0
         self.seconds = 0.0

@@ -9,15 +9,20 @@ the log. What cannot be read at all raises: the transport then closes the connec
 A step wraps the handlers: authentication, authorization, throttling and faults for tests are steps. The dispatcher
 wraps a handler when it loads it, so a broker without steps pays nothing. The short path of Produce passes the steps
 like every other request. Counting costs two readings of the clock.
+
+A large request is decoded and encoded in a thread, and answered in parts (`long_requests`). A turn that takes too long
+all the same is counted, and a line names its request.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from time import monotonic
-from typing import Final, Protocol, cast
+from typing import TYPE_CHECKING, Final, Protocol, cast
 
 from odradek.foundation.errors import (
     InvalidRequest,
@@ -26,6 +31,13 @@ from odradek.foundation.errors import (
     RequestError,
     StoreWriteFailed,
 )
+from odradek.foundation.limits import (
+    CLIENT_ID_CHARACTERS_LOGGED_MAX,
+    LONG_TURN_LINES_PER_MINUTE_MAX,
+    REQUEST_BYTES_DECODED_AT_ONCE_MAX,
+    TURN_SECONDS_MAX,
+)
+from odradek.foundation.rate_limited_log import RateLimitedLog
 from odradek.handlers import failures
 from odradek.handlers.context import BrokerParts, DispatcherParts, RequestContext
 from odradek.handlers.counters import LATENCY_BOUNDS_SECONDS, ApiCounters
@@ -39,7 +51,13 @@ from odradek.protocol.messages import Message
 from odradek.transport.connection import Connection
 from odradek.transport.pending import Pending
 
+if TYPE_CHECKING:
+    from odradek.replication.blocking import BlockingWork
+
 logger = logging.getLogger(__name__)
+_long_turns: Final = RateLimitedLog(
+    logger, "requests that held up all others", lines_per_minute_max=LONG_TURN_LINES_PER_MINUTE_MAX
+)
 
 _API_VERSIONS: Final = int(ApiKey.API_VERSIONS)
 # A named tuple's own constructor takes three times as long, for every request.
@@ -81,6 +99,8 @@ class Dispatcher:
         # Handlers that run in a controller declare the parts that a controller has: `SharedContext`.
         self._parts = cast(BrokerParts, parts)
         self._counters = parts.counters.by_api
+        # A controller, whose requests brokers have looked at, has none.
+        self._long_work: BlockingWork | None = getattr(parts, "long_work", None)
         self._table = parts.handlers if table is None else table
         self._own_handles = handles or {}
         self._steps: tuple[AnyStep, ...] = tuple(steps)
@@ -116,6 +136,8 @@ class Dispatcher:
         counters.request_bytes += len(frame)
         request: object = frame
         if not self._takes_frame[api_key]:
+            if len(frame) > REQUEST_BYTES_DECODED_AT_ONCE_MAX and self._takes_turns(api_key):
+                return self._answer_large(frame, context)
             request = decode_typed_request(api_key, header.api_version, frame, header.body_position)
         try:
             handle = self._handles[api_key] or self._load(api_key)
@@ -131,8 +153,84 @@ class Dispatcher:
                 reply = encode_response(api_key, header.api_version, header.correlation_id, message)
         except Exception as error:
             reply = self._failed(error, request, context)
-        _count_answer(counters, reply, monotonic() - started)
+        seconds = monotonic() - started
+        if seconds > TURN_SECONDS_MAX:
+            self._note_long_turn(context, seconds)
+        _count_answer(counters, reply, seconds)
         return reply
+
+    def _takes_turns(self, api_key: int) -> bool:
+        # ApiVersions is answered at once: it comes before a login.
+        return self._long_work is not None and api_key != _API_VERSIONS
+
+    def _answer_large(self, frame: memoryview, context: RequestContext) -> Pending[Frame | None]:
+        """The answer to a request that takes more than one turn of the loop; see `long_requests`."""
+        # What the client has sent behind it must not overtake it.
+        context.connection.hold()
+        answer = Pending(self._large(frame, context))
+        answer.time_steps(
+            lambda seconds: self._note_long_turn(context, seconds), seconds_max=TURN_SECONDS_MAX
+        )
+        return answer.then(lambda reply: self._counted(reply, context))
+
+    async def _large(self, frame: memoryview, context: RequestContext) -> Frame | None:
+        from odradek.handlers import long_requests
+
+        assert self._long_work is not None
+        in_thread = self._long_work.submit
+        header = context.header
+        api_key, version = header.api_key, header.api_version
+        request: object = None
+        try:
+            try:
+                request = await in_thread(
+                    partial(decode_typed_request, api_key, version, frame, header.body_position)
+                )
+            except InvalidRequest:
+                self._parts.counters.malformed += 1
+                raise
+            try:
+                handle = self._handles[api_key] or self._load(api_key)
+                split = long_requests.split_of(api_key, request)
+                if split is None:
+                    answer = await self._answer_part(handle, request, context)
+                    if answer is None or isinstance(answer, bytes | list):
+                        return answer
+                    encode = partial(
+                        encode_response, api_key, version, header.correlation_id, cast(Message, answer)
+                    )
+                    return await in_thread(encode)
+                answers: list[Message] = []
+                for part in await in_thread(partial(long_requests.parts_of, request, split)):
+                    if answers:
+                        await asyncio.sleep(0)
+                    answers.append(cast(Message, await self._answer_part(handle, part, context)))
+                return await in_thread(
+                    lambda: encode_response(
+                        api_key, version, header.correlation_id, long_requests.joined(answers, split)
+                    )
+                )
+            except Exception as error:
+                return await in_thread(partial(self._failed, error, request, context))
+        finally:
+            context.connection.release()
+
+    async def _answer_part(self, handle: Handle, request: object, context: RequestContext) -> object:
+        answer = handle(request, context)
+        return await answer if isinstance(answer, Pending) else answer
+
+    def _note_long_turn(self, context: RequestContext, seconds: float) -> None:
+        header = context.header
+        self._counters[header.api_key].long_turns += 1
+        _long_turns.warning(
+            "%s version %d from %r (client %r) held up all others for %d ms, longer than the %d ms of a turn",
+            ApiKey(header.api_key).name,
+            header.api_version,
+            context.connection,
+            header.client_id[:CLIENT_ID_CHARACTERS_LOGGED_MAX],
+            seconds * 1000,
+            TURN_SECONDS_MAX * 1000,
+        )
 
     def change_steps(self, change: Callable[[tuple[AnyStep, ...]], Sequence[AnyStep]]) -> None:
         """Replace the steps by what `change` makes of them, for all requests from now on."""
@@ -157,12 +255,18 @@ class Dispatcher:
         """The frame once the answer is settled. A cancelled answer is not counted."""
 
         def counted(reply: Frame | None) -> Frame | None:
-            _count_answer(self._counters[context.header.api_key], reply, monotonic() - context.received_at)
-            return reply
+            return self._counted(reply, context)
 
+        answer.time_steps(
+            lambda seconds: self._note_long_turn(context, seconds), seconds_max=TURN_SECONDS_MAX
+        )
         return answer.then(lambda ready: self._encoded(ready, context.header)).then(
             counted, failed=lambda error: counted(self._failed(error, request, context))
         )
+
+    def _counted(self, reply: Frame | None, context: RequestContext) -> Frame | None:
+        _count_answer(self._counters[context.header.api_key], reply, monotonic() - context.received_at)
+        return reply
 
     def _failed(self, error: Exception, request: object, context: RequestContext) -> bytes:
         if isinstance(error, CloseConnection):

@@ -10,7 +10,7 @@ authorised operations (8 to 10). The array of topics comes before them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 from odradek.cluster.image import ClusterImage, TopicImage
@@ -55,6 +55,29 @@ class EncodedTopics:
 
         `operations_of` gives each topic's own operations, where they differ.
         """
+        encoded = self.part(
+            version,
+            image=image,
+            listener_name=listener_name,
+            topics=topics,
+            failed=failed,
+            topic_operations=topic_operations,
+            operations_of=operations_of,
+        )
+        return whole(version, correlation_id, encoded, fields)
+
+    def part(
+        self,
+        version: int,
+        *,
+        image: ClusterImage,
+        listener_name: str,
+        topics: Sequence[TopicImage],
+        failed: Iterable[Mapping[str, object]],
+        topic_operations: int,
+        operations_of: Callable[[str], int] | None = None,
+    ) -> list[bytes]:
+        """The bytes of topics, for a frame that is made of several parts by `whole`; arguments as of `frame`."""
         if image.brokers is not self._brokers:
             self._tables.clear()
             self._brokers = image.brokers
@@ -69,8 +92,13 @@ class EncodedTopics:
         else:
             encoded = [table.encode_with(topic, operations_of(topic.name)) for topic in topics]
         encoded.extend(table.encode(failure) for failure in failed)
-        message = messages.response(ApiKey.METADATA, version, topics=(), **fields)
-        return _splice(encode_response(ApiKey.METADATA, version, correlation_id, message), encoded, version)
+        return encoded
+
+
+def whole(version: int, correlation_id: int, encoded: list[bytes], fields: Mapping[str, object]) -> bytes:
+    """The whole frame of these topics' bytes."""
+    message = messages.response(ApiKey.METADATA, version, topics=(), **fields)
+    return _splice(encode_response(ApiKey.METADATA, version, correlation_id, message), encoded, version)
 
 
 def _splice(empty: bytes, encoded: list[bytes], version: int) -> bytes:

@@ -3,9 +3,9 @@
     buffer_updated -> FrameReader -> dispatch -> immediate answer -> joined with others of this turn, one write
                                               -> pending answer   -> queued until all earlier answers are ready
 
-A turn of the loop answers a bounded number of frames. The rest waits, and reading pauses. Reading also pauses at the
-bound of unanswered requests, and while the peer does not read its answers. TCP then pushes back on the sender, so a
-connection takes bounded memory for any behaviour of its peer.
+A turn of the loop answers a bounded number of frames, for a bounded time. The rest waits, and reading pauses. Reading
+also pauses at the bound of unanswered requests, and while the peer does not read its answers. TCP then pushes back on
+the sender, so a connection takes bounded memory for any behaviour of its peer.
 
 File slices are loaded when the socket has room: from the page cache at once, from the device on a thread
 while the connection waits. `ending` has the end, `request_memory` bounds what the requests of all connections take.
@@ -17,11 +17,20 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Executor
+<<<<<<< HEAD
 from typing import Final, cast
 
 from odradek.foundation.errors import OdradekError
 from odradek.foundation.limits import (
     REQUEST_BYTES_COUNTED_MIN,
+=======
+from time import monotonic
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from odradek.foundation.errors import OdradekError
+from odradek.foundation.limits import (
+    CONNECTION_TURN_SECONDS_MAX,
+>>>>>>> bd8c561b (Give every turn of the event loop a bound of 20 ms)
     REQUESTS_IN_FLIGHT_PER_CONNECTION_MAX,
     REQUESTS_PER_TURN_MAX,
     RESPONSE_BYTES_UNSENT_PER_CONNECTION_MAX,
@@ -60,6 +69,11 @@ class InboundConnection(EndingConnection, asyncio.BufferedProtocol):
         "_login",
         "_login_bounds",
         "_loop",
+<<<<<<< HEAD
+=======
+        "_mute",
+        "_now",
+>>>>>>> bd8c561b (Give every turn of the event loop a bound of 20 ms)
         "_on_lost",
         "_on_made",
         "_pending_bytes",
@@ -87,7 +101,9 @@ class InboundConnection(EndingConnection, asyncio.BufferedProtocol):
         executor: Executor | None = None,
         sendfile: bool = False,
         login: LoginBounds | None = None,
+        now: Callable[[], float] = monotonic,
     ) -> None:
+        """`now` is in seconds: one that stands still lets each turn answer as many requests as its number allows."""
         super().__init__(id=id, listener_name=listener_name)
         self._loop = asyncio.get_running_loop()
         self._dispatch = dispatch
@@ -106,7 +122,12 @@ class InboundConnection(EndingConnection, asyncio.BufferedProtocol):
         self._answers = deque()  # from the first request that is not answered yet
         self._out = deque()  # due, not yet with the transport
         self._holds = 0  # requests that none may overtake, and a mute
+<<<<<<< HEAD
         self._mute = None
+=======
+        self._mute: Mute | None = None
+        self._now = now
+>>>>>>> bd8c561b (Give every turn of the event loop a bound of 20 ms)
         self._is_closing = False
         self._is_dispatching = False  # a handler may close the connection and still answer
         self._is_loading = False  # a thread reads the slice at the head of `_out`
@@ -195,7 +216,10 @@ class InboundConnection(EndingConnection, asyncio.BufferedProtocol):
         count = ready_bytes = 0
         failure: Exception | None = None
         self._is_dispatching = True
+        ends_at = 0.0 if len(frames) == 1 else self._now() + CONNECTION_TURN_SECONDS_MAX
         for frame in frames:
+            if count and self._now() > ends_at:
+                break
             try:
                 reply = dispatch(self, frame)
             except Exception as raised:

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable
 from concurrent.futures import Executor
 from itertools import count
+from time import monotonic
 from typing import TYPE_CHECKING, Final
 
 from odradek.foundation.limits import LISTEN_BACKLOG_DEFAULT
@@ -63,7 +64,11 @@ class Listener:
         sendfile: bool = KERNEL_SENDS,
         tls: TlsListening | None = None,
         login: LoginBounds | None = None,
+<<<<<<< HEAD
         memory: RequestMemory | None = None,
+=======
+        now: Callable[[], float] = monotonic,
+>>>>>>> bd8c561b (Give every turn of the event loop a bound of 20 ms)
     ) -> None:
         self.name = name
         self.host = host
@@ -78,7 +83,11 @@ class Listener:
         self._sendfile = sendfile and tls is None
         self._tls = tls
         self._login = login
+<<<<<<< HEAD
         self._memory = memory or RequestMemory(-1, request_bytes_max=frame_bytes_max)
+=======
+        self._now = now
+>>>>>>> bd8c561b (Give every turn of the event loop a bound of 20 ms)
         self._handshakes: Handshakes | None = None
         self._tls_receive_buffer: memoryview | None = None
         self._lines = RateLimitedLog(logger, f"connections to {name} that were cut off")
@@ -270,6 +279,7 @@ class Listener:
             executor=self._executor,
             sendfile=self._sendfile,
             login=self._login,
+            now=self._now,
         )
 
     def _made(self, connection: InboundConnection) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Generator
+from time import monotonic
 from typing import Any, Final, Generic, TypeVar, cast
 
 from odradek.foundation.tasks import TaskOwner
@@ -50,6 +51,11 @@ class Pending(Generic[T]):
         elif self._value is not _CANCELLED:
             self._value, self._error = _stepped(respond, failed, self._value, self._error)
         return cast("Pending[U]", self)
+
+    def time_steps(self, note: Callable[[float], None], *, seconds_max: float) -> None:
+        """Call `note` with the time of each step of the coroutine that takes longer than `seconds_max`."""
+        if isinstance(self._work, Coroutine):
+            self._work = _Timed(self._work, note, seconds_max)
 
     def start(self, tasks: TaskOwner) -> None:
         """Run the coroutine that it was given, if any, as a task of `tasks`."""
@@ -171,6 +177,42 @@ def _stepped(
         return (None, error) if failed is None else (failed(error), None)
     except Exception as raised:
         return None, raised
+
+
+class _Timed(Coroutine[Any, Any, T]):
+    """A coroutine whose steps are timed: each is part of one turn of the loop."""
+
+    __slots__ = ("_note", "_seconds_max", "_work")
+
+    def __init__(
+        self, work: Coroutine[Any, Any, T], note: Callable[[float], None], seconds_max: float
+    ) -> None:
+        self._work = work
+        self._note = note
+        self._seconds_max = seconds_max
+
+    def send(self, value: Any) -> Any:
+        started = monotonic()
+        try:
+            return self._work.send(value)
+        finally:
+            if (seconds := monotonic() - started) > self._seconds_max:
+                self._note(seconds)
+
+    def throw(self, *error: Any) -> Any:
+        return self._work.throw(*error)
+
+    def close(self) -> None:
+        self._work.close()
+
+    def __await__(self) -> Generator[Any, Any, T]:
+        return self  # type: ignore[return-value]  # it has what `await` calls
+
+    def __iter__(self) -> _Timed[T]:
+        return self
+
+    def __next__(self) -> Any:
+        return self.send(None)
 
 
 async def _outcome(work: Awaitable[T]) -> tuple[T | None, Exception | None]:

@@ -6,16 +6,19 @@ rest itself, in the shape of the API's answer (`failures`).
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Final, Protocol, TypeVar, cast
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar, cast
 
 from odradek.authorization.acls import AclOperation, AclResourceType
 from odradek.foundation.errors import RequestError
+from odradek.foundation.limits import REQUEST_ELEMENTS_PER_TURN_MAX
 from odradek.handlers import failures
 from odradek.handlers.authorization.rights import Rights
 from odradek.handlers.context import RequestContext
 from odradek.handlers.loading import Answer, Handle
+from odradek.protocol.frames import Frame
 from odradek.protocol.messages import Message, structure_builder
 from odradek.protocol.schema import RESPONSE, fields_of, message_class
 from odradek.transport.pending import Pending
@@ -108,6 +111,25 @@ def on_element(operation: AclOperation, resource_type: AclResourceType) -> Eleme
     return need
 
 
+class _Sorting(Generic[R, E]):
+    """The elements of an array that the client may use, and the others by the error that they are answered."""
+
+    def __init__(self, request: R, need: ElementNeed[R, E], rights: Rights) -> None:
+        self._request = request
+        self._need = need
+        self._rights = rights
+        self.allowed: list[E] = []
+        self.denied: dict[type[RequestError], tuple[RequestError, list[E]]] = {}
+
+    def take(self, elements: Iterable[E]) -> None:
+        for element in elements:
+            error = self._need(self._request, element, self._rights)
+            if error is None:
+                self.allowed.append(element)
+            else:
+                self.denied.setdefault(type(error), (error, []))[1].append(element)
+
+
 def each(field: str, element_need: ElementNeed[R, E], *needs: Need[R], **defaults: object) -> Check[R]:
     """Each element of an array by itself, once the request has what it needs as a whole.
 
@@ -117,14 +139,30 @@ def each(field: str, element_need: ElementNeed[R, E], *needs: Need[R], **default
     def check(handle: Handle, request: R, context: RequestContext, rights: Rights) -> Answer:
         for need in needs:
             need(request, rights)
-        allowed: list[E] = []
-        denied: dict[type[RequestError], tuple[RequestError, list[E]]] = {}
-        for element in getattr(request, field) or ():
-            error = element_need(request, element, rights)
-            if error is None:
-                allowed.append(element)
-            else:
-                denied.setdefault(type(error), (error, []))[1].append(element)
+        elements = getattr(request, field) or ()
+        sorting = _Sorting(request, element_need, rights)
+        if len(elements) > REQUEST_ELEMENTS_PER_TURN_MAX:
+            return Pending(check_in_parts(handle, request, context, elements, sorting))
+        sorting.take(elements)
+        return answered(handle, request, context, sorting)
+
+    async def check_in_parts(
+        handle: Handle,
+        request: R,
+        context: RequestContext,
+        elements: Sequence[E],
+        sorting: _Sorting[R, E],
+    ) -> Message | Frame | None:
+        for start in range(0, len(elements), REQUEST_ELEMENTS_PER_TURN_MAX):
+            sorting.take(elements[start : start + REQUEST_ELEMENTS_PER_TURN_MAX])
+            await asyncio.sleep(0)
+        answer = answered(handle, request, context, sorting)
+        if isinstance(answer, Pending):
+            return cast("Message | Frame | None", await answer)
+        return answer
+
+    def answered(handle: Handle, request: R, context: RequestContext, sorting: _Sorting[R, E]) -> Answer:
+        allowed, denied = sorting.allowed, sorting.denied
         if not denied:
             return handle(request, context)
         answer: Message | None = None

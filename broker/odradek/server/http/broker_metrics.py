@@ -76,6 +76,7 @@ def _requests(all_counters: RequestCounters) -> Iterator[Sample]:
         api = ApiKey(api_key).name
         yield metrics.REQUESTS.sample(counters.requests, api)
         yield metrics.REQUEST_FAILURES.sample(counters.failures, api)
+        yield metrics.LONG_TURNS.sample(counters.long_turns, api)
         yield metrics.REQUEST_BYTES.sample(counters.request_bytes, api)
         yield metrics.RESPONSE_BYTES.sample(counters.response_bytes, api)
         yield metrics.REQUEST_SECONDS.distribution(

@@ -1,0 +1,381 @@
+"""Fuzzing with cost: requests whose time in the event loop, log lines or memory are more than their size allows.
+
+    make fuzz-costs SECONDS=3600 SEED=1
+
+A case is a kind of request that can be made of any size. It is sent to a whole broker at one size and at four times
+that: the larger one may cost eight times as much, no turn of the loop may take longer than a bound, and what is logged
+and kept is bounded. A case that exceeds this is made as small as it can be. Time is the processor's, so that other work
+of the machine counts little; what exceeds is measured again before it is believed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import gc
+import inspect
+import logging
+import os
+import random
+import sys
+import time
+from collections.abc import Callable, Coroutine
+from typing import Any, Final, NamedTuple
+
+import psutil
+
+from odradek.foundation.errors import OdradekError
+from odradek.protocol import codec, messages
+from odradek.protocol.api import ApiKey
+from odradek.protocol.framing import SIZE_BYTES
+from odradek.records.builder import build_batch
+from odradek.records.compression import Compression
+from odradek.transport.connection import Connection
+from tests.fuzz import logins
+from tests.fuzz.damage import START_MS
+from tests.fuzz.requests import RequestMaker
+from tests.support.guarded_broker import DELETE, DESCRIBE, GROUP, READ, acl
+from tests.support.large_requests import ROWS
+from tests.support.loop import VirtualTimeLoop
+from tests.support.whole_broker import WholeBroker
+
+# A turn is to take 20 ms at most; a busy machine and a slow one take some more.
+TURN_SECONDS_MAX: Final = 0.06
+GROWTH: Final = 4
+RATIO_MAX: Final = 8.0
+# Below this, ratios say nothing.
+SECONDS_COMPARED_MIN: Final = 0.04
+LOGGED_BYTES_MAX: Final = 64 * 1024
+KEPT_BYTES_MAX: Final = 48 << 20
+SIZES: Final = (500, 2000, 4000)
+TRIES: Final = 3
+CASES_PER_WORLD: Final = 12
+
+AUTHORIZER: Final = {
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "super.users": "User:root",
+}
+WORLDS: Final[tuple[dict[str, str], ...]] = ({}, AUTHORIZER, logins.ENTRIES, {**logins.ENTRIES, **AUTHORIZER})
+
+
+class Case(NamedTuple):
+    """A kind of request: `body(size)` is its frame without the size of the frame."""
+
+    name: str
+    body: Callable[[int], memoryview]
+
+
+class Cost(NamedTuple):
+    """What a request took: of the loop in all and in its longest turn, of the log, and of memory afterwards."""
+
+    seconds: float
+    longest_seconds: float
+    logged_bytes: int
+    kept_bytes: int
+
+
+class Excess(NamedTuple):
+    """A case that costs more than its size allows, at the smallest size that shows it."""
+
+    case: str
+    size: int
+    reason: str
+
+
+class CostLoop(VirtualTimeLoop):
+    """Virtual time, and the processor's time of each turn; work for threads is not counted."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seconds = 0.0
+        self.longest_seconds = 0.0
+
+    def reset(self) -> None:
+        self.seconds = self.longest_seconds = 0.0
+
+    def call_soon(self, callback: Any, *args: Any, context: Any = None) -> Any:
+        return super().call_soon(self._timed, callback, args, context=context)
+
+    def _timed(self, callback: Any, args: Any) -> None:
+        begin = time.thread_time()
+        try:
+            callback(*args)
+        finally:
+            self.took(time.thread_time() - begin)
+
+    def took(self, seconds: float) -> None:
+        self.seconds += seconds
+        self.longest_seconds = max(self.longest_seconds, seconds)
+
+    def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> asyncio.Future[Any]:
+        future: asyncio.Future[Any] = self.create_future()
+
+        def work() -> None:
+            if future.cancelled():
+                return
+            try:
+                result = func(*args)
+            except BaseException as failure:
+                future.set_exception(failure)
+            else:
+                future.set_result(result)
+
+        VirtualTimeLoop.call_soon(self, work)
+        return future
+
+
+def run(coroutine: Coroutine[Any, Any, Any]) -> Any:
+    with asyncio.Runner(loop_factory=CostLoop) as runner:
+        return runner.run(coroutine)
+
+
+class _Logged(logging.Handler):
+    """Counts the bytes of lines, as a file would get them."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.INFO)
+        self.size = 0
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.size += len(self.format(record))
+
+
+class CostWorld:
+    """One broker, and what requests cost it. Make it with `await CostWorld.start(entries)`."""
+
+    def __init__(self, whole: WholeBroker, *, logs_in: bool) -> None:
+        self._whole = whole
+        self._dispatch = whole.broker.listeners[0]._dispatch
+        self._logs_in = logs_in
+        self._process = psutil.Process()
+
+    @classmethod
+    async def start(cls, entries: dict[str, str]) -> CostWorld:
+        whole = await WholeBroker.start({"auto.create.topics.enable": "false", **entries})
+        await whole.create_topic("known")
+        await whole.create_topic("compacted", cleanup_policy="compact")
+        await whole.create_topic("zstd", compression_type="zstd")
+        if "authorizer.class.name" in entries:
+            # Groups may be described, their topics not: each name is looked at.
+            await whole.broker.control.controller.create_acls(
+                [acl(operation, GROUP, "*", principal="User:*") for operation in (DESCRIBE, READ, DELETE)]
+            )
+        return cls(whole, logs_in=entries.keys() >= logins.ENTRIES.keys())
+
+    async def stop(self) -> None:
+        await self._whole.broker.stop()
+
+    async def cost(self, case: Case, size: int) -> Cost:
+        """What one request costs, sent by a client of its own."""
+        connection = Connection(id=1, listener_name="PLAINTEXT", peer=("client.test", 5000))
+        if self._logs_in:
+            for frame in _frames(logins.right_login()):
+                self._dispatch(connection, frame)
+        body = case.body(size)
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, CostLoop)
+        logged = _Logged()
+        root = logging.getLogger("odradek")
+        root.addHandler(logged)
+        gc.collect()
+        gc.disable()
+        before = self._process.memory_info().rss
+        loop.reset()
+        begin = time.thread_time()
+        answer: Any = None
+        try:
+            answer = self._dispatch(connection, body)
+            # Before the first wait: what follows is timed by the loop.
+            loop.took(time.thread_time() - begin)
+            if inspect.isawaitable(answer):
+                answer = await asyncio.ensure_future(_waited(answer))
+        except OdradekError:
+            pass  # The connection would be closed.
+        finally:
+            gc.enable()
+            root.removeHandler(logged)
+        seconds, longest = loop.seconds, loop.longest_seconds
+        del answer, body
+        gc.collect()
+        return Cost(seconds, longest, logged.size, self._process.memory_info().rss - before)
+
+    async def excess(self, case: Case, size: int) -> str | None:
+        """Why a case of this size costs too much; None where it does not."""
+        reason = None
+        for _ in range(TRIES):
+            few = await self.cost(case, max(1, size // GROWTH))
+            many = await self.cost(case, size)
+            reason = _reason(few, many)
+            if reason is None:
+                return None
+        return reason
+
+    async def minimised(self, case: Case, size: int, reason: str) -> Excess:
+        """The smallest size that still costs too much, as halving finds it."""
+        while size > 1:
+            smaller = await self.excess(case, size // 2)
+            if smaller is None:
+                break
+            size, reason = size // 2, smaller
+        return Excess(case.name, size, reason)
+
+
+async def _waited(answer: Any) -> Any:
+    return await answer
+
+
+def _reason(few: Cost, many: Cost) -> str | None:
+    """What is too much of a request's cost, beside that of a quarter of it."""
+    reasons = []
+    if many.longest_seconds > TURN_SECONDS_MAX:
+        reasons.append(f"a turn of {many.longest_seconds * 1000:.0f} ms")
+    if many.seconds > SECONDS_COMPARED_MIN and many.seconds > RATIO_MAX * few.seconds:
+        ratio = many.seconds / max(few.seconds, 1e-6)
+        reasons.append(
+            f"{GROWTH} times the size costs {ratio:.0f} times the time ({many.seconds * 1000:.0f} ms)"
+        )
+    if many.logged_bytes > LOGGED_BYTES_MAX:
+        reasons.append(f"{many.logged_bytes} bytes of log")
+    if many.kept_bytes > KEPT_BYTES_MAX:
+        reasons.append(f"{many.kept_bytes >> 20} MB of memory that are not given back")
+    return "; ".join(reasons) or None
+
+
+def _frames(data: bytes) -> list[memoryview]:
+    frames = []
+    while data:
+        end = SIZE_BYTES + int.from_bytes(data[:SIZE_BYTES], "big")
+        frames.append(memoryview(bytearray(data[SIZE_BYTES:end])))
+        data = data[end:]
+    return frames
+
+
+# --- cases --------------------------------------------------------------------------------------------------------
+
+
+def bomb(topic: str, codec_: Compression) -> Case:
+    """A batch of `size` KiB of zeros before it is compressed."""
+
+    def body(size: int) -> memoryview:
+        batch = build_batch([(START_MS, b"k", bytes(size * 1024))], compression=codec_)
+        partitions = [{"index": 0, "records": bytes(batch)}]
+        return _encoded(
+            ApiKey.PRODUCE,
+            9,
+            messages.request(
+                ApiKey.PRODUCE,
+                9,
+                acks=1,
+                timeout=1000,
+                topic_data=[{"name": topic, "partition_data": partitions}],
+            ),
+        )
+
+    return Case(f"a batch of {codec_.name} for the topic {topic}", body)
+
+
+def long_names(api: ApiKey, version: int, **fields: Any) -> Case:
+    """A request with one name of `size` KiB, up to what the protocol allows."""
+
+    def body(size: int) -> memoryview:
+        name = "x" * min(size * 1024, 32_000)
+        given = {key: value(name) for key, value in fields.items()}
+        return _encoded(api, version, messages.request(api, version, **given), client_id=name)
+
+    return Case(f"{api.name} with a long name", body)
+
+
+def grown(chance: random.Random) -> Case:
+    """A request of the fuzzer, one of whose arrays is repeated `size` times."""
+    api, version, frame = RequestMaker(chance).request(7)
+    message = _decoded(api, version, frame)
+    arrays = [
+        field.name
+        for field in dataclasses.fields(message)
+        if isinstance(getattr(message, field.name), tuple) and getattr(message, field.name)
+    ]
+    if not arrays:
+        return Case(f"{api.name} version {version}", lambda _: memoryview(bytearray(frame[SIZE_BYTES:])))
+    name = chance.choice(arrays)
+    elements = getattr(message, name)
+
+    def body(size: int) -> memoryview:
+        repeated = (elements * (size // len(elements) + 1))[:size]
+        return _encoded(api, version, dataclasses.replace(message, **{name: repeated}))
+
+    return Case(f"{api.name} version {version} with many {name}", body)
+
+
+def _decoded(api: ApiKey, version: int, frame: bytes) -> Any:
+    from odradek.protocol.framing import parse_request_header
+
+    body = memoryview(frame)[SIZE_BYTES:]
+    header = parse_request_header(body)
+    return codec.decode_request(api, version, body, header.body_position)
+
+
+def _encoded(api: ApiKey, version: int, message: Any, *, client_id: str = "costs") -> memoryview:
+    return memoryview(bytearray(codec.encode_request(api, version, 7, client_id, message)))[SIZE_BYTES:]
+
+
+def row(name: str) -> Case:
+    """One of the large requests."""
+    return Case(name, ROWS[name].body)
+
+
+LONG_NAMES: Final = long_names(ApiKey.FIND_COORDINATOR, 3, key=lambda name: name, key_type=lambda _: 0)
+
+
+def any_case(chance: random.Random) -> Case:
+    kind = chance.random()
+    if kind < 0.5:
+        return row(chance.choice(sorted(ROWS)))
+    if kind < 0.6:
+        return bomb(chance.choice(("known", "compacted", "zstd")), chance.choice(list(Compression)[1:]))
+    if kind < 0.65:
+        return LONG_NAMES
+    return grown(chance)
+
+
+async def play(
+    seed: int, entries: dict[str, str] | None = None, *, cases: int = CASES_PER_WORLD
+) -> list[Excess]:
+    """What costs too much among some cases sent to one broker."""
+    chance = random.Random(seed)
+    world = await CostWorld.start(WORLDS[seed % len(WORLDS)] if entries is None else entries)
+    found = []
+    for _ in range(cases):
+        case, size = any_case(chance), chance.choice(SIZES)
+        reason = await world.excess(case, size)
+        if reason is not None:
+            found.append(await world.minimised(case, size, reason))
+    await world.stop()
+    return found
+
+
+def main(seconds: float, seed: int) -> int:
+    """Exit code 0 when nothing costs too much."""
+    logging.getLogger("odradek").propagate = False
+    print(f"fuzzing costs for {seconds:.0f} s from seed {seed}", flush=True)
+    begin = time.monotonic()
+    worlds = failures = 0
+    while worlds == 0 or time.monotonic() - begin < seconds:
+        for excess in run(play(seed + worlds)):
+            failures += 1
+            print(
+                f"FAILED: {excess.case} of size {excess.size}: {excess.reason}\n"
+                f"replay: make fuzz-costs SECONDS=0 SEED={seed + worlds}",
+                flush=True,
+            )
+        worlds += 1
+    print(f"{worlds} worlds, {failures} of their requests cost more than their size allows")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(
+        main(
+            float(os.environ.get("SECONDS_TO_FUZZ") or 600),
+            int(os.environ.get("SEED") or random.randrange(1 << 30)),
+        )
+    )

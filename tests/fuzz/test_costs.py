@@ -1,0 +1,168 @@
+"""The guard of costs finds costs that are planted, and nothing in a broker as it is."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from odradek.handlers import dispatch, metadata
+from odradek.handlers.authorization import groups, rights, rules
+from odradek.log.append_rules import AppendRules
+from odradek.records.compression import Compression
+from tests.fuzz.costs import AUTHORIZER, Case, CostWorld, Excess, bomb, play, row, run
+
+Patch = pytest.MonkeyPatch
+NEVER = 1 << 40
+
+
+def _list_for_a_set(patch: Patch) -> None:
+    """Names that are denied are looked for in a list of all."""
+
+    def slow(elements: Any, is_allowed: Callable[[Any], bool]) -> tuple[list[Any], list[Any]]:
+        allowed, others = rules_partitioned(elements, is_allowed)
+        return allowed, [one for one in others if others.count(one)]
+
+    rules_partitioned = rules.partitioned
+    patch.setattr(groups, "partitioned", slow)
+    _one_turn(patch)
+
+
+def _one_turn(patch: Patch) -> None:
+    """A large request is answered as a whole."""
+    patch.setattr("odradek.handlers.long_requests.split_of", lambda *_: None)
+    patch.setattr(metadata, "REQUEST_ELEMENTS_PER_TURN_MAX", NEVER)
+    patch.setattr(rules, "REQUEST_ELEMENTS_PER_TURN_MAX", NEVER)
+
+
+def _decode_in_the_loop(patch: Patch) -> None:
+    patch.setattr(dispatch, "REQUEST_BYTES_DECODED_AT_ONCE_MAX", NEVER)
+
+
+def _decompress_in_the_loop(patch: Patch) -> None:
+    patch.setattr(AppendRules, "admit_at_once", AppendRules.admit)
+
+
+def _a_line_for_each_name(patch: Patch) -> None:
+    """Lines without a bound."""
+    patch.setattr(rights, "_lines", logging.getLogger(rights.LOGGER_NAME))
+
+
+def _keep_every_frame(patch: Patch) -> None:
+    kept: list[bytes] = []
+    encode = dispatch.encode_response
+
+    def keeping(*arguments: Any) -> bytes:
+        encoded = encode(*arguments)
+        kept.append(encoded * 2000)
+        return encoded
+
+    patch.setattr(dispatch, "encode_response", keeping)
+
+
+def _count_each_among_all(patch: Patch) -> None:
+    """A number of each name is found by a look at all of them."""
+    from odradek.handlers import describe_user_scram_credentials as scram
+
+    def handle(request: Any, context: Any) -> Any:
+        names = [one.name for one in request.users or ()]
+        return context.response(results=[scram._result(name, names.count(name), None) for name in names])
+
+    patch.setattr(scram, "handle", handle)
+
+
+def _build_text_from_the_front(patch: Patch) -> None:
+    """A text of all names is made anew for each."""
+    from odradek.handlers import describe_groups
+
+    coordinated = describe_groups._coordinated
+
+    def slow(group_id: str, context: Any) -> Any:
+        texts = context.connection.state.setdefault("texts", [""])
+        texts[0] = f"{texts[0]},{group_id}" + ""
+        len(texts[0].split(","))
+        return coordinated(group_id, context)
+
+    patch.setattr(describe_groups, "_coordinated", slow)
+
+
+def _write_each_by_itself(patch: Patch) -> None:
+    """An image of all settings is made for each entry of a request."""
+    from odradek.controller.registry_writer import RegistryWriter
+
+    async def each(self: Any, groups: Any) -> None:
+        for group in groups:
+            await self.write(group)
+
+    patch.setattr(RegistryWriter, "write_in_parts", each)
+
+
+FIND = row("find coordinator")
+PLANTED: dict[str, tuple[Callable[[Patch], None], Case, int, dict[str, str], str]] = {
+    "a list for a set": (_list_for_a_set, FIND, 4000, AUTHORIZER, "turn of|times the time"),
+    "a request in one turn": (_one_turn, row("list offsets"), 8000, AUTHORIZER, "a turn of"),
+    "names of metadata in one turn": (_one_turn, row("metadata"), 8000, AUTHORIZER, "a turn of"),
+    "decoding in the loop": (_decode_in_the_loop, row("offset commit"), 8000, {}, "a turn of"),
+    "decompression in the loop": (
+        _decompress_in_the_loop, bomb("compacted", Compression.ZSTD), 400_000, {}, "a turn of"
+    ),
+    "recompression in the loop": (
+        _decompress_in_the_loop, bomb("zstd", Compression.GZIP), 100_000, {}, "a turn of"
+    ),
+    "a line for each name": (_a_line_for_each_name, FIND, 2000, AUTHORIZER, "bytes of log"),
+    "answers that are kept": (_keep_every_frame, FIND, 2000, {}, "MB of memory"),
+    "a count among all": (_count_each_among_all, row("describe scram"), 8000, {}, "a turn of|times the time"),
+    "text that grows": (_build_text_from_the_front, row("describe groups"), 8000, {}, "a turn of|times the time"),
+    "an image for each entry": (
+        _write_each_by_itself, row("alter client quotas"), 2000, {}, "a turn of|times the time"
+    ),
+}  # fmt: skip
+QUICK = ("decompression in the loop", "a line for each name")
+
+
+async def _found(case: Case, size: int, entries: dict[str, str]) -> Excess | None:
+    world = await CostWorld.start(entries)
+    try:
+        reason = await world.excess(case, size)
+        return None if reason is None else Excess(case.name, size, reason)
+    finally:
+        await world.stop()
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=() if name in QUICK else pytest.mark.thorough) for name in PLANTED]
+)
+def test_the_guard_finds_a_planted_cost(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    plant, case, size, entries, reason = PLANTED[name]
+    plant(monkeypatch)
+    found = run(_found(case, size, entries))
+    assert found is not None and re.search(reason, found.reason), found
+
+
+@pytest.mark.parametrize("name", [pytest.param(one, marks=pytest.mark.thorough) for one in PLANTED])
+def test_nothing_is_found_where_nothing_is_planted(name: str) -> None:
+    _, case, size, entries, _ = PLANTED[name]
+    assert run(_found(case, size, entries)) is None
+
+
+def test_what_costs_too_much_is_made_small(monkeypatch: pytest.MonkeyPatch) -> None:
+    _a_line_for_each_name(monkeypatch)
+
+    async def minimised() -> Excess:
+        world = await CostWorld.start(AUTHORIZER)
+        reason = await world.excess(FIND, 4000)
+        assert reason is not None
+        found = await world.minimised(FIND, 4000, reason)
+        await world.stop()
+        return found
+
+    assert run(minimised()).size < 2000
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("seed", range(4))
+def test_a_share_of_the_guard_finds_nothing(seed: int) -> None:
+    assert run(play(seed)) == []

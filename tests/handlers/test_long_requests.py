@@ -1,0 +1,172 @@
+"""Large requests are answered whole and in order, in parts between which others are served."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import inspect
+from typing import Any
+
+import pytest
+
+from odradek.foundation.limits import REQUEST_ELEMENTS_PER_TURN_MAX
+from odradek.handlers import long_requests
+from odradek.protocol import codec
+from odradek.protocol.api import ApiKey
+from odradek.protocol.messages import request
+from odradek.protocol.schema import REQUEST, RESPONSE, fields_of, message_class
+from tests.support.large_requests import ROWS
+from tests.support.loop import run
+from tests.support.whole_broker import WholeBroker, decoded
+
+COUNT = 4 * REQUEST_ELEMENTS_PER_TURN_MAX
+IN_PARTS = (
+    "metadata",
+    "metadata of ids",
+    "find coordinator",
+    "offset fetch",
+    "list offsets",
+    "describe configs",
+)
+
+
+def _names_in(message: Any) -> list[str]:
+    """Every name of the rows, in the order of the answer."""
+    found: list[str] = []
+    for field in dataclasses.fields(message):
+        value = getattr(message, field.name)
+        for element in value if isinstance(value, tuple) else (value,):
+            if dataclasses.is_dataclass(element):
+                found += _names_in(element)
+            elif isinstance(element, str) and len(element) == 8 and element.startswith("n0"):
+                found.append(element)
+    return found
+
+
+async def _turns_until(answer: Any) -> tuple[Any, int]:
+    """The answer, and the turns in which the loop served others meanwhile."""
+    waiting = asyncio.ensure_future(answer)
+    turns = 0
+    while not waiting.done():
+        await asyncio.sleep(0)
+        turns += 1
+    return waiting.result(), turns
+
+
+@pytest.mark.parametrize("name", IN_PARTS)
+def test_others_are_served_between_the_parts_of_a_large_request(name: str) -> None:
+    async def scenario() -> None:
+        whole = await WholeBroker.start()
+        row = ROWS[name]
+        sent = whole.dispatcher(whole.connection, row.body(COUNT))
+        assert inspect.isawaitable(sent)
+        answer, turns = await _turns_until(sent)
+        assert turns >= COUNT // REQUEST_ELEMENTS_PER_TURN_MAX
+        names = _names_in(decoded(row.api, row.version, answer))
+        if name != "metadata of ids":
+            assert sorted(names) == [f"n{number:07}" for number in range(COUNT)]
+
+    run(scenario())
+
+
+def test_a_small_request_is_answered_at_once() -> None:
+    async def scenario() -> None:
+        whole = await WholeBroker.start()
+        for name in IN_PARTS[:-1]:
+            if name != "find coordinator":  # It makes its topic first.
+                assert isinstance(whole.dispatcher(whole.connection, ROWS[name].body(20)), bytes), name
+
+    run(scenario())
+
+
+def test_a_topic_that_stands_in_several_parts_is_answered_once() -> None:
+    count = 10 * REQUEST_ELEMENTS_PER_TURN_MAX
+    asked = request(
+        ApiKey.OFFSET_FETCH, 5, group_id="g", topics=[{"name": "t", "partition_indexes": list(range(count))}]
+    )
+    split = long_requests.split_of(ApiKey.OFFSET_FETCH, asked)
+    assert split is not None
+    parts = long_requests.parts_of(asked, split)
+    assert [len(part.topics[0].partition_indexes) for part in parts] == [REQUEST_ELEMENTS_PER_TURN_MAX] * 10  # type: ignore[attr-defined]
+
+    async def scenario() -> None:
+        whole = await WholeBroker.start()
+        body = memoryview(codec.encode_request(ApiKey.OFFSET_FETCH, 5, 7, "c", asked))[4:]
+        answer = decoded(ApiKey.OFFSET_FETCH, 5, await whole.dispatcher(whole.connection, body))
+        (topic,) = answer.topics
+        assert [one.partition_index for one in topic.partitions] == list(range(count))
+
+    run(scenario())
+
+
+def test_each_split_names_arrays_of_its_api() -> None:
+    for api, splits in long_requests.SPLITS.items():
+        for kind, paths in ((REQUEST, "request"), (RESPONSE, "answer")):
+            for split in splits:
+                assert any(
+                    _has_path(message_class(api, version, kind), getattr(split, paths))
+                    for version in range(3, 10)
+                    if _exists(api, version, kind)
+                ) or _has_path(message_class(api, 0, kind), getattr(split, paths)), (api, split)
+
+
+def _exists(api: int, version: int, kind: str) -> bool:
+    try:
+        message_class(api, version, kind)
+    except Exception:
+        return False
+    return True
+
+
+def _has_path(structure: Any, path: tuple[str, ...]) -> bool:
+    for name in path:
+        field = next((one for one in fields_of(structure) if one.name == name), None)
+        if field is None or not field.is_array:
+            return False
+        structure = field.structure
+    return True
+
+
+def test_a_large_request_that_cannot_be_read_ends_its_connection() -> None:
+    async def scenario() -> None:
+        from odradek.foundation.errors import InvalidRequest
+
+        whole = await WholeBroker.start()
+        body = ROWS["metadata"].body(COUNT)[:-20]
+        with pytest.raises(InvalidRequest):
+            await whole.dispatcher(whole.connection, body)
+        assert whole.broker.counters.malformed == 1
+
+    run(scenario())
+
+
+def test_a_turn_that_takes_too_long_is_counted_and_named(caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario() -> None:
+        from time import sleep
+
+        whole = await WholeBroker.start()
+
+        def slow(_: object, __: object) -> None:
+            sleep(0.03)
+
+        async def slow_later(request: object, context: object) -> None:
+            await asyncio.sleep(0)
+            sleep(0.03)
+
+        from odradek.handlers.dispatch import Dispatcher
+        from odradek.transport.pending import Pending
+
+        handles: list[Any] = [slow, lambda request, context: Pending(slow_later(request, context))]
+        for number, handle in enumerate(handles, 1):
+            dispatcher = Dispatcher(whole.broker.parts, handles={ApiKey.LIST_GROUPS: handle})
+            body = memoryview(
+                codec.encode_request(ApiKey.LIST_GROUPS, 5, 7, "c", request(ApiKey.LIST_GROUPS, 5))
+            )[4:]
+            sent = dispatcher(whole.connection, body)
+            if inspect.isawaitable(sent):
+                await sent
+            assert whole.broker.counters.by_api[ApiKey.LIST_GROUPS].long_turns == number
+        lines = [one.getMessage() for one in caplog.records if "held up" in one.getMessage()]
+        assert lines and all(line.startswith("LIST_GROUPS version 5 from") for line in lines)
+
+    run(scenario())
