@@ -8,7 +8,7 @@ INSTALL = $(BIN)/python -m pip install --disable-pip-version-check
 # Thousands of short processes read modules that are compiled once.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup run test test-all test-rest tools test-shaken slowest proof check bench many-consumers demo fuzz sim chaos copies mirror-proof mixed-groups streams connect rights quotas pipeline-kills sink-kills images e2e e2e-slow reference manifests diagrams recording test-portable fuzz-costs release clean
+.PHONY: setup run test test-all test-rest tools test-shaken slowest proof check bench many-consumers demo fuzz sim chaos copies mirror-proof mixed-groups streams connect rights quotas pipeline-kills sink-kills images e2e e2e-slow reference manifests diagrams recording test-portable fuzz-costs planted release clean
 
 # Running a broker needs only the product's own dependencies; tests bring their clients, Java and Spark.
 $(VENV)/.product: pyproject.toml
@@ -83,6 +83,11 @@ tools: $(VENV)/.dev
 test-portable: $(VENV)/.dev
 	$(BIN)/mypy --platform darwin --python-version 3.14 --cache-dir .mypy_cache/portable broker operator pipeline
 	PYTHONPATH=tests/portable/hidden $(PYTEST) $(QUICK) $(PYTEST_ARGS)
+
+# Plants 40 bugs in a copy, one at a time, and shows which test finds each: ONLY=words of their names, SUITE=quick for
+# `make test` alone, JOBS=n. Those that the likeliest tests miss are planted together, for all the others.
+planted: $(VENV)/.test
+	$(BIN)/python -m tests.planted --suite $(or $(SUITE),all) --jobs $(or $(JOBS),2) $(if $(ONLY),--only '$(ONLY)')
 
 # SECONDS=600 how long, SEED=n where to begin; a failure prints the seed that plays it again.
 fuzz: $(VENV)/.test

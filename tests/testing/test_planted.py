@@ -1,0 +1,122 @@
+"""Each planted bug still has its place in the code, and the search for its test takes none that fails anyway."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+import pytest
+
+from tests.planted.bugs import CHECKOUT, Bug, chosen, folders_of, likely_tests, package_of, table
+from tests.planted.runs import Outcome
+from tests.planted.search import EVERYTHING, Found, search
+
+BUGS = table()
+# Too small for a bug of its own: two files that join others.
+WITHOUT = {"secure_network"}
+
+
+@pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.name)
+def test_a_bug_can_be_planted(bug: Bug) -> None:
+    source = (CHECKOUT / bug.file).read_text(encoding="utf-8")
+    planted = bug.planted(source)
+    assert planted != source
+    if bug.file.endswith(".py"):
+        compile(planted, bug.file, "exec")
+
+
+def test_every_package_has_a_bug() -> None:
+    packages = {path.parent.name for path in (CHECKOUT / "broker/odradek").glob("*/__init__.py")}
+    packages |= {"operator", "pipeline", "helm"}
+    assert packages - WITHOUT == {package_of(bug.file) for bug in BUGS}
+    assert len(BUGS) == len({bug.name for bug in BUGS}) == 40
+
+
+def test_a_bug_without_its_place_is_named() -> None:
+    bug = Bug("name", "broker/odradek/log/log.py", "", "text", "")
+    for source in ("", "text text"):
+        with pytest.raises(ValueError, match=r"name: broker/odradek/log/log\.py has its text [02] times"):
+            bug.planted(source)
+
+
+def test_bugs_are_chosen_by_words_of_their_names() -> None:
+    assert [bug.name for bug in chosen(BUGS, "retention,unescaped")] == [
+        "log-retention-above-the-high-watermark",
+        "security-name-is-unescaped-twice",
+    ]
+    assert chosen(BUGS, "") == BUGS
+
+
+class Suite:
+    """A suite that is told which bugs make which tests fail. `broken` tests fail always."""
+
+    def __init__(self, finds: dict[str, set[str]], broken: Collection[str] = ()) -> None:
+        self._finds = finds
+        self._broken = broken
+        self.asked: list[list[str]] = []
+
+    def __call__(
+        self,
+        bugs: Sequence[Bug],
+        tests: Sequence[str],
+        *,
+        failures_max: int = 0,
+        deselected: Collection[str] = (),
+    ) -> Outcome:
+        self.asked.append(list(tests))
+        names = {bug.name for bug in bugs}
+        failed = [
+            test
+            for test, finds in self._finds.items()
+            if any(test.startswith(asked) for asked in tests)
+            and test not in deselected
+            and (names & finds or test in self._broken)
+        ]
+        return Outcome(failed[: failures_max or None], [], 1.0)
+
+
+def bug(name: str) -> Bug:
+    return Bug(name, "broker/odradek/log/log.py", "", "", "")
+
+
+def searched(suite: Suite, *names: str) -> dict[str, str | None]:
+    found: dict[str, Found | None] = search([bug(name) for name in names], suite, lambda _: None)
+    return {name: hit and hit.test for name, hit in found.items()}
+
+
+def test_the_most_likely_tests_are_asked_first() -> None:
+    suite = Suite({"tests/cli/test_watch.py::a": {"one"}, "tests/log/test_indexes.py::b": {"one"}})
+    assert searched(suite, "one") == {"one": "tests/log/test_indexes.py::b"}
+    assert [EVERYTHING] not in suite.asked
+
+
+def test_bugs_that_they_miss_are_looked_for_together() -> None:
+    suite = Suite({"tests/cli/a": {"one"}, "tests/cli/b": {"one"}, "tests/cli/c": {"two"}})
+    found = searched(suite, "one", "two", "three")
+    assert found == {"one": "tests/cli/a", "two": "tests/cli/c", "three": None}
+    assert suite.asked.count([EVERYTHING]) == 1
+    # The first bug explains b too.
+    assert ["tests/cli/b"] not in suite.asked
+
+
+def test_a_test_that_fails_anyway_finds_nothing() -> None:
+    one, other, elsewhere = ("tests/log/test_indexes.py::a", "tests/log/test_indexes.py::b", "tests/cli/c")
+    finds = {one: {"one"}, other: {"one"}, elsewhere: {"one"}}
+    assert searched(Suite(finds, broken=[one]), "one") == {"one": other}
+    assert searched(Suite(finds, broken=[one, other]), "one") == {"one": elsewhere}
+    assert searched(Suite(finds, broken=[one, other, elsewhere]), "one") == {"one": None}
+
+
+def test_files_that_name_the_module_are_asked_first() -> None:
+    assert likely_tests("broker/odradek/handlers/fetch_sessions.py") == [
+        ["tests/handlers/test_fetch_sessions.py"]
+    ]
+    named, others = likely_tests("operator/odradek_operator/reconcilers/cluster/scaling.py")
+    assert named
+    assert others
+    assert not set(named) & set(others)
+
+
+def test_a_package_has_its_folders() -> None:
+    assert folders_of("broker/odradek/coordination/writer.py") == ["tests/groups", "tests/transactions"]
+    assert folders_of("operator/odradek_operator/main/run.py") == ["tests/operator"]
+    assert folders_of("helm/odradek/files/alerts.yaml") == ["tests/charts", "tests/operator"]
