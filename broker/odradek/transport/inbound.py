@@ -17,20 +17,13 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Executor
-<<<<<<< HEAD
+from time import monotonic
 from typing import Final, cast
 
 from odradek.foundation.errors import OdradekError
 from odradek.foundation.limits import (
-    REQUEST_BYTES_COUNTED_MIN,
-=======
-from time import monotonic
-from typing import TYPE_CHECKING, Any, Final, cast
-
-from odradek.foundation.errors import OdradekError
-from odradek.foundation.limits import (
     CONNECTION_TURN_SECONDS_MAX,
->>>>>>> bd8c561b (Give every turn of the event loop a bound of 20 ms)
+    REQUEST_BYTES_COUNTED_MIN,
     REQUESTS_IN_FLIGHT_PER_CONNECTION_MAX,
     REQUESTS_PER_TURN_MAX,
     RESPONSE_BYTES_UNSENT_PER_CONNECTION_MAX,
@@ -69,11 +62,7 @@ class InboundConnection(EndingConnection, asyncio.BufferedProtocol):
         "_login",
         "_login_bounds",
         "_loop",
-<<<<<<< HEAD
-=======
-        "_mute",
         "_now",
->>>>>>> bd8c561b (Give every turn of the event loop a bound of 20 ms)
         "_on_lost",
         "_on_made",
         "_pending_bytes",
@@ -122,12 +111,8 @@ class InboundConnection(EndingConnection, asyncio.BufferedProtocol):
         self._answers = deque()  # from the first request that is not answered yet
         self._out = deque()  # due, not yet with the transport
         self._holds = 0  # requests that none may overtake, and a mute
-<<<<<<< HEAD
         self._mute = None
-=======
-        self._mute: Mute | None = None
         self._now = now
->>>>>>> bd8c561b (Give every turn of the event loop a bound of 20 ms)
         self._is_closing = False
         self._is_dispatching = False  # a handler may close the connection and still answer
         self._is_loading = False  # a thread reads the slice at the head of `_out`

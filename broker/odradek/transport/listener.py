@@ -64,11 +64,8 @@ class Listener:
         sendfile: bool = KERNEL_SENDS,
         tls: TlsListening | None = None,
         login: LoginBounds | None = None,
-<<<<<<< HEAD
         memory: RequestMemory | None = None,
-=======
         now: Callable[[], float] = monotonic,
->>>>>>> bd8c561b (Give every turn of the event loop a bound of 20 ms)
     ) -> None:
         self.name = name
         self.host = host
@@ -83,11 +80,8 @@ class Listener:
         self._sendfile = sendfile and tls is None
         self._tls = tls
         self._login = login
-<<<<<<< HEAD
         self._memory = memory or RequestMemory(-1, request_bytes_max=frame_bytes_max)
-=======
         self._now = now
->>>>>>> bd8c561b (Give every turn of the event loop a bound of 20 ms)
         self._handshakes: Handshakes | None = None
         self._tls_receive_buffer: memoryview | None = None
         self._lines = RateLimitedLog(logger, f"connections to {name} that were cut off")

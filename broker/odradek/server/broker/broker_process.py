@@ -386,11 +386,8 @@ class BrokerProcess(Generic[ControlT]):
                 executor=self.blocking.executor,
                 tls=self.secured.tls(name),
                 login=self.secured.login_bounds(name),
-<<<<<<< HEAD
                 memory=memory,
-=======
                 now=self.clock.monotonic_seconds,
->>>>>>> bd8c561b (Give every turn of the event loop a bound of 20 ms)
             )
             try:
                 await listener.start(accepts=False)

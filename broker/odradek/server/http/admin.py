@@ -13,7 +13,6 @@ admin.listener.name names (`port_guard`), else none; `visible_names` says which 
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import os
 from collections.abc import Callable, Mapping
@@ -29,7 +28,7 @@ from odradek.server.broker.broker_process import AnyBroker
 from odradek.server.broker.testing_faults import Faults
 from odradek.server.http import broker_metrics
 from odradek.server.http.record_times import describable, parse_offsets, record_times
-from odradek.server.http.strangers import PlainSite, bad_request, json_body
+from odradek.server.http.strangers import PlainSite, bad_request, parse_json
 from odradek.server.http.visible_names import AllNames, Names, may_alter, names_for, visible_samples
 
 if TYPE_CHECKING:
@@ -194,12 +193,8 @@ class AdminServer(HttpServer):
             return web.Response(status=415, text="send the body as it is: compressed ones are not read\n")
         body = await request.read()
         try:
-<<<<<<< HEAD
-            offsets = parse_offsets(await json_body(request))
-=======
             # A megabyte of JSON takes longer than a turn of the loop may.
-            offsets = await self._broker.long_work.submit(lambda: parse_offsets(json.loads(body)))
->>>>>>> bd8c561b (Give every turn of the event loop a bound of 20 ms)
+            offsets = await self._broker.long_work.submit(lambda: parse_offsets(parse_json(body)))
         except ValueError as error:
             return bad_request(error)
         visible = describable(offsets, self.names(request))
@@ -250,7 +245,7 @@ class _FaultRoutes:
     async def add(self, request: web.Request) -> web.Response:
         self._refuse_strangers(request)
         try:
-            fields = await json_body(request)
+            fields = parse_json(await request.read())
             if not isinstance(fields, dict):
                 raise ValueError("the body must be an object with the fault's fields")
             if "close" in fields:

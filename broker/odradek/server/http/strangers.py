@@ -13,7 +13,11 @@ from odradek.foundation.limits import HTTP_CONNECTIONS_MAX
 
 async def json_body(request: web.Request) -> Any:
     """The document of a request, which is UTF-8 (RFC 8259) whatever charset it names. Raises ValueError."""
-    data = await request.read()
+    return parse_json(await request.read())
+
+
+def parse_json(data: bytes) -> Any:
+    """The document of UTF-8 bytes. Raises ValueError."""
     try:
         return json.loads(data.decode())
     except RecursionError:
