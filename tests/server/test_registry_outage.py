@@ -184,6 +184,7 @@ def test_all_register_again_after_a_pause_of_the_registry_without_a_loss() -> No
         assert [broker.control.membership.fenced_times for broker in cluster.brokers.values()] == [1, 1, 1]
         while (await cluster.produce(leader, "t", 0, b"c", acks=-1)).error_code != 0:
             await asyncio.sleep(0.05)
+            await cluster.until(lambda: cluster.leaders("t", seen_by=1)[0] != NO_LEADER)
             (leader,) = cluster.leaders("t", seen_by=1)
         assert partition(cluster, leader).log.log_end_offset == 3
         await cluster.stop()
