@@ -212,9 +212,19 @@ class WholeCluster:
             await asyncio.sleep(0.1)
 
     async def create_topic(
-        self, name: str, *, through: int = 1, partitions: int = 3, replicas: int = 1
+        self,
+        name: str,
+        *,
+        through: int = 1,
+        partitions: int = 3,
+        replicas: int = 1,
+        assignment: list[list[int]] | None = None,
     ) -> int:
-        """The error code of the answer."""
+        """The error code of the answer. `assignment` has the replicas of each partition, the first leader first."""
+        placed = [
+            {"partition_index": number, "broker_ids": brokers}
+            for number, brokers in enumerate(assignment or [])
+        ]
         answer = await self.ask(
             through,
             ApiKey.CREATE_TOPICS,
@@ -222,9 +232,9 @@ class WholeCluster:
             topics=[
                 {
                     "name": name,
-                    "num_partitions": partitions,
-                    "replication_factor": replicas,
-                    "assignments": [],
+                    "num_partitions": -1 if placed else partitions,
+                    "replication_factor": -1 if placed else replicas,
+                    "assignments": placed,
                     "configs": [],
                 }
             ],
