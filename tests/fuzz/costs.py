@@ -3,7 +3,7 @@
     make fuzz-costs SECONDS=3600 SEED=1
 
 A case is a kind of request that can be made of any size. It is sent to a whole broker at one size and at four times
-that: the larger one may cost eight times as much, no turn of the loop may take longer than a bound, and what is logged
+that. The larger one may cost eight times as much. No turn of the loop may take longer than a bound, and what is logged
 and kept is bounded. A case that exceeds this is made as small as it can be. Time is the processor's, so that other work
 of the machine counts little; what exceeds is measured again before it is believed.
 """
@@ -93,7 +93,9 @@ class CostLoop(VirtualTimeLoop):
     def reset(self) -> None:
         self.seconds = self.longest_seconds = 0.0
 
-    def call_soon(self, callback: Any, *args: Any, context: Any = None) -> Any:
+    def call_soon(  # type: ignore[override]  # as in the loop of virtual time
+        self, callback: Any, *args: Any, context: Any = None
+    ) -> Any:
         return super().call_soon(self._timed, callback, args, context=context)
 
     def _timed(self, callback: Any, args: Any) -> None:
@@ -107,7 +109,9 @@ class CostLoop(VirtualTimeLoop):
         self.seconds += seconds
         self.longest_seconds = max(self.longest_seconds, seconds)
 
-    def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> asyncio.Future[Any]:
+    def run_in_executor(  # type: ignore[override]
+        self, executor: Any, func: Callable[..., Any], *args: Any
+    ) -> asyncio.Future[Any]:
         future: asyncio.Future[Any] = self.create_future()
 
         def work() -> None:
@@ -200,7 +204,7 @@ class CostWorld:
         return Cost(seconds, longest, logged.size, self._process.memory_info().rss - before)
 
     async def excess(self, case: Case, size: int) -> str | None:
-        """Why a case of this size costs too much; None where it does not."""
+        """The reason for which a case of this size costs too much; without one it does not."""
         reason = None
         for _ in range(TRIES):
             few = await self.cost(case, max(1, size // GROWTH))

@@ -12,6 +12,7 @@ import pytest
 from odradek.handlers import dispatch, metadata
 from odradek.handlers.authorization import groups, rights, rules
 from odradek.log.append_rules import AppendRules
+from odradek.protocol import codec
 from odradek.records.compression import Compression
 from tests.fuzz.costs import AUTHORIZER, Case, CostWorld, Excess, bomb, play, row, run
 
@@ -53,7 +54,7 @@ def _a_line_for_each_name(patch: Patch) -> None:
 
 def _keep_every_frame(patch: Patch) -> None:
     kept: list[bytes] = []
-    encode = dispatch.encode_response
+    encode = codec.encode_response
 
     def keeping(*arguments: Any) -> bytes:
         encoded = encode(*arguments)
@@ -75,7 +76,7 @@ def _count_each_among_all(patch: Patch) -> None:
 
 
 def _build_text_from_the_front(patch: Patch) -> None:
-    """A text of all names is made anew for each."""
+    """A text of all names is made again for each."""
     from odradek.handlers import describe_groups
 
     coordinated = describe_groups._coordinated

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from odradek.foundation.limits import REQUEST_ELEMENTS_PER_TURN_MAX
-from odradek.handlers import long_requests
+from odradek.foundation.rate_limited_log import RateLimitedLog
+from odradek.foundation.turn_limits import REQUEST_ELEMENTS_PER_TURN_MAX
+from odradek.handlers import dispatch, long_requests
 from odradek.protocol import codec
 from odradek.protocol.api import ApiKey
 from odradek.protocol.messages import request
@@ -24,7 +25,7 @@ IN_PARTS = (
     "metadata",
     "metadata of ids",
     "find coordinator",
-    "offset fetch",
+    "offset fetch of groups",
     "list offsets",
     "describe configs",
 )
@@ -41,6 +42,12 @@ def _names_in(message: Any) -> list[str]:
             elif isinstance(element, str) and len(element) == 8 and element.startswith("n0"):
                 found.append(element)
     return found
+
+
+async def _sent(whole: WholeBroker, body: memoryview) -> Any:
+    answer = whole.dispatcher(whole.connection, body)
+    assert inspect.isawaitable(answer)
+    return await answer
 
 
 async def _turns_until(answer: Any) -> tuple[Any, int]:
@@ -91,8 +98,10 @@ def test_a_topic_that_stands_in_several_parts_is_answered_once() -> None:
 
     async def scenario() -> None:
         whole = await WholeBroker.start()
+        await whole.broker.coordinators.groups.ensure_topic()
+        await asyncio.sleep(1)
         body = memoryview(codec.encode_request(ApiKey.OFFSET_FETCH, 5, 7, "c", asked))[4:]
-        answer = decoded(ApiKey.OFFSET_FETCH, 5, await whole.dispatcher(whole.connection, body))
+        answer = decoded(ApiKey.OFFSET_FETCH, 5, await _sent(whole, body))
         (topic,) = answer.topics
         assert [one.partition_index for one in topic.partitions] == list(range(count))
 
@@ -134,13 +143,18 @@ def test_a_large_request_that_cannot_be_read_ends_its_connection() -> None:
         whole = await WholeBroker.start()
         body = ROWS["metadata"].body(COUNT)[:-20]
         with pytest.raises(InvalidRequest):
-            await whole.dispatcher(whole.connection, body)
+            await _sent(whole, body)
         assert whole.broker.counters.malformed == 1
 
     run(scenario())
 
 
-def test_a_turn_that_takes_too_long_is_counted_and_named(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_turn_that_takes_too_long_is_counted_and_named(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines_of_its_own = RateLimitedLog(dispatch.logger, "requests", lines_per_minute_max=10)
+    monkeypatch.setattr(dispatch, "_long_turns", lines_of_its_own)
+
     async def scenario() -> None:
         from time import sleep
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from odradek.foundation.limits import BATCH_BYTES_CHECKED_AT_ONCE_MAX, BATCH_RECORDS_CHECKED_AT_ONCE_MAX
+from odradek.foundation.turn_limits import BATCH_BYTES_CHECKED_AT_ONCE_MAX, BATCH_RECORDS_CHECKED_AT_ONCE_MAX
 from odradek.protocol.api import ApiKey
 from odradek.records.builder import build_batch
 from odradek.records.compression import Compression
@@ -52,7 +52,7 @@ def _fields(*batches: tuple[str, bytes], acks: int = 1) -> dict[str, Any]:
     }
 
 
-async def _broker(**config: str) -> WholeBroker:
+async def _broker(**config: Any) -> WholeBroker:
     whole = await WholeBroker.start({"auto.create.topics.enable": "false"})
     await whole.create_topic("compacted", **(config or {"cleanup_policy": "compact"}))
     await whole.create_topic("plain")
@@ -102,7 +102,7 @@ def test_a_small_batch_is_appended_at_once() -> None:
         {"message_timestamp_before_max_ms": "1000000"},
     ],
 )
-def test_every_setting_that_asks_for_the_records_reads_many_in_a_thread(config: dict[str, str]) -> None:
+def test_every_setting_that_asks_for_the_records_reads_many_in_a_thread(config: dict[str, Any]) -> None:
     async def scenario() -> None:
         whole = await _broker(**config)
         for batch in (
@@ -120,7 +120,7 @@ def test_every_setting_that_asks_for_the_records_reads_many_in_a_thread(config: 
     run(scenario())
 
 
-def test_what_is_wrong_with_a_large_batch_is_answered_for_its_partition_alone() -> None:
+def test_a_large_batch_that_is_wrong_fails_for_its_partition_alone() -> None:
     async def scenario() -> None:
         whole = await _broker()
         connection = HeldConnection()

@@ -42,7 +42,7 @@ def _ids(count: int) -> list[uuid.UUID]:
     return [uuid.UUID(int=number + 2) for number in range(count)]
 
 
-def _topics(count: int, key: str = "name", **fields: Any) -> list[Fields]:
+def _topics(count: int, key: str = "name", /, **fields: Any) -> list[Fields]:
     return [{key: name, **fields} for name in names(count)]
 
 

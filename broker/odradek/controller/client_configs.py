@@ -43,6 +43,6 @@ async def operations_of(
         user = paths.client_config(ClientEntity(user=change.entity.user))
         above = [node for node in (user, f"{user}/clients") if node not in made]
         parents = [Create(node) for node in above if node in deleted or not await store.exists(node)]
-    operations = [*parents, Create(path, data)]
-    made.update(one.path for one in operations)
-    return operations
+    creations = [*parents, Create(path, data)]
+    made.update(one.path for one in creations)
+    return [*creations]

@@ -1,7 +1,6 @@
-"""Changes of settings: each resource is planned by itself (`config_plans`, pure), so that a refused one delays no
-other, and all that may be are written together.
+"""Changes of settings: each resource is planned by itself (`config_plans`, pure), and all are written together.
 
-Only what decides for the cluster may use it, within a decision of its own.
+A refused one delays no other. Only what decides for the cluster may use it, within a decision of its own.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ class DelegationToken(NamedTuple):
 
     @property
     def principals(self) -> tuple[str, ...]:
-        """Its owner, who asked for it, and its renewers."""
+        """Its owner, its requester and its renewers."""
         return (self.owner, self.requester, *self.renewers)
 
 

@@ -41,37 +41,6 @@ REQUESTS_PER_TURN_MAX: Final = 128
 # Connections accepted in one turn of the event loop, for the same reason.
 ACCEPTS_PER_TURN_MAX: Final = 64
 
-# A turn of the event loop that takes longer is counted, and the request that took it is named in the log.
-TURN_SECONDS_MAX: Final = 0.020
-LONG_TURN_LINES_PER_MINUTE_MAX: Final = 10
-
-# Characters of a client id in such a line: clients choose up to 32,767.
-CLIENT_ID_CHARACTERS_LOGGED_MAX: Final = 256
-
-# Time that the requests of one connection may take of a turn, after the first one: connections take turns.
-CONNECTION_TURN_SECONDS_MAX: Final = 0.005
-
-# The thread for work that takes more than a millisecond of a processor: large requests and answers, batches that have
-# to be decompressed. One, because a second would only take turns with it and with the event loop.
-LONG_WORK_THREADS_MAX: Final = 1
-
-# Bytes of a request that is decoded within a turn: 3,000 short elements, some milliseconds. Produce and Fetch are not
-# decoded into objects.
-REQUEST_BYTES_DECODED_AT_ONCE_MAX: Final = 8 * 1024
-
-# Elements of a large request that one turn answers: at 10 to 40 microseconds each, less than ten milliseconds.
-REQUEST_ELEMENTS_PER_TURN_MAX: Final = 250
-
-# What of a client's batch is read within a turn, where its topic's settings ask for the records: so many bytes, also
-# decompressed, and so many records, at a microsecond each. Larger batches are read in a thread. Compressing takes more.
-BATCH_BYTES_CHECKED_AT_ONCE_MAX: Final = 64 * 1024
-BATCH_RECORDS_CHECKED_AT_ONCE_MAX: Final = 500
-BATCH_BYTES_RECOMPRESSED_AT_ONCE_MAX: Final = 16 * 1024
-
-# Bytes from which on decompressed records go to memory of their own from the kernel: it needs not be cleared first,
-# which would hold up all threads, and is given back at once.
-DECOMPRESSED_BYTES_OF_MALLOC_MAX: Final = 1024 * 1024
-
 # Records of one refused batch that its answer names: a client shows a few, and an answer may not outgrow its request.
 RECORD_ERRORS_PER_BATCH_MAX: Final = 1000
 

@@ -31,13 +31,13 @@ from odradek.foundation.errors import (
     RequestError,
     StoreWriteFailed,
 )
-from odradek.foundation.limits import (
+from odradek.foundation.rate_limited_log import RateLimitedLog
+from odradek.foundation.turn_limits import (
     CLIENT_ID_CHARACTERS_LOGGED_MAX,
     LONG_TURN_LINES_PER_MINUTE_MAX,
     REQUEST_BYTES_DECODED_AT_ONCE_MAX,
     TURN_SECONDS_MAX,
 )
-from odradek.foundation.rate_limited_log import RateLimitedLog
 from odradek.handlers import failures
 from odradek.handlers.context import BrokerParts, DispatcherParts, RequestContext
 from odradek.handlers.counters import LATENCY_BOUNDS_SECONDS, ApiCounters

@@ -13,8 +13,8 @@ import dataclasses
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final, cast
 
-from odradek.foundation.limits import REQUEST_ELEMENTS_PER_TURN_MAX
 from odradek.foundation.named_tuple import NamedTuple
+from odradek.foundation.turn_limits import REQUEST_ELEMENTS_PER_TURN_MAX
 from odradek.protocol.api import ApiKey
 from odradek.protocol.messages import Message
 

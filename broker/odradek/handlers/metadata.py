@@ -21,7 +21,7 @@ from odradek.foundation.errors import (
     UnknownTopicId,
     UnknownTopicOrPartition,
 )
-from odradek.foundation.limits import REQUEST_ELEMENTS_PER_TURN_MAX
+from odradek.foundation.turn_limits import REQUEST_ELEMENTS_PER_TURN_MAX
 from odradek.handlers import change_log
 from odradek.handlers.authorized_operations import NOT_ASKED, TOPIC_OPERATIONS, of_cluster, of_topic
 from odradek.handlers.context import RequestContext

@@ -73,7 +73,7 @@ class _Late(NamedTuple):
     """A batch that a thread looks at before it is appended, and the result that is to be replaced by its own."""
 
     topic: ProducedTopic
-    index: int
+    number: int
     records: memoryview | None
     partition: Partition
     token: VerificationToken | None
@@ -222,11 +222,11 @@ async def _append_admitted(
         try:
             admitted = await context.broker.long_work.submit(long.work)
         except Exception as error:
-            return _failed(one.index, error, context, one.topic.key, one.partition, one.records)
+            return _failed(one.number, error, context, one.topic.key, one.partition, one.records)
         one.partition.log.admit_next(admitted)
         again: list[_Late] = []
         result = _append(
-            one.topic, one.index, one.records, acks, context, None, uncommitted, again, token=one.token
+            one.topic, one.number, one.records, acks, context, None, uncommitted, again, token=one.token
         )
         if not again:
             return result

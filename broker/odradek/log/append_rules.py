@@ -14,14 +14,13 @@ from typing import Final
 
 from odradek.foundation.errors import InvalidRecord, InvalidTimestamp, RecordListTooLarge, RecordTooLarge
 from odradek.foundation.ids import TopicPartition
-from odradek.foundation.limits import (
+from odradek.foundation.limits import DECOMPRESSED_BATCH_BYTES_MAX, RECORD_ERRORS_PER_BATCH_MAX
+from odradek.foundation.named_tuple import NamedTuple
+from odradek.foundation.turn_limits import (
     BATCH_BYTES_CHECKED_AT_ONCE_MAX,
     BATCH_BYTES_RECOMPRESSED_AT_ONCE_MAX,
     BATCH_RECORDS_CHECKED_AT_ONCE_MAX,
-    DECOMPRESSED_BATCH_BYTES_MAX,
-    RECORD_ERRORS_PER_BATCH_MAX,
 )
-from odradek.foundation.named_tuple import NamedTuple
 from odradek.log.config import LONG_MAX, LogConfig
 from odradek.records.batch import (
     LOG_APPEND_TIME_FLAG,

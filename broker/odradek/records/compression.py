@@ -20,7 +20,8 @@ from mmap import mmap
 from typing import TYPE_CHECKING, Final
 
 from odradek.foundation.errors import CorruptRecord, UnsupportedCompressionType
-from odradek.foundation.limits import DECOMPRESSED_BATCH_BYTES_MAX, DECOMPRESSED_BYTES_OF_MALLOC_MAX
+from odradek.foundation.limits import DECOMPRESSED_BATCH_BYTES_MAX
+from odradek.foundation.turn_limits import DECOMPRESSED_BYTES_OF_MALLOC_MAX
 
 if TYPE_CHECKING:
     from types import ModuleType

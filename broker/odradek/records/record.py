@@ -18,8 +18,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from odradek.foundation.errors import CorruptRecord
-from odradek.foundation.limits import DECOMPRESSED_BATCH_BYTES_MAX, DECOMPRESSED_BYTES_OF_MALLOC_MAX
+from odradek.foundation.limits import DECOMPRESSED_BATCH_BYTES_MAX
 from odradek.foundation.named_tuple import NamedTuple
+from odradek.foundation.turn_limits import DECOMPRESSED_BYTES_OF_MALLOC_MAX
 from odradek.records.batch import MAGIC, BatchView, TimestampType
 from odradek.records.compression import decompress
 from odradek.records.varint import decode_varint

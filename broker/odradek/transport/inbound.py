@@ -22,7 +22,6 @@ from typing import Final, cast
 
 from odradek.foundation.errors import OdradekError
 from odradek.foundation.limits import (
-    CONNECTION_TURN_SECONDS_MAX,
     REQUEST_BYTES_COUNTED_MIN,
     REQUESTS_IN_FLIGHT_PER_CONNECTION_MAX,
     REQUESTS_PER_TURN_MAX,
@@ -31,6 +30,7 @@ from odradek.foundation.limits import (
 )
 from odradek.foundation.rate_limited_log import RateLimitedLog
 from odradek.foundation.tasks import TaskOwner
+from odradek.foundation.turn_limits import CONNECTION_TURN_SECONDS_MAX
 from odradek.protocol.frames import Frame
 from odradek.protocol.framing import FrameReader
 from odradek.transport.connection import Dispatch

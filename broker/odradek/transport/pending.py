@@ -179,19 +179,19 @@ def _stepped(
         return None, raised
 
 
-class _Timed(Coroutine[Any, Any, T]):
+class _Timed(Coroutine[object, None, T]):
     """A coroutine whose steps are timed: each is part of one turn of the loop."""
 
     __slots__ = ("_note", "_seconds_max", "_work")
 
     def __init__(
-        self, work: Coroutine[Any, Any, T], note: Callable[[float], None], seconds_max: float
+        self, work: Coroutine[object, None, T], note: Callable[[float], None], seconds_max: float
     ) -> None:
         self._work = work
         self._note = note
         self._seconds_max = seconds_max
 
-    def send(self, value: Any) -> Any:
+    def send(self, value: None) -> object:
         started = monotonic()
         try:
             return self._work.send(value)
@@ -199,19 +199,19 @@ class _Timed(Coroutine[Any, Any, T]):
             if (seconds := monotonic() - started) > self._seconds_max:
                 self._note(seconds)
 
-    def throw(self, *error: Any) -> Any:
+    def throw(self, *error: Any) -> object:
         return self._work.throw(*error)
 
     def close(self) -> None:
         self._work.close()
 
-    def __await__(self) -> Generator[Any, Any, T]:
-        return self  # type: ignore[return-value]  # it has what `await` calls
+    def __await__(self) -> Generator[object, None, T]:
+        return self
 
     def __iter__(self) -> _Timed[T]:
         return self
 
-    def __next__(self) -> Any:
+    def __next__(self) -> object:
         return self.send(None)
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar, cast
 
 from odradek.authorization.acls import AclOperation, AclResourceType
 from odradek.foundation.errors import RequestError
-from odradek.foundation.limits import REQUEST_ELEMENTS_PER_TURN_MAX
+from odradek.foundation.turn_limits import REQUEST_ELEMENTS_PER_TURN_MAX
 from odradek.handlers import failures
 from odradek.handlers.authorization.rights import Rights
 from odradek.handlers.context import RequestContext
@@ -158,7 +158,7 @@ def each(field: str, element_need: ElementNeed[R, E], *needs: Need[R], **default
             await asyncio.sleep(0)
         answer = answered(handle, request, context, sorting)
         if isinstance(answer, Pending):
-            return cast("Message | Frame | None", await answer)
+            return await answer
         return answer
 
     def answered(handle: Handle, request: R, context: RequestContext, sorting: _Sorting[R, E]) -> Answer:

@@ -28,9 +28,9 @@ from odradek.foundation.limits import (
     FETCHES_WAITING_MAX,
     FLUSH_THREADS_MAX,
     LISTEN_BACKLOG_DEFAULT,
-    LONG_WORK_THREADS_MAX,
 )
 from odradek.foundation.settings import Settings
+from odradek.foundation.turn_limits import LONG_WORK_THREADS_MAX
 from odradek.handlers.context import BrokerParts
 from odradek.handlers.counters import RequestCounters
 from odradek.handlers.dispatch import Dispatcher
