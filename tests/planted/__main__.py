@@ -13,6 +13,8 @@ packages. `--only` has words of their paths then.
 from __future__ import annotations
 
 import argparse
+import signal
+import sys
 import time
 from collections.abc import Collection, Sequence
 from typing import Final
@@ -97,4 +99,5 @@ def show(bugs: Sequence[Bug], found: dict[str, tuple[str, Found]]) -> None:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # the clone is removed
     raise SystemExit(main())

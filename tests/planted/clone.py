@@ -64,14 +64,10 @@ class Clone:
         os.utime(path, (modified, modified))
 
     def _copy_uncommitted(self) -> None:
-        listed = subprocess.run(
-            ["git", "ls-files", "-z", "--modified", "--deleted", "--others", "--exclude-standard"],
-            cwd=CHECKOUT,
-            check=True,
-            capture_output=True,
-            text=True,
-        ).stdout
-        for name in filter(None, listed.split("\0")):
+        for name in (
+            *_listed("diff", "--name-only", "HEAD"),
+            *_listed("ls-files", "--others", "--exclude-standard"),
+        ):
             copied = self.folder / name
             if (CHECKOUT / name).exists():
                 copied.parent.mkdir(parents=True, exist_ok=True)
@@ -102,3 +98,9 @@ class Clone:
                 (links / package.name).write_text(text)
             else:
                 (links / package.name).symlink_to(package)
+
+
+def _listed(*command: str) -> list[str]:
+    """The names that a command of git prints."""
+    listed = subprocess.run(["git", *command, "-z"], cwd=CHECKOUT, check=True, capture_output=True, text=True)
+    return [name for name in listed.stdout.split("\0") if name]

@@ -49,8 +49,9 @@ def search(bugs: Iterable[Bug], run: Run, say: Say) -> dict[str, Found | None]:
     """By the name of each bug the test that found it; None for those that no test finds."""
     found: dict[str, Found | None] = {}
     missed: list[Bug] = []
-    for bug in bugs:
-        hit = _of_likely_tests(bug, run)
+    # Looked up at once: the checkout may change during a long search, and the clone does not.
+    for bug, likely in [(bug, likely_tests(bug.file)) for bug in bugs]:
+        hit = _of_likely_tests(bug, likely, run)
         say(f"{bug.name}: {'not found by the most likely tests' if hit is None else hit.test}")
         found[bug.name] = hit
         if hit is None:
@@ -58,9 +59,9 @@ def search(bugs: Iterable[Bug], run: Run, say: Say) -> dict[str, Found | None]:
     return found | _of_everything(missed, run, say)
 
 
-def _of_likely_tests(bug: Bug, run: Run) -> Found | None:
+def _of_likely_tests(bug: Bug, likely: Iterable[list[str]], run: Run) -> Found | None:
     others: list[str] = []
-    for files in likely_tests(bug.file):
+    for files in likely:
         while len(others) < _OTHER_FAILURES_MAX:
             failed = run([bug], files, failures_max=1, deselected=others).failed
             if not failed:
