@@ -31,6 +31,8 @@ from odradek.clients import (
     StringEncoder,
     aio,
 )
+from odradek.clients.message_queue import MessageQueue
+from odradek.clients.properties import PRODUCER, Properties
 from odradek.errors import ConnectionFailed
 
 pytestmark = pytest.mark.integration
@@ -197,6 +199,15 @@ def test_a_batch_is_sent_when_it_is_full_or_old(unique: str) -> None:
         while not held.batches:
             threading.Event().wait(0.01)
     assert held.batches == [[0]]
+
+
+def test_a_full_queue_is_due_although_a_batch_would_take_more(unique: str) -> None:
+    properties = Properties(PRODUCER, {"broker.list": "a:1", "queue.size": 2, "batch.size": 3})
+    queue = MessageQueue(properties, lambda: 0.0)
+    assert queue.add(KeyedMessage(unique, 0))
+    assert queue.seconds_until_due() == 5.0
+    assert queue.add(KeyedMessage(unique, 1))
+    assert queue.seconds_until_due() == 0.0
 
 
 def test_a_full_queue_refuses_at_once_or_waits(unique: str) -> None:

@@ -9,7 +9,7 @@ from odradek.foundation.errors import (
     FetchSessionTopicIdError,
     InvalidFetchSessionEpoch,
 )
-from odradek.handlers.fetch_sessions import EPOCH_MAX, FetchSessionCache, next_epoch
+from odradek.handlers.fetch_sessions import EPOCH_MAX, EVICTION_AGE_SECONDS, FetchSessionCache, next_epoch
 from odradek.protocol.hot.fetch import AskedPartition
 
 
@@ -102,6 +102,19 @@ def test_followers_sessions_evict_clients_and_not_vice_versa() -> None:
     assert cache.create([asked(0), asked(1)], uses_topic_ids=True) is None
     assert cache.create([asked(0), asked(1)], uses_topic_ids=True, follower_id=7) is None
     assert len(cache) == 2 and cache.evictions == 2
+
+
+def test_a_followers_session_ends_a_clients_and_not_a_smaller_followers() -> None:
+    time = Time()
+    cache = sessions(slots=2, time=time)
+    client = cache.create([asked(0), asked(1)], uses_topic_ids=True)
+    follower = cache.create([asked(0)], uses_topic_ids=True, follower_id=7)
+    assert client is not None and follower is not None
+    time.now = EVICTION_AGE_SECONDS + 1
+    for session in (client, follower):
+        cache.advance(session.id, 1, [], [], version=13)
+    assert cache.create([asked(0), asked(1)], uses_topic_ids=True, follower_id=8) is not None
+    assert client not in cache and follower in cache
 
 
 def test_epochs_wrap_to_one() -> None:

@@ -26,6 +26,7 @@ from odradek.log.checkpoints import (
     write_topic_id,
 )
 from odradek.log.files import SystemDisk
+from tests.support.disk import SimulatedDisk
 
 DISK = SystemDisk()
 
@@ -142,3 +143,12 @@ def test_the_clean_shutdown_marker_counts_once(tmp_path: Path) -> None:
     assert take_clean_shutdown(DISK, str(path))
     assert not path.exists()
     assert not take_clean_shutdown(DISK, str(path))
+
+
+def test_a_marker_that_was_taken_stays_away_after_a_power_failure() -> None:
+    disk = SimulatedDisk()
+    disk.make_directory("/logs")
+    write_clean_shutdown(disk, "/logs/.kafka_cleanshutdown")
+    assert take_clean_shutdown(disk, "/logs/.kafka_cleanshutdown")
+    disk.crash()
+    assert not disk.exists("/logs/.kafka_cleanshutdown")

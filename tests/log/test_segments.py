@@ -311,3 +311,14 @@ def test_only_so_many_closed_segments_keep_their_files_open() -> None:
     assert log.segments.active in opened
     assert all(slice_.read() for slice_ in slices)
     assert len(stored_records(log)) == count + 1
+
+
+def test_the_newest_time_is_that_of_a_committed_record() -> None:
+    log = open_log(SimulatedDisk())
+    for timestamp_ms in (1000, 3000, 2000, 4000):
+        log.append(batch(timestamp_ms=timestamp_ms), leader_epoch=0)
+    for limit, expected in ((4, (3, 4000)), (3, (1, 3000)), (1, (0, 1000))):
+        found = log.offset_of_max_timestamp(offset_limit=limit)
+        assert found is not None
+        assert found[:2] == expected
+    assert log.offset_of_max_timestamp(offset_limit=0) is None

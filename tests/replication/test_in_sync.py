@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 
+import pytest
+
+from odradek.foundation.errors import NotController, RequestError
+from odradek.replication.in_sync import Proposal
 from tests.support.loop import run
-from tests.support.replicas import ReplicaCluster, follower_states
+from tests.support.replicas import ReplicaCluster, ReplicaNode, follower_states
 
 NOT_ENOUGH_REPLICAS = 19
 NOT_ENOUGH_REPLICAS_AFTER_APPEND = 20
@@ -85,6 +90,27 @@ def test_a_shrunken_set_counts_only_when_the_controller_has_taken_it() -> None:
             cluster.is_controller_reachable = True
             assert (await waiting).error_code == 0
             assert cluster.states[0].isr == (1, 2)
+
+    run(story())
+
+
+def test_a_set_that_a_controller_at_its_end_did_not_take_is_proposed_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def refused(_: ReplicaNode, proposals: Sequence[Proposal]) -> list[RequestError]:
+        return [NotController("another controller is elected") for _ in proposals]
+
+    async def story() -> None:
+        async with ReplicaCluster() as cluster:
+            await cluster.create_topic(replicas=(1, 2, 3))
+            cluster.disconnect(1, 3)
+            monkeypatch.setattr(cluster, "alter_partition", refused)
+            await cluster.produce(1, b"0", acks=1)
+            leader = cluster.nodes[1].partition()
+            await cluster.until(lambda: follower_states(leader).proposed == frozenset({1, 2}))
+            await asyncio.sleep(1)
+            monkeypatch.undo()
+            await cluster.until(lambda: cluster.states[0].isr == (1, 2))
 
     run(story())
 

@@ -67,9 +67,11 @@ def test_settings_come_from_ini_and_marker(pytester: pytest.Pytester) -> None:
         def test_ini(odradek_broker):
             assert asyncio.run(facts(odradek_broker)) == (7, [5])
 
-        @pytest.mark.odradek_settings({"num.partitions": 3})
-        def test_marker(odradek_broker):
-            assert asyncio.run(facts(odradek_broker)) == (3, [5])
+        @pytest.mark.odradek_settings({"num.partitions": 4, "node.id": 6})
+        class TestMarker:
+            @pytest.mark.odradek_settings({"num.partitions": 3})
+            def test_its_own_comes_last(self, odradek_broker):
+                assert asyncio.run(facts(odradek_broker)) == (3, [6])
         """,
         "--strict-markers",
     )

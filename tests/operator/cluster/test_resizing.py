@@ -7,6 +7,9 @@ import pytest
 from odradek.foundation.properties import parse_properties
 from odradek_operator.gateways.cluster_admin import RestartAnswer
 from odradek_operator.gateways.kubernetes import CONFIG_MAPS, PODS, STATEFUL_SETS, VOLUME_CLAIMS, metadata
+from odradek_operator.reconcilers.cluster.facts import SetState
+from odradek_operator.reconcilers.cluster.scaling import Reason, brokers_there
+from odradek_operator.resources.cluster_status import Movement
 from tests.operator.support.objects import Change
 from tests.operator.support.world import BROKER_PODS, World
 
@@ -203,6 +206,13 @@ def test_a_deleted_set_returns_with_the_brokers_that_are_not_empty() -> None:
     _watch_for_the_loss_of(world, broker=3)
     world.settle()
     assert set(world.pods()) == BROKER_PODS
+
+
+def test_a_broker_whose_set_is_gone_counts_by_its_number() -> None:
+    gone = SetState()
+    assert brokers_there(gone, (0, 2), None) == 3
+    assert brokers_there(gone, (0,), Movement(reason=Reason.DOWN, brokers=(4,))) == 5
+    assert brokers_there(gone, (), None) is None
 
 
 @pytest.mark.thorough
