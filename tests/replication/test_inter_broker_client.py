@@ -4,8 +4,9 @@ returned."""
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -130,23 +131,132 @@ def test_each_number_has_a_client_of_its_own() -> None:
     run(story())
 
 
-def test_an_attempt_to_reach_the_old_address_is_given_up() -> None:
+DEAD = {"PLAINTEXT": ("dead.test", 9092)}
+
+
+def _change(images: ImageHolder, **changes: Any) -> None:
+    """Another registration of broker 1 becomes known."""
+    registration = images.current.brokers[1]._replace(**changes)
+    images.replace(replace(images.current, brokers={**images.current.brokers, 1: registration}))
+
+
+def test_an_attempt_to_reach_a_dead_host_is_given_up_on_demand() -> None:
     async def story() -> None:
         broker = await WholeBroker.start()
         images = _images(broker)
-        here = images.current.brokers[1]
         broker.network.part("follower.test", "dead.test")
-        dead = here._replace(endpoints={"PLAINTEXT": ("dead.test", 9092)})
-        images.replace(replace(images.current, brokers={1: dead}))
+        _change(images, endpoints=DEAD)
         client = _client(broker, images)
         asking = asyncio.create_task(_ask(client))
         await asyncio.sleep(1)
-        images.replace(replace(images.current, brokers={1: here._replace(epoch=2)}))
         client.interrupt(1)
         with pytest.raises(ConnectionError, match=r"dead.test:9092 was cancelled"):
             await asking
+        await client.close()
+        await broker.broker.stop()
+
+    run(story())
+
+
+def test_an_attempt_to_reach_the_old_address_is_given_up_when_a_broker_returns() -> None:
+    async def story() -> None:
+        broker = await WholeBroker.start()
+        images = _images(broker)
+        here = images.current.brokers[1].endpoints
+        broker.network.part("follower.test", "dead.test")
+        _change(images, endpoints=DEAD)
+        client = _client(broker, images)
+        asking = asyncio.create_task(_ask(client))
+        await asyncio.sleep(1)
+        images.replace(
+            replace(images.current, brokers={**images.current.brokers, 2: BrokerImage(2, DEAD, None, 5)})
+        )
+        await asyncio.sleep(1)
+        assert not asking.done(), "another broker has nothing to do with it"
+        returned_at = asyncio.get_running_loop().time()
+        _change(images, endpoints=here, epoch=2)
+        with pytest.raises(ConnectionError, match=r"dead.test:9092 was cancelled"):
+            await asking
+        assert asyncio.get_running_loop().time() == returned_at
         assert await _ask(client) == 1
         await client.close()
+        await broker.broker.stop()
+
+    run(story())
+
+
+@pytest.mark.parametrize("is_back", [True, False])
+def test_a_request_to_an_ended_registration_waits_no_longer(is_back: bool) -> None:
+    """The host lost power: no answer comes, and no reset either. It may be back at the same address."""
+
+    async def story() -> None:
+        broker = await WholeBroker.start()
+        images = _images(broker)
+        client = _client(broker, images)
+        assert await _ask(client) == 1
+        broker.network.part("follower.test", "broker.test")
+        asking = asyncio.create_task(_ask(client))
+        await asyncio.sleep(1)
+        ended_at = asyncio.get_running_loop().time()
+        if is_back:
+            _change(images, epoch=2)
+        else:
+            images.replace(replace(images.current, brokers={}))
+        with pytest.raises(ConnectionError):
+            await asking
+        assert asyncio.get_running_loop().time() == ended_at
+        broker.network.heal()
+        if not is_back:
+            with pytest.raises(BrokerNotAvailable):
+                await _ask(client)
+            images.replace(_images(broker, epoch=3).current)
+        assert await _ask(client) == 1
+        await client.close()
+        await broker.broker.stop()
+
+    run(story())
+
+
+class _ChangesAtTheEnd:
+    """A network that calls `change` in the turn in which an attempt to connect succeeds."""
+
+    def __init__(self, network: Any, change: Callable[[], None]) -> None:
+        self._network = network
+        self._change = change
+
+    async def connect(self, protocol_factory: Any, *, host: str, port: int) -> Any:
+        made = await self._network.connect(protocol_factory, host=host, port=port)
+        asyncio.get_running_loop().call_soon(self._change)
+        return made
+
+
+def test_a_connection_made_as_a_registration_ends_is_not_used() -> None:
+    async def story() -> None:
+        broker = await WholeBroker.start()
+        images = _images(broker)
+        client = _client(broker, images)
+        changes = [lambda: _change(images, epoch=2), lambda: None]
+        client._network = _ChangesAtTheEnd(client._network, lambda: changes.pop(0)())
+        with pytest.raises(ConnectionError, match="no longer registered as it was at broker.test"):
+            await _ask(client)
+        assert await _ask(client) == 1
+        await asyncio.sleep(1)
+        assert len(broker.network.connections) == 2, "the first connection is closed"
+        await client.close()
+        await broker.broker.stop()
+
+    run(story())
+
+
+def test_requests_that_begin_at_once_share_a_connection() -> None:
+    async def story() -> None:
+        broker = await WholeBroker.start()
+        client = _client(broker, _images(broker))
+        assert await asyncio.gather(*(_ask(client) for _ in range(3))) == [1, 1, 1]
+        assert len(broker.network.connections) == 2, "one connection has two ends"
+        await client.close()
+        await asyncio.sleep(1)
+        assert not broker.network.connections
         await broker.broker.stop()
 
     run(story())

@@ -1,7 +1,8 @@
 """Connections to other brokers: opened at the first request, opened again when lost, to the image's addresses.
 
 A client has one connection to each broker. When a broker returns with another address, or as another registration, the
-next request goes there. An attempt to connect to the old address can be interrupted.
+next request goes there. Requests and attempts to connect that wait for a registration which has ended are given up at
+once: a dead host answers nothing, and they would wait for their whole timeout.
 
 Requests on one connection wait for each other, so callers whose requests may wait long have clients of their own.
 """
@@ -11,12 +12,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from odradek.cluster.image import ImageHolder
+from odradek.cluster.image import ClusterImage, ImageHolder
 from odradek.foundation.errors import BrokerNotAvailable, FrameError, InvalidRequest
 from odradek.foundation.settings import Settings
 from odradek.replication.broker_transport import BrokerRequest, Response, read_response
 from odradek.transport.network import Network
 from odradek.transport.outbound import ConnectAttempt, OutboundConnection
+
+# Host, port and epoch of a broker's registration.
+_Address = tuple[str, int, int]
 
 
 class InterBrokerClient:
@@ -34,10 +38,12 @@ class InterBrokerClient:
         self._network = network
         self._client_id = client_id
         self._current_settings = current_settings
-        # By broker: the connection, with the host, port and epoch that it was opened to.
-        self._connections: dict[int, tuple[OutboundConnection, tuple[str, int, int]]] = {}
+        # By broker: the connection, with what it was opened to.
+        self._connections: dict[int, tuple[OutboundConnection, _Address]] = {}
         # By broker: the attempts to connect.
-        self._connect_attempts: dict[int, ConnectAttempt] = {}
+        self._connect_attempts: dict[int, tuple[ConnectAttempt, _Address]] = {}
+        self._connecting: dict[int, asyncio.Lock] = {}
+        self._unsubscribe = images.subscribe(self._image_changed)
 
     async def send(self, broker_id: int, request: BrokerRequest[Response]) -> Response:
         """Send a request and wait for its response.
@@ -60,34 +66,61 @@ class InterBrokerClient:
         known = self._connections.get(broker_id)
         if known is not None:
             known[0].interrupt()
-        attempt = self._connect_attempts.get(broker_id)
-        if attempt is not None:
-            attempt.cancel()
+        attempted = self._connect_attempts.get(broker_id)
+        if attempted is not None:
+            attempted[0].cancel()
+
+    def _image_changed(self, old: ClusterImage, new: ClusterImage) -> None:
+        for broker_id, (connection, opened_to) in self._connections.items():
+            if not self._is_at(broker_id, opened_to):
+                connection.interrupt()
+        for broker_id, (attempt, dialled) in self._connect_attempts.items():
+            if not self._is_at(broker_id, dialled):
+                attempt.cancel()
+
+    def _is_at(self, broker_id: int, address: _Address) -> bool:
+        try:
+            return self._address(broker_id) == address
+        except BrokerNotAvailable:
+            return False
 
     async def _connection(self, broker_id: int) -> OutboundConnection:
-        address = self._address(broker_id)
-        known = self._connections.get(broker_id)
-        if known is not None:
-            connection, opened_to = known
-            if opened_to == address and not connection.is_lost:
-                return connection
-            del self._connections[broker_id]
-            await connection.close()
+        # Of several requests at once the first one connects.
+        async with self._connecting.setdefault(broker_id, asyncio.Lock()):
+            address = self._address(broker_id)
+            known = self._connections.get(broker_id)
+            if known is not None:
+                connection, opened_to = known
+                if opened_to == address and not connection.is_lost:
+                    return connection
+                del self._connections[broker_id]
+                await connection.close()
+            connection = await self._connect(broker_id, address)
+            self._connections[broker_id] = connection, address
+            return connection
+
+    async def _connect(self, broker_id: int, address: _Address) -> OutboundConnection:
         host, port, _ = address
-        timeout_ms = self._current_settings().replica_socket_timeout_ms
-        attempt = self._connect_attempts[broker_id] = ConnectAttempt()
+        attempt = ConnectAttempt()
+        self._connect_attempts[broker_id] = attempt, address
         try:
             connection = await attempt.connect(
-                self._network, host=host, port=port, client_id=self._client_id, timeout_ms=timeout_ms
+                self._network,
+                host=host,
+                port=port,
+                client_id=self._client_id,
+                timeout_ms=self._current_settings().replica_socket_timeout_ms,
             )
         finally:
-            if self._connect_attempts.get(broker_id) is attempt:
-                del self._connect_attempts[broker_id]
-        self._connections[broker_id] = connection, address
+            del self._connect_attempts[broker_id]
+        if not self._is_at(broker_id, address):
+            # The image changed between the end of the attempt and now.
+            connection.interrupt()
+            raise ConnectionError(f"broker {broker_id} is no longer registered as it was at {host}:{port}")
         return connection
 
-    def _address(self, broker_id: int) -> tuple[str, int, int]:
-        """Host, port and epoch of a broker, by the listener that brokers use among themselves."""
+    def _address(self, broker_id: int) -> _Address:
+        """Of a broker, by the listener that brokers use among themselves."""
         broker = self._images.current.brokers.get(broker_id)
         if broker is None:
             raise BrokerNotAvailable(f"broker {broker_id} is not registered.")
@@ -103,6 +136,7 @@ class InterBrokerClient:
 
     async def close(self) -> None:
         """Close all; requests in flight raise ConnectionError."""
+        self._unsubscribe()
         connections = [connection for connection, _ in self._connections.values()]
         self._connections.clear()
         await asyncio.gather(*(connection.close() for connection in connections))

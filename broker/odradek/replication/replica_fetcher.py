@@ -154,11 +154,13 @@ class ReplicaFetcher:
             if request is None:
                 await self._wait_for_work()
                 continue
+            registration = self._context.brokers.get(self.leader)
             try:
                 answer = await self._fetch(request)
             except _CONNECTION_FAILURES as failure:
                 self._session.restart()
-                if self._is_interrupted:
+                if self._is_interrupted or self._context.brokers.get(self.leader) != registration:
+                    # The next request may go to another address.
                     continue
                 self.failures += 1
                 self._log_connection_state(failure)
@@ -289,6 +291,8 @@ class ReplicaFetcher:
             if self._interruption is not None:
                 self._interruption.cancel()
                 self._interruption = None
+                # A partition was added: after a failure, too, the next request does not wait.
+                self._is_interrupted = True
 
     # --- answers -----------------------------------------------------------------------------------------------------
 
