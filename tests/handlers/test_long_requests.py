@@ -51,7 +51,7 @@ async def _sent(whole: WholeBroker, body: memoryview) -> Any:
 
 
 async def _turns_until(answer: Any) -> tuple[Any, int]:
-    """The answer, and the turns in which the loop served others meanwhile."""
+    """The answer, and the turns in which the loop served others at the same time."""
     waiting = asyncio.ensure_future(answer)
     turns = 0
     while not waiting.done():

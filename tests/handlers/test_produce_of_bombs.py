@@ -75,7 +75,7 @@ def test_a_batch_that_grows_is_read_in_a_thread_and_its_connection_waits(codec: 
         assert len(bomb) < BATCH_BYTES_CHECKED_AT_ONCE_MAX
         sent = whole.send(ApiKey.PRODUCE, 9, connection, **_fields(("compacted", bomb)))
         assert inspect.isawaitable(sent) and connection.holds == 1
-        # Another client is answered meanwhile, and stands before it in the log.
+        # Another client is answered at the same time, and stands before it in the log.
         other = whole.send(ApiKey.PRODUCE, 9, **_fields(("compacted", _batch(b"small"))))
         assert await _answer(other) == [(0, 0)]
         assert await _answer(sent) == [(0, 1)]
@@ -134,7 +134,7 @@ def test_a_large_batch_that_is_wrong_fails_for_its_partition_alone() -> None:
     run(scenario())
 
 
-def test_settings_that_change_meanwhile_count() -> None:
+def test_settings_that_change_since_then_count() -> None:
     async def scenario() -> None:
         whole = await _broker(message_timestamp_before_max_ms="1000000")
         sent = whole.send(ApiKey.PRODUCE, 9, **_fields(("compacted", _bomb(Compression.ZSTD, key=None))))

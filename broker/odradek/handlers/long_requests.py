@@ -3,7 +3,7 @@
     frame -> decoded in a thread -> parts of 250 elements -> handler, a turn each -> joined and encoded in a thread
 
 The API's steps and its handler see each part as a request of its own. So only those APIs are listed here whose elements
-are answered each for itself. What a client names twice is found within a part alone. The connection is held meanwhile.
+are answered each for itself. What a client names twice is found within a part alone. The connection is held until then.
 Parts are counted, not timed: a run on virtual time has the same turns again.
 """
 

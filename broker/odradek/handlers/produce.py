@@ -216,7 +216,7 @@ async def _append_late(
 async def _append_admitted(
     one: _Late, acks: int, context: RequestContext, uncommitted: list[Uncommitted]
 ) -> ProducePartitionResult:
-    """The result of a batch once a thread has admitted it; again where the topic's settings changed meanwhile."""
+    """The result of a batch once a thread has admitted it; again where the topic's settings have changed since."""
     long = one.long
     while True:
         try:
