@@ -49,7 +49,7 @@ def _decompress_in_the_loop(patch: Patch) -> None:
 
 def _a_line_for_each_name(patch: Patch) -> None:
     """Lines without a bound."""
-    patch.setattr(rights, "_lines", logging.getLogger(rights.LOGGER_NAME))
+    patch.setattr(rights, "_denied_lines", logging.getLogger(rights.LOGGER_NAME))
 
 
 def _keep_every_frame(patch: Patch) -> None:
