@@ -105,6 +105,7 @@ def test_the_verbs_are_all_there() -> None:
         "groups",
         "configs",
         "acls",
+        "audit-access",
         "users",
         "quotas",
         "brokers",

@@ -1,4 +1,4 @@
-"""Nodes in ZooKeeper that anybody could change: what makes none, what puts them right, and what a stranger can do."""
+"""Nodes in ZooKeeper that any client could change: none is made, and those that exist are put right."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Stranger:
 
 @pytest.fixture
 def whole_zookeeper(tmp_path: Any) -> Iterator[ZooKeeper]:
-    """One whose root nobody else uses."""
+    """One whose root no other test uses."""
     server = ZooKeeper(tmp_path)
     server.start()
     yield server
@@ -112,14 +112,15 @@ def test_nodes_that_are_open_are_put_right_and_said(
     async def scenario() -> None:
         store = await _open(connect)
         await _begin_term(store)
-        # The parents at once: nobody can add to what is there.
+        # The parents at once: no stranger can add to what is there.
         with Stranger(connect) as stranger:
             for path in ("/kafka-acl/x", "/config/users/mallory", "/late"):
                 with pytest.raises(NoAuthError):
                     stranger.create(path, b"")
             assert len(stranger.get_acls("/kafka-acl/Topic/secret")[0]) == 1
         assert (
-            "5 nodes of ZooKeeper were open to anybody, and now belong to odradek (/, /config" in caplog.text
+            "5 nodes of ZooKeeper were open to any client, and now belong to odradek (/, /config"
+            in caplog.text
         )
         assert "/kafka-acl" in caplog.text
         caplog.clear()

@@ -63,7 +63,7 @@ class Authorizer:
         self.version += 1
 
     def forget_remembered(self) -> None:
-        """Have those that remember decisions ask again: what they are told is logged from now on."""
+        """Have those that remember decisions ask again: what is answered is logged from now on."""
         self.version += 1
 
     def allows(self, principal: str, host: str, operation: int, resource_type: int, name: str) -> bool:

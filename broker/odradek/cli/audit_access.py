@@ -15,8 +15,8 @@ from odradek.cli.options import CommandSession, session_options
 from odradek.cli.output import show
 
 
-class Finding(NamedTuple):
-    """`kind` is node, directory or file; `words` say who may do what."""
+class Exposed(NamedTuple):
+    """`kind` is node, directory, file or link; `words` are the rights of others."""
 
     kind: str
     path: str
@@ -75,7 +75,7 @@ def audit_access(
     return ExitCode.DEGRADED if found else ExitCode.OK
 
 
-def _of_directory(directory: str) -> list[Finding]:
+def _of_directory(directory: str) -> list[Exposed]:
     """Raises OSError."""
     from odradek.foundation.private_files import exposure, file_mode
     from odradek.server.broker.environment import REGISTRY_FILE
@@ -83,19 +83,19 @@ def _of_directory(directory: str) -> list[Finding]:
     found = []
     words = exposure(directory)
     if words:
-        found.append(Finding("directory", directory, f"other users of this machine may {words}"))
+        found.append(Exposed("directory", directory, f"other users of this machine may {words}"))
     with os.scandir(directory) as listing:
         for entry in sorted(listing, key=lambda one: one.name):
             if entry.is_symlink():
-                found.append(Finding("link", entry.path, f"points to {Path(entry.path).readlink()}"))
+                found.append(Exposed("link", entry.path, f"points to {Path(entry.path).readlink()}"))
             elif entry.name.startswith(REGISTRY_FILE):
                 mode = entry.stat().st_mode & 0o777
                 if words and mode & ~file_mode(entry.path):
-                    found.append(Finding("file", entry.path, f"has the mode {mode:04o}"))
+                    found.append(Exposed("file", entry.path, f"has the mode {mode:04o}"))
     return found
 
 
-async def _of_registry(connect: str, entries: Mapping[str, str]) -> list[Finding]:
+async def _of_registry(connect: str, entries: Mapping[str, str]) -> list[Exposed]:
     """Raises SettingError, StoreError."""
     from odradek.cluster import paths
     from odradek.foundation.broker_settings.zookeeper import ZookeeperSettings
@@ -108,7 +108,7 @@ async def _of_registry(connect: str, entries: Mapping[str, str]) -> list[Finding
         if not await store.exists("/"):
             raise NoNode(f"ZooKeeper has no node at {connect}; is the chroot right?")
         found = [
-            Finding(
+            Exposed(
                 "node",
                 one.path,
                 f"belongs to {', '.join(one.entries) or 'another user'}"
@@ -118,6 +118,6 @@ async def _of_registry(connect: str, entries: Mapping[str, str]) -> list[Finding
             async for one in store.open_nodes(paths.BRANCHES, with_children=True)
         ]
         root = await store.open_root()
-        return [*([] if root is None else [Finding("node", "/", ", ".join(root.entries))]), *found]
+        return [*([] if root is None else [Exposed("node", "/", ", ".join(root.entries))]), *found]
     finally:
         await store.close()

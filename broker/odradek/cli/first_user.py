@@ -38,9 +38,9 @@ def registry_of(
 
         if not may_be_unprotected and not ZookeeperSettings(entries).zookeeper_set_acl:
             raise click.UsageError(
-                "every client of ZooKeeper could read and replace the keys of this user: give --config FILE with "
-                "zookeeper.set.acl=true, zookeeper.digest.user and zookeeper.digest.password, as brokers and "
-                "controllers have them; or --unprotected, if nobody else reaches ZooKeeper"
+                "every client of ZooKeeper could read and replace the keys of this user. Give --config FILE with "
+                "zookeeper.set.acl=true, zookeeper.digest.user and zookeeper.digest.password, as brokers have them. "
+                "Or give --unprotected, if no other client reaches ZooKeeper"
             )
         return connect, entries
     if "log.dirs" not in entries and "log.dir" not in entries:

@@ -77,7 +77,7 @@ SKELETON: Final = (
     "/config/changes",
     "/admin",
     DELETE_TOPICS,
-    # There before the first rule or token: who may create their parents could write rules of their own.
+    # There before the first rule or token: a client that creates their parents could write rules of its own.
     ACLS,
     EXTENDED_ACLS,
     f"{EXTENDED_ACLS}/prefixed",
@@ -85,7 +85,7 @@ SKELETON: Final = (
     TOKENS,
 )
 
-# The parents of what decides on rights: who may write there may do everything.
+# The parents of what decides on rights: a client that may write there may do everything.
 PARENTS_OF_RIGHTS: Final = (
     ACLS,
     EXTENDED_ACLS,

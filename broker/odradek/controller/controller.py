@@ -119,7 +119,7 @@ class Controller(AccessDecisions):
         foreign = await self._store.protect(("/", *paths.SKELETON))
         if foreign := [path for path in foreign if path in paths.PARENTS_OF_RIGHTS]:
             raise StoreAccessDenied(
-                f"{', '.join(foreign)} of the registry belong to another user, who could give rights to anybody; "
+                f"{', '.join(foreign)} of the registry belong to another user, which could give rights to any client; "
                 "remove them, or set their access lists as their owner"
             )
 

@@ -422,8 +422,8 @@ REGISTRY_NODES_CHECKED_AT_ONCE_MAX: Final = 4
 # Paths of open nodes that one line of the log names; the others are counted.
 OPEN_NODES_NAMED_MAX: Final = 10
 
-# Users of a mechanism whose salts and iterations are counted, so that unknown users can look alike: some microseconds
-# each, once after a change of users. Beyond it the others are left out, which changes the shares a little.
+# Users of a mechanism whose salts and iterations are counted, so that unknown users can look alike. Each costs some
+# microseconds, once after a change of users. Beyond it the others are left out, which changes the shares a little.
 LOOKS_OF_USERS_COUNTED_MAX: Final = 5000
 
 # Users whose client ids are listed at once when the registry is loaded, one request each.

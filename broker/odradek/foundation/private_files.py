@@ -1,7 +1,7 @@
 """Files and directories that only this process's user reads: records, keys, passwords.
 
 Their modes are 0600 and 0700, whatever the umask allows. In a directory that is shared with a group, its group has the
-same rights: Kubernetes gives a volume to a pod that way (fsGroup), and the pod's next user may be another one. Others
+same rights. Kubernetes gives a volume to a pod that way (fsGroup), and the pod's next user may be another one. Others
 never have any. A file that is a link is refused, since what it points to would be changed.
 """
 
@@ -30,7 +30,7 @@ def file_mode(path: str) -> int:
 
 
 def _is_shared(directory: str) -> bool:
-    """Whether a directory belongs to a group. One that everybody may write to belongs to nobody."""
+    """Whether a directory is shared with its group. One that all users may write to is not."""
     try:
         mode = os.stat(directory).st_mode
     except OSError:

@@ -18,7 +18,7 @@ import logging
 import ssl
 from collections.abc import AsyncIterator, Callable, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from odradek.foundation.broker_settings.zookeeper import ZookeeperSettings
 from odradek.foundation.errors import NodeExists, SettingError, StoreConnectionLost, StoreSessionExpired
@@ -51,6 +51,10 @@ from odradek.registry.zookeeper.multi_read import MultiRead, nodes_read
 from odradek.registry.zookeeper.protection import NodeProtection, OpenNode
 from odradek.registry.zookeeper.session import ZooKeeperSession
 
+if TYPE_CHECKING:
+    from kazoo.protocol.states import ZnodeStat
+    from kazoo.security import ACL
+
 logger = logging.getLogger(__name__)
 
 # The pause before another session, after one that ended before it was used.
@@ -67,7 +71,7 @@ class ZookeeperStore:
         self._ensemble = ensemble
         self._tls = tls
         self._access = security.owned if settings.zookeeper_set_acl else security.open_to_all
-        self._protection = NodeProtection(self._ask_full, security.own_ids(settings))
+        self._protection = NodeProtection(self, security.own_ids(settings))
         # Those whose nodes were all checked: what is made later is protected from the start.
         self._checked_branches: set[tuple[str, ...]] = set()
         self._is_root_said = False
@@ -202,8 +206,8 @@ class ZookeeperStore:
                 named += [found.path] if len(named) < OPEN_NODES_NAMED_MAX else []
         if opened:
             logger.warning(
-                "%d nodes of ZooKeeper were open to anybody, and now belong to %s (%s%s): check what is in them, "
-                "because anybody could have written it",
+                "%d nodes of ZooKeeper were open to any client, and now belong to %s (%s%s). Check what is in them, "
+                "because any client could have written it",
                 opened,
                 self._settings.zookeeper_digest_user,
                 ", ".join(named),
@@ -234,8 +238,8 @@ class ZookeeperStore:
         if not self._is_root_said and await self.open_root() is not None:
             self._is_root_said = True
             logger.warning(
-                "zookeeper.connect names no node of its own, and ZooKeeper's root is open to anybody, who can make a "
-                "/controller of its own while none is elected: use a chroot, as zk1:2181/odradek, or protect the root"
+                "zookeeper.connect names no node of its own, and ZooKeeper's root is open: any client can make a "
+                "/controller there while none is elected. Use a chroot, as zk1:2181/odradek, or protect the root"
             )
 
     def open_nodes(self, paths: Sequence[str], *, with_children: bool) -> AsyncIterator[OpenNode]:
@@ -246,8 +250,12 @@ class ZookeeperStore:
         ours = [path for path in paths if path != "/" or self._ensemble.chroot]
         return self._protection.found(ours, with_children=with_children)
 
-    async def _ask_full(self, path: str, method: str, *arguments: Any) -> Any:
-        return await self._ask(path, method, self._full(path), *arguments)
+    async def access_list(self, path: str) -> tuple[Sequence[ACL], ZnodeStat]:
+        entries, stat = await self._ask(path, "get_acls_async", self._full(path))
+        return entries, stat
+
+    async def set_access_list(self, path: str, entries: Sequence[ACL], *, version: int) -> None:
+        await self._ask(path, "set_acls_async", self._full(path), list(entries), version)
 
     def watch(self, path: str, callback: WatchCallback) -> Callable[[], None]:
         check_path(path)

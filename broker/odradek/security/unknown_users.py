@@ -1,8 +1,8 @@
 """The salt and the iterations that a login with SCRAM gets for a user that does not exist.
 
 A stranger may ask for any name, at any broker, as often as it likes. What an unknown name gets is the same each time,
-at every broker and after a restart: it depends on the name and a secret of the cluster. It also looks like what real
-users have. Their tools differ in iterations and in salts, so a made-up user takes the look of a real one by chance,
+at every broker and after a restart. It depends on the name and on a secret of the cluster. It also looks like what real
+users have. Their tools differ in iterations and in salts. So a made-up user takes the look of a real one by chance,
 each look as often as the real users have it. A user more or less changes the look of few unknown names.
 """
 

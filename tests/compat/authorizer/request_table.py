@@ -74,7 +74,7 @@ def _of_missing(value: Any) -> Any:
 
 
 def of_missing_topics(rows: Sequence[Row]) -> list[Row]:
-    """The rows that name a topic, of a topic that does not exist: rights decide what they tell of it."""
+    """The rows that name a topic, of a topic that does not exist: rights decide what they show of it."""
     found: list[Row] = []
     for api, version, fields, expected, rights in rows:
         missing = _of_missing(fields)

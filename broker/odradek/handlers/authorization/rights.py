@@ -2,8 +2,8 @@
 
 Existence is tested after rights, so a name that is hidden looks like one that is missing. Errors name nothing.
 
-The log is that of Kafka's authorizer (`kafka.authorizer.logger`), in its words: a denial at INFO, what was allowed at
-DEBUG, and nothing of questions that only filter an answer. It is declared here alone. Kafka also names the rule that
+The log is that of Kafka's authorizer (`kafka.authorizer.logger`), in its words: a denial at INFO, and what was allowed
+at DEBUG. Questions that only filter an answer are not logged. It is declared here alone. Kafka also names the rule that
 decided.
 """
 

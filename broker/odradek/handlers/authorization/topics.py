@@ -133,7 +133,7 @@ _CREATED: Final = each("topics", _create, num_partitions=-1, replication_factor=
 def delete(handle: Handle, request: DeleteTopicsRequest, context: RequestContext, rights: Rights) -> Answer:
     """Delete on the cluster, or of each topic; by name Describe too.
 
-    As in Kafka, a client without Describe cannot tell whether a name exists. With it, a missing topic is unknown and
+    As in Kafka, a client without Describe cannot see whether a name exists. With it, a missing topic is unknown and
     not denied. Without Describe, an id has no name in the answer.
     """
     if rights.may_instead(AclOperation.DELETE, _CLUSTER):

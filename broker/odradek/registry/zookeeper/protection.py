@@ -1,8 +1,8 @@
 """Finds the nodes in ZooKeeper that others may change, or read where they hold secrets, and protects them.
 
-A node is *open* when its access list gives anybody more than `security.owned` does: by an entry of the scheme `world`,
-or of `ip`, which no login backs. It is *foreign* when this user may not change its access list. A node that was open
-gets the access list of a new one, without what else was in it: anybody could have added that.
+A node is *open* when its access list gives any client more than `security.owned` does. Such an entry has the scheme
+`world` or `ip`, which no login backs. A node is *foreign* when this user may not change its access list. A node that
+was open gets the access list of a new one, without what else was in it: any client could have added that.
 
 Access lists are not inherited, so each node is asked about: two requests each, and a few nodes at once.
 """
@@ -10,8 +10,8 @@ Access lists are not inherited, so each node is asked about: two requests each, 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from typing import Any, Final, NamedTuple
+from collections.abc import AsyncIterator, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from kazoo.security import ACL, Permissions
 
@@ -19,8 +19,8 @@ from odradek.foundation.errors import NoNode, StoreAccessDenied, VersionConflict
 from odradek.foundation.limits import REGISTRY_NODES_CHECKED_AT_ONCE_MAX
 from odradek.registry.zookeeper.security import owned, too_wide
 
-# Asks kazoo's client: the node's path, the method and its other arguments.
-Ask = Callable[..., Awaitable[Any]]
+if TYPE_CHECKING:
+    from kazoo.protocol.states import ZnodeStat
 
 _CERTIFICATE: Final = "x509"
 _LETTERS: Final = (
@@ -43,14 +43,25 @@ class OpenNode(NamedTuple):
     is_foreign: bool = False
 
 
+class AccessLists(Protocol):
+    """The access lists and the children of nodes, as one user sees them. Raises NoNode, StoreAccessDenied."""
+
+    async def access_list(self, path: str) -> tuple[Sequence[ACL], ZnodeStat]: ...
+
+    async def set_access_list(self, path: str, entries: Sequence[ACL], *, version: int) -> None:
+        """Raises VersionConflict when the list is not of this version."""
+
+    async def children(self, path: str) -> list[str]: ...
+
+
 class NodeProtection:
-    """Works for the user of `ask`, whose entries have `own_ids`: pairs of a scheme and an id.
+    """Works for the user of `nodes`, whose entries have `own_ids`: pairs of a scheme and an id.
 
     All methods raise StoreConnectionLost and StoreSessionExpired.
     """
 
-    def __init__(self, ask: Ask, own_ids: frozenset[tuple[str, str]]) -> None:
-        self._ask = ask
+    def __init__(self, nodes: AccessLists, own_ids: frozenset[tuple[str, str]]) -> None:
+        self._nodes = nodes
         self._own_ids = own_ids
 
     async def found(self, paths: Sequence[str], *, with_children: bool) -> AsyncIterator[OpenNode]:
@@ -66,10 +77,10 @@ class NodeProtection:
     async def _look(self, path: str, with_children: bool) -> tuple[OpenNode | None, list[str]]:
         children: list[str] = []
         try:
-            entries, _ = await self._ask(path, "get_acls_async")
+            entries, _ = await self._nodes.access_list(path)
             found = self._judged(path, entries)
             if with_children:
-                names = await self._ask(path, "get_children_async")
+                names = await self._nodes.children(path)
                 children = [f"{'' if path == '/' else path}/{name}" for name in names]
         except NoNode:
             return None, []
@@ -84,13 +95,13 @@ class NodeProtection:
         """
         while True:
             try:
-                entries, stat = await self._ask(path, "get_acls_async")
+                entries, stat = await self._nodes.access_list(path)
                 found = self._judged(path, entries)
                 if found is not None and not found.is_foreign:
-                    await self._ask(path, "set_acls_async", list(owned(path)), stat.aversion)
+                    await self._nodes.set_access_list(path, owned(path), version=stat.aversion)
                 return found
             except VersionConflict:
-                continue  # Somebody else changed the list.
+                continue  # Another client changed the list.
             except NoNode:
                 return None
             except StoreAccessDenied:

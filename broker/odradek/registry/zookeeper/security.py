@@ -49,10 +49,10 @@ def owned(path: str) -> Sequence[ACL]:
     """The access list of a node at `path`: its creator may do everything, others may read it unless it can hold
     secrets.
     """
-    return _OWNER if permissions_of_anybody(path) else _OWNER_ALONE
+    return _OWNER if permissions_of_all(path) else _OWNER_ALONE
 
 
-def permissions_of_anybody(path: str) -> int:
+def permissions_of_all(path: str) -> int:
     """The bits of what all users may do with an owned node at `path`."""
     is_secret = path.startswith(tuple(f"{branch}/" for branch in SECRET_BRANCHES)) or path in SECRET_BRANCHES
     return 0 if is_secret else Permissions.READ
@@ -83,8 +83,8 @@ def login(settings: ZookeeperSettings) -> ZooKeeperCredentials:
 
 
 def too_wide(path: str, entries: Sequence[ACL]) -> list[ACL]:
-    """The entries of a node's access list that give anybody more than `owned` does; no login backs them."""
-    allowed = permissions_of_anybody(path)
+    """The entries of a node's access list that give any client more than `owned` does; no login backs them."""
+    allowed = permissions_of_all(path)
     return [one for one in entries if one.id.scheme in ("world", "ip") and one.perms & ~allowed]
 
 

@@ -163,7 +163,7 @@ class ControllerProcess:
         return {} if active is None else active.images.current.client_configs
 
     def login_secret(self) -> bytes:
-        """The cluster's, or nothing. To a controller that does not decide, real users are unknown too: what it shows of
+        """The cluster's, or nothing. To a controller that does not decide, real users are unknown too. What it shows of
         them must not differ from what it shows of others.
         """
         active = self.active_controller
