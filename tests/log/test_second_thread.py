@@ -111,6 +111,8 @@ def _interrupted(code: CodeType, work: Callable[[], object], other: Callable[[],
                 return trace
             return None
 
+        # Python 3.12 reports instructions only where a frame asked for them before.
+        sys._getframe().f_trace_opcodes = True
         sys.settrace(trace)
         try:
             work()
