@@ -6,8 +6,8 @@ A tool as a process of its own, `tests.support.java.run_kafka_tool`, takes two s
 - Its jar is loaded again for each call: ConsoleConsumer, for one, counts records in a static field.
 - Standard streams are the JVM's, so one tool runs at a time. Its log goes nowhere.
 
-Left out: tools that run until they are stopped, those that work in a hook of the JVM's own end (VerifiableProducer,
-TransactionalMessageCopier), other versions of Kafka, and Java's options.
+Left out: tools that run until they are stopped, other versions of Kafka, and Java's options. Some tools work in a hook
+of the JVM's own end, and are processes too: VerifiableProducer and TransactionalMessageCopier.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Which tests of a run one worker of pytest-xdist takes together: those of a file, or of a group of folders.
 
-A group's fixtures are heavy, so they exist once in a run instead of once in each worker: Spark's session, JVMs with
-Kafka's clients and tools, ZooKeeper. Groups come first, so that none is at work alone when all else is done.
+A group's heavy fixtures exist once in a run instead of once in each worker. They are Spark's session, JVMs with Kafka's
+clients and tools, and ZooKeeper. Groups come first, so that none is at work alone when all else is done.
 
 xdist's own `loadgroup` puts the group behind the name of each test, which then selects nothing on a command line.
 """
