@@ -31,6 +31,17 @@ def index_of(index: AclIndex, acls: Sequence[AclBinding], touched: set[ResourceP
     )
 
 
+def test_a_deny_for_a_prefix_counts_beside_acls_for_longer_ones() -> None:
+    def of_prefix(name: str, permission: PermissionType) -> dict[ResourcePattern, list[AccessControlEntry]]:
+        pattern = ResourcePattern(AclResourceType.TOPIC, name, PatternType.PREFIXED)
+        return {pattern: [AccessControlEntry("User:alice", "*", AclOperation.READ, permission)]}
+
+    index = AclIndex().changed(of_prefix("a", PermissionType.DENY) | of_prefix("abcd", PermissionType.ALLOW))
+    for name in ("a", "ab", "abcd", "abcde"):
+        decision = index.decide("User:alice", "10.0.0.1", AclOperation.READ, AclResourceType.TOPIC, name)
+        assert decision is Decision.DENIED, name
+
+
 @pytest.mark.thorough
 @settings(max_examples=examples(150), deadline=None)
 @given(steps)

@@ -186,6 +186,18 @@ def test_panels_do_not_lie_on_each_other() -> None:
         taken |= cells
 
 
+@pytest.mark.parametrize("chart", ["odradek-operator", "odradek"])
+def test_the_rendered_alerts_are_those_of_the_charts_file(chart: str) -> None:
+    rendered = {name.partition("/")[2]: rule["expr"] for name, rule in _alerts(chart)}
+    declared = yaml.safe_load((CHARTS / chart / "files" / "alerts.yaml").read_text())
+    for alert in declared:
+        # Placeholders are filled in from the values.
+        expected = re.sub(r"<\w+>", ".*", re.escape(alert["expr"]))
+        found = rendered.get(alert["alert"])
+        assert found is None or re.fullmatch(expected, found, re.DOTALL), f"{alert['alert']}: {found}"
+    assert len(rendered) >= len(declared) - 1
+
+
 @pytest.mark.parametrize(
     "alert", ["odradek-operator/OdradekOperatorNotLeading", "odradek/OdradekNoActiveController"]
 )

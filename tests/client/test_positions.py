@@ -10,6 +10,7 @@ from odradek.client.consumer.blocks import ConsumerRecord
 from odradek.client.consumer.positions import PartitionPosition
 from odradek.foundation.errors import CorruptRecord
 from odradek.foundation.ids import TopicPartition
+from odradek.records.batch import read_header, update_crc, write_header
 from odradek.records.builder import build_batch
 from odradek.records.control import build_marker
 
@@ -81,6 +82,18 @@ def test_aborted_records_and_markers_are_left_out_but_stepped_over() -> None:
     position.add(memoryview(data), ((0, 1),))
     assert [record.offset for record in take_all(position)] == [2, 4]
     assert position.position == 7
+
+
+def test_the_last_record_of_a_compacted_batch_leads_to_the_batchs_end() -> None:
+    data = bytearray(batch(0, 5))
+    write_header(data, 0, read_header(data)._replace(last_offset_delta=9))
+    update_crc(data)
+    position = PartitionPosition(KEY, 0)
+    position.add(memoryview(data), ())
+    positions = []
+    while (record := position.take_one()) is not None:
+        positions.append((record.offset, position.position))
+    assert positions == [(0, 1), (1, 2), (2, 3), (3, 4), (4, 10)]
 
 
 def test_a_seek_forgets_what_was_fetched() -> None:

@@ -12,7 +12,13 @@ import pytest
 from odradek.coordination.topic_log import InternalTopicLog, TopicParts
 from odradek.coordination.writer import RecordWriter
 from odradek.foundation.clock import SystemClock
-from odradek.foundation.errors import CoordinatorNotAvailable, KafkaStorageError, NotCoordinator, OdradekError
+from odradek.foundation.errors import (
+    CoordinatorNotAvailable,
+    KafkaStorageError,
+    NotCoordinator,
+    NotEnoughReplicasAfterAppend,
+    OdradekError,
+)
 from odradek.groups.coordinator import TOPIC
 from tests.support.loop import run
 
@@ -91,6 +97,30 @@ class FullDisk:
         if self.is_full:
             raise KafkaStorageError("no room")
         return 0
+
+
+class LateRefusal(SlowReplicas):
+    """An offsets log whose replicas are found to be too few after a second."""
+
+    async def _never(self) -> int:
+        await asyncio.sleep(1)
+        raise NotEnoughReplicasAfterAppend("one of two is left")
+
+
+def test_what_waits_behind_a_failed_append_fails_with_it() -> None:
+    async def scenario() -> None:
+        log = LateRefusal()
+        writer = writer_of(log)
+        outcomes: list[OdradekError | None] = []
+        writer.submit([RECORD], outcomes.append)
+        await asyncio.sleep(0.1)
+        for _ in range(2):
+            writer.submit([RECORD], outcomes.append)
+        await asyncio.sleep(10)
+        assert [type(one) for one in outcomes] == [CoordinatorNotAvailable] * 3
+        assert log.appends == 1
+
+    run(scenario())
 
 
 def test_a_disk_that_is_full_for_long_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:

@@ -54,6 +54,18 @@ def copied_from(leader: Log, disk: SimulatedDisk, config: LogConfig = CONFIG) ->
 
 
 @maps
+def test_the_newest_time_goes_with_its_record(make_map: MakeMap) -> None:
+    """A look-up by time would open such a batch in vain."""
+    disk, clock = SimulatedDisk(), StillClock()
+    log = open_log(disk, config=CONFIG, clock=clock)
+    log.append(build_batch([(START_MS, b"kept", b""), (START_MS + 900, b"key", b"old")]), leader_epoch=0)
+    log.append(build_batch([(START_MS + 100, b"key", b"new")]), leader_epoch=0)
+    log.roll()
+    compact(log, clock=clock, disk=disk, make_map=make_map)
+    assert [one.header.max_timestamp_ms - START_MS for one in stored_batches(log)] == [0, 100]
+
+
+@maps
 def test_an_aborted_tail_keeps_the_end_of_the_log(make_map: MakeMap) -> None:
     """KAFKA-17076, KAFKA-20452: the round's last batch went, and the end offset of its copies with it."""
     disk, clock = SimulatedDisk(), StillClock()
