@@ -39,6 +39,27 @@ def offsets(shell: Shell, group: str) -> dict[int, int]:
     return {p["partition"]: p["committed"] for p in described["partitions"]}
 
 
+def test_a_dry_run_names_the_offset_of_each_destination(shell: Shell, unique: str) -> None:
+    start_ms = 1_700_000_000_000
+    shell.run("topics", "create", unique, "-c", "retention.ms=-1")
+    lines = [f'{{"value": "{n}", "timestamp_ms": {start_ms + 1000 * n}}}' for n in range(10)]
+    shell.run("produce", unique, "--json", input="\n".join(lines))
+    reset = ("groups", "reset-offsets", unique, "--topic", unique)
+    shell.run(*reset, "--to-offset", "7", "--execute")
+    for destination, expected in (
+        (f"--to-datetime {start_ms}", 0),
+        (f"--to-datetime {start_ms + 3001}", 4),
+        (f"--to-datetime {start_ms + 99999}", 10),
+        ("--by-duration 1h", 10),
+        ("--shift-by 2", 9),
+        ("--shift-by 99", 10),
+        ("--to-current", 7),
+    ):
+        plan = shell.json(*reset, *destination.split())
+        assert [row["new"] for row in plan["partitions"]] == [expected], destination
+        assert not plan["executed"]
+
+
 @contextmanager
 def consuming(bootstrap: str, group: str, *, protocol: str) -> Iterator[None]:
     """One member of the group, which subscribes to the topic of the same name and has its partitions."""
