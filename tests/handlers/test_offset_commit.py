@@ -10,7 +10,8 @@ from odradek.foundation.errors import KafkaStorageError
 from odradek.groups.schema import OffsetAndMetadata
 from odradek.protocol.api import ApiKey
 from tests.support.group_requests import ask, supported, versions
-from tests.support.group_world import WALL_MS_AT_START, World, in_world
+from tests.support.group_world import World, in_world
+from tests.support.loop import WALL_MS_AT_START
 
 API = ApiKey.OFFSET_COMMIT
 

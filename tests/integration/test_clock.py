@@ -57,7 +57,7 @@ async def count(broker: WholeBroker) -> int:
 
 def test_an_hour_back() -> None:
     async def scenario() -> None:
-        clock = LoopClock(asyncio.get_running_loop())
+        clock = LoopClock()
         broker = await WholeBroker.start(clock=clock)
         await broker.create_topic("t", message_timestamp_type="LogAppendTime", retention_ms=str(2 * HOUR_MS))
         await broker.broker.controller.ensure_topic("__consumer_offsets")
@@ -91,7 +91,7 @@ def test_times_of_clients_that_lie_ahead_of_a_clock_set_back() -> None:
     """A producer whose clock was not set back is an hour ahead of the broker: its records are taken, as in Kafka."""
 
     async def scenario() -> None:
-        clock = LoopClock(asyncio.get_running_loop())
+        clock = LoopClock()
         broker = await WholeBroker.start(clock=clock)
         await broker.create_topic("t")
         clock.shift(-HOUR_MS)

@@ -21,7 +21,8 @@ from odradek.protocol import codec, messages
 from odradek.protocol.api import ApiKey
 from odradek.protocol.framing import parse_request_header
 from odradek.replication.transaction_verifier import Question, Refusals, TransactionVerifier
-from tests.support.group_world import JumpingLoop, image
+from tests.support.group_world import image
+from tests.support.loop import run
 
 A, B, C = (TopicPartition("t", number) for number in range(3))
 
@@ -102,11 +103,7 @@ def in_story(story: Any, *, has_coordinator: bool = True) -> None:
         await story(coordinator, verifier)
         await verifier.close()
 
-    loop = JumpingLoop()
-    try:
-        loop.run_until_complete(scenario())
-    finally:
-        loop.close()
+    run(scenario())
 
 
 def begin(verifier: TransactionVerifier, asked: Question, **fields: Any) -> asyncio.Task[Refusals]:

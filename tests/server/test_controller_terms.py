@@ -207,7 +207,7 @@ def test_a_term_that_is_over_before_it_began_watches_nothing() -> None:
             ControllerTerm(controller_id=100, epoch=1, epoch_version=0),
             store=store,
             settings=Settings({"node.id": "100"}),
-            clock=LoopClock(asyncio.get_running_loop()),
+            clock=LoopClock(),
             rng=random.Random(1),
             counters=RequestCounters(),
             on_failure=lambda _, reason: failures.append(reason),

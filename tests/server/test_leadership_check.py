@@ -170,7 +170,7 @@ class Controller:
 def test_an_answer_counts_from_when_it_was_asked_for() -> None:
     async def story() -> None:
         controller = Controller()
-        leadership_check = LeadershipCheck(controller.catch_up, LoopClock(asyncio.get_running_loop()))
+        leadership_check = LeadershipCheck(controller.catch_up, LoopClock())
         assert not leadership_check.is_confirmed()
         await asyncio.sleep(FRESH_SECONDS + 1)  # as when the process stands still
         controller.answers.set()
@@ -191,7 +191,7 @@ def test_the_controller_is_asked_for_as_long_as_somebody_may_come_again() -> Non
     async def story() -> None:
         controller = Controller()
         controller.answers.set()
-        leadership_check = LeadershipCheck(controller.catch_up, LoopClock(asyncio.get_running_loop()))
+        leadership_check = LeadershipCheck(controller.catch_up, LoopClock())
         await asyncio.sleep(100)
         assert controller.asked == 0
         leadership_check.is_confirmed()

@@ -35,7 +35,7 @@ class World:
     """One listener whose clients logged in with the token `t`, with another and with a password."""
 
     def __init__(self, *, life_ms: int) -> None:
-        self.clock = LoopClock(asyncio.get_running_loop())
+        self.clock = LoopClock()
         self.images = ImageHolder()
         self.by_token, self.by_other, self.by_password = (Ended(one) for one in ("t", "other", ""))
         connections = dict.fromkeys((self.by_token, self.by_other, self.by_password))

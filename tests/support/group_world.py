@@ -1,11 +1,8 @@
-"""A group coordinator in a world without time: an event loop that jumps to the next timer, a log in
-memory.
-"""
+"""A group coordinator alone: a log in memory, on virtual time."""
 
 from __future__ import annotations
 
 import asyncio
-import selectors
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from types import SimpleNamespace
 from typing import Any, TypeVar
@@ -14,46 +11,11 @@ from uuid import UUID
 from odradek.cluster.image import ClusterImage, ImageHolder, PartitionImage, TopicImage
 from odradek.groups.classic.members import JoinRequest, JoinResult, SyncRequest, SyncResult
 from odradek.groups.coordinator import GroupCoordinator
+from tests.support import loop
+from tests.support.loop import LoopClock
 from tests.support.offsets_log import MemoryOffsetsLog
 
 T = TypeVar("T")
-
-WALL_MS_AT_START = 1_700_000_000_000
-
-
-class _Selector(selectors.DefaultSelector):
-    """Never waits: what would have been waited for is added to the loop's time."""
-
-    skipped = 0.0
-
-    def select(self, timeout: float | None = None) -> Any:
-        ready = super().select(0)
-        if not ready:
-            if timeout is None:
-                raise RuntimeError("nothing is left to happen, and the test still waits")
-            self.skipped += max(timeout, 0)
-        return ready
-
-
-class JumpingLoop(asyncio.SelectorEventLoop):
-    """An event loop whose time does not move while callbacks are ready, and then jumps to the next timer."""
-
-    def __init__(self) -> None:
-        self._jumping = _Selector()
-        super().__init__(self._jumping)
-
-    def time(self) -> float:
-        return 1000.0 + self._jumping.skipped
-
-
-class LoopClock:
-    """The wall clock that goes with the running loop."""
-
-    def wall_ms(self) -> int:
-        return WALL_MS_AT_START + round((asyncio.get_running_loop().time() - 1000.0) * 1000)
-
-    def monotonic_seconds(self) -> float:
-        return asyncio.get_running_loop().time()
 
 
 def settings(**changes: Any) -> SimpleNamespace:
@@ -208,8 +170,7 @@ async def result_of(result: T | Awaitable[T]) -> T:
 
 
 def in_world(story: Callable[[World], Coroutine[Any, Any, None]], **changes: Any) -> None:
-    """Run `story` with a started coordinator on a loop that jumps."""
-    loop = JumpingLoop()
+    """Run `story` with a started coordinator, on virtual time."""
 
     async def run() -> None:
         world = World(**changes)
@@ -220,10 +181,7 @@ def in_world(story: Callable[[World], Coroutine[Any, Any, None]], **changes: Any
         finally:
             await world.groups.stop()
 
-    try:
-        loop.run_until_complete(run())
-    finally:
-        loop.close()
+    loop.run(run())
 
 
 async def turns(count: int = 5) -> None:

@@ -182,12 +182,15 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
         )
 
 
-class LoopClock:
-    """A clock (`foundation.clock.Clock`) that follows a loop's time."""
+WALL_MS_AT_START = 1_700_000_000_000
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, *, wall_start_ms: int = 1_700_000_000_000) -> None:
-        self._loop = loop
-        self._wall_start_ms = wall_start_ms - round(loop.time() * 1000)
+
+class LoopClock:
+    """A clock (`foundation.clock.Clock`) that follows the time of the loop that runs when it is made."""
+
+    def __init__(self, *, wall_start_ms: int = WALL_MS_AT_START) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._wall_start_ms = wall_start_ms - round(self._loop.time() * 1000)
 
     def shift(self, milliseconds: int) -> None:
         """Set the wall clock forward, or back with a negative number; timers do not notice."""

@@ -86,7 +86,7 @@ class ReplicaNode:
         self.is_live = False
         self.settings = Settings({"node.id": str(broker_id), **SETTINGS, **cluster.entries})
         self.images = ImageHolder()
-        self.clock = LoopClock(asyncio.get_running_loop())
+        self.clock = LoopClock()
         self.blocking = BlockingWork(threads_max=1)
         self.flusher = Flusher(threads=self.blocking, clock=self.clock)
         self.log_manager = LogManager(

@@ -1,4 +1,4 @@
-"""A transaction coordinator in a world without time: a log in memory, and leaders that answer as a test says."""
+"""A transaction coordinator alone: a log in memory, leaders that answer as a test says, on virtual time."""
 
 from __future__ import annotations
 
@@ -16,8 +16,10 @@ from odradek.replication.broker_transport import read_response
 from odradek.transactions.coordinator import TransactionCoordinator
 from odradek.transactions.decisions import ProducerIdentity
 from odradek.transactions.metadata import TV2, TransactionMetadata
+from tests.support import loop
 from tests.support.field_names import check_field_names
-from tests.support.group_world import JumpingLoop, LoopClock, topic_id
+from tests.support.group_world import topic_id
+from tests.support.loop import LoopClock
 from tests.support.offsets_log import MemoryOffsetsLog
 
 A = TopicPartition("a", 0)
@@ -187,9 +189,8 @@ class TransactionWorld:
 def in_transaction_world(
     story: Callable[[TransactionWorld], Coroutine[Any, Any, None]], **changes: Any
 ) -> None:
-    """Run `story` with a started coordinator on a loop that jumps."""
+    """Run `story` with a started coordinator, on virtual time."""
     check_field_names()
-    loop = JumpingLoop()
 
     async def run() -> None:
         world = TransactionWorld(**changes)
@@ -200,7 +201,4 @@ def in_transaction_world(
         finally:
             await world.coordinator.stop()
 
-    try:
-        loop.run_until_complete(run())
-    finally:
-        loop.close()
+    loop.run(run())

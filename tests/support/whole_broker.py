@@ -5,7 +5,6 @@ Requests go through their bytes and the dispatcher, as from a connection; use it
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 import random
 from collections.abc import Iterable
@@ -65,7 +64,7 @@ class WholeBroker:
         network = MemoryNetwork(random.Random(seed))
         broker = BrokerProcess(
             settings,
-            clock=clock or LoopClock(asyncio.get_running_loop()),
+            clock=clock or LoopClock(),
             network=network.at("broker.test"),
             disk=disk,
             control=LocalControl(store=MemoryStore(registry)),

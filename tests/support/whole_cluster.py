@@ -98,7 +98,7 @@ class WholeCluster:
         self.stores[host] = store
         return {
             "store": store,
-            "clock": LoopClock(asyncio.get_running_loop()),
+            "clock": LoopClock(),
             "network": self.network.at(host),
             "rng": random.Random(self.chance.getrandbits(64)),
         }
