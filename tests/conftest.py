@@ -15,6 +15,8 @@ from tests.support.examples import load_profile
 if TYPE_CHECKING:
     from tests.support.zookeeper import ZooKeeper
 
+pytest_plugins = ["tests.support.pytest_hooks"]
+
 load_profile()
 
 # From the slowest kind to the quickest, after the tests with none of these marks, which run in one process. At the end

@@ -12,6 +12,7 @@ import pytest
 from odradek import Admin, Client, Compression, Consumer, Producer, TopicPartition
 from odradek.client.arguments import all_record_bytes, compression_named, record_parts
 from odradek.errors import ClientClosed, InvalidRequest
+from tests.support.stories import told_by
 
 
 def offline(work: Callable[[Client], Awaitable[Any]]) -> None:
@@ -72,20 +73,18 @@ def test_many_values_are_looked_at_as_one() -> None:
         all_record_bytes([b"a", "b"], "values")
 
 
-def test_the_producer_refuses_before_anything_is_sent() -> None:
-    async def work(client: Client) -> None:
-        producer = Producer(client)
-        producer._started = True
-        with pytest.raises(TypeError, match="value has to be bytes, not a str"):
-            await producer.send("t", "tea")  # type: ignore[arg-type]
-        with pytest.raises(TypeError, match="key has to be bytes, not an int"):
-            await producer.send("t", b"tea", key=7)  # type: ignore[arg-type]
-        with pytest.raises(TypeError, match="topic has to be a str, not a bytes"):
-            await producer.send(b"t", b"tea")  # type: ignore[arg-type]
-        with pytest.raises(TypeError, match="the value of header 'a' has to be bytes"):
-            await producer.send("t", b"tea", headers=[("a", "b")])  # type: ignore[list-item]
-
-    offline(work)
+@told_by(offline)
+async def test_the_producer_refuses_before_anything_is_sent(client: Client) -> None:
+    producer = Producer(client)
+    producer._started = True
+    with pytest.raises(TypeError, match="value has to be bytes, not a str"):
+        await producer.send("t", "tea")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="key has to be bytes, not an int"):
+        await producer.send("t", b"tea", key=7)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="topic has to be a str, not a bytes"):
+        await producer.send(b"t", b"tea")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="the value of header 'a' has to be bytes"):
+        await producer.send("t", b"tea", headers=[("a", "b")])  # type: ignore[list-item]
 
 
 @pytest.mark.parametrize(
@@ -112,62 +111,56 @@ def test_an_address_in_place_of_a_client_is_explained(user: Any) -> None:
         user("127.0.0.1:9092")
 
 
-def test_calls_before_the_start_and_after_the_end_say_so() -> None:
-    async def work(client: Client) -> None:
-        producer, consumer = Producer(client), Consumer(client, "t")
-        with pytest.raises(ClientClosed, match="the producer is not started: write `async with"):
-            await producer.send("t", b"")
-        with pytest.raises(ClientClosed, match="the consumer is not started: write `async with"):
+@told_by(offline)
+async def test_calls_before_the_start_and_after_the_end_say_so(client: Client) -> None:
+    producer, consumer = Producer(client), Consumer(client, "t")
+    with pytest.raises(ClientClosed, match="the producer is not started: write `async with"):
+        await producer.send("t", b"")
+    with pytest.raises(ClientClosed, match="the consumer is not started: write `async with"):
+        await consumer.poll()
+    with pytest.raises(ClientClosed, match="the consumer is not started"):
+        async for _ in consumer:
+            pass
+    await producer.close()
+    await consumer.close()
+    with pytest.raises(ClientClosed, match="the producer is closed"):
+        await producer.send("t", b"")
+    with pytest.raises(ClientClosed, match="the consumer is closed"):
+        await consumer.commit()
+    with pytest.raises(ClientClosed, match="closed before; create another"):
+        await consumer.start()
+
+
+@told_by(offline)
+async def test_numbers_of_a_record_are_looked_at(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    producer = Producer(client)
+    producer._started = True
+    monkeypatch.setattr(client, "_cluster", SimpleNamespace(topics={"t": ()}))
+    with pytest.raises(TypeError, match="partition has to be an int, not a str"):
+        await producer.send("t", b"", partition="0")  # type: ignore[arg-type]
+    monkeypatch.setattr(producer, "_choose", lambda *_: TopicPartition("t", 0))
+    with pytest.raises(TypeError, match="timestamp_ms has to be an int, not a float"):
+        await producer.send("t", b"", timestamp_ms=1.5)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="timestamp_ms is -1; it has to be milliseconds since 1970"):
+        await producer.send("t", b"", timestamp_ms=-1)
+    with pytest.raises(ClientClosed, match="started or closed before; create another"):
+        await producer.start()
+    producer._started = False
+
+
+@told_by(offline)
+async def test_a_consumer_with_nothing_to_read_says_what_to_do(client: Client) -> None:
+    async with Consumer(client) as consumer:
+        with pytest.raises(InvalidRequest, match="there is nothing to read: name topics"):
             await consumer.poll()
-        with pytest.raises(ClientClosed, match="the consumer is not started"):
-            async for _ in consumer:
-                pass
-        await producer.close()
-        await consumer.close()
-        with pytest.raises(ClientClosed, match="the producer is closed"):
-            await producer.send("t", b"")
-        with pytest.raises(ClientClosed, match="the consumer is closed"):
+        with pytest.raises(InvalidRequest, match="partition t-0 is not assigned"):
+            consumer.position(TopicPartition("t", 0))
+        with pytest.raises(InvalidRequest, match="partition t-0 is not assigned"):
+            await consumer.seek(TopicPartition("t", 0), 5)
+        with pytest.raises(InvalidRequest, match="only a member of a group commits"):
             await consumer.commit()
-        with pytest.raises(ClientClosed, match="closed before; create another"):
-            await consumer.start()
-
-    offline(work)
-
-
-def test_numbers_of_a_record_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def work(client: Client) -> None:
-        producer = Producer(client)
-        producer._started = True
-        monkeypatch.setattr(client, "_cluster", SimpleNamespace(topics={"t": ()}))
-        with pytest.raises(TypeError, match="partition has to be an int, not a str"):
-            await producer.send("t", b"", partition="0")  # type: ignore[arg-type]
-        monkeypatch.setattr(producer, "_choose", lambda *_: TopicPartition("t", 0))
-        with pytest.raises(TypeError, match="timestamp_ms has to be an int, not a float"):
-            await producer.send("t", b"", timestamp_ms=1.5)  # type: ignore[arg-type]
-        with pytest.raises(ValueError, match="timestamp_ms is -1; it has to be milliseconds since 1970"):
-            await producer.send("t", b"", timestamp_ms=-1)
-        with pytest.raises(ClientClosed, match="started or closed before; create another"):
-            await producer.start()
-        producer._started = False
-
-    offline(work)
-
-
-def test_a_consumer_with_nothing_to_read_says_what_to_do() -> None:
-    async def work(client: Client) -> None:
-        async with Consumer(client) as consumer:
-            with pytest.raises(InvalidRequest, match="there is nothing to read: name topics"):
-                await consumer.poll()
-            with pytest.raises(InvalidRequest, match="partition t-0 is not assigned"):
-                consumer.position(TopicPartition("t", 0))
-            with pytest.raises(InvalidRequest, match="partition t-0 is not assigned"):
-                await consumer.seek(TopicPartition("t", 0), 5)
-            with pytest.raises(InvalidRequest, match="only a member of a group commits"):
-                await consumer.commit()
-            with pytest.raises(InvalidRequest, match="'first'; it can be 0 or more, 'earliest' or 'latest'"):
-                await consumer.assign({TopicPartition("t", 0): "first"})
-
-    offline(work)
+        with pytest.raises(InvalidRequest, match="'first'; it can be 0 or more, 'earliest' or 'latest'"):
+            await consumer.assign({TopicPartition("t", 0): "first"})
 
 
 def test_settings_that_cannot_be_are_refused() -> None:

@@ -17,6 +17,7 @@ from odradek.protocol import codec, messages
 from odradek.protocol.api import ApiKey
 from odradek.protocol.framing import parse_request_header
 from tests.support.broker_process import free_port
+from tests.support.stories import in_real_time
 
 Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
@@ -235,21 +236,18 @@ def test_an_unreachable_advertised_address_is_explained() -> None:
     with_scripted(broker, work)
 
 
-def test_ipv6_loopback() -> None:
+@in_real_time
+async def test_ipv6_loopback() -> None:
     if not socket.has_ipv6:
         pytest.skip("this machine has no IPv6")
     broker = ScriptedBroker(lambda *_: None, {})
-
-    async def main() -> None:
-        try:
-            server = await asyncio.start_server(broker.serve, "::1", 0)
-        except OSError:
-            pytest.skip("this machine has no IPv6 loopback")
-        broker.port = server.sockets[0].getsockname()[1]
-        async with server, Client(f"[::1]:{broker.port}") as client:
-            assert client.cluster.cluster_id == "c"
-
-    asyncio.run(main())
+    try:
+        server = await asyncio.start_server(broker.serve, "::1", 0)
+    except OSError:
+        pytest.skip("this machine has no IPv6 loopback")
+    broker.port = server.sockets[0].getsockname()[1]
+    async with server, Client(f"[::1]:{broker.port}") as client:
+        assert client.cluster.cluster_id == "c"
 
 
 def test_a_broker_that_came_later_is_found() -> None:

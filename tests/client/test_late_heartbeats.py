@@ -15,6 +15,7 @@ from odradek.client.consumer.membership import Membership
 from odradek.foundation.errors import IllegalGeneration
 from odradek.protocol.api import ApiKey
 from tests.support.loop import run
+from tests.support.stories import told_by
 from tests.support.whole_cluster import PORT, WholeCluster
 
 ENTRIES = {
@@ -40,65 +41,63 @@ def play(story: Callable[[Client], Awaitable[None]]) -> None:
 
 
 @pytest.mark.thorough
-def test_a_late_answer_of_an_earlier_generation_is_of_no_account(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def story(client: Client) -> None:
-        consumer = GroupConsumer(client, "g", ["t"], heartbeat_interval_ms=100)
-        request, sent, may_arrive = BrokerConnection.request, asyncio.Event(), asyncio.Event()
+@told_by(play)
+async def test_a_late_answer_of_an_earlier_generation_is_of_no_account(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    consumer = GroupConsumer(client, "g", ["t"], heartbeat_interval_ms=100)
+    request, sent, may_arrive = BrokerConnection.request, asyncio.Event(), asyncio.Event()
 
-        async def slow(self: BrokerConnection, api: ApiKey, **fields: object) -> object:
-            if api is not ApiKey.HEARTBEAT or sent.is_set():
-                return await request(self, api, **fields)  # type: ignore[arg-type]
-            sent.set()
-            # The broker refuses it, and says so after the next rebalance.
-            answer = await request(self, api, **{**fields, "generation_id": 99})  # type: ignore[arg-type]
-            await may_arrive.wait()
-            return answer
+    async def slow(self: BrokerConnection, api: ApiKey, **fields: object) -> object:
+        if api is not ApiKey.HEARTBEAT or sent.is_set():
+            return await request(self, api, **fields)  # type: ignore[arg-type]
+        sent.set()
+        # The broker refuses it, and says so after the next rebalance.
+        answer = await request(self, api, **{**fields, "generation_id": 99})  # type: ignore[arg-type]
+        await may_arrive.wait()
+        return answer
 
-        monkeypatch.setattr(BrokerConnection, "request", slow)
-        async with consumer:
-            await consumer.poll(timeout_ms=10)
-            assert consumer.generation == 1
-            await sent.wait()
-            consumer.subscribe(["t", "u"])
-            await consumer.poll(timeout_ms=10)
-            assert consumer.generation == 2
-            may_arrive.set()
-            await asyncio.sleep(1)
-            await consumer.poll(timeout_ms=10)
-            assert consumer.generation == 2
-
-    play(story)
-
-
-def test_an_answer_of_the_present_generation_counts() -> None:
-    async def story(client: Client) -> None:
-        consumer = GroupConsumer(client, "g", ["t"], heartbeat_interval_ms=100)
-        async with consumer:
-            await consumer.poll(timeout_ms=10)
-            consumer._membership.generation = 99
-            with pytest.raises(IllegalGeneration):
-                await consumer._membership.heartbeat()
-            await asyncio.sleep(1)
-            assert consumer.generation == -1
-            await consumer.poll(timeout_ms=10)
-            assert consumer.generation == 2
-
-    play(story)
+    monkeypatch.setattr(BrokerConnection, "request", slow)
+    async with consumer:
+        await consumer.poll(timeout_ms=10)
+        assert consumer.generation == 1
+        await sent.wait()
+        consumer.subscribe(["t", "u"])
+        await consumer.poll(timeout_ms=10)
+        assert consumer.generation == 2
+        may_arrive.set()
+        await asyncio.sleep(1)
+        await consumer.poll(timeout_ms=10)
+        assert consumer.generation == 2
 
 
-def test_a_change_during_a_rebalance_is_seen_before_anything_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def story(client: Client) -> None:
-        consumer = GroupConsumer(client, "g", ["t"])
-        synchronize = Membership.synchronize
+@told_by(play)
+async def test_an_answer_of_the_present_generation_counts(client: Client) -> None:
+    consumer = GroupConsumer(client, "g", ["t"], heartbeat_interval_ms=100)
+    async with consumer:
+        await consumer.poll(timeout_ms=10)
+        consumer._membership.generation = 99
+        with pytest.raises(IllegalGeneration):
+            await consumer._membership.heartbeat()
+        await asyncio.sleep(1)
+        assert consumer.generation == -1
+        await consumer.poll(timeout_ms=10)
+        assert consumer.generation == 2
 
-        async def changed_meanwhile(self: Membership, *given: object, **named: object) -> object:
-            share = await synchronize(self, *given, **named)  # type: ignore[arg-type]
-            consumer.subscribe(["t", "u"])
-            return share
 
-        monkeypatch.setattr(Membership, "synchronize", changed_meanwhile)
-        async with consumer:
-            await consumer.poll(timeout_ms=10)
-            assert {key.topic for key in consumer.assignment} == {"t", "u"}
+@told_by(play)
+async def test_a_change_during_a_rebalance_is_seen_before_anything_is_read(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    consumer = GroupConsumer(client, "g", ["t"])
+    synchronize = Membership.synchronize
 
-    play(story)
+    async def changed_meanwhile(self: Membership, *given: object, **named: object) -> object:
+        share = await synchronize(self, *given, **named)  # type: ignore[arg-type]
+        consumer.subscribe(["t", "u"])
+        return share
+
+    monkeypatch.setattr(Membership, "synchronize", changed_meanwhile)
+    async with consumer:
+        await consumer.poll(timeout_ms=10)
+        assert {key.topic for key in consumer.assignment} == {"t", "u"}

@@ -21,7 +21,6 @@ from odradek.client.metadata import (
     TopicInfo,
 )
 from odradek.foundation.ids import TopicPartition
-from tests.support.loop import run
 from tests.support.whole_cluster import PORT, WholeCluster
 
 KEY = TopicPartition("t", 0)
@@ -88,72 +87,64 @@ async def values_of(consumer: PartitionConsumer, count: int) -> list[bytes | Non
     return found
 
 
-def test_a_leader_that_was_replaced_and_cut_off_is_not_asked() -> None:
-    async def story() -> None:
-        cluster = await WholeCluster.start(brokers=3, controllers=1)
-        assert await cluster.create_topic("t", partitions=1, replicas=3) == 0
-        (old,) = cluster.leaders("t", seen_by=1)
-        others = [number for number in (1, 2, 3) if number != old]
-        await cluster.produce(old, "t", 0, b"a", acks=-1)
-        for host in (*map(cluster.host, others), cluster.host(100)):
-            cluster.network.part(cluster.host(old), host)
-        store = cluster.stores[cluster.host(old)]
-        store.sever()
-        store.expire()
-        await cluster.until(lambda: cluster.leaders("t", seen_by=others[0])[0] in others)
-        (new,) = cluster.leaders("t", seen_by=others[0])
-        await cluster.produce(new, "t", 0, b"b", b"c", acks=-1)
-        async with (
-            client_of(cluster, *others, old) as client,
-            PartitionConsumer(client, bounds=FetchBounds(wait_ms_max=100)) as consumer,
-        ):
-            consumer.assign({KEY: 0})
-            assert await values_of(consumer, 3) == [b"a", b"b", b"c"]
-            for number in others:
-                cluster.network.part("reader", cluster.host(number))
-                cluster.network.reset(cluster.host(number))
-            assert cluster.leaders("t", seen_by=old) == [old], "it does not know yet"
-            assert await consumer.poll(timeout_ms=2_000) == []
-            cluster.network.heal()
-            await cluster.produce(new, "t", 0, b"d")
-            assert await values_of(consumer, 1) == [b"d"]
-        await cluster.stop()
-
-    run(story())
+async def test_a_leader_that_was_replaced_and_cut_off_is_not_asked() -> None:
+    cluster = await WholeCluster.start(brokers=3, controllers=1)
+    assert await cluster.create_topic("t", partitions=1, replicas=3) == 0
+    (old,) = cluster.leaders("t", seen_by=1)
+    others = [number for number in (1, 2, 3) if number != old]
+    await cluster.produce(old, "t", 0, b"a", acks=-1)
+    for host in (*map(cluster.host, others), cluster.host(100)):
+        cluster.network.part(cluster.host(old), host)
+    store = cluster.stores[cluster.host(old)]
+    store.sever()
+    store.expire()
+    await cluster.until(lambda: cluster.leaders("t", seen_by=others[0])[0] in others)
+    (new,) = cluster.leaders("t", seen_by=others[0])
+    await cluster.produce(new, "t", 0, b"b", b"c", acks=-1)
+    async with (
+        client_of(cluster, *others, old) as client,
+        PartitionConsumer(client, bounds=FetchBounds(wait_ms_max=100)) as consumer,
+    ):
+        consumer.assign({KEY: 0})
+        assert await values_of(consumer, 3) == [b"a", b"b", b"c"]
+        for number in others:
+            cluster.network.part("reader", cluster.host(number))
+            cluster.network.reset(cluster.host(number))
+        assert cluster.leaders("t", seen_by=old) == [old], "it does not know yet"
+        assert await consumer.poll(timeout_ms=2_000) == []
+        cluster.network.heal()
+        await cluster.produce(new, "t", 0, b"d")
+        assert await values_of(consumer, 1) == [b"d"]
+    await cluster.stop()
 
 
 @pytest.mark.parametrize("policy", ["error", "earliest", "latest"])
-def test_a_log_that_was_cut_is_noticed(policy: str) -> None:
-    async def story() -> None:
-        entries = {"unclean.leader.election.enable": "true"}
-        cluster = await WholeCluster.start(brokers=2, controllers=1, entries=entries)
-        assert await cluster.create_topic("t", partitions=1, replicas=2) == 0
-        (old,) = cluster.leaders("t", seen_by=1)
-        new = 3 - old
-        await cluster.produce(old, "t", 0, b"a", acks=-1)
-        await cluster.kill_broker(new)
-        await cluster.until(lambda: cluster.image(old).topics["t"].partitions[0].isr == (old,))
-        await cluster.produce(old, "t", 0, b"b", b"c")
-        async with (
-            client_of(cluster, 1, 2, starts=2) as client,
-            PartitionConsumer(
-                client, bounds=FetchBounds(wait_ms_max=100), on_out_of_range=policy
-            ) as consumer,
-        ):
-            consumer.assign({KEY: 0})
-            assert await values_of(consumer, 3) == [b"a", b"b", b"c"]
-            await cluster.kill_broker(old)
-            await cluster.start_broker(new)
-            await cluster.until(lambda: cluster.leaders("t", seen_by=new) == [new])
-            # As many as were lost and more: by offsets alone it would not be seen.
-            await cluster.produce(new, "t", 0, b"x", b"y", b"z")
-            if policy == "error":
-                for _ in range(2):
-                    with pytest.raises(LogTruncated, match="truncated below offset 1"):
-                        await values_of(consumer, 1)
-                consumer.seek(KEY, 1)
-            assert await values_of(consumer, 3) == [b"x", b"y", b"z"]
-            assert consumer.epoch(KEY) == client.cluster.partition(KEY).leader_epoch
-        await cluster.stop()
-
-    run(story())
+async def test_a_log_that_was_cut_is_noticed(policy: str) -> None:
+    entries = {"unclean.leader.election.enable": "true"}
+    cluster = await WholeCluster.start(brokers=2, controllers=1, entries=entries)
+    assert await cluster.create_topic("t", partitions=1, replicas=2) == 0
+    (old,) = cluster.leaders("t", seen_by=1)
+    new = 3 - old
+    await cluster.produce(old, "t", 0, b"a", acks=-1)
+    await cluster.kill_broker(new)
+    await cluster.until(lambda: cluster.image(old).topics["t"].partitions[0].isr == (old,))
+    await cluster.produce(old, "t", 0, b"b", b"c")
+    async with (
+        client_of(cluster, 1, 2, starts=2) as client,
+        PartitionConsumer(client, bounds=FetchBounds(wait_ms_max=100), on_out_of_range=policy) as consumer,
+    ):
+        consumer.assign({KEY: 0})
+        assert await values_of(consumer, 3) == [b"a", b"b", b"c"]
+        await cluster.kill_broker(old)
+        await cluster.start_broker(new)
+        await cluster.until(lambda: cluster.leaders("t", seen_by=new) == [new])
+        # As many as were lost and more: by offsets alone it would not be seen.
+        await cluster.produce(new, "t", 0, b"x", b"y", b"z")
+        if policy == "error":
+            for _ in range(2):
+                with pytest.raises(LogTruncated, match="truncated below offset 1"):
+                    await values_of(consumer, 1)
+            consumer.seek(KEY, 1)
+        assert await values_of(consumer, 3) == [b"x", b"y", b"z"]
+        assert consumer.epoch(KEY) == client.cluster.partition(KEY).leader_epoch
+    await cluster.stop()

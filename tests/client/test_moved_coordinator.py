@@ -10,7 +10,6 @@ from odradek.client.client import Client
 from odradek.client.consumer.group import GroupConsumer
 from odradek.foundation.errors import OdradekError
 from odradek.foundation.ids import TopicPartition
-from tests.support.loop import run
 from tests.support.whole_cluster import PORT, WholeCluster
 
 ENTRIES = {
@@ -20,41 +19,38 @@ ENTRIES = {
 }
 
 
-def test_a_coordinator_that_comes_back_at_another_address_is_found() -> None:
-    async def story() -> None:
-        cluster = await WholeCluster.start(brokers=2, controllers=1, entries=ENTRIES)
-        assert await cluster.create_topic("t", partitions=1, replicas=2) == 0
-        bootstrap = ",".join(f"{cluster.host(number)}:{PORT}" for number in (1, 2))
-        client = Client(
-            bootstrap,
-            network=cluster.network.at("client"),
-            request_timeout_ms=2_000,
-            random=random.Random(1),
-        )
-        consumer = GroupConsumer(client, "g", ["t"], on_no_offset="earliest", session_timeout_ms=6_000)
-        late = GroupConsumer(client, "late", ["t"], on_no_offset="earliest")
-        async with client, consumer, late:
-            await consumer.poll(timeout_ms=10)
-            assert len(consumer.assignment) == 1
-            (coordinator,) = cluster.leaders("__consumer_offsets", seen_by=1)
-            await cluster.stop_broker(coordinator)
-            failures = 0
-            for member in (consumer, consumer, late, late):
-                try:
-                    await (member.poll() if member is late else member._join())
-                except OdradekError:
-                    failures += 1
-            assert failures == 4
-            # At a host of another name, as in Kubernetes.
-            await cluster.start_broker(coordinator)
-            leader = cluster.leaders("t", seen_by=coordinator)[0]
-            await cluster.produce(leader, "t", 0, b"a", b"b")
-            assert [record.value for record in await consumer.poll(timeout_ms=5_000)] == [b"a", b"b"]
-            await consumer.commit()
-            assert [record.value for record in await late.poll(timeout_ms=5_000)] == [b"a", b"b"]
-            key = TopicPartition("t", 0)
-            epoch = client.cluster.partition(key).leader_epoch
-            assert await GroupAdmin(client).offsets("g") == {key: CommittedOffset(2, epoch)}
-        await cluster.stop()
-
-    run(story())
+async def test_a_coordinator_that_comes_back_at_another_address_is_found() -> None:
+    cluster = await WholeCluster.start(brokers=2, controllers=1, entries=ENTRIES)
+    assert await cluster.create_topic("t", partitions=1, replicas=2) == 0
+    bootstrap = ",".join(f"{cluster.host(number)}:{PORT}" for number in (1, 2))
+    client = Client(
+        bootstrap,
+        network=cluster.network.at("client"),
+        request_timeout_ms=2_000,
+        random=random.Random(1),
+    )
+    consumer = GroupConsumer(client, "g", ["t"], on_no_offset="earliest", session_timeout_ms=6_000)
+    late = GroupConsumer(client, "late", ["t"], on_no_offset="earliest")
+    async with client, consumer, late:
+        await consumer.poll(timeout_ms=10)
+        assert len(consumer.assignment) == 1
+        (coordinator,) = cluster.leaders("__consumer_offsets", seen_by=1)
+        await cluster.stop_broker(coordinator)
+        failures = 0
+        for member in (consumer, consumer, late, late):
+            try:
+                await (member.poll() if member is late else member._join())
+            except OdradekError:
+                failures += 1
+        assert failures == 4
+        # At a host of another name, as in Kubernetes.
+        await cluster.start_broker(coordinator)
+        leader = cluster.leaders("t", seen_by=coordinator)[0]
+        await cluster.produce(leader, "t", 0, b"a", b"b")
+        assert [record.value for record in await consumer.poll(timeout_ms=5_000)] == [b"a", b"b"]
+        await consumer.commit()
+        assert [record.value for record in await late.poll(timeout_ms=5_000)] == [b"a", b"b"]
+        key = TopicPartition("t", 0)
+        epoch = client.cluster.partition(key).leader_epoch
+        assert await GroupAdmin(client).offsets("g") == {key: CommittedOffset(2, epoch)}
+    await cluster.stop()

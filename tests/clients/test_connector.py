@@ -32,6 +32,7 @@ from odradek.clients import (
 )
 from tests.support.cluster_processes import Cluster
 from tests.support.peers import topic_creator
+from tests.support.stories import in_real_time
 from tests.support.zookeeper import ZooKeeper, end_session
 
 pytestmark = pytest.mark.integration
@@ -328,31 +329,28 @@ def test_a_seek_is_not_undone_by_what_was_in_hand(
     assert offset_of(registry, unique, topic) == 1
 
 
-def test_streams_of_one_group_in_asyncio(cluster: Cluster, unique: str) -> None:
+@in_real_time
+async def test_streams_of_one_group_in_asyncio(cluster: Cluster, unique: str) -> None:
     topic = create(cluster, 2)
     write(cluster, topic, range(6))
     properties = {"zk.connect": cluster.connect, "groupid": unique, "autooffset.reset": "smallest"}
-
-    async def main() -> None:
-        async with (
-            asyncio.timeout(60),
-            aio.ConsumerConnector(properties | {"consumer.timeout.ms": 3_000}) as connector,
-        ):
-            one, two = (await connector.create_message_streams({topic: 2}))[topic]
-            assert sorted([int((await anext(one)).message) for _ in range(3)]) == [0, 2, 4]
-            assert [int((await anext(two)).message) for _ in range(3)] == [1, 3, 5]
-            with pytest.raises(ConsumerTimeoutException):
-                await anext(one)
-            waiting = asyncio.ensure_future(anext(two))
-            async with aio.Producer({"broker.list": cluster.bootstrap}, partitioner=ByNumber()) as producer:
-                await producer.send(KeyedMessage(topic, b"7", part_key=1))
-            assert (await waiting).message == b"7"
-            await connector.commit_offsets()
-            await connector.seek(topic, 1, 3)
-            assert (await anext(two)).message == b"7"
-        assert [message async for message in two] == []
-
-    asyncio.run(main())
+    async with (
+        asyncio.timeout(60),
+        aio.ConsumerConnector(properties | {"consumer.timeout.ms": 3_000}) as connector,
+    ):
+        one, two = (await connector.create_message_streams({topic: 2}))[topic]
+        assert sorted([int((await anext(one)).message) for _ in range(3)]) == [0, 2, 4]
+        assert [int((await anext(two)).message) for _ in range(3)] == [1, 3, 5]
+        with pytest.raises(ConsumerTimeoutException):
+            await anext(one)
+        waiting = asyncio.ensure_future(anext(two))
+        async with aio.Producer({"broker.list": cluster.bootstrap}, partitioner=ByNumber()) as producer:
+            await producer.send(KeyedMessage(topic, b"7", part_key=1))
+        assert (await waiting).message == b"7"
+        await connector.commit_offsets()
+        await connector.seek(topic, 1, 3)
+        assert (await anext(two)).message == b"7"
+    assert [message async for message in two] == []
 
 
 def test_an_id_node_that_cannot_be_read_stops_no_other(

@@ -34,6 +34,7 @@ from odradek.clients import (
 from odradek.clients.message_queue import MessageQueue
 from odradek.clients.properties import PRODUCER, Properties
 from odradek.errors import ConnectionFailed
+from tests.support.stories import in_real_time
 
 pytestmark = pytest.mark.integration
 
@@ -322,21 +323,19 @@ def test_the_face_for_asyncio_writes_and_raises(bootstrap: str, create_topic: Cr
     assert stored(bootstrap, topic) == [[b"%d" % number for number in range(102)]]
 
 
-def test_a_full_queue_in_asyncio_refuses(unique: str) -> None:
-    async def main() -> None:
-        properties = {
-            "broker.list": "127.0.0.1:1",
-            "producer.type": "async",
-            "queue.size": 2,
-            "batch.size": 2,
-        }
-        producer = aio.Producer(properties | {"queue.enqueueTimeout.ms": 0})
-        with pytest.raises(QueueFullException):
-            await producer.send([KeyedMessage(unique, b"x") for _ in range(5)])
-        with pytest.raises(FailedToSendMessageException, match="2 messages"):
-            await producer.close()
-
-    asyncio.run(main())
+@in_real_time
+async def test_a_full_queue_in_asyncio_refuses(unique: str) -> None:
+    properties = {
+        "broker.list": "127.0.0.1:1",
+        "producer.type": "async",
+        "queue.size": 2,
+        "batch.size": 2,
+    }
+    producer = aio.Producer(properties | {"queue.enqueueTimeout.ms": 0})
+    with pytest.raises(QueueFullException):
+        await producer.send([KeyedMessage(unique, b"x") for _ in range(5)])
+    with pytest.raises(FailedToSendMessageException, match="2 messages"):
+        await producer.close()
 
 
 def test_the_package_loads_no_part_of_a_broker() -> None:

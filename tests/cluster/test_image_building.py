@@ -1,6 +1,5 @@
 """Images are made of the registry's nodes, all at once or change by change, with the same result."""
 
-import asyncio
 import random
 import uuid
 
@@ -15,6 +14,7 @@ from odradek.cluster.loading import load_nodes
 from odradek.controller.requests import NewTopic
 from tests.support.memory_registry import MemoryRegistry, MemoryStore, load_image
 from tests.support.one_broker import OneBroker
+from tests.support.stories import in_real_time
 
 FIRST, SECOND = uuid.UUID(int=7), uuid.UUID(int=8)
 
@@ -137,19 +137,17 @@ def test_change_by_change_leads_where_all_at_once_does(seed: int, cuts: int) -> 
     assert dict(image.topics_by_id) == dict(whole.topics_by_id)
 
 
-def test_the_registry_read_is_the_image_that_the_controller_has() -> None:
-    async def scenario() -> None:
-        registry = MemoryRegistry()
-        broker = await OneBroker.start({"num.partitions": "3"}, store=MemoryStore(registry))
-        await broker.controller.create_topics(
-            [NewTopic(name="a", config={"retention.ms": "5"}), NewTopic(name="b")]
-        )
-        await broker.controller.delete_topics(["b"])
-        reader = MemoryStore(registry)
-        image = await load_image(reader)
-        assert dict(image.topics) == dict(broker.images.current.topics)
-        assert dict(image.configs) == dict(broker.images.current.configs)
-        paths_read = {node.path for node in await load_nodes(reader)}
-        assert paths.partition_state("a", 2) in paths_read
-
-    asyncio.run(scenario())
+@in_real_time
+async def test_the_registry_read_is_the_image_that_the_controller_has() -> None:
+    registry = MemoryRegistry()
+    broker = await OneBroker.start({"num.partitions": "3"}, store=MemoryStore(registry))
+    await broker.controller.create_topics(
+        [NewTopic(name="a", config={"retention.ms": "5"}), NewTopic(name="b")]
+    )
+    await broker.controller.delete_topics(["b"])
+    reader = MemoryStore(registry)
+    image = await load_image(reader)
+    assert dict(image.topics) == dict(broker.images.current.topics)
+    assert dict(image.configs) == dict(broker.images.current.configs)
+    paths_read = {node.path for node in await load_nodes(reader)}
+    assert paths.partition_state("a", 2) in paths_read

@@ -1,7 +1,5 @@
 """Settings change while the broker runs, by Kafka's rules, and every subscriber is notified."""
 
-import asyncio
-
 import pytest
 
 from odradek.cluster import nodes, paths
@@ -12,6 +10,7 @@ from odradek.foundation.errors import InvalidConfig, InvalidRequest, RequestErro
 from odradek.foundation.settings import Settings
 from tests.support.memory_registry import MemoryRegistry, MemoryStore
 from tests.support.one_broker import OneBroker
+from tests.support.stories import in_real_time
 
 TOPIC = Resource(ResourceKind.TOPIC, "t")
 GROUP = Resource(ResourceKind.GROUP, "a/b%")
@@ -20,32 +19,28 @@ ALL_BROKERS = Resource(ResourceKind.BROKER, "")
 SET, DELETE, APPEND, SUBTRACT = ConfigOperation
 
 
-def test_single_settings_are_set_taken_back_and_edited_as_lists() -> None:
-    async def scenario() -> None:
-        broker = await OneBroker.start()
-        await broker.controller.create_topics([NewTopic(name="t", config={"retention.ms": "5"})])
+@in_real_time
+async def test_single_settings_are_set_taken_back_and_edited_as_lists() -> None:
+    broker = await OneBroker.start()
+    await broker.controller.create_topics([NewTopic(name="t", config={"retention.ms": "5"})])
 
-        async def change(*changes: AlterConfigOp, validate_only: bool = False) -> dict[str, str]:
-            outcomes = await broker.controller.incremental_alter_configs(
-                [(TOPIC, changes)], validate_only=validate_only
-            )
-            assert outcomes == [None]
-            return dict(broker.images.current.config(ResourceKind.TOPIC, "t"))
+    async def change(*changes: AlterConfigOp, validate_only: bool = False) -> dict[str, str]:
+        outcomes = await broker.controller.incremental_alter_configs(
+            [(TOPIC, changes)], validate_only=validate_only
+        )
+        assert outcomes == [None]
+        return dict(broker.images.current.config(ResourceKind.TOPIC, "t"))
 
-        assert await change(AlterConfigOp("segment.ms", SET, "7")) == {"retention.ms": "5", "segment.ms": "7"}
-        unchanged = await change(AlterConfigOp("segment.ms", SET, "8"), validate_only=True)
-        assert unchanged == {"retention.ms": "5", "segment.ms": "7"}
-        assert await change(AlterConfigOp("retention.ms", DELETE, None)) == {"segment.ms": "7"}
-        assert await change(AlterConfigOp("segment.ms", DELETE, None)) == {}
-        # The default is the list that is added to.
-        appended = await change(AlterConfigOp("cleanup.policy", APPEND, "compact"))
-        assert appended == {"cleanup.policy": "delete,compact"}
-        assert await change(AlterConfigOp("cleanup.policy", APPEND, "compact")) == appended
-        assert await change(AlterConfigOp("cleanup.policy", SUBTRACT, "delete")) == {
-            "cleanup.policy": "compact"
-        }
-
-    asyncio.run(scenario())
+    assert await change(AlterConfigOp("segment.ms", SET, "7")) == {"retention.ms": "5", "segment.ms": "7"}
+    unchanged = await change(AlterConfigOp("segment.ms", SET, "8"), validate_only=True)
+    assert unchanged == {"retention.ms": "5", "segment.ms": "7"}
+    assert await change(AlterConfigOp("retention.ms", DELETE, None)) == {"segment.ms": "7"}
+    assert await change(AlterConfigOp("segment.ms", DELETE, None)) == {}
+    # The default is the list that is added to.
+    appended = await change(AlterConfigOp("cleanup.policy", APPEND, "compact"))
+    assert appended == {"cleanup.policy": "delete,compact"}
+    assert await change(AlterConfigOp("cleanup.policy", APPEND, "compact")) == appended
+    assert await change(AlterConfigOp("cleanup.policy", SUBTRACT, "delete")) == {"cleanup.policy": "compact"}
 
 
 REFUSED: list[tuple[Resource, list[AlterConfigOp], type[RequestError], str]] = [
@@ -95,143 +90,129 @@ REFUSED: list[tuple[Resource, list[AlterConfigOp], type[RequestError], str]] = [
 
 
 @pytest.mark.parametrize(("resource", "changes", "error", "words"), REFUSED)
-def test_what_may_not_be_is_refused(
+@in_real_time
+async def test_what_may_not_be_is_refused(
     resource: Resource, changes: list[AlterConfigOp], error: type[RequestError], words: str
 ) -> None:
-    async def scenario() -> None:
-        broker = await OneBroker.start()
-        await broker.controller.create_topics([NewTopic(name="t")])
-        before = broker.images.current
-        refused, done = await broker.controller.incremental_alter_configs([(resource, changes), (TOPIC, [])])
-        with pytest.raises(error, match=words):
-            raise refused or AssertionError("not refused")
-        assert type(refused) is error
-        assert done is None
-        assert broker.images.current is before
-
-    asyncio.run(scenario())
+    broker = await OneBroker.start()
+    await broker.controller.create_topics([NewTopic(name="t")])
+    before = broker.images.current
+    refused, done = await broker.controller.incremental_alter_configs([(resource, changes), (TOPIC, [])])
+    with pytest.raises(error, match=words):
+        raise refused or AssertionError("not refused")
+    assert type(refused) is error
+    assert done is None
+    assert broker.images.current is before
 
 
-def test_replacing_all_settings_drops_those_not_named() -> None:
-    async def scenario() -> None:
-        broker = await OneBroker.start()
-        await broker.controller.create_topics([NewTopic(name="t", config={"retention.ms": "5"})])
-        outcomes = await broker.controller.alter_configs(
-            [(TOPIC, {"segment.ms": "7"}), (TOPIC, {"segment.ms": None}), (TOPIC, {"nope": "1"})]
+@in_real_time
+async def test_replacing_all_settings_drops_those_not_named() -> None:
+    broker = await OneBroker.start()
+    await broker.controller.create_topics([NewTopic(name="t", config={"retention.ms": "5"})])
+    outcomes = await broker.controller.alter_configs(
+        [(TOPIC, {"segment.ms": "7"}), (TOPIC, {"segment.ms": None}), (TOPIC, {"nope": "1"})]
+    )
+    assert outcomes[0] is None
+    assert isinstance(outcomes[1], InvalidRequest)
+    assert isinstance(outcomes[2], InvalidConfig)
+    assert broker.images.current.config(ResourceKind.TOPIC, "t") == {"segment.ms": "7"}
+
+
+@in_real_time
+async def test_dynamic_broker_settings_take_effect_at_once_and_after_a_restart() -> None:
+    registry = MemoryRegistry()
+    broker = await OneBroker.start({"log.retention.hours": "1"}, store=MemoryStore(registry))
+    notified: list[tuple[int, int]] = []
+
+    def follow(old: Settings, new: Settings) -> None:
+        notified.append((old.effective_retention_ms, new.effective_retention_ms))
+
+    unsubscribe = broker.dynamic.subscribe(follow)
+
+    async def change(resource: Resource, operation: ConfigOperation, value: str | None) -> int:
+        outcomes = await broker.controller.incremental_alter_configs(
+            [(resource, [AlterConfigOp("log.retention.ms", operation, value)])]
         )
-        assert outcomes[0] is None
-        assert isinstance(outcomes[1], InvalidRequest)
-        assert isinstance(outcomes[2], InvalidConfig)
-        assert broker.images.current.config(ResourceKind.TOPIC, "t") == {"segment.ms": "7"}
+        assert outcomes == [None]
+        kept_ms: int = log_config_values({}, settings=broker.dynamic.current)["retention_ms"]
+        return kept_ms
 
-    asyncio.run(scenario())
+    assert await change(ALL_BROKERS, SET, "1000") == 1000
+    assert await change(BROKER, SET, "2000") == 2000
+    assert await change(ALL_BROKERS, SET, "3000") == 2000, "the broker's own wins"
+    await broker.store.close()
 
-
-def test_dynamic_broker_settings_take_effect_at_once_and_after_a_restart() -> None:
-    async def scenario() -> None:
-        registry = MemoryRegistry()
-        broker = await OneBroker.start({"log.retention.hours": "1"}, store=MemoryStore(registry))
-        notified: list[tuple[int, int]] = []
-
-        def follow(old: Settings, new: Settings) -> None:
-            notified.append((old.effective_retention_ms, new.effective_retention_ms))
-
-        unsubscribe = broker.dynamic.subscribe(follow)
-
-        async def change(resource: Resource, operation: ConfigOperation, value: str | None) -> int:
-            outcomes = await broker.controller.incremental_alter_configs(
-                [(resource, [AlterConfigOp("log.retention.ms", operation, value)])]
-            )
-            assert outcomes == [None]
-            kept_ms: int = log_config_values({}, settings=broker.dynamic.current)["retention_ms"]
-            return kept_ms
-
-        assert await change(ALL_BROKERS, SET, "1000") == 1000
-        assert await change(BROKER, SET, "2000") == 2000
-        assert await change(ALL_BROKERS, SET, "3000") == 2000, "the broker's own wins"
-        await broker.store.close()
-
-        again = await OneBroker.start({"log.retention.hours": "1"}, store=MemoryStore(registry))
-        assert again.dynamic.current.effective_retention_ms == 2000
-        broker = again
-        assert await change(BROKER, DELETE, None) == 3000
-        assert await change(ALL_BROKERS, DELETE, None) == 3_600_000
-        assert notified == [(3_600_000, 1000), (1000, 2000)]
-        unsubscribe()
-
-    asyncio.run(scenario())
+    again = await OneBroker.start({"log.retention.hours": "1"}, store=MemoryStore(registry))
+    assert again.dynamic.current.effective_retention_ms == 2000
+    broker = again
+    assert await change(BROKER, DELETE, None) == 3000
+    assert await change(ALL_BROKERS, DELETE, None) == 3_600_000
+    assert notified == [(3_600_000, 1000), (1000, 2000)]
+    unsubscribe()
 
 
-def test_a_start_ignores_dynamic_settings_that_no_longer_fit() -> None:
-    async def scenario() -> None:
-        registry = MemoryRegistry()
-        broker = await OneBroker.start(store=MemoryStore(registry))
-        change = AlterConfigOp("log.cleaner.min.compaction.lag.ms", SET, "50")
-        assert await broker.controller.incremental_alter_configs([(BROKER, [change])]) == [None]
-        await broker.store.close()
-        static = {"log.cleaner.max.compaction.lag.ms": "10"}
-        again = await OneBroker.start(static, store=MemoryStore(registry))
-        assert again.dynamic.current == again.settings
-
-    asyncio.run(scenario())
+@in_real_time
+async def test_a_start_ignores_dynamic_settings_that_no_longer_fit() -> None:
+    registry = MemoryRegistry()
+    broker = await OneBroker.start(store=MemoryStore(registry))
+    change = AlterConfigOp("log.cleaner.min.compaction.lag.ms", SET, "50")
+    assert await broker.controller.incremental_alter_configs([(BROKER, [change])]) == [None]
+    await broker.store.close()
+    static = {"log.cleaner.max.compaction.lag.ms": "10"}
+    again = await OneBroker.start(static, store=MemoryStore(registry))
+    assert again.dynamic.current == again.settings
 
 
-def test_groups_of_any_name_keep_their_settings() -> None:
-    async def scenario() -> None:
-        registry = MemoryRegistry()
-        broker = await OneBroker.start(store=MemoryStore(registry))
-        change = AlterConfigOp("consumer.session.timeout.ms", SET, "50000")
-        assert await broker.controller.incremental_alter_configs([(GROUP, [change])]) == [None]
-        await broker.store.close()
-        again = await OneBroker.start(store=MemoryStore(registry))
-        assert again.images.current.config(ResourceKind.GROUP, "a/b%") == {
-            "consumer.session.timeout.ms": "50000"
-        }
-
-    asyncio.run(scenario())
+@in_real_time
+async def test_groups_of_any_name_keep_their_settings() -> None:
+    registry = MemoryRegistry()
+    broker = await OneBroker.start(store=MemoryStore(registry))
+    change = AlterConfigOp("consumer.session.timeout.ms", SET, "50000")
+    assert await broker.controller.incremental_alter_configs([(GROUP, [change])]) == [None]
+    await broker.store.close()
+    again = await OneBroker.start(store=MemoryStore(registry))
+    assert again.images.current.config(ResourceKind.GROUP, "a/b%") == {"consumer.session.timeout.ms": "50000"}
 
 
-def test_a_follower_that_fails_does_not_keep_others_from_hearing(caplog: pytest.LogCaptureFixture) -> None:
-    async def scenario() -> None:
-        broker = await OneBroker.start()
-        notified: list[int] = []
-
-        def fail(old: object, new: object) -> None:
-            raise RuntimeError("broken follower")
-
-        broker.images.subscribe(fail)
-        broker.images.subscribe(lambda old, new: notified.append(len(new.topics)))
-        await broker.controller.create_topics([NewTopic(name="t")])
-        assert notified == [1]
-        assert "broken follower" in caplog.text
-
-    asyncio.run(scenario())
-
-
-def test_what_an_earlier_version_took_is_ignored_alone_and_can_be_deleted(
+@in_real_time
+async def test_a_follower_that_fails_does_not_keep_others_from_hearing(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    async def scenario() -> None:
-        registry = MemoryRegistry()
-        store = MemoryStore(registry)
-        broker = await OneBroker.start(store=store)
-        await broker.controller.incremental_alter_configs(
-            [(BROKER, [AlterConfigOp("log.retention.ms", SET, "7")])]
+    broker = await OneBroker.start()
+    notified: list[int] = []
+
+    def fail(old: object, new: object) -> None:
+        raise RuntimeError("broken follower")
+
+    broker.images.subscribe(fail)
+    broker.images.subscribe(lambda old, new: notified.append(len(new.topics)))
+    await broker.controller.create_topics([NewTopic(name="t")])
+    assert notified == [1]
+    assert "broken follower" in caplog.text
+
+
+@in_real_time
+async def test_what_an_earlier_version_took_is_ignored_alone_and_can_be_deleted(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    registry = MemoryRegistry()
+    store = MemoryStore(registry)
+    broker = await OneBroker.start(store=store)
+    await broker.controller.incremental_alter_configs(
+        [(BROKER, [AlterConfigOp("log.retention.ms", SET, "7")])]
+    )
+    path = paths.config(ResourceKind.BROKER, "1")
+    kept = {"log.retention.ms": "7", "ssl.client.auth": "required"}
+    await store.put(path, nodes.write_config(kept))
+    await store.close()
+
+    again = await OneBroker.start(store=MemoryStore(registry))
+    assert again.dynamic.current.effective_retention_ms == 7
+    assert "ssl.client.auth=required" in caplog.text
+    assert "promises protection" in caplog.text
+    for key, operation, text in (("log.retention.ms", SET, "8"), ("ssl.client.auth", DELETE, None)):
+        outcomes = await again.controller.incremental_alter_configs(
+            [(BROKER, [AlterConfigOp(key, operation, text)])]
         )
-        path = paths.config(ResourceKind.BROKER, "1")
-        kept = {"log.retention.ms": "7", "ssl.client.auth": "required"}
-        await store.put(path, nodes.write_config(kept))
-        await store.close()
-
-        again = await OneBroker.start(store=MemoryStore(registry))
-        assert again.dynamic.current.effective_retention_ms == 7
-        assert "ssl.client.auth=required" in caplog.text
-        assert "promises protection" in caplog.text
-        for key, operation, text in (("log.retention.ms", SET, "8"), ("ssl.client.auth", DELETE, None)):
-            outcomes = await again.controller.incremental_alter_configs(
-                [(BROKER, [AlterConfigOp(key, operation, text)])]
-            )
-            assert outcomes == [None]
-        assert again.images.current.config(ResourceKind.BROKER, "1") == {"log.retention.ms": "8"}
-
-    asyncio.run(scenario())
+        assert outcomes == [None]
+    assert again.images.current.config(ResourceKind.BROKER, "1") == {"log.retention.ms": "8"}

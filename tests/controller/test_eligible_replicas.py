@@ -13,7 +13,6 @@ from odradek.controller.requests import NewTopic, Resource
 from odradek.foundation.errors import RequestError
 from odradek.foundation.ids import TopicPartition
 from tests.controller.test_leadership import Cluster
-from tests.support.loop import run
 
 WHERE = TopicPartition("t", 0)
 
@@ -143,68 +142,56 @@ def of(cluster: Cluster) -> tuple[int, tuple[int, ...], tuple[int, ...], tuple[i
     return state.leader, state.isr, state.elr, state.last_known_elr
 
 
-def test_a_leader_that_lost_records_waits_for_one_that_has_more() -> None:
-    async def story() -> None:
-        cluster = await three()
-        # The leader loses power; before its session ends the others are killed, and then it is back.
-        await cluster.leave(2)
-        await cluster.leave(3)
-        assert of(cluster) == (1, (1,), (3,), ())
-        await cluster.leave(1, look=False)
-        await cluster.join(1, stopped_cleanly=False)
-        assert of(cluster) == (NO_LEADER, (), (3,), (1,))
-        await cluster.join(2)
-        assert cluster.state().leader == NO_LEADER
-        await cluster.join(3)
-        assert of(cluster) == (3, (3,), (), (1,))
-        assert not isinstance(await cluster.propose(3, WHERE, 3, 1), RequestError)
-        assert of(cluster) == (3, (3, 1), (), ())
-        await cluster.check_registry()
-
-    run(story())
+async def test_a_leader_that_lost_records_waits_for_one_that_has_more() -> None:
+    cluster = await three()
+    # The leader loses power; before its session ends the others are killed, and then it is back.
+    await cluster.leave(2)
+    await cluster.leave(3)
+    assert of(cluster) == (1, (1,), (3,), ())
+    await cluster.leave(1, look=False)
+    await cluster.join(1, stopped_cleanly=False)
+    assert of(cluster) == (NO_LEADER, (), (3,), (1,))
+    await cluster.join(2)
+    assert cluster.state().leader == NO_LEADER
+    await cluster.join(3)
+    assert of(cluster) == (3, (3,), (), (1,))
+    assert not isinstance(await cluster.propose(3, WHERE, 3, 1), RequestError)
+    assert of(cluster) == (3, (3, 1), (), ())
+    await cluster.check_registry()
 
 
-def test_one_that_lags_stays_eligible_until_enough_are_in_sync() -> None:
-    async def story() -> None:
-        cluster = await three()
-        await cluster.propose(1, WHERE, 1)
-        assert of(cluster) == (1, (1,), (2, 3), ())
-        await cluster.leave(1)
-        assert of(cluster) == (2, (2,), (1, 3), ())
-        await cluster.propose(2, WHERE, 2, 3)
-        assert of(cluster) == (2, (2, 3), (), ())
-        await cluster.check_registry()
-
-    run(story())
+async def test_one_that_lags_stays_eligible_until_enough_are_in_sync() -> None:
+    cluster = await three()
+    await cluster.propose(1, WHERE, 1)
+    assert of(cluster) == (1, (1,), (2, 3), ())
+    await cluster.leave(1)
+    assert of(cluster) == (2, (2,), (1, 3), ())
+    await cluster.propose(2, WHERE, 2, 3)
+    assert of(cluster) == (2, (2, 3), (), ())
+    await cluster.check_registry()
 
 
-def test_the_registry_holds_eligible_replicas() -> None:
-    async def story() -> None:
-        cluster = await three()
-        await cluster.leave(2, 3)
-        await cluster.check_registry()
-        assert of(cluster) == (1, (1,), (2, 3), ())
-
-    run(story())
+async def test_the_registry_holds_eligible_replicas() -> None:
+    cluster = await three()
+    await cluster.leave(2, 3)
+    await cluster.check_registry()
+    assert of(cluster) == (1, (1,), (2, 3), ())
 
 
-def test_no_eligible_replica_is_removed_without_a_leader() -> None:
-    async def story() -> None:
-        cluster = await Cluster.start(1, 2, 3)
-        # Not the topic's own: each broker reports the value that it was started with.
-        await cluster.make_topic([1, 2, 3], config={})
-        for broker_id in (1, 2, 3):
-            await cluster.leave(broker_id)
-            await cluster.join(broker_id, min_in_sync=2)
-            await cluster.propose(cluster.state().leader, WHERE, 1, 2, 3)
-        await cluster.leave(2)
-        await cluster.leave(3)
-        await cluster.leave(1)
-        assert of(cluster) == (NO_LEADER, (1,), (3,), ())
-        await cluster.join(1, stopped_cleanly=False, min_in_sync=2)
-        assert of(cluster) == (NO_LEADER, (), (3,), (1,))
-
-    run(story())
+async def test_no_eligible_replica_is_removed_without_a_leader() -> None:
+    cluster = await Cluster.start(1, 2, 3)
+    # Not the topic's own: each broker reports the value that it was started with.
+    await cluster.make_topic([1, 2, 3], config={})
+    for broker_id in (1, 2, 3):
+        await cluster.leave(broker_id)
+        await cluster.join(broker_id, min_in_sync=2)
+        await cluster.propose(cluster.state().leader, WHERE, 1, 2, 3)
+    await cluster.leave(2)
+    await cluster.leave(3)
+    await cluster.leave(1)
+    assert of(cluster) == (NO_LEADER, (1,), (3,), ())
+    await cluster.join(1, stopped_cleanly=False, min_in_sync=2)
+    assert of(cluster) == (NO_LEADER, (), (3,), (1,))
 
 
 async def alter(cluster: Cluster, resource: Resource, value: str) -> None:
@@ -217,26 +204,23 @@ async def alter(cluster: Cluster, resource: Resource, value: str) -> None:
     [Resource(ResourceKind.TOPIC, "t"), Resource(ResourceKind.BROKER, "")],
     ids=["topic", "broker"],
 )
-def test_a_smaller_min_insync_replicas_ends_eligibility_before_it_counts(resource: Resource) -> None:
-    async def story() -> None:
-        cluster = await Cluster.start(1, 2, 3)
-        await alter(cluster, Resource(ResourceKind.BROKER, ""), "2")
-        (outcome,) = await cluster.controller.create_topics([NewTopic(name="t", assignment={0: (1, 2, 3)})])
-        assert not isinstance(outcome, RequestError)
-        await cluster.leave(2)
-        await cluster.leave(3)
-        seen: list[tuple[tuple[int, ...], str]] = []
-        is_set: Callable[[ClusterImage], str] = lambda image: image.config(  # noqa: E731
-            resource.kind, "t" if resource.kind is ResourceKind.TOPIC else "<default>"
-        ).get("min.insync.replicas", "")
-        cluster.images.subscribe(lambda _, new: seen.append((new.topics["t"].partitions[0].elr, is_set(new))))
-        assert of(cluster) == (1, (1,), (3,), ())
-        await alter(cluster, resource, "3")
-        assert of(cluster) == (1, (1,), (3,), ())
-        await alter(cluster, resource, "1")
-        assert of(cluster) == (1, (1,), (), ())
-        # Never the new value together with replicas that only the old one made eligible.
-        assert ((3,), "1") not in seen
-        await cluster.check_registry()
-
-    run(story())
+async def test_a_smaller_min_insync_replicas_ends_eligibility_before_it_counts(resource: Resource) -> None:
+    cluster = await Cluster.start(1, 2, 3)
+    await alter(cluster, Resource(ResourceKind.BROKER, ""), "2")
+    (outcome,) = await cluster.controller.create_topics([NewTopic(name="t", assignment={0: (1, 2, 3)})])
+    assert not isinstance(outcome, RequestError)
+    await cluster.leave(2)
+    await cluster.leave(3)
+    seen: list[tuple[tuple[int, ...], str]] = []
+    is_set: Callable[[ClusterImage], str] = lambda image: image.config(  # noqa: E731
+        resource.kind, "t" if resource.kind is ResourceKind.TOPIC else "<default>"
+    ).get("min.insync.replicas", "")
+    cluster.images.subscribe(lambda _, new: seen.append((new.topics["t"].partitions[0].elr, is_set(new))))
+    assert of(cluster) == (1, (1,), (3,), ())
+    await alter(cluster, resource, "3")
+    assert of(cluster) == (1, (1,), (3,), ())
+    await alter(cluster, resource, "1")
+    assert of(cluster) == (1, (1,), (), ())
+    # Never the new value together with replicas that only the old one made eligible.
+    assert ((3,), "1") not in seen
+    await cluster.check_registry()

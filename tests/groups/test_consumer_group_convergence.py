@@ -12,6 +12,7 @@ from odradek.foundation.errors import KafkaStorageError
 from tests.support.consumer_members import ConsumerMember, check_exclusive, converge
 from tests.support.examples import examples
 from tests.support.group_world import World, in_world, topic_id
+from tests.support.stories import told_by
 
 NAMES = "abcdef"
 TOPICS = {"t": 5, "u": 3, "v": 1}
@@ -96,16 +97,14 @@ class Group:
 @settings(max_examples=examples(60), deadline=None)
 @example("uniform", [("join", "a"), ("slow", "a"), ("join", "b"), ("heartbeat", "a"), ("heartbeat", "b")])
 @given(st.sampled_from(["uniform", "range"]), st.lists(steps, max_size=40))
-def test_the_group_converges(assignor: str, story_steps: list[tuple[str, str]]) -> None:
-    async def story(world: World) -> None:
-        group = Group(world, assignor)
-        for step in story_steps:
-            await group.step(*step)
-            check_exclusive(list(group.members.values()))
-        for member in group.members.values():
-            member.is_slow = False
-        if group.members:
-            await converge(list(group.members.values()), rounds=30)
-            group.check_rest()
-
-    in_world(story, topics=TOPICS)
+@told_by(in_world, topics=TOPICS)
+async def test_the_group_converges(world: World, assignor: str, story_steps: list[tuple[str, str]]) -> None:
+    group = Group(world, assignor)
+    for step in story_steps:
+        await group.step(*step)
+        check_exclusive(list(group.members.values()))
+    for member in group.members.values():
+        member.is_slow = False
+    if group.members:
+        await converge(list(group.members.values()), rounds=30)
+        group.check_rest()

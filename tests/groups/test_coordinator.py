@@ -25,6 +25,7 @@ from odradek.records.control import build_marker
 from tests.support.consumer_members import ConsumerMember, converge
 from tests.support.examples import examples
 from tests.support.group_world import World, in_world, result_of
+from tests.support.stories import told_by
 
 
 async def commit(world: World, group_id: str, topic: str, partition: int, offset: int) -> None:
@@ -70,143 +71,130 @@ def test_partitions_are_reckoned_without_the_sign() -> None:
     assert partition_of("polygenelubricants", 50) == 0
 
 
-def test_a_group_of_another_broker_is_refused() -> None:
-    async def story(world: World) -> None:
-        world.log.led = {partition_of("here", 2)}
-        world.groups.runtime.refresh()
-        other = next(name for name in "abcdef" if partition_of(name, 2) not in world.log.led)
-        assert world.groups.offsets.fetch("here", member_id=None, member_epoch=-1, partitions=None) == {}
-        with pytest.raises(NotCoordinator):
-            world.groups.runtime.shard(other)
-
-    in_world(story)
+@told_by(in_world)
+async def test_a_group_of_another_broker_is_refused(world: World) -> None:
+    world.log.led = {partition_of("here", 2)}
+    world.groups.runtime.refresh()
+    other = next(name for name in "abcdef" if partition_of(name, 2) not in world.log.led)
+    assert world.groups.offsets.fetch("here", member_id=None, member_epoch=-1, partitions=None) == {}
+    with pytest.raises(NotCoordinator):
+        world.groups.runtime.shard(other)
 
 
-def test_a_stopped_coordinator_serves_no_group() -> None:
-    async def story(world: World) -> None:
-        await world.groups.stop()
-        with pytest.raises(CoordinatorNotAvailable):
-            world.groups.runtime.shard("g")
-
-    in_world(story)
+@told_by(in_world)
+async def test_a_stopped_coordinator_serves_no_group(world: World) -> None:
+    await world.groups.stop()
+    with pytest.raises(CoordinatorNotAvailable):
+        world.groups.runtime.shard("g")
 
 
 @pytest.mark.thorough
-def test_while_loading_clients_are_refused_and_the_loop_is_free() -> None:
-    async def story(world: World) -> None:
-        for number in range(10_000):
-            record = (
-                encode_offset_key("g", "t", number % 500),
-                encode_offset_value(OffsetAndMetadata(number)),
-            )
-            world.log.append(0, build_batch([(0, *record)]))
-        await world.groups.stop()
-        world.groups = world._coordinator()
-        world.groups.start()
-        with pytest.raises(CoordinatorLoadInProgress):
-            world.groups.runtime.shard("g")
-        with pytest.raises(CoordinatorLoadInProgress):
-            world.groups.admin.list_groups()
-        loading = asyncio.ensure_future(world.groups.runtime.loaded())
-        passes = 0
-        while not loading.done():
-            await asyncio.sleep(0)
-            passes += 1
-        assert passes >= 5
-        assert world.groups.offsets.fetch("g", member_id=None, member_epoch=-1, partitions=[("t", 499)]) == {
-            ("t", 499): OffsetAndMetadata(9999)
-        }
-
-    in_world(story, partitions=1, offsets_load_buffer_size=10_000)
-
-
-def test_a_load_that_fails_is_tried_again() -> None:
-    async def story(world: World) -> None:
-        await commit(world, "g", "t", 0, 7)
-        await world.groups.stop()
-        world.groups = world._coordinator()
-        read = world.log.read
-        failures = [KafkaStorageError("not yet"), OSError("io")]
-
-        def failing_read(partition: int, offset: int, *, bytes_max: int) -> bytes:
-            if failures:
-                raise failures.pop()
-            return read(partition, offset, bytes_max=bytes_max)
-
-        world.log.read = failing_read  # type: ignore[method-assign]
-        world.groups.start()
-        await world.groups.runtime.loaded()
-        assert [row[3] for row in world.groups.offsets.committed()] == [7]
-
-    in_world(story, partitions=1)
-
-
-def test_a_load_that_ends_because_another_broker_leads_is_no_error(caplog: pytest.LogCaptureFixture) -> None:
-    """The new leader may have made us truncate our log: the advice for damaged logs would be wrong."""
-
-    async def story(world: World) -> None:
-        await commit(world, "g", "t", 0, 7)
-        await world.groups.stop()
-        world.groups = world._coordinator()
-
-        def read_after_the_end(partition: int, offset: int, *, bytes_max: int) -> bytes:
-            world.log.led.discard(partition)
-            world.groups.runtime.refresh()
-            return b""
-
-        world.log.read = read_after_the_end  # type: ignore[method-assign]
-        world.groups.start()
-        await asyncio.sleep(1)
-        assert world.groups.runtime.shards() == []
-        assert caplog.records == []
-
-    in_world(story, partitions=1)
-
-
-def test_a_partition_that_returns_in_a_new_epoch_is_reloaded() -> None:
-    async def story(world: World) -> None:
-        await commit(world, "g", "t", 0, 1)
-        world.log.append(
-            0, build_batch([(0, encode_offset_key("g", "t", 0), encode_offset_value(OffsetAndMetadata(9)))])
+@told_by(in_world, partitions=1, offsets_load_buffer_size=10_000)
+async def test_while_loading_clients_are_refused_and_the_loop_is_free(world: World) -> None:
+    for number in range(10_000):
+        record = (
+            encode_offset_key("g", "t", number % 500),
+            encode_offset_value(OffsetAndMetadata(number)),
         )
-        world.log.epoch += 1
+        world.log.append(0, build_batch([(0, *record)]))
+    await world.groups.stop()
+    world.groups = world._coordinator()
+    world.groups.start()
+    with pytest.raises(CoordinatorLoadInProgress):
+        world.groups.runtime.shard("g")
+    with pytest.raises(CoordinatorLoadInProgress):
+        world.groups.admin.list_groups()
+    loading = asyncio.ensure_future(world.groups.runtime.loaded())
+    passes = 0
+    while not loading.done():
+        await asyncio.sleep(0)
+        passes += 1
+    assert passes >= 5
+    assert world.groups.offsets.fetch("g", member_id=None, member_epoch=-1, partitions=[("t", 499)]) == {
+        ("t", 499): OffsetAndMetadata(9999)
+    }
+
+
+@told_by(in_world, partitions=1)
+async def test_a_load_that_fails_is_tried_again(world: World) -> None:
+    await commit(world, "g", "t", 0, 7)
+    await world.groups.stop()
+    world.groups = world._coordinator()
+    read = world.log.read
+    failures = [KafkaStorageError("not yet"), OSError("io")]
+
+    def failing_read(partition: int, offset: int, *, bytes_max: int) -> bytes:
+        if failures:
+            raise failures.pop()
+        return read(partition, offset, bytes_max=bytes_max)
+
+    world.log.read = failing_read  # type: ignore[method-assign]
+    world.groups.start()
+    await world.groups.runtime.loaded()
+    assert [row[3] for row in world.groups.offsets.committed()] == [7]
+
+
+@told_by(in_world, partitions=1)
+async def test_a_load_that_ends_because_another_broker_leads_is_no_error(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The new leader may have made us truncate our log: the advice for damaged logs would be wrong."""
+    await commit(world, "g", "t", 0, 7)
+    await world.groups.stop()
+    world.groups = world._coordinator()
+
+    def read_after_the_end(partition: int, offset: int, *, bytes_max: int) -> bytes:
+        world.log.led.discard(partition)
         world.groups.runtime.refresh()
-        await world.groups.runtime.loaded()
-        assert [row[3] for row in world.groups.offsets.committed()] == [9]
+        return b""
 
-    in_world(story, partitions=1)
+    world.log.read = read_after_the_end  # type: ignore[method-assign]
+    world.groups.start()
+    await asyncio.sleep(1)
+    assert world.groups.runtime.shards() == []
+    assert caplog.records == []
 
 
-def test_offsets_of_transactions_count_from_their_commit() -> None:
-    async def story(world: World) -> None:
-        def pending(producer_id: int, offset: int) -> bytearray:
-            record = (
-                0,
-                encode_offset_key("g", "t", producer_id),
-                encode_offset_value(OffsetAndMetadata(offset)),
-            )
-            return build_batch(
-                [record], producer_id=producer_id, producer_epoch=0, base_sequence=0, is_transactional=True
-            )
+@told_by(in_world, partitions=1)
+async def test_a_partition_that_returns_in_a_new_epoch_is_reloaded(world: World) -> None:
+    await commit(world, "g", "t", 0, 1)
+    world.log.append(
+        0, build_batch([(0, encode_offset_key("g", "t", 0), encode_offset_value(OffsetAndMetadata(9)))])
+    )
+    world.log.epoch += 1
+    world.groups.runtime.refresh()
+    await world.groups.runtime.loaded()
+    assert [row[3] for row in world.groups.offsets.committed()] == [9]
 
-        def marker(producer_id: int, *, is_commit: bool) -> bytearray:
-            return build_marker(
-                producer_id=producer_id,
-                producer_epoch=0,
-                is_commit=is_commit,
-                coordinator_epoch=0,
-                timestamp_ms=0,
-            )
 
-        world.log.producers[0].rules.must_verify = False
-        for batch in (pending(1, 10), pending(2, 20), pending(3, 30)):
-            world.log.append(0, batch)
-        world.log.append(0, marker(1, is_commit=True))
-        world.log.append(0, marker(2, is_commit=False))
-        await world.restart()
-        assert [row[2:] for row in world.groups.offsets.committed()] == [(1, 10)]
+@told_by(in_world, partitions=1)
+async def test_offsets_of_transactions_count_from_their_commit(world: World) -> None:
+    def pending(producer_id: int, offset: int) -> bytearray:
+        record = (
+            0,
+            encode_offset_key("g", "t", producer_id),
+            encode_offset_value(OffsetAndMetadata(offset)),
+        )
+        return build_batch(
+            [record], producer_id=producer_id, producer_epoch=0, base_sequence=0, is_transactional=True
+        )
 
-    in_world(story, partitions=1)
+    def marker(producer_id: int, *, is_commit: bool) -> bytearray:
+        return build_marker(
+            producer_id=producer_id,
+            producer_epoch=0,
+            is_commit=is_commit,
+            coordinator_epoch=0,
+            timestamp_ms=0,
+        )
+
+    world.log.producers[0].rules.must_verify = False
+    for batch in (pending(1, 10), pending(2, 20), pending(3, 30)):
+        world.log.append(0, batch)
+    world.log.append(0, marker(1, is_commit=True))
+    world.log.append(0, marker(2, is_commit=False))
+    await world.restart()
+    assert [row[2:] for row in world.groups.offsets.committed()] == [(1, 10)]
 
 
 # --- keeping the log short ----------------------------------------------------------------------------------
@@ -221,16 +209,14 @@ async def some_state(world: World) -> None:
     assert joined.error is None
 
 
-def test_a_compacted_log_says_the_same_and_is_shorter() -> None:
-    async def story(world: World) -> None:
-        await some_state(world)
-        before, size = snapshot(world), sum(map(len, world.log.batches[0]))
-        world.log.compact()
-        assert sum(map(len, world.log.batches[0])) < 0.6 * size
-        await world.restart()
-        assert snapshot(world) == before
-
-    in_world(story, partitions=1, topics={"t": 4})
+@told_by(in_world, partitions=1, topics={"t": 4})
+async def test_a_compacted_log_says_the_same_and_is_shorter(world: World) -> None:
+    await some_state(world)
+    before, size = snapshot(world), sum(map(len, world.log.batches[0]))
+    world.log.compact()
+    assert sum(map(len, world.log.batches[0])) < 0.6 * size
+    await world.restart()
+    assert snapshot(world) == before
 
 
 @settings(max_examples=examples(40), deadline=None)
@@ -245,39 +231,37 @@ def test_a_compacted_log_says_the_same_and_is_shorter() -> None:
         max_size=30,
     )
 )
-def test_offsets_are_what_was_committed_last(steps: list[tuple[str, str, int, int]]) -> None:
-    async def story(world: World) -> None:
-        model: dict[tuple[str, str, int], int] = {}
-        for action, group_id, partition, offset in steps:
-            if action == "commit":
-                await commit(world, group_id, "t", partition, offset)
-                model[group_id, "t", partition] = offset
-            elif action == "compact":
-                for number in range(world.log.partition_count()):
-                    world.log.compact(number)
-            elif action == "delete":
-                if any(key[0] == group_id for key in model):
-                    assert await result_of(world.groups.admin.delete(group_id)) is None
-                model = {key: value for key, value in model.items() if key[0] != group_id}
-            else:
-                await world.restart()
-            assert {row[:3]: row[3] for row in world.groups.offsets.committed()} == model
-            assert {row.group_id for row in world.groups.admin.list_groups()} == {key[0] for key in model}
+@told_by(in_world)
+async def test_offsets_are_what_was_committed_last(
+    world: World, steps: list[tuple[str, str, int, int]]
+) -> None:
+    model: dict[tuple[str, str, int], int] = {}
+    for action, group_id, partition, offset in steps:
+        if action == "commit":
+            await commit(world, group_id, "t", partition, offset)
+            model[group_id, "t", partition] = offset
+        elif action == "compact":
+            for number in range(world.log.partition_count()):
+                world.log.compact(number)
+        elif action == "delete":
+            if any(key[0] == group_id for key in model):
+                assert await result_of(world.groups.admin.delete(group_id)) is None
+            model = {key: value for key, value in model.items() if key[0] != group_id}
+        else:
+            await world.restart()
+        assert {row[:3]: row[3] for row in world.groups.offsets.committed()} == model
+        assert {row.group_id for row in world.groups.admin.list_groups()} == {key[0] for key in model}
 
-    in_world(story)
 
-
-def test_the_log_has_no_consumer_records_left_after_a_group_is_gone() -> None:
-    async def story(world: World) -> None:
-        member = ConsumerMember(world, "a", topic_regex="t", topic_names=())
-        await member.must_beat()
-        kinds = {int.from_bytes(key[:2], "big") for key in world.log.newest_values()}
-        assert kinds == consumer_schema.KINDS - {consumer_schema.RecordKind.PARTITIONS}
-        await member.leave()
-        assert await result_of(world.groups.admin.delete("g")) is None
-        assert world.log.newest_values() == {}
-        await world.restart()
-        (shard,) = world.groups.runtime.loaded_shards()
-        assert list(shard.machine.groups) == []
-
-    in_world(story, partitions=1, topics={"t": 1})
+@told_by(in_world, partitions=1, topics={"t": 1})
+async def test_the_log_has_no_consumer_records_left_after_a_group_is_gone(world: World) -> None:
+    member = ConsumerMember(world, "a", topic_regex="t", topic_names=())
+    await member.must_beat()
+    kinds = {int.from_bytes(key[:2], "big") for key in world.log.newest_values()}
+    assert kinds == consumer_schema.KINDS - {consumer_schema.RecordKind.PARTITIONS}
+    await member.leave()
+    assert await result_of(world.groups.admin.delete("g")) is None
+    assert world.log.newest_values() == {}
+    await world.restart()
+    (shard,) = world.groups.runtime.loaded_shards()
+    assert list(shard.machine.groups) == []

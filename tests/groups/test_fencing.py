@@ -15,6 +15,7 @@ from odradek.groups.consumer.requests import HeartbeatResult
 from odradek.groups.schema import OffsetAndMetadata
 from tests.support.consumer_members import ConsumerMember
 from tests.support.group_world import World, in_world, result_of, turns
+from tests.support.stories import told_by
 
 FENCE_SECONDS = 60
 
@@ -46,117 +47,101 @@ def classic(world: World) -> ClassicGroup:
     return group
 
 
-def test_classic_members_are_out_until_the_fence_falls() -> None:
-    async def story(world: World) -> None:
-        joined = await world.member()
-        assert await commit(world, 5, member_id=joined.member_id, generation=joined.generation) == [None]
-        fence(world)
-        await turns()
-        assert classic(world).rebalance.state is GroupState.EMPTY
-        with pytest.raises(UnknownMemberId, match=r"fenced \(odradek\.fenced\.until\)"):
-            world.groups.heartbeat(
-                "g",
-                member_id=joined.member_id,
-                instance_id=None,
-                generation=joined.generation,
-            )
-        with pytest.raises(UnknownMemberId, match="fenced"):
-            await commit(world, 9, member_id=joined.member_id, generation=joined.generation)
-        refused = await world.join()
-        assert isinstance(refused.error, CoordinatorLoadInProgress)
-        assert await commit(world, 2) == [None], "an administrator sets offsets at the same time"
-        fence(world, fenced=False)
-        assert (await world.member()).error is None
-        assert [row[3] for row in world.groups.offsets.committed()] == [2]
-
-    in_world(story)
-
-
-def test_members_waiting_for_a_rebalance_are_answered_at_once() -> None:
-    async def story(world: World) -> None:
-        first = world.join(requires_known_member_id=False)
-        await asyncio.sleep(0.1)
-        fence(world)
-        assert isinstance((await asyncio.wait_for(first, 0.1)).error, UnknownMemberId)
-        assert classic(world).rebalance.state is GroupState.EMPTY
-
-    in_world(story)
-
-
-def test_other_groups_and_other_settings_change_nothing() -> None:
-    async def story(world: World) -> None:
-        joined = await world.member()
-        fence(world, group_id="other")
-        world.images.replace(
-            replace(
-                world.images.current,
-                configs={(ResourceKind.GROUP, "g"): {"consumer.session.timeout.ms": "50000"}},
-            )
-        )
-        await turns()
+@told_by(in_world)
+async def test_classic_members_are_out_until_the_fence_falls(world: World) -> None:
+    joined = await world.member()
+    assert await commit(world, 5, member_id=joined.member_id, generation=joined.generation) == [None]
+    fence(world)
+    await turns()
+    assert classic(world).rebalance.state is GroupState.EMPTY
+    with pytest.raises(UnknownMemberId, match=r"fenced \(odradek\.fenced\.until\)"):
         world.groups.heartbeat(
-            "g", member_id=joined.member_id, instance_id=None, generation=joined.generation
+            "g",
+            member_id=joined.member_id,
+            instance_id=None,
+            generation=joined.generation,
         )
-
-    in_world(story)
-
-
-def test_members_of_the_consumer_protocol_are_out_until_the_fence_falls() -> None:
-    async def story(world: World) -> None:
-        member, other = ConsumerMember(world, "a"), ConsumerMember(world, "b")
-        assert isinstance(await member.heartbeat(), HeartbeatResult)
-        assert isinstance(await other.heartbeat(), HeartbeatResult)
-        fence(world)
-        await turns()
-        assert not world.groups.runtime.shard("g").machine.groups["g"].members
-        with pytest.raises(UnknownMemberId, match="fenced"):
-            await commit(world, 9, member_id="a", generation=member.epoch)
-        assert isinstance(await member.heartbeat(), UnknownMemberId)
-        assert isinstance(await ConsumerMember(world, "a").heartbeat(), CoordinatorLoadInProgress)
-        assert await commit(world, 2) == [None]
-        fence(world, fenced=False)
-        assert isinstance(await ConsumerMember(world, "a").heartbeat(), HeartbeatResult)
-
-    in_world(story, topics={"t": 2})
+    with pytest.raises(UnknownMemberId, match="fenced"):
+        await commit(world, 9, member_id=joined.member_id, generation=joined.generation)
+    refused = await world.join()
+    assert isinstance(refused.error, CoordinatorLoadInProgress)
+    assert await commit(world, 2) == [None], "an administrator sets offsets at the same time"
+    fence(world, fenced=False)
+    assert (await world.member()).error is None
+    assert [row[3] for row in world.groups.offsets.committed()] == [2]
 
 
-def test_a_member_may_leave_a_fenced_group_with_a_failed_log() -> None:
-    async def story(world: World) -> None:
-        member = ConsumerMember(world, "a")
-        await member.heartbeat()
-        world.log.is_held = True
-        fence(world)
-        await turns()
-        heartbeat = asyncio.ensure_future(member.heartbeat())
-        await turns()
-        world.log.release()
-        assert isinstance(await heartbeat, UnknownMemberId)
+@told_by(in_world)
+async def test_members_waiting_for_a_rebalance_are_answered_at_once(world: World) -> None:
+    first = world.join(requires_known_member_id=False)
+    await asyncio.sleep(0.1)
+    fence(world)
+    assert isinstance((await asyncio.wait_for(first, 0.1)).error, UnknownMemberId)
+    assert classic(world).rebalance.state is GroupState.EMPTY
 
-    in_world(story, topics={"t": 1})
+
+@told_by(in_world)
+async def test_other_groups_and_other_settings_change_nothing(world: World) -> None:
+    joined = await world.member()
+    fence(world, group_id="other")
+    world.images.replace(
+        replace(
+            world.images.current,
+            configs={(ResourceKind.GROUP, "g"): {"consumer.session.timeout.ms": "50000"}},
+        )
+    )
+    await turns()
+    world.groups.heartbeat("g", member_id=joined.member_id, instance_id=None, generation=joined.generation)
+
+
+@told_by(in_world, topics={"t": 2})
+async def test_members_of_the_consumer_protocol_are_out_until_the_fence_falls(world: World) -> None:
+    member, other = ConsumerMember(world, "a"), ConsumerMember(world, "b")
+    assert isinstance(await member.heartbeat(), HeartbeatResult)
+    assert isinstance(await other.heartbeat(), HeartbeatResult)
+    fence(world)
+    await turns()
+    assert not world.groups.runtime.shard("g").machine.groups["g"].members
+    with pytest.raises(UnknownMemberId, match="fenced"):
+        await commit(world, 9, member_id="a", generation=member.epoch)
+    assert isinstance(await member.heartbeat(), UnknownMemberId)
+    assert isinstance(await ConsumerMember(world, "a").heartbeat(), CoordinatorLoadInProgress)
+    assert await commit(world, 2) == [None]
+    fence(world, fenced=False)
+    assert isinstance(await ConsumerMember(world, "a").heartbeat(), HeartbeatResult)
+
+
+@told_by(in_world, topics={"t": 1})
+async def test_a_member_may_leave_a_fenced_group_with_a_failed_log(world: World) -> None:
+    member = ConsumerMember(world, "a")
+    await member.heartbeat()
+    world.log.is_held = True
+    fence(world)
+    await turns()
+    heartbeat = asyncio.ensure_future(member.heartbeat())
+    await turns()
+    world.log.release()
+    assert isinstance(await heartbeat, UnknownMemberId)
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
-def test_a_group_fenced_during_a_move_is_loaded_empty(protocol: str) -> None:
-    async def story(world: World) -> None:
-        if protocol == "classic":
-            await world.member()
-        else:
-            await ConsumerMember(world, "a").heartbeat()
-        await world.groups.stop()
-        fence(world)
-        await world.restart()
-        await turns(10)
-        assert not world.groups.runtime.shard("g").machine.groups["g"].members
-        assert isinstance((await world.join()).error, CoordinatorLoadInProgress)
-
-    in_world(story, topics={"t": 1})
+@told_by(in_world, topics={"t": 1})
+async def test_a_group_fenced_during_a_move_is_loaded_empty(world: World, protocol: str) -> None:
+    if protocol == "classic":
+        await world.member()
+    else:
+        await ConsumerMember(world, "a").heartbeat()
+    await world.groups.stop()
+    fence(world)
+    await world.restart()
+    await turns(10)
+    assert not world.groups.runtime.shard("g").machine.groups["g"].members
+    assert isinstance((await world.join()).error, CoordinatorLoadInProgress)
 
 
-def test_a_fence_whose_maker_is_gone_falls_by_itself() -> None:
-    async def story(world: World) -> None:
-        fence(world)
-        assert isinstance((await world.join()).error, CoordinatorLoadInProgress)
-        await asyncio.sleep(FENCE_SECONDS)
-        assert (await world.member()).error is None
-
-    in_world(story)
+@told_by(in_world)
+async def test_a_fence_whose_maker_is_gone_falls_by_itself(world: World) -> None:
+    fence(world)
+    assert isinstance((await world.join()).error, CoordinatorLoadInProgress)
+    await asyncio.sleep(FENCE_SECONDS)
+    assert (await world.member()).error is None

@@ -23,7 +23,7 @@ from odradek.records.batch import BatchView
 from odradek.records.compression import Compression
 from tests.support.consumer_members import ConsumerMember
 from tests.support.group_world import World, done, in_world, result_of, turns
-from tests.support.loop import run
+from tests.support.stories import told_by
 from tests.support.whole_broker import WholeBroker
 
 GROUP_RESOURCE = 32
@@ -57,111 +57,97 @@ def test_commits_are_compressed_as_the_offsets_topic_asks(codec: Compression) ->
     in_world(story, partitions=1, offsets_topic_compression_codec=int(codec))
 
 
-def test_late_commits_are_answered_in_time_and_count_later() -> None:
-    async def story(world: World) -> None:
-        world.log.is_held = True
-        first = commit(world, 0)
-        await asyncio.sleep(1)
-        second = commit(world, 1)  # waits behind the first, and has its own two seconds
-        await asyncio.sleep(1.5)
-        assert isinstance(done(first)[0], CoordinatorNotAvailable)
-        assert not second.done()
-        await asyncio.sleep(1)
-        assert isinstance(done(second)[0], CoordinatorNotAvailable)
-        assert list(world.groups.offsets.committed()) == []
-        world.log.release()
-        await turns(10)
-        assert [row[2] for row in world.groups.offsets.committed()] == [0, 1]
-        third = commit(world, 2)
-        await asyncio.sleep(10)
-        assert done(third) == [None]
-
-    in_world(story, offsets_commit_timeout_ms=2000)
+@told_by(in_world, offsets_commit_timeout_ms=2000)
+async def test_late_commits_are_answered_in_time_and_count_later(world: World) -> None:
+    world.log.is_held = True
+    first = commit(world, 0)
+    await asyncio.sleep(1)
+    second = commit(world, 1)  # waits behind the first, and has its own two seconds
+    await asyncio.sleep(1.5)
+    assert isinstance(done(first)[0], CoordinatorNotAvailable)
+    assert not second.done()
+    await asyncio.sleep(1)
+    assert isinstance(done(second)[0], CoordinatorNotAvailable)
+    assert list(world.groups.offsets.committed()) == []
+    world.log.release()
+    await turns(10)
+    assert [row[2] for row in world.groups.offsets.committed()] == [0, 1]
+    third = commit(world, 2)
+    await asyncio.sleep(10)
+    assert done(third) == [None]
 
 
-def test_a_commit_in_time_is_not_answered_twice() -> None:
-    async def story(world: World) -> None:
-        world.log.is_held = True
-        committed = commit(world, 0)
-        await asyncio.sleep(1)
-        world.log.release()
-        assert await committed == [None]
-        await asyncio.sleep(10)
-        assert world.groups.context.commits == 1
-
-    in_world(story, offsets_commit_timeout_ms=2000)
+@told_by(in_world, offsets_commit_timeout_ms=2000)
+async def test_a_commit_in_time_is_not_answered_twice(world: World) -> None:
+    world.log.is_held = True
+    committed = commit(world, 0)
+    await asyncio.sleep(1)
+    world.log.release()
+    assert await committed == [None]
+    await asyncio.sleep(10)
+    assert world.groups.context.commits == 1
 
 
-def test_the_length_of_metadata_is_counted_as_java_does() -> None:
-    async def story(world: World) -> None:
-        assert await commit(world, 0, metadata="abcd") == [None]
-        assert await commit(world, 0, metadata="äöüß") == [None]
-        assert await commit(world, 0, metadata="😀😀") == [None]
-        for too_long in ("abcde", "😀😀a"):
-            (error,) = await commit(world, 0, metadata=too_long)
-            assert isinstance(error, InvalidCommitOffsetSize)
-
-    in_world(story, offset_metadata_max_bytes=4)
+@told_by(in_world, offset_metadata_max_bytes=4)
+async def test_the_length_of_metadata_is_counted_as_java_does(world: World) -> None:
+    assert await commit(world, 0, metadata="abcd") == [None]
+    assert await commit(world, 0, metadata="äöüß") == [None]
+    assert await commit(world, 0, metadata="😀😀") == [None]
+    for too_long in ("abcde", "😀😀a"):
+        (error,) = await commit(world, 0, metadata=too_long)
+        assert isinstance(error, InvalidCommitOffsetSize)
 
 
-def test_a_broker_without_the_consumer_protocol_says_so() -> None:
-    async def story(world: World) -> None:
-        answer = await ConsumerMember(world, "a").heartbeat()
-        assert isinstance(answer, UnsupportedVersion)
-        with pytest.raises(UnsupportedVersion, match=r"group\.coordinator\.rebalance\.protocols is classic"):
-            world.groups.admin.describe_consumer_group("g")
-        assert (await world.member()).error is None
-
-    in_world(story, topics={"t": 1}, group_coordinator_rebalance_protocols=("classic",))
+@told_by(in_world, topics={"t": 1}, group_coordinator_rebalance_protocols=("classic",))
+async def test_a_broker_without_the_consumer_protocol_says_so(world: World) -> None:
+    answer = await ConsumerMember(world, "a").heartbeat()
+    assert isinstance(answer, UnsupportedVersion)
+    with pytest.raises(UnsupportedVersion, match=r"group\.coordinator\.rebalance\.protocols is classic"):
+        world.groups.admin.describe_consumer_group("g")
+    assert (await world.member()).error is None
 
 
-def test_classic_groups_have_their_size_delay_and_session_bounds() -> None:
-    async def story(world: World) -> None:
-        for timeout_ms in (999, 20_001):
-            refused = await world.join(session_timeout_ms=timeout_ms)
-            assert isinstance(refused.error, InvalidSessionTimeout)
-        joins = [world.join(requires_known_member_id=False, session_timeout_ms=1000) for _ in range(2)]
-        await asyncio.sleep(13.9)  # the second new member makes the group wait once more
-        assert not any(join.done() for join in joins)
-        await asyncio.sleep(0.2)
-        assert all(done(join).error is None for join in joins)
-        third = await world.join(requires_known_member_id=False, session_timeout_ms=20_000)
-        assert isinstance(third.error, GroupMaxSizeReached)
-
-    in_world(
-        story,
-        group_max_size=2,
-        group_initial_rebalance_delay_ms=7000,
-        group_min_session_timeout_ms=1000,
-        group_max_session_timeout_ms=20_000,
-    )
+@told_by(
+    in_world,
+    group_max_size=2,
+    group_initial_rebalance_delay_ms=7000,
+    group_min_session_timeout_ms=1000,
+    group_max_session_timeout_ms=20_000,
+)
+async def test_classic_groups_have_their_size_delay_and_session_bounds(world: World) -> None:
+    for timeout_ms in (999, 20_001):
+        refused = await world.join(session_timeout_ms=timeout_ms)
+        assert isinstance(refused.error, InvalidSessionTimeout)
+    joins = [world.join(requires_known_member_id=False, session_timeout_ms=1000) for _ in range(2)]
+    await asyncio.sleep(13.9)  # the second new member makes the group wait once more
+    assert not any(join.done() for join in joins)
+    await asyncio.sleep(0.2)
+    assert all(done(join).error is None for join in joins)
+    third = await world.join(requires_known_member_id=False, session_timeout_ms=20_000)
+    assert isinstance(third.error, GroupMaxSizeReached)
 
 
-def test_consumer_groups_have_their_size_and_assignors() -> None:
-    async def story(world: World) -> None:
-        await ConsumerMember(world, "a").must_beat()
-        assert isinstance(await ConsumerMember(world, "b").heartbeat(), GroupMaxSizeReached)
-        unknown = await ConsumerMember(world, "a", server_assignor="uniform").heartbeat()
-        assert isinstance(unknown, UnsupportedAssignor)
-        assert world.groups.admin.describe_consumer_group("g").assignor == "range"
-
-    in_world(story, topics={"t": 1}, group_consumer_max_size=1, group_consumer_assignors=("range",))
+@told_by(in_world, topics={"t": 1}, group_consumer_max_size=1, group_consumer_assignors=("range",))
+async def test_consumer_groups_have_their_size_and_assignors(world: World) -> None:
+    await ConsumerMember(world, "a").must_beat()
+    assert isinstance(await ConsumerMember(world, "b").heartbeat(), GroupMaxSizeReached)
+    unknown = await ConsumerMember(world, "a", server_assignor="uniform").heartbeat()
+    assert isinstance(unknown, UnsupportedAssignor)
+    assert world.groups.admin.describe_consumer_group("g").assignor == "range"
 
 
-def test_sessions_last_as_the_broker_says_also_after_a_restart() -> None:
-    async def story(world: World) -> None:
-        member = ConsumerMember(world, "a")
-        for _ in range(2):
-            await member.must_beat()
-            await asyncio.sleep(49)
-            assert len(world.groups.admin.describe_consumer_group("g").members) == 1
-            await world.restart()
+@told_by(in_world, topics={"t": 1}, group_consumer_session_timeout_ms=50_000)
+async def test_sessions_last_as_the_broker_says_also_after_a_restart(world: World) -> None:
+    member = ConsumerMember(world, "a")
+    for _ in range(2):
+        await member.must_beat()
         await asyncio.sleep(49)
         assert len(world.groups.admin.describe_consumer_group("g").members) == 1
-        await asyncio.sleep(2)
-        assert world.groups.admin.describe_consumer_group("g").members == []
-
-    in_world(story, topics={"t": 1}, group_consumer_session_timeout_ms=50_000)
+        await world.restart()
+    await asyncio.sleep(49)
+    assert len(world.groups.admin.describe_consumer_group("g").members) == 1
+    await asyncio.sleep(2)
+    assert world.groups.admin.describe_consumer_group("g").members == []
 
 
 # --- settings of one group ----------------------------------------------------------------------------------
@@ -207,32 +193,29 @@ async def members(broker: WholeBroker, group_id: str) -> int:
     return len(broker.broker.coordinators.groups.admin.describe_consumer_group(group_id).members)
 
 
-def test_a_group_has_its_own_session_and_heartbeat_interval() -> None:
-    async def story() -> None:
-        broker = await WholeBroker.start({"offsets.topic.num.partitions": "2"})
-        await broker.create_topic("t")
-        await broker.ask(ApiKey.FIND_COORDINATOR, 4, key_type=0, coordinator_keys=["g"])
-        own = ("consumer.session.timeout.ms", "60000"), ("consumer.heartbeat.interval.ms", "10000")
-        assert await alter(broker, "own", *own) == 0
-        assert (await described(broker, "own")).items() >= dict(own).items()
-        listed = await broker.ask(ApiKey.LIST_CONFIG_RESOURCES, 1, resource_types=[GROUP_RESOURCE])
-        assert [resource.resource_name for resource in listed.config_resources] == ["own"]
-        for group_id, interval in (("own", 10), ("other", 5)):
-            answer = await heartbeat(broker, group_id, epoch=0)
-            assert (answer.error_code, answer.heartbeat_interval.total_seconds()) == (0, interval)
-        await asyncio.sleep(50)
-        assert (await members(broker, "own"), await members(broker, "other")) == (1, 0)
-        # It continues with the next heartbeat, and survives a restart.
-        broker = await broker.restart()
-        await broker.broker.coordinators.groups.runtime.loaded()
-        assert (await heartbeat(broker, "own", epoch=1)).heartbeat_interval.total_seconds() == 10
-        assert await alter(broker, "own", *((key, None) for key, _ in own)) == 0
-        assert (await heartbeat(broker, "own", epoch=1)).heartbeat_interval.total_seconds() == 5
-        await asyncio.sleep(46)
-        assert await members(broker, "own") == 0
-        await broker.broker.stop()
-
-    run(story())
+async def test_a_group_has_its_own_session_and_heartbeat_interval() -> None:
+    broker = await WholeBroker.start({"offsets.topic.num.partitions": "2"})
+    await broker.create_topic("t")
+    await broker.ask(ApiKey.FIND_COORDINATOR, 4, key_type=0, coordinator_keys=["g"])
+    own = ("consumer.session.timeout.ms", "60000"), ("consumer.heartbeat.interval.ms", "10000")
+    assert await alter(broker, "own", *own) == 0
+    assert (await described(broker, "own")).items() >= dict(own).items()
+    listed = await broker.ask(ApiKey.LIST_CONFIG_RESOURCES, 1, resource_types=[GROUP_RESOURCE])
+    assert [resource.resource_name for resource in listed.config_resources] == ["own"]
+    for group_id, interval in (("own", 10), ("other", 5)):
+        answer = await heartbeat(broker, group_id, epoch=0)
+        assert (answer.error_code, answer.heartbeat_interval.total_seconds()) == (0, interval)
+    await asyncio.sleep(50)
+    assert (await members(broker, "own"), await members(broker, "other")) == (1, 0)
+    # It continues with the next heartbeat, and survives a restart.
+    broker = await broker.restart()
+    await broker.broker.coordinators.groups.runtime.loaded()
+    assert (await heartbeat(broker, "own", epoch=1)).heartbeat_interval.total_seconds() == 10
+    assert await alter(broker, "own", *((key, None) for key, _ in own)) == 0
+    assert (await heartbeat(broker, "own", epoch=1)).heartbeat_interval.total_seconds() == 5
+    await asyncio.sleep(46)
+    assert await members(broker, "own") == 0
+    await broker.broker.stop()
 
 
 @pytest.mark.parametrize(
@@ -245,11 +228,8 @@ def test_a_group_has_its_own_session_and_heartbeat_interval() -> None:
         ("consumer.sesion.timeout.ms", "50000"),
     ],
 )
-def test_a_group_is_not_given_values_outside_the_bounds_of_the_broker(change: tuple[str, str]) -> None:
-    async def story() -> None:
-        broker = await WholeBroker.start()
-        assert await alter(broker, "g", change) == 40
-        assert (await described(broker, "g"))["consumer.session.timeout.ms"] == "45000"
-        await broker.broker.stop()
-
-    run(story())
+async def test_a_group_is_not_given_values_outside_the_bounds_of_the_broker(change: tuple[str, str]) -> None:
+    broker = await WholeBroker.start()
+    assert await alter(broker, "g", change) == 40
+    assert (await described(broker, "g"))["consumer.session.timeout.ms"] == "45000"
+    await broker.broker.stop()

@@ -17,6 +17,7 @@ from odradek.records.batch import BatchView
 from odradek.records.builder import build_batch
 from odradek.records.record import records
 from tests.support.group_world import World, in_world, result_of, turns
+from tests.support.stories import told_by
 
 DAY_SECONDS = 86_400
 
@@ -52,89 +53,76 @@ TOMBSTONES = [
 ]
 
 
-def test_a_deletion_writes_the_tombstone_of_a_group_that_only_committed() -> None:
-    async def story(world: World) -> None:
-        await commit(world, 0, 1)
-        assert await result_of(world.groups.admin.delete("g")) is None
-        assert stored(world)[2:] == TOMBSTONES
-        await world.restart()
-        assert states(world) == {}
-
-    in_world(story, partitions=1, topics={"t": 2})
+@told_by(in_world, partitions=1, topics={"t": 2})
+async def test_a_deletion_writes_the_tombstone_of_a_group_that_only_committed(world: World) -> None:
+    await commit(world, 0, 1)
+    assert await result_of(world.groups.admin.delete("g")) is None
+    assert stored(world)[2:] == TOMBSTONES
+    await world.restart()
+    assert states(world) == {}
 
 
-def test_an_expiry_writes_it_too() -> None:
-    async def story(world: World) -> None:
-        await commit(world, 0, 1)
-        await asyncio.sleep(8 * DAY_SECONDS)
-        await turns(10)
-        assert stored(world)[2:] == TOMBSTONES
-        assert states(world) == {}
-
-    in_world(story, partitions=1, topics={"t": 2})
+@told_by(in_world, partitions=1, topics={"t": 2})
+async def test_an_expiry_writes_it_too(world: World) -> None:
+    await commit(world, 0, 1)
+    await asyncio.sleep(8 * DAY_SECONDS)
+    await turns(10)
+    assert stored(world)[2:] == TOMBSTONES
+    assert states(world) == {}
 
 
-def test_a_group_without_offsets_is_empty_after_a_restart() -> None:
-    async def story(world: World) -> None:
-        await commit(world, 0)
-        deleted = await result_of(world.groups.offsets.delete("g", [("t", 0)]))
-        assert deleted == [None]
-        assert states(world) == {"g": "Empty"}
-        await world.restart()
-        assert states(world) == {"g": "Empty"}
-        await world.groups.expiration.expire_offsets()
-        await turns()
-        assert stored(world)[-1] == (encode_classic_group_key("g"), None)
-        assert states(world) == {}
-
-    in_world(story, partitions=1, topics={"t": 2})
+@told_by(in_world, partitions=1, topics={"t": 2})
+async def test_a_group_without_offsets_is_empty_after_a_restart(world: World) -> None:
+    await commit(world, 0)
+    deleted = await result_of(world.groups.offsets.delete("g", [("t", 0)]))
+    assert deleted == [None]
+    assert states(world) == {"g": "Empty"}
+    await world.restart()
+    assert states(world) == {"g": "Empty"}
+    await world.groups.expiration.expire_offsets()
+    await turns()
+    assert stored(world)[-1] == (encode_classic_group_key("g"), None)
+    assert states(world) == {}
 
 
-def test_a_log_without_the_tombstone_is_read_and_gets_it() -> None:
+@told_by(in_world, partitions=1, topics={"t": 2})
+async def test_a_log_without_the_tombstone_is_read_and_gets_it(world: World) -> None:
     """Logs of before have deleted groups whose offsets alone were removed."""
-
-    async def story(world: World) -> None:
-        key = encode_offset_key("old", "t", 0)
-        # A commit in version 3, which was written before.
-        value = bytes.fromhex("0003000000000000002a0000000500056dc3a974610000018bcfe56800")
-        for one in (value, None):
-            world.log.append(0, build_batch([(0, key, one)]))
-        kept = encode_offset_key("kept", "t", 0)
-        world.log.append(0, build_batch([(0, kept, value)]))
-        await world.restart()
-        assert states(world) == {"old": "Empty", "kept": "Empty"}
-        assert sorted(world.groups.offsets.committed()) == [("kept", "t", 0, 42)]
-        await commit(world, 0, group_id="kept")
-        await world.groups.expiration.expire_offsets()
-        await turns()
-        assert stored(world)[-1] == (encode_classic_group_key("old"), None)
-        assert states(world) == {"kept": "Empty"}
-
-    in_world(story, partitions=1, topics={"t": 2})
+    key = encode_offset_key("old", "t", 0)
+    # A commit in version 3, which was written before.
+    value = bytes.fromhex("0003000000000000002a0000000500056dc3a974610000018bcfe56800")
+    for one in (value, None):
+        world.log.append(0, build_batch([(0, key, one)]))
+    kept = encode_offset_key("kept", "t", 0)
+    world.log.append(0, build_batch([(0, kept, value)]))
+    await world.restart()
+    assert states(world) == {"old": "Empty", "kept": "Empty"}
+    assert sorted(world.groups.offsets.committed()) == [("kept", "t", 0, 42)]
+    await commit(world, 0, group_id="kept")
+    await world.groups.expiration.expire_offsets()
+    await turns()
+    assert stored(world)[-1] == (encode_classic_group_key("old"), None)
+    assert states(world) == {"kept": "Empty"}
 
 
-def test_the_first_join_writes_that_the_group_is_there() -> None:
-    async def story(world: World) -> None:
-        await world.join("g", requires_known_member_id=True)
-        ((key, value),) = stored(world)
-        assert key == encode_classic_group_key("g") and value is not None
-        found = decode_classic_group_value(value)
-        assert found == ClassicGroupValue("", 0, None, None, found.state_timestamp_ms)
-        await world.restart()
-        assert states(world) == {"g": "Empty"}
-        await world.member("g")
-        kinds = [int.from_bytes(key[:2], "big") for key, _ in stored(world)]
-        assert kinds == [KIND_CLASSIC_GROUP] * 2
-
-    in_world(story, partitions=1, topics={"t": 2})
+@told_by(in_world, partitions=1, topics={"t": 2})
+async def test_the_first_join_writes_that_the_group_is_there(world: World) -> None:
+    await world.join("g", requires_known_member_id=True)
+    ((key, value),) = stored(world)
+    assert key == encode_classic_group_key("g") and value is not None
+    found = decode_classic_group_value(value)
+    assert found == ClassicGroupValue("", 0, None, None, found.state_timestamp_ms)
+    await world.restart()
+    assert states(world) == {"g": "Empty"}
+    await world.member("g")
+    kinds = [int.from_bytes(key[:2], "big") for key, _ in stored(world)]
+    assert kinds == [KIND_CLASSIC_GROUP] * 2
 
 
-def test_a_member_joins_also_where_that_record_cannot_be_written() -> None:
-    async def story(world: World) -> None:
-        world.log.fail_with = NotEnoughReplicas("one of three")
-        joined = world.join("g", requires_known_member_id=False)
-        await turns()
-        world.log.fail_with = None
-        assert (await joined).error is None
-
-    in_world(story, partitions=1, topics={"t": 2})
+@told_by(in_world, partitions=1, topics={"t": 2})
+async def test_a_member_joins_also_where_that_record_cannot_be_written(world: World) -> None:
+    world.log.fail_with = NotEnoughReplicas("one of three")
+    joined = world.join("g", requires_known_member_id=False)
+    await turns()
+    world.log.fail_with = None
+    assert (await joined).error is None

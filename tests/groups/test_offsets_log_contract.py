@@ -21,6 +21,7 @@ from odradek.server.broker.broker_process import BrokerProcess
 from odradek.server.broker.local_control import LocalControl
 from tests.support.group_world import result_of
 from tests.support.offsets_log import MemoryOffsetsLog
+from tests.support.stories import in_real_time
 
 Open = Callable[[Path], AbstractAsyncContextManager[InternalTopicLog]]
 
@@ -75,55 +76,50 @@ async def values_from(
 
 
 @pytest.mark.parametrize("opened", [in_memory, in_a_broker])
-def test_contract(opened: Open, tmp_path: Path) -> None:
-    async def story() -> None:
-        async with opened(tmp_path) as log:
-            assert log.partition_count() == 3
-            assert list(log.led_partitions()) == []
-            assert not log.is_ready(1)
-            await log.ensure_topic()
-            await log.ensure_topic()
-            assert (log.partition_count(), sorted(log.led_partitions())) == (3, [0, 1, 2])
-            assert log.is_ready(1)
-            assert log.led_since_epoch(1) >= 0
-            assert log.bounds(1) == (0, 0)
-            assert await values_from(log, 0) == []
-            assert await result_of(log.append(1, batch(b"a", b"b"))) == 0
-            assert await result_of(log.append(1, batch(b"c"))) == 2
-            assert log.bounds(1) == (0, 3)
-            assert log.is_committed(1, 3)
-            assert not log.is_committed(1, 4)
-            assert await values_from(log, 0) == [(0, b"a"), (1, b"b"), (2, b"c")]
-            assert await values_from(log, 0, bytes_max=1) == [(0, b"a"), (1, b"b")]
-            for bytes_max in range(1, len(batch(b"a", b"b")) + len(batch(b"c"))):
-                # Wherever the bound ends the second batch, the first is there.
-                assert await values_from(log, 0, bytes_max=bytes_max) == [(0, b"a"), (1, b"b")]
-            assert await values_from(log, 1) == [(0, b"a"), (1, b"b"), (2, b"c")]
-            assert await values_from(log, 3) == []
-            assert await values_from(log, 2) == [(2, b"c")]
-            assert log.bounds(0) == (0, 0)
-
-    asyncio.run(story())
+@in_real_time
+async def test_contract(opened: Open, tmp_path: Path) -> None:
+    async with opened(tmp_path) as log:
+        assert log.partition_count() == 3
+        assert list(log.led_partitions()) == []
+        assert not log.is_ready(1)
+        await log.ensure_topic()
+        await log.ensure_topic()
+        assert (log.partition_count(), sorted(log.led_partitions())) == (3, [0, 1, 2])
+        assert log.is_ready(1)
+        assert log.led_since_epoch(1) >= 0
+        assert log.bounds(1) == (0, 0)
+        assert await values_from(log, 0) == []
+        assert await result_of(log.append(1, batch(b"a", b"b"))) == 0
+        assert await result_of(log.append(1, batch(b"c"))) == 2
+        assert log.bounds(1) == (0, 3)
+        assert log.is_committed(1, 3)
+        assert not log.is_committed(1, 4)
+        assert await values_from(log, 0) == [(0, b"a"), (1, b"b"), (2, b"c")]
+        assert await values_from(log, 0, bytes_max=1) == [(0, b"a"), (1, b"b")]
+        for bytes_max in range(1, len(batch(b"a", b"b")) + len(batch(b"c"))):
+            # Wherever the bound ends the second batch, the first is there.
+            assert await values_from(log, 0, bytes_max=bytes_max) == [(0, b"a"), (1, b"b")]
+        assert await values_from(log, 1) == [(0, b"a"), (1, b"b"), (2, b"c")]
+        assert await values_from(log, 3) == []
+        assert await values_from(log, 2) == [(2, b"c")]
+        assert log.bounds(0) == (0, 0)
 
 
-def test_what_a_new_leader_does_not_yet_know_to_be_committed_is_read_too(tmp_path: Path) -> None:
+@in_real_time
+async def test_what_a_new_leader_does_not_yet_know_to_be_committed_is_read_too(tmp_path: Path) -> None:
     """Its high watermark is old until followers have fetched, and what lies above it was acknowledged."""
-
-    async def story() -> None:
-        async with in_a_broker(tmp_path) as log:
-            await log.ensure_topic()
-            for value in (b"a", b"b", b"c"):
-                await result_of(log.append(1, batch(value)))
-            assert isinstance(log, ReplicatedTopicLog)
-            log._partitions.get(OFFSETS_TOPIC, 1).replica.high_watermark = 1
-            assert log.bounds(1) == (0, 3)
-            assert log.is_committed(1, 1)
-            assert not log.is_committed(1, 3)
-            assert await values_from(log, 0, bytes_max=1) == [(0, b"a")]
-            assert await values_from(log, 1) == [(1, b"b"), (2, b"c")]
-            assert await values_from(log, 3) == []
-
-    asyncio.run(story())
+    async with in_a_broker(tmp_path) as log:
+        await log.ensure_topic()
+        for value in (b"a", b"b", b"c"):
+            await result_of(log.append(1, batch(value)))
+        assert isinstance(log, ReplicatedTopicLog)
+        log._partitions.get(OFFSETS_TOPIC, 1).replica.high_watermark = 1
+        assert log.bounds(1) == (0, 3)
+        assert log.is_committed(1, 1)
+        assert not log.is_committed(1, 3)
+        assert await values_from(log, 0, bytes_max=1) == [(0, b"a")]
+        assert await values_from(log, 1) == [(1, b"b"), (2, b"c")]
+        assert await values_from(log, 3) == []
 
 
 def test_a_directory_whose_log_was_written_anew_is_loaded(tmp_path: Path) -> None:

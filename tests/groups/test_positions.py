@@ -27,6 +27,7 @@ from odradek.groups import administration
 from odradek.groups.schema import OffsetAndMetadata
 from tests.support.consumer_members import ConsumerMember
 from tests.support.group_world import World, in_world, result_of, turns
+from tests.support.stories import told_by
 
 DAY = 86_400
 
@@ -48,51 +49,43 @@ def fetch(world: World, group_id: str = "g") -> dict[tuple[str, int], int]:
     return {key: value.offset for key, value in found.items()}
 
 
-def test_what_is_committed_is_read_with_its_note_and_epoch() -> None:
-    async def story(world: World) -> None:
-        assert await commit(world, ("t", 0, 5), ("u", 1, 6)) == [None, None]
-        found = world.groups.offsets.fetch(
-            "g", member_id=None, member_epoch=-1, partitions=[("t", 0), ("t", 1)]
-        )
-        assert list(found) == [("t", 0)]
-        assert found["t", 0][:3] == (5, 3, "note 5")
-        assert fetch(world, "stranger") == {}
-        assert sorted(world.groups.offsets.committed()) == [("g", "t", 0, 5), ("g", "u", 1, 6)]
-        before = fetch(world)
-        await world.restart()
-        assert fetch(world) == before
-        assert world.groups.admin.list_groups() == [administration.GroupOverview("g", "", "Empty", "classic")]
-
-    in_world(story)
+@told_by(in_world)
+async def test_what_is_committed_is_read_with_its_note_and_epoch(world: World) -> None:
+    assert await commit(world, ("t", 0, 5), ("u", 1, 6)) == [None, None]
+    found = world.groups.offsets.fetch("g", member_id=None, member_epoch=-1, partitions=[("t", 0), ("t", 1)])
+    assert list(found) == [("t", 0)]
+    assert found["t", 0][:3] == (5, 3, "note 5")
+    assert fetch(world, "stranger") == {}
+    assert sorted(world.groups.offsets.committed()) == [("g", "t", 0, 5), ("g", "u", 1, 6)]
+    before = fetch(world)
+    await world.restart()
+    assert fetch(world) == before
+    assert world.groups.admin.list_groups() == [administration.GroupOverview("g", "", "Empty", "classic")]
 
 
-def test_commits_of_one_turn_share_an_append() -> None:
-    async def story(world: World) -> None:
-        outcomes = await asyncio.gather(
-            *[commit(world, ("t", 0, number), group_id=f"g{number}") for number in range(50)]
-        )
-        assert outcomes == [[None]] * 50
-        assert world.log.appends == 1
-        assert world.groups.context.commits == 50
-
-    in_world(story, partitions=1)
+@told_by(in_world, partitions=1)
+async def test_commits_of_one_turn_share_an_append(world: World) -> None:
+    outcomes = await asyncio.gather(
+        *[commit(world, ("t", 0, number), group_id=f"g{number}") for number in range(50)]
+    )
+    assert outcomes == [[None]] * 50
+    assert world.log.appends == 1
+    assert world.groups.context.commits == 50
 
 
-def test_nothing_is_read_before_it_is_written() -> None:
-    async def story(world: World) -> None:
-        world.log.is_held = True
-        first = asyncio.ensure_future(commit(world, ("t", 0, 1)))
-        await turns()
-        second = asyncio.ensure_future(commit(world, ("t", 0, 2)))
-        await turns()
-        assert fetch(world) == {}
-        assert not first.done()
-        assert len(world.log.held) == 1
-        world.log.release()
-        assert await first == await second == [None]
-        assert fetch(world) == {("t", 0): 2}
-
-    in_world(story, partitions=1)
+@told_by(in_world, partitions=1)
+async def test_nothing_is_read_before_it_is_written(world: World) -> None:
+    world.log.is_held = True
+    first = asyncio.ensure_future(commit(world, ("t", 0, 1)))
+    await turns()
+    second = asyncio.ensure_future(commit(world, ("t", 0, 2)))
+    await turns()
+    assert fetch(world) == {}
+    assert not first.done()
+    assert len(world.log.held) == 1
+    world.log.release()
+    assert await first == await second == [None]
+    assert fetch(world) == {("t", 0): 2}
 
 
 @pytest.mark.parametrize(
@@ -104,67 +97,59 @@ def test_nothing_is_read_before_it_is_written() -> None:
         (OSError("no space"), UnknownServerError),
     ],
 )
-def test_a_failed_write_is_answered_and_changes_nothing(
-    failure: Exception, answered: type[Exception]
+@told_by(in_world)
+async def test_a_failed_write_is_answered_and_changes_nothing(
+    world: World, failure: Exception, answered: type[Exception]
 ) -> None:
-    async def story(world: World) -> None:
+    await commit(world, ("t", 0, 1))
+    world.log.fail_with = failure
+    (error,) = await commit(world, ("t", 0, 2))
+    assert type(error) is answered
+    assert fetch(world) == {("t", 0): 1}
+    world.log.fail_with = None
+    assert await commit(world, ("t", 0, 3)) == [None]
+
+
+@told_by(in_world)
+async def test_members_that_may_commit(world: World) -> None:
+    joined = await world.member()
+    as_member: dict[str, Any] = {"member_id": joined.member_id, "generation": joined.generation}
+    assert await commit(world, ("t", 0, 1), **as_member) == [None]
+    with pytest.raises(IllegalGeneration):
+        await commit(world, ("t", 0, 1), member_id=joined.member_id, generation=9)
+    with pytest.raises(UnknownMemberId):
+        await commit(world, ("t", 0, 1), member_id="x", generation=1)
+    with pytest.raises(UnknownMemberId, match="stop them"):
         await commit(world, ("t", 0, 1))
-        world.log.fail_with = failure
-        (error,) = await commit(world, ("t", 0, 2))
-        assert type(error) is answered
-        assert fetch(world) == {("t", 0): 1}
-        world.log.fail_with = None
-        assert await commit(world, ("t", 0, 3)) == [None]
-
-    in_world(story)
-
-
-def test_members_that_may_commit() -> None:
-    async def story(world: World) -> None:
-        joined = await world.member()
-        as_member: dict[str, Any] = {"member_id": joined.member_id, "generation": joined.generation}
-        assert await commit(world, ("t", 0, 1), **as_member) == [None]
-        with pytest.raises(IllegalGeneration):
-            await commit(world, ("t", 0, 1), member_id=joined.member_id, generation=9)
-        with pytest.raises(UnknownMemberId):
-            await commit(world, ("t", 0, 1), member_id="x", generation=1)
-        with pytest.raises(UnknownMemberId, match="stop them"):
-            await commit(world, ("t", 0, 1))
-        again = await world.join("g", joined.member_id)
-        with pytest.raises(RebalanceInProgress):
-            await commit(world, ("t", 0, 1), member_id=joined.member_id, generation=again.generation)
-        with pytest.raises(IllegalGeneration):
-            await commit(world, ("t", 0, 1), group_id="none", generation=1, version=8)
-        with pytest.raises(GroupIdNotFound):
-            await commit(world, ("t", 0, 1), group_id="none", generation=1)
-
-    in_world(story)
+    again = await world.join("g", joined.member_id)
+    with pytest.raises(RebalanceInProgress):
+        await commit(world, ("t", 0, 1), member_id=joined.member_id, generation=again.generation)
+    with pytest.raises(IllegalGeneration):
+        await commit(world, ("t", 0, 1), group_id="none", generation=1, version=8)
+    with pytest.raises(GroupIdNotFound):
+        await commit(world, ("t", 0, 1), group_id="none", generation=1)
 
 
-def test_commits_keep_a_member_alive() -> None:
-    async def story(world: World) -> None:
-        joined = await world.member()
-        for _ in range(5):
-            await asyncio.sleep(8)
-            await commit(world, ("t", 0, 1), member_id=joined.member_id, generation=1)
-        assert world.groups.admin.describe("g").state == "Stable"
-
-    in_world(story)
+@told_by(in_world)
+async def test_commits_keep_a_member_alive(world: World) -> None:
+    joined = await world.member()
+    for _ in range(5):
+        await asyncio.sleep(8)
+        await commit(world, ("t", 0, 1), member_id=joined.member_id, generation=1)
+    assert world.groups.admin.describe("g").state == "Stable"
 
 
-def test_a_note_may_be_too_long() -> None:
-    async def story(world: World) -> None:
-        commits = [("t", 0, OffsetAndMetadata(1, -1, "x" * 11)), ("t", 1, OffsetAndMetadata(1, -1, "x" * 10))]
-        errors = await result_of(
-            world.groups.offsets.commit(
-                "g", member_id="", instance_id=None, generation=-1, version=9, commits=commits
-            )
+@told_by(in_world, offset_metadata_max_bytes=10)
+async def test_a_note_may_be_too_long(world: World) -> None:
+    commits = [("t", 0, OffsetAndMetadata(1, -1, "x" * 11)), ("t", 1, OffsetAndMetadata(1, -1, "x" * 10))]
+    errors = await result_of(
+        world.groups.offsets.commit(
+            "g", member_id="", instance_id=None, generation=-1, version=9, commits=commits
         )
-        assert isinstance(errors[0], InvalidCommitOffsetSize)
-        assert errors[1] is None
-        assert fetch(world) == {("t", 1): 1}
-
-    in_world(story, offset_metadata_max_bytes=10)
+    )
+    assert isinstance(errors[0], InvalidCommitOffsetSize)
+    assert errors[1] is None
+    assert fetch(world) == {("t", 1): 1}
 
 
 async def rest(seconds: float) -> None:
@@ -172,132 +157,116 @@ async def rest(seconds: float) -> None:
     await turns(10)
 
 
-def test_offsets_of_no_group_expire_from_their_commit() -> None:
-    async def story(world: World) -> None:
-        await commit(world, ("t", 0, 1))
-        await rest(6 * DAY)
-        await commit(world, ("t", 1, 1))
-        await rest(1.5 * DAY)
-        assert fetch(world) == {("t", 1): 1}
-        await rest(6 * DAY)
-        assert fetch(world) == {}
-        assert world.groups.admin.list_groups() == []
-        await world.restart()
-        assert world.groups.admin.list_groups() == []
-
-    in_world(story)
+@told_by(in_world)
+async def test_offsets_of_no_group_expire_from_their_commit(world: World) -> None:
+    await commit(world, ("t", 0, 1))
+    await rest(6 * DAY)
+    await commit(world, ("t", 1, 1))
+    await rest(1.5 * DAY)
+    assert fetch(world) == {("t", 1): 1}
+    await rest(6 * DAY)
+    assert fetch(world) == {}
+    assert world.groups.admin.list_groups() == []
+    await world.restart()
+    assert world.groups.admin.list_groups() == []
 
 
-def test_offsets_of_a_group_expire_from_when_it_became_empty() -> None:
-    async def story(world: World) -> None:
-        joined = await world.member(session_timeout_ms=1_800_000)
-        as_member: dict[str, Any] = {"member_id": joined.member_id, "generation": 1}
-        await commit(world, ("t", 0, 1), ("other", 0, 1), **as_member)
-        for _ in range(8 * 24 * 3):
-            await rest(1200)
-            world.groups.heartbeat("g", member_id=joined.member_id, instance_id=None, generation=1)
-        assert fetch(world) == {("t", 0): 1}  # no member subscribes to the other one
-        await result_of(world.groups.leave("g", [(joined.member_id, None)]))
-        await rest(6.5 * DAY)
-        await world.restart()
-        assert fetch(world) == {("t", 0): 1}
-        await rest(DAY)
-        assert fetch(world) == {}
-        assert world.groups.admin.list_groups() == []
-
-    in_world(story)
+@told_by(in_world)
+async def test_offsets_of_a_group_expire_from_when_it_became_empty(world: World) -> None:
+    joined = await world.member(session_timeout_ms=1_800_000)
+    as_member: dict[str, Any] = {"member_id": joined.member_id, "generation": 1}
+    await commit(world, ("t", 0, 1), ("other", 0, 1), **as_member)
+    for _ in range(8 * 24 * 3):
+        await rest(1200)
+        world.groups.heartbeat("g", member_id=joined.member_id, instance_id=None, generation=1)
+    assert fetch(world) == {("t", 0): 1}  # no member subscribes to the other one
+    await result_of(world.groups.leave("g", [(joined.member_id, None)]))
+    await rest(6.5 * DAY)
+    await world.restart()
+    assert fetch(world) == {("t", 0): 1}
+    await rest(DAY)
+    assert fetch(world) == {}
+    assert world.groups.admin.list_groups() == []
 
 
-def test_a_commit_may_bring_its_own_retention() -> None:
-    async def story(world: World) -> None:
-        now_ms = world.clock.wall_ms()
-        commits = [("t", 0, OffsetAndMetadata(1, -1, "", now_ms, now_ms + 1000))]
-        await result_of(
-            world.groups.offsets.commit(
-                "g", member_id="", instance_id=None, generation=-1, version=2, commits=commits
-            )
+@told_by(in_world)
+async def test_a_commit_may_bring_its_own_retention(world: World) -> None:
+    now_ms = world.clock.wall_ms()
+    commits = [("t", 0, OffsetAndMetadata(1, -1, "", now_ms, now_ms + 1000))]
+    await result_of(
+        world.groups.offsets.commit(
+            "g", member_id="", instance_id=None, generation=-1, version=2, commits=commits
         )
-        await world.restart()
-        await rest(900)
-        assert fetch(world) == {}
-
-    in_world(story)
-
-
-def test_offsets_of_consumer_groups_expire_without_subscribers() -> None:
-    async def story(world: World) -> None:
-        member = ConsumerMember(world, "a")
-        await member.must_beat()
-        await commit(world, ("t", 0, 1), ("u", 0, 1), member_id="a", generation=1)
-        await member.leave(epoch=-1)
-        await commit(world, ("u", 0, 2))
-        await rest(7.5 * DAY)
-        assert fetch(world) == {}
-        assert world.groups.admin.list_groups() == []
-
-    in_world(story, topics={"t": 1, "u": 1})
+    )
+    await world.restart()
+    await rest(900)
+    assert fetch(world) == {}
 
 
-def test_a_failed_expiry_is_tried_again() -> None:
-    async def story(world: World) -> None:
-        await commit(world, ("t", 0, 1))
-        world.log.fail_with = KafkaStorageError("gone")
-        await rest(8 * DAY)
-        assert fetch(world) == {("t", 0): 1}
-        world.log.fail_with = None
-        await world.groups.expiration.expire_offsets()
-        await turns()
-        assert fetch(world) == {}
-
-    in_world(story)
+@told_by(in_world, topics={"t": 1, "u": 1})
+async def test_offsets_of_consumer_groups_expire_without_subscribers(world: World) -> None:
+    member = ConsumerMember(world, "a")
+    await member.must_beat()
+    await commit(world, ("t", 0, 1), ("u", 0, 1), member_id="a", generation=1)
+    await member.leave(epoch=-1)
+    await commit(world, ("u", 0, 2))
+    await rest(7.5 * DAY)
+    assert fetch(world) == {}
+    assert world.groups.admin.list_groups() == []
 
 
-def test_offsets_are_deleted_with_their_topic() -> None:
-    async def story(world: World) -> None:
-        await commit(world, ("t", 0, 1), ("u", 0, 2))
-        world.set_topics({"u": 1})
-        await turns()
-        assert fetch(world) == {("u", 0): 2}
-        await world.restart()
-        assert fetch(world) == {("u", 0): 2}
-
-    in_world(story, topics={"t": 1, "u": 1})
-
-
-def test_delete_offsets_of_unread_partitions() -> None:
-    async def story(world: World) -> None:
-        joined = await world.member(topics=("t",))
-        await commit(world, ("t", 0, 1), ("u", 0, 2), member_id=joined.member_id, generation=1)
-        errors = await result_of(world.groups.offsets.delete("g", [("t", 0), ("u", 0), ("u", 9)]))
-        assert isinstance(errors[0], GroupSubscribedToTopic)
-        assert errors[1:] == [None, None]
-        assert fetch(world) == {("t", 0): 1}
-        with pytest.raises(GroupIdNotFound):
-            world.groups.offsets.delete("none", [])
-        await world.member("connect", protocol_type="connect", protocols=(("x", b""),))
-        with pytest.raises(NonEmptyGroup):
-            world.groups.offsets.delete("connect", [("t", 0)])
-
-    in_world(story)
+@told_by(in_world)
+async def test_a_failed_expiry_is_tried_again(world: World) -> None:
+    await commit(world, ("t", 0, 1))
+    world.log.fail_with = KafkaStorageError("gone")
+    await rest(8 * DAY)
+    assert fetch(world) == {("t", 0): 1}
+    world.log.fail_with = None
+    await world.groups.expiration.expire_offsets()
+    await turns()
+    assert fetch(world) == {}
 
 
-def test_delete_a_group_and_its_offsets() -> None:
-    async def story(world: World) -> None:
-        joined = await world.member()
-        await commit(world, ("t", 0, 1), member_id=joined.member_id, generation=1)
-        assert isinstance(await result_of(world.groups.admin.delete("g")), NonEmptyGroup)
-        await result_of(world.groups.leave("g", [(joined.member_id, None)]))
-        assert await result_of(world.groups.admin.delete("g")) is None
-        assert isinstance(await result_of(world.groups.admin.delete("g")), GroupIdNotFound)
-        assert fetch(world) == {}
-        await world.restart()
-        assert world.groups.admin.list_groups() == []
-        member = ConsumerMember(world, "a", group_id="c")
-        await member.must_beat()
-        assert isinstance(await result_of(world.groups.admin.delete("c")), NonEmptyGroup)
-        await member.leave()
-        assert await result_of(world.groups.admin.delete("c")) is None
-        await world.restart()
-        assert world.groups.admin.list_groups() == []
+@told_by(in_world, topics={"t": 1, "u": 1})
+async def test_offsets_are_deleted_with_their_topic(world: World) -> None:
+    await commit(world, ("t", 0, 1), ("u", 0, 2))
+    world.set_topics({"u": 1})
+    await turns()
+    assert fetch(world) == {("u", 0): 2}
+    await world.restart()
+    assert fetch(world) == {("u", 0): 2}
 
-    in_world(story, topics={"t": 1})
+
+@told_by(in_world)
+async def test_delete_offsets_of_unread_partitions(world: World) -> None:
+    joined = await world.member(topics=("t",))
+    await commit(world, ("t", 0, 1), ("u", 0, 2), member_id=joined.member_id, generation=1)
+    errors = await result_of(world.groups.offsets.delete("g", [("t", 0), ("u", 0), ("u", 9)]))
+    assert isinstance(errors[0], GroupSubscribedToTopic)
+    assert errors[1:] == [None, None]
+    assert fetch(world) == {("t", 0): 1}
+    with pytest.raises(GroupIdNotFound):
+        world.groups.offsets.delete("none", [])
+    await world.member("connect", protocol_type="connect", protocols=(("x", b""),))
+    with pytest.raises(NonEmptyGroup):
+        world.groups.offsets.delete("connect", [("t", 0)])
+
+
+@told_by(in_world, topics={"t": 1})
+async def test_delete_a_group_and_its_offsets(world: World) -> None:
+    joined = await world.member()
+    await commit(world, ("t", 0, 1), member_id=joined.member_id, generation=1)
+    assert isinstance(await result_of(world.groups.admin.delete("g")), NonEmptyGroup)
+    await result_of(world.groups.leave("g", [(joined.member_id, None)]))
+    assert await result_of(world.groups.admin.delete("g")) is None
+    assert isinstance(await result_of(world.groups.admin.delete("g")), GroupIdNotFound)
+    assert fetch(world) == {}
+    await world.restart()
+    assert world.groups.admin.list_groups() == []
+    member = ConsumerMember(world, "a", group_id="c")
+    await member.must_beat()
+    assert isinstance(await result_of(world.groups.admin.delete("c")), NonEmptyGroup)
+    await member.leave()
+    assert await result_of(world.groups.admin.delete("c")) is None
+    await world.restart()
+    assert world.groups.admin.list_groups() == []

@@ -11,6 +11,7 @@ from odradek.foundation.errors import CoordinatorLoadInProgress, NotCoordinator
 from odradek.groups.schema import OffsetAndMetadata, encode_offset_key, encode_offset_value
 from odradek.records.builder import build_batch
 from tests.support.group_world import World, in_world
+from tests.support.stories import told_by
 
 
 async def take_over(world: World, *, uncommitted: int) -> None:
@@ -25,53 +26,47 @@ async def take_over(world: World, *, uncommitted: int) -> None:
     await asyncio.sleep(1)
 
 
-def test_requests_are_refused_until_the_replicas_have_what_is_loaded() -> None:
-    async def story(world: World) -> None:
-        await take_over(world, uncommitted=1)
-        with pytest.raises(CoordinatorLoadInProgress):
-            world.groups.runtime.shard("g")
-        world.log.uncommitted = 0
-        await world.groups.runtime.loaded()
-        assert [row[3] for row in world.groups.offsets.committed()] == [9]
-
-    in_world(story, partitions=1)
+@told_by(in_world, partitions=1)
+async def test_requests_are_refused_until_the_replicas_have_what_is_loaded(world: World) -> None:
+    await take_over(world, uncommitted=1)
+    with pytest.raises(CoordinatorLoadInProgress):
+        world.groups.runtime.shard("g")
+    world.log.uncommitted = 0
+    await world.groups.runtime.loaded()
+    assert [row[3] for row in world.groups.offsets.committed()] == [9]
 
 
-def test_a_log_that_is_committed_is_served_at_once() -> None:
-    async def story(world: World) -> None:
-        before = asyncio.get_running_loop().time()
-        await take_over(world, uncommitted=0)
-        await world.groups.runtime.loaded()
-        assert asyncio.get_running_loop().time() == before + 1
-
-    in_world(story, partitions=1)
+@told_by(in_world, partitions=1)
+async def test_a_log_that_is_committed_is_served_at_once(world: World) -> None:
+    before = asyncio.get_running_loop().time()
+    await take_over(world, uncommitted=0)
+    await world.groups.runtime.loaded()
+    assert asyncio.get_running_loop().time() == before + 1
 
 
-def test_a_partition_that_moves_away_in_between_is_never_served(caplog: pytest.LogCaptureFixture) -> None:
-    async def story(world: World) -> None:
-        await take_over(world, uncommitted=1)
-        (shard,) = world.groups.runtime.shards()
-        world.log.led.clear()
-        await asyncio.sleep(1)  # the partition is gone, and the coordinator does not know it yet
-        world.groups.runtime.refresh()
-        await asyncio.sleep(1)
-        assert world.groups.runtime.shards() == []
-        with pytest.raises(NotCoordinator):
-            shard.check_serving()
-        assert caplog.records == []
+@told_by(in_world, partitions=1)
+async def test_a_partition_that_moves_away_in_between_is_never_served(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    await take_over(world, uncommitted=1)
+    (shard,) = world.groups.runtime.shards()
+    world.log.led.clear()
+    await asyncio.sleep(1)  # the partition is gone, and the coordinator does not know it yet
+    world.groups.runtime.refresh()
+    await asyncio.sleep(1)
+    assert world.groups.runtime.shards() == []
+    with pytest.raises(NotCoordinator):
+        shard.check_serving()
+    assert caplog.records == []
 
-    in_world(story, partitions=1)
 
-
-def test_a_long_wait_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
-    async def story(world: World) -> None:
-        await take_over(world, uncommitted=1)
-        assert caplog.records == []
-        await asyncio.sleep(10 * COMMIT_WAIT_SECONDS_NOTED)
-        (record,) = caplog.records
-        assert record.getMessage() == (
-            "the offsets topic, partition 0, is loaded and not served yet: too few replicas have its last records; "
-            "it is served once they do"
-        )
-
-    in_world(story, partitions=1)
+@told_by(in_world, partitions=1)
+async def test_a_long_wait_is_logged_once(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    await take_over(world, uncommitted=1)
+    assert caplog.records == []
+    await asyncio.sleep(10 * COMMIT_WAIT_SECONDS_NOTED)
+    (record,) = caplog.records
+    assert record.getMessage() == (
+        "the offsets topic, partition 0, is loaded and not served yet: too few replicas have its last records; "
+        "it is served once they do"
+    )

@@ -44,47 +44,41 @@ def writer_of(log: SlowReplicas) -> RecordWriter:
     return RecordWriter(TopicParts(TOPIC, cast(InternalTopicLog, log), SystemClock()), 0)
 
 
-def test_the_append_under_way_ends_with_its_writer() -> None:
-    async def scenario() -> None:
-        log = SlowReplicas()
-        writer = writer_of(log)
-        outcomes: list[OdradekError | None] = []
+async def test_the_append_under_way_ends_with_its_writer() -> None:
+    log = SlowReplicas()
+    writer = writer_of(log)
+    outcomes: list[OdradekError | None] = []
+    writer.submit([RECORD], outcomes.append)
+    await asyncio.sleep(0.1)
+    writer.submit([RECORD], outcomes.append)
+    writer.close(NotCoordinator("another leads"))
+    assert [type(one) for one in outcomes] == [NotCoordinator]
+    await writer.end()
+    assert [type(one) for one in outcomes] == [NotCoordinator, CoordinatorNotAvailable]
+    assert asyncio.all_tasks() == {asyncio.current_task()}
+    await writer.end()
+
+
+async def test_a_callback_of_a_cancelled_append_begins_no_other() -> None:
+    log = SlowReplicas()
+    writer = writer_of(log)
+    outcomes: list[OdradekError | None] = []
+
+    def go_on(error: OdradekError | None) -> None:
+        outcomes.append(error)
         writer.submit([RECORD], outcomes.append)
-        await asyncio.sleep(0.1)
-        writer.submit([RECORD], outcomes.append)
-        writer.close(NotCoordinator("another leads"))
-        assert [type(one) for one in outcomes] == [NotCoordinator]
-        await writer.end()
-        assert [type(one) for one in outcomes] == [NotCoordinator, CoordinatorNotAvailable]
-        assert asyncio.all_tasks() == {asyncio.current_task()}
-        await writer.end()
 
-    run(scenario())
-
-
-def test_a_callback_of_a_cancelled_append_begins_no_other() -> None:
-    async def scenario() -> None:
-        log = SlowReplicas()
-        writer = writer_of(log)
-        outcomes: list[OdradekError | None] = []
-
-        def go_on(error: OdradekError | None) -> None:
-            outcomes.append(error)
-            writer.submit([RECORD], outcomes.append)
-
-        writer.submit([RECORD], go_on)
-        writer.submit([RECORD], outcomes.append)
-        await asyncio.sleep(0.1)
-        # As a loop does with all tasks when it ends.
-        for task in asyncio.all_tasks() - {asyncio.current_task()}:
-            task.cancel()
-        await asyncio.sleep(0.1)
-        assert log.appends == 1
-        assert outcomes
-        assert all(isinstance(one, CoordinatorNotAvailable) for one in outcomes)
-        assert asyncio.all_tasks() == {asyncio.current_task()}
-
-    run(scenario())
+    writer.submit([RECORD], go_on)
+    writer.submit([RECORD], outcomes.append)
+    await asyncio.sleep(0.1)
+    # As a loop does with all tasks when it ends.
+    for task in asyncio.all_tasks() - {asyncio.current_task()}:
+        task.cancel()
+    await asyncio.sleep(0.1)
+    assert log.appends == 1
+    assert outcomes
+    assert all(isinstance(one, CoordinatorNotAvailable) for one in outcomes)
+    assert asyncio.all_tasks() == {asyncio.current_task()}
 
 
 class FullDisk:

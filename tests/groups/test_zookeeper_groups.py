@@ -21,6 +21,7 @@ from odradek.server.http import broker_metrics
 from tests.support.exposition import exposition_text
 from tests.support.loop import run
 from tests.support.memory_registry import MemoryStore
+from tests.support.stories import told_by
 from tests.support.whole_cluster import WholeCluster
 
 GROUP, CONSUMER = "billing", "billing_host-a-1795395053840-ccd67c21"
@@ -88,101 +89,97 @@ async def coordinator_of(cluster: WholeCluster, group: str) -> int:
         await asyncio.sleep(0.1)
 
 
-def test_one_broker_lists_them() -> None:
-    async def story(cluster: WholeCluster, store: MemoryStore) -> None:
-        await write(store, "ended", {"offsets/t/0": "2"})
+@told_by(on_two_brokers, gives=2)
+async def test_one_broker_lists_them(cluster: WholeCluster, store: MemoryStore) -> None:
+    await write(store, "ended", {"offsets/t/0": "2"})
 
-        async def listed(broker_id: int, version: int = 5, **filters: Any) -> list[tuple[str, ...]]:
-            answer = await cluster.ask(broker_id, ApiKey.LIST_GROUPS, version, **filters)
-            names = ("group_id", "group_state", "group_type", "protocol_type")
-            return [tuple(getattr(one, name, "") for name in names) for one in answer.groups]
+    async def listed(broker_id: int, version: int = 5, **filters: Any) -> list[tuple[str, ...]]:
+        answer = await cluster.ask(broker_id, ApiKey.LIST_GROUPS, version, **filters)
+        names = ("group_id", "group_state", "group_type", "protocol_type")
+        return [tuple(getattr(one, name, "") for name in names) for one in answer.groups]
 
-        billing = (GROUP, "Stable", "zookeeper", "zookeeper")
-        assert await listed(1) == [billing, ("ended", "Empty", "zookeeper", "zookeeper")]
-        assert await listed(2) == []
-        assert await listed(1, types_filter=["Zookeeper"], states_filter=["stable"]) == [billing]
-        assert await listed(1, types_filter=["classic", "consumer"]) == []
-        assert [row[0] for row in await listed(1, 0)] == [GROUP, "ended"]
-        await cluster.stop_broker(1)
-        await cluster.until(lambda: 1 not in cluster.image(2).brokers)
-        assert [row[0] for row in await listed(2)] == [GROUP, "ended"]
-
-    on_two_brokers(story)
+    billing = (GROUP, "Stable", "zookeeper", "zookeeper")
+    assert await listed(1) == [billing, ("ended", "Empty", "zookeeper", "zookeeper")]
+    assert await listed(2) == []
+    assert await listed(1, types_filter=["Zookeeper"], states_filter=["stable"]) == [billing]
+    assert await listed(1, types_filter=["classic", "consumer"]) == []
+    assert [row[0] for row in await listed(1, 0)] == [GROUP, "ended"]
+    await cluster.stop_broker(1)
+    await cluster.until(lambda: 1 not in cluster.image(2).brokers)
+    assert [row[0] for row in await listed(2)] == [GROUP, "ended"]
 
 
 @pytest.mark.thorough
-def test_they_are_described_with_owners_and_offsets() -> None:
-    async def story(cluster: WholeCluster, store: MemoryStore) -> None:
-        where = await coordinator_of(cluster, GROUP)
-        groups = [GROUP, "none", "a/b"]
-        answer = await cluster.ask(where, ApiKey.DESCRIBE_GROUPS, 6, groups=groups)
-        found, none, no_name = answer.groups
-        assert (none.error_code, no_name.error_code) == (69, 69)
-        assert (found.error_code, found.group_state, found.protocol_type) == (0, "Stable", "zookeeper")
-        members = {member.member_id: member for member in found.members}
-        assert members.keys() == {CONSUMER, "billing_broken"}
-        member = members[CONSUMER]
-        assert (member.client_id, member.client_host) == ("host-a-1795395053840-ccd67c21", "host-a")
-        assert parse_subscription(member.member_metadata).topics == ("t",)
-        assert parse_assignment(member.member_assignment).partitions == (("t", (0, 1)),)
-        assert parse_assignment(members["billing_broken"].member_assignment).partitions == ()
+@told_by(on_two_brokers, gives=2)
+async def test_they_are_described_with_owners_and_offsets(cluster: WholeCluster, store: MemoryStore) -> None:
+    where = await coordinator_of(cluster, GROUP)
+    groups = [GROUP, "none", "a/b"]
+    answer = await cluster.ask(where, ApiKey.DESCRIBE_GROUPS, 6, groups=groups)
+    found, none, no_name = answer.groups
+    assert (none.error_code, no_name.error_code) == (69, 69)
+    assert (found.error_code, found.group_state, found.protocol_type) == (0, "Stable", "zookeeper")
+    members = {member.member_id: member for member in found.members}
+    assert members.keys() == {CONSUMER, "billing_broken"}
+    member = members[CONSUMER]
+    assert (member.client_id, member.client_host) == ("host-a-1795395053840-ccd67c21", "host-a")
+    assert parse_subscription(member.member_metadata).topics == ("t",)
+    assert parse_assignment(member.member_assignment).partitions == (("t", (0, 1)),)
+    assert parse_assignment(members["billing_broken"].member_assignment).partitions == ()
 
-        async def offsets(topics: Any) -> dict[tuple[str, int], int]:
-            answer = await cluster.ask(
-                where,
-                ApiKey.OFFSET_FETCH,
-                9,
-                groups=[{"group_id": GROUP, "member_id": None, "member_epoch": -1, "topics": topics}],
-            )
-            return {
-                (topic.name, one.partition_index): one.committed_offset
-                for topic in answer.groups[0].topics
-                for one in topic.partitions
-            }
+    async def offsets(topics: Any) -> dict[tuple[str, int], int]:
+        answer = await cluster.ask(
+            where,
+            ApiKey.OFFSET_FETCH,
+            9,
+            groups=[{"group_id": GROUP, "member_id": None, "member_epoch": -1, "topics": topics}],
+        )
+        return {
+            (topic.name, one.partition_index): one.committed_offset
+            for topic in answer.groups[0].topics
+            for one in topic.partitions
+        }
 
-        assert await offsets(None) == {("t", 0): 1, ("t", 1): 0, ("gone", 0): 7}
-        # A consumer that names its partitions does not begin there.
-        assert await offsets([{"name": "t", "partition_indexes": [0]}]) == {("t", 0): -1}
-        # A group of the same name with offsets at the coordinator is that one.
-        partition = {"partition_index": 1, "committed_offset": 2}
-        topics = [{"name": "t", "partitions": [partition]}]
-        await cluster.ask(where, ApiKey.OFFSET_COMMIT, 8, group_id=GROUP, topics=topics)
-        assert await offsets(None) == {("t", 1): 2}
-
-    on_two_brokers(story)
+    assert await offsets(None) == {("t", 0): 1, ("t", 1): 0, ("gone", 0): 7}
+    # A consumer that names its partitions does not begin there.
+    assert await offsets([{"name": "t", "partition_indexes": [0]}]) == {("t", 0): -1}
+    # A group of the same name with offsets at the coordinator is that one.
+    partition = {"partition_index": 1, "committed_offset": 2}
+    topics = [{"name": "t", "partitions": [partition]}]
+    await cluster.ask(where, ApiKey.OFFSET_COMMIT, 8, group_id=GROUP, topics=topics)
+    assert await offsets(None) == {("t", 1): 2}
 
 
-def test_each_broker_shows_the_lag_of_partitions_that_it_leads() -> None:
-    async def story(cluster: WholeCluster, store: MemoryStore) -> None:
-        assert lag_of(cluster, 1) == lag_of(cluster, 2) == {}
-        await asyncio.sleep(1)
-        assert lag_of(cluster, 1) == {(GROUP, "t", "0"): 1}
-        assert lag_of(cluster, 2) == {(GROUP, "t", "1"): 2}
-        await write(store, GROUP, {"offsets/t/0": "2"})
-        assert lag_of(cluster, 1) == {(GROUP, "t", "0"): 1}, "one scrape more reads nothing"
-        await asyncio.sleep(ZOOKEEPER_GROUPS_PAUSE_SECONDS)
-        assert lag_of(cluster, 1) == {(GROUP, "t", "0"): 0}
-        reading = cluster.brokers[1].coordinators.zookeeper_groups
-        assert reading is not None
-        await asyncio.sleep(ZOOKEEPER_GROUPS_UNASKED_SECONDS_MAX + ZOOKEEPER_GROUPS_PAUSE_SECONDS)
-        assert reading._reading is not None and reading._reading.done(), "nobody asks any more"
-        assert lag_of(cluster, 1) == {}
+@told_by(on_two_brokers, gives=2)
+async def test_each_broker_shows_the_lag_of_partitions_that_it_leads(
+    cluster: WholeCluster, store: MemoryStore
+) -> None:
+    assert lag_of(cluster, 1) == lag_of(cluster, 2) == {}
+    await asyncio.sleep(1)
+    assert lag_of(cluster, 1) == {(GROUP, "t", "0"): 1}
+    assert lag_of(cluster, 2) == {(GROUP, "t", "1"): 2}
+    await write(store, GROUP, {"offsets/t/0": "2"})
+    assert lag_of(cluster, 1) == {(GROUP, "t", "0"): 1}, "one scrape more reads nothing"
+    await asyncio.sleep(ZOOKEEPER_GROUPS_PAUSE_SECONDS)
+    assert lag_of(cluster, 1) == {(GROUP, "t", "0"): 0}
+    reading = cluster.brokers[1].coordinators.zookeeper_groups
+    assert reading is not None
+    await asyncio.sleep(ZOOKEEPER_GROUPS_UNASKED_SECONDS_MAX + ZOOKEEPER_GROUPS_PAUSE_SECONDS)
+    assert reading._reading is not None and reading._reading.done(), "nobody asks any more"
+    assert lag_of(cluster, 1) == {}
 
-    on_two_brokers(story)
 
-
-def test_without_a_registry_the_other_groups_are_shown() -> None:
-    async def story(cluster: WholeCluster, store: MemoryStore) -> None:
-        where = await coordinator_of(cluster, GROUP)
-        lag_of(cluster, where)
-        await asyncio.sleep(1)
-        assert lag_of(cluster, where)
-        cluster.stores[cluster.host(where)].sever()
-        answer = await cluster.ask(where, ApiKey.LIST_GROUPS, 5)
-        assert (answer.error_code, answer.groups) == (0, ())
-        answer = await cluster.ask(where, ApiKey.DESCRIBE_GROUPS, 6, groups=[GROUP])
-        assert answer.groups[0].error_code == 15, "try again"
-        await asyncio.sleep(ZOOKEEPER_GROUPS_PAUSE_SECONDS)
-        assert lag_of(cluster, where) == {}
-
-    on_two_brokers(story)
+@told_by(on_two_brokers, gives=2)
+async def test_without_a_registry_the_other_groups_are_shown(
+    cluster: WholeCluster, store: MemoryStore
+) -> None:
+    where = await coordinator_of(cluster, GROUP)
+    lag_of(cluster, where)
+    await asyncio.sleep(1)
+    assert lag_of(cluster, where)
+    cluster.stores[cluster.host(where)].sever()
+    answer = await cluster.ask(where, ApiKey.LIST_GROUPS, 5)
+    assert (answer.error_code, answer.groups) == (0, ())
+    answer = await cluster.ask(where, ApiKey.DESCRIBE_GROUPS, 6, groups=[GROUP])
+    assert answer.groups[0].error_code == 15, "try again"
+    await asyncio.sleep(ZOOKEEPER_GROUPS_PAUSE_SECONDS)
+    assert lag_of(cluster, where) == {}

@@ -25,7 +25,6 @@ from tests.support.guarded_broker import (
     acl,
     codes,
 )
-from tests.support.loop import run
 
 DENIED = [*denied_topics.ROWS, *denied_groups.ROWS]
 UNKNOWN_TOPIC = 3
@@ -53,25 +52,22 @@ FILTERED = {
     DENIED,
     ids=[f"{row[0].name}-{row[1]}-{number}" for number, row in enumerate(DENIED)],
 )
-def test_each_api_needs_its_rights(
+async def test_each_api_needs_its_rights(
     api: ApiKey, version: int, fields: dict[str, Any], expected: set[int], rights: Sequence[AclBinding]
 ) -> None:
-    async def scenario() -> None:
-        guarded = await Guarded.start()
+    guarded = await Guarded.start()
+    answer = await guarded.ask(api, version, **fields)
+    assert set(codes(answer)) == expected
+    for number in range(len(rights)):
+        # Every right is needed: without the last one there is an error of some right.
+        await guarded.allow(*rights[: number + 1])
         answer = await guarded.ask(api, version, **fields)
-        assert set(codes(answer)) == expected
-        for number in range(len(rights)):
-            # Every right is needed: without the last one there is an error of some right.
-            await guarded.allow(*rights[: number + 1])
-            answer = await guarded.ask(api, version, **fields)
-            denied = ALL_DENIALS & set(codes(answer))
-            assert bool(denied) == (number + 1 < len(rights)), answer
-        for one in rights:
-            await guarded.take_away(one)
-        assert set(codes(await guarded.ask(api, version, **fields))) == expected
-        await guarded.stop()
-
-    run(scenario())
+        denied = ALL_DENIALS & set(codes(answer))
+        assert bool(denied) == (number + 1 < len(rights)), answer
+    for one in rights:
+        await guarded.take_away(one)
+    assert set(codes(await guarded.ask(api, version, **fields))) == expected
+    await guarded.stop()
 
 
 def test_every_api_has_a_denied_row() -> None:

@@ -11,6 +11,7 @@ import pytest
 from odradek.handlers.config_resources import ConfigResourceType
 from odradek.protocol.api import ApiKey
 from tests.support.one_broker import OneBroker
+from tests.support.stories import in_real_time
 
 WHO = "client 'test' at 192.0.2.7"
 
@@ -36,53 +37,43 @@ def _at_info(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
 
 
-def test_changes_of_topics_are_logged_and_validations_are_not(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    async def scenario() -> None:
-        broker = await OneBroker.start()
-        asked = [_topic("t", configs=[{"name": "retention.ms", "value": "5"}]), _topic("bad name")]
-        for validate_only in (True, False):
-            await broker.ask(ApiKey.CREATE_TOPICS, 7, topics=asked, timeout=1000, validate_only=validate_only)
-            made = (
-                []
-                if validate_only
-                else [f"topic t was made for {WHO}: partitions=2, replicas=1, retention.ms=5"]
-            )
-            assert _lines(caplog) == made
-        for validate_only in (True, False):
-            await broker.ask(
-                ApiKey.CREATE_PARTITIONS,
-                3,
-                topics=[{"name": "t", "count": 4, "assignments": None}],
-                timeout=1000,
-                validate_only=validate_only,
-            )
-            assert _lines(caplog) == (
-                [] if validate_only else [f"topic t was grown to 4 partitions for {WHO}"]
-            )
-        asked = [{"name": "t", "topic_id": None}, {"name": "u", "topic_id": None}]
-        await broker.ask(ApiKey.DELETE_TOPICS, 6, topics=asked, timeout=1000)
-        assert _lines(caplog) == [f"topic t was deleted for {WHO}"]
-
-    asyncio.run(scenario())
+@in_real_time
+async def test_changes_of_topics_are_logged_and_validations_are_not(caplog: pytest.LogCaptureFixture) -> None:
+    broker = await OneBroker.start()
+    asked = [_topic("t", configs=[{"name": "retention.ms", "value": "5"}]), _topic("bad name")]
+    for validate_only in (True, False):
+        await broker.ask(ApiKey.CREATE_TOPICS, 7, topics=asked, timeout=1000, validate_only=validate_only)
+        made = (
+            [] if validate_only else [f"topic t was made for {WHO}: partitions=2, replicas=1, retention.ms=5"]
+        )
+        assert _lines(caplog) == made
+    for validate_only in (True, False):
+        await broker.ask(
+            ApiKey.CREATE_PARTITIONS,
+            3,
+            topics=[{"name": "t", "count": 4, "assignments": None}],
+            timeout=1000,
+            validate_only=validate_only,
+        )
+        assert _lines(caplog) == ([] if validate_only else [f"topic t was grown to 4 partitions for {WHO}"])
+    asked = [{"name": "t", "topic_id": None}, {"name": "u", "topic_id": None}]
+    await broker.ask(ApiKey.DELETE_TOPICS, 6, topics=asked, timeout=1000)
+    assert _lines(caplog) == [f"topic t was deleted for {WHO}"]
 
 
-def test_a_topic_that_metadata_created_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
-    async def scenario() -> None:
-        broker = await OneBroker.start()
-        for _ in range(2):
-            await broker.ask(
-                ApiKey.METADATA,
-                8,
-                topics=[{"name": "t"}],
-                allow_auto_topic_creation=True,
-                include_cluster_authorized_operations=False,
-                include_topic_authorized_operations=False,
-            )
-        assert _lines(caplog) == [f"topic t was made for {WHO}, which asked for its metadata: partitions=1"]
-
-    asyncio.run(scenario())
+@in_real_time
+async def test_a_topic_that_metadata_created_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    broker = await OneBroker.start()
+    for _ in range(2):
+        await broker.ask(
+            ApiKey.METADATA,
+            8,
+            topics=[{"name": "t"}],
+            allow_auto_topic_creation=True,
+            include_cluster_authorized_operations=False,
+            include_topic_authorized_operations=False,
+        )
+    assert _lines(caplog) == [f"topic t was made for {WHO}, which asked for its metadata: partitions=1"]
 
 
 def test_changed_settings_are_logged_in_one_line_without_secrets(caplog: pytest.LogCaptureFixture) -> None:

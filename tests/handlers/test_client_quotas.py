@@ -1,6 +1,5 @@
 """AlterClientQuotas and DescribeClientQuotas answer as Apache Kafka 4.1's, and keep what else a node has."""
 
-import asyncio
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,6 +11,7 @@ from odradek.foundation.client_entities import ClientEntity
 from odradek.protocol.api import ApiKey
 from tests.support.memory_registry import load_image
 from tests.support.one_broker import OneBroker
+from tests.support.stories import in_real_time
 
 Parts = dict[str, str | None]
 PRODUCE, FETCH, CONNECT = "producer_byte_rate", "consumer_byte_rate", "connection_creation_rate"
@@ -80,25 +80,23 @@ async def filled() -> OneBroker:
     return broker
 
 
-def test_a_filter_finds_names_defaults_and_types() -> None:
-    async def scenario() -> None:
-        broker = await filled()
-        thousand = {PRODUCE: 1000.0}
-        everything = found(await described(broker))
-        assert everything == {
-            **dict.fromkeys((ALICE, DEFAULT_USER, ALICES_APP, APP), thousand),
-            ADDRESS: {CONNECT: 7.0},
-        }
-        assert found(await described(broker, ("user", 0, "alice"))).keys() == {ALICE, ALICES_APP}
-        assert found(await described(broker, ("user", 0, "alice"), strict=True)).keys() == {ALICE}
-        assert found(await described(broker, ("user", 1, None))).keys() == {DEFAULT_USER}
-        assert found(await described(broker, ("user", 2, None), strict=True)).keys() == {ALICE, DEFAULT_USER}
-        both = await described(broker, ("user", 2, None), ("client-id", 2, None), strict=True)
-        assert found(both).keys() == {ALICES_APP}
-        assert found(await described(broker, strict=True)) == {}
-        assert found(await described(broker, ("user", 0, ""))) == {}
-
-    asyncio.run(scenario())
+@in_real_time
+async def test_a_filter_finds_names_defaults_and_types() -> None:
+    broker = await filled()
+    thousand = {PRODUCE: 1000.0}
+    everything = found(await described(broker))
+    assert everything == {
+        **dict.fromkeys((ALICE, DEFAULT_USER, ALICES_APP, APP), thousand),
+        ADDRESS: {CONNECT: 7.0},
+    }
+    assert found(await described(broker, ("user", 0, "alice"))).keys() == {ALICE, ALICES_APP}
+    assert found(await described(broker, ("user", 0, "alice"), strict=True)).keys() == {ALICE}
+    assert found(await described(broker, ("user", 1, None))).keys() == {DEFAULT_USER}
+    assert found(await described(broker, ("user", 2, None), strict=True)).keys() == {ALICE, DEFAULT_USER}
+    both = await described(broker, ("user", 2, None), ("client-id", 2, None), strict=True)
+    assert found(both).keys() == {ALICES_APP}
+    assert found(await described(broker, strict=True)) == {}
+    assert found(await described(broker, ("user", 0, ""))) == {}
 
 
 @pytest.mark.parametrize(
@@ -114,13 +112,11 @@ def test_a_filter_finds_names_defaults_and_types() -> None:
         ([("ip", 2, None), ("user", 2, None)], 42, "IP filter component should not be used"),
     ],
 )
-def test_a_wrong_filter_is_refused(components: Any, code: int, words: str) -> None:
-    async def scenario() -> None:
-        answer = await described(await OneBroker.start(), *components)
-        assert (int(answer.error_code), answer.entries) == (code, None)
-        assert words in answer.error_message
-
-    asyncio.run(scenario())
+@in_real_time
+async def test_a_wrong_filter_is_refused(components: Any, code: int, words: str) -> None:
+    answer = await described(await OneBroker.start(), *components)
+    assert (int(answer.error_code), answer.entries) == (code, None)
+    assert words in answer.error_message
 
 
 @pytest.mark.parametrize(
@@ -142,73 +138,65 @@ def test_a_wrong_filter_is_refused(components: Any, code: int, words: str) -> No
         (entity({"ip": "192.0.2.1"}), {CONNECT: 2.0**31}, "too large for a INT"),
     ],
 )
-def test_a_wrong_change_is_refused_whole(parts: Any, values: dict[str, float], words: str) -> None:
-    async def scenario() -> None:
-        broker = await OneBroker.start()
-        code, message = await alter(broker, parts, {"request_percentage": 50.0, **values})
-        assert code == 42
-        assert words in (message or "") or "request_percentage" in (message or "")
-        assert found(await described(broker)) == {}
-
-    asyncio.run(scenario())
+@in_real_time
+async def test_a_wrong_change_is_refused_whole(parts: Any, values: dict[str, float], words: str) -> None:
+    broker = await OneBroker.start()
+    code, message = await alter(broker, parts, {"request_percentage": 50.0, **values})
+    assert code == 42
+    assert words in (message or "") or "request_percentage" in (message or "")
+    assert found(await described(broker)) == {}
 
 
-def test_values_are_changed_removed_and_only_checked() -> None:
-    async def scenario() -> None:
-        broker = await filled()
-        assert await alter(broker, dict(ALICE), {PRODUCE: 5.0, FETCH: 6.0, "request_percentage": 12.5}) == (
-            0,
-            None,
-        )
-        assert await alter(broker, dict(ALICE), {PRODUCE: 9.0}, validate_only=True) == (0, None)
-        assert found(await described(broker, ("user", 0, "alice"), strict=True)) == {
-            ALICE: {PRODUCE: 5.0, FETCH: 6.0, "request_percentage": 12.5}
-        }
-        assert await alter(broker, dict(ALICE), {PRODUCE: None, FETCH: None, "unknown": None}) == (0, None)
-        assert found(await described(broker, ("user", 0, "alice"), strict=True)) == {
-            ALICE: {"request_percentage": 12.5}
-        }
-        assert await alter(broker, dict(ALICE), {"request_percentage": None}) == (0, None)
-        assert ALICE not in found(await described(broker))
-        assert ALICES_APP in found(await described(broker))
-        assert await alter(broker, dict(ALICES_APP), {PRODUCE: None}) == (0, None)
-        # A new controller reads the same from the registry.
-        assert (await load_image(broker.store)).client_configs == broker.images.current.client_configs
-
-    asyncio.run(scenario())
+@in_real_time
+async def test_values_are_changed_removed_and_only_checked() -> None:
+    broker = await filled()
+    assert await alter(broker, dict(ALICE), {PRODUCE: 5.0, FETCH: 6.0, "request_percentage": 12.5}) == (
+        0,
+        None,
+    )
+    assert await alter(broker, dict(ALICE), {PRODUCE: 9.0}, validate_only=True) == (0, None)
+    assert found(await described(broker, ("user", 0, "alice"), strict=True)) == {
+        ALICE: {PRODUCE: 5.0, FETCH: 6.0, "request_percentage": 12.5}
+    }
+    assert await alter(broker, dict(ALICE), {PRODUCE: None, FETCH: None, "unknown": None}) == (0, None)
+    assert found(await described(broker, ("user", 0, "alice"), strict=True)) == {
+        ALICE: {"request_percentage": 12.5}
+    }
+    assert await alter(broker, dict(ALICE), {"request_percentage": None}) == (0, None)
+    assert ALICE not in found(await described(broker))
+    assert ALICES_APP in found(await described(broker))
+    assert await alter(broker, dict(ALICES_APP), {PRODUCE: None}) == (0, None)
+    # A new controller reads the same from the registry.
+    assert (await load_image(broker.store)).client_configs == broker.images.current.client_configs
 
 
-def test_an_entity_named_twice_and_a_key_named_twice_are_refused() -> None:
-    async def scenario() -> None:
-        broker = await OneBroker.start()
-        one = {"entity": entity({"user": "x"}), "ops": operations({PRODUCE: 1.0})}
-        answer = await broker.ask(
-            ApiKey.ALTER_CLIENT_QUOTAS,
-            0,
-            entries=[one, one, {"entity": entity({"user": "y"}), "ops": operations({PRODUCE: 1.0}) * 2}],
-            validate_only=False,
-        )
-        assert [int(result.error_code) for result in answer.entries] == [0, 42, 42]
-        assert found(await described(broker)).keys() == {(("user", "x"),)}
-
-    asyncio.run(scenario())
+@in_real_time
+async def test_an_entity_named_twice_and_a_key_named_twice_are_refused() -> None:
+    broker = await OneBroker.start()
+    one = {"entity": entity({"user": "x"}), "ops": operations({PRODUCE: 1.0})}
+    answer = await broker.ask(
+        ApiKey.ALTER_CLIENT_QUOTAS,
+        0,
+        entries=[one, one, {"entity": entity({"user": "y"}), "ops": operations({PRODUCE: 1.0}) * 2}],
+        validate_only=False,
+    )
+    assert [int(result.error_code) for result in answer.entries] == [0, 42, 42]
+    assert found(await described(broker)).keys() == {(("user", "x"),)}
 
 
-def test_quotas_and_credentials_of_a_user_keep_each_other() -> None:
-    async def scenario() -> None:
-        broker = await OneBroker.start()
-        alice = ClientEntity(user="alice")
-        credential = {"SCRAM-SHA-256": "salt=YQ==,stored_key=YQ==,server_key=YQ==,iterations=4096"}
-        await broker.controller.change_client_configs([ClientConfigChange(alice, credential)])
-        assert found(await described(broker)) == {}
-        await alter(broker, {"user": "alice"}, {PRODUCE: 5.0})
-        await alter(broker, {"user": "alice"}, {"SCRAM-SHA-256": None})
-        stored = nodes.read_config("", (await broker.store.get("/config/users/alice")).data)
-        assert stored == {**credential, PRODUCE: "5"}
-        await broker.controller.change_client_configs([ClientConfigChange(alice, {"SCRAM-SHA-256": None})])
-        assert broker.images.current.client_configs == {alice: {PRODUCE: "5"}}
-
-    asyncio.run(scenario())
+@in_real_time
+async def test_quotas_and_credentials_of_a_user_keep_each_other() -> None:
+    broker = await OneBroker.start()
+    alice = ClientEntity(user="alice")
+    credential = {"SCRAM-SHA-256": "salt=YQ==,stored_key=YQ==,server_key=YQ==,iterations=4096"}
+    await broker.controller.change_client_configs([ClientConfigChange(alice, credential)])
+    assert found(await described(broker)) == {}
+    await alter(broker, {"user": "alice"}, {PRODUCE: 5.0})
+    await alter(broker, {"user": "alice"}, {"SCRAM-SHA-256": None})
+    stored = nodes.read_config("", (await broker.store.get("/config/users/alice")).data)
+    assert stored == {**credential, PRODUCE: "5"}
+    await broker.controller.change_client_configs([ClientConfigChange(alice, {"SCRAM-SHA-256": None})])
+    assert broker.images.current.client_configs == {alice: {PRODUCE: "5"}}
 
 
 @pytest.mark.parametrize(
@@ -229,11 +217,9 @@ def test_nodes_have_kafkas_names(whose: ClientEntity, path: str) -> None:
     assert paths.client_entity(path) == whose
 
 
-def test_addresses_have_one_text() -> None:
-    async def scenario() -> None:
-        broker = await OneBroker.start()
-        for ip in ("2001:DB8:0:0::1", "2001:db8::1", "::ffff:192.0.2.1"):
-            assert (await alter(broker, {"ip": ip}, {CONNECT: 3.0}))[0] == 0
-        assert found(await described(broker)).keys() == {(("ip", "2001:db8::1"),), (("ip", "192.0.2.1"),)}
-
-    asyncio.run(scenario())
+@in_real_time
+async def test_addresses_have_one_text() -> None:
+    broker = await OneBroker.start()
+    for ip in ("2001:DB8:0:0::1", "2001:db8::1", "::ffff:192.0.2.1"):
+        assert (await alter(broker, {"ip": ip}, {CONNECT: 3.0}))[0] == 0
+    assert found(await described(broker)).keys() == {(("ip", "2001:db8::1"),), (("ip", "192.0.2.1"),)}

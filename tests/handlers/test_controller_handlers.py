@@ -16,7 +16,6 @@ from odradek.protocol import codec, messages
 from odradek.protocol.api import ApiKey
 from odradek.transport.connection import Connection
 from tests.support.field_names import check_field_names
-from tests.support.loop import run
 from tests.support.memory_registry import MemoryRegistry, MemoryStore
 from tests.support.one_broker import ENDPOINTS, OneBroker
 
@@ -77,102 +76,82 @@ class OneController:
 
 
 @pytest.mark.parametrize("version", [2, 3])
-def test_a_leader_removes_a_follower_from_the_in_sync_set(version: int) -> None:
-    async def story() -> None:
-        controller = await OneController.start()
-        members: dict[int, dict[str, Any]] = {
-            2: {"new_isr": [1]},
-            3: {"new_isr_with_epochs": [{"broker_id": 1, "broker_epoch": -1}]},
-        }
-        answer = await controller.propose(version, **members[version])
-        (row,) = answer.topics[0].partitions
-        assert (int(answer.error_code), int(row.error_code)) == (0, 0)
-        assert (row.leader_id, row.isr, row.partition_epoch) == (1, (1,), 1)
-        assert controller.one.images.current.topics["t"].partitions[0].isr == (1,)
-
-    run(story())
+async def test_a_leader_removes_a_follower_from_the_in_sync_set(version: int) -> None:
+    controller = await OneController.start()
+    members: dict[int, dict[str, Any]] = {
+        2: {"new_isr": [1]},
+        3: {"new_isr_with_epochs": [{"broker_id": 1, "broker_epoch": -1}]},
+    }
+    answer = await controller.propose(version, **members[version])
+    (row,) = answer.topics[0].partitions
+    assert (int(answer.error_code), int(row.error_code)) == (0, 0)
+    assert (row.leader_id, row.isr, row.partition_epoch) == (1, (1,), 1)
+    assert controller.one.images.current.topics["t"].partitions[0].isr == (1,)
 
 
-def test_a_broker_that_registered_again_does_not_join_the_set() -> None:
-    async def story() -> None:
-        controller = await OneController.start()
-        members = [{"broker_id": 1, "broker_epoch": controller.epoch}, {"broker_id": 2, "broker_epoch": 99}]
-        answer = await controller.propose(3, new_isr_with_epochs=members)
-        (row,) = answer.topics[0].partitions
-        assert int(row.error_code) == INELIGIBLE_REPLICA
-        assert controller.one.images.current.topics["t"].partitions[0].isr == (1, 2)
-
-    run(story())
+async def test_a_broker_that_registered_again_does_not_join_the_set() -> None:
+    controller = await OneController.start()
+    members = [{"broker_id": 1, "broker_epoch": controller.epoch}, {"broker_id": 2, "broker_epoch": 99}]
+    answer = await controller.propose(3, new_isr_with_epochs=members)
+    (row,) = answer.topics[0].partitions
+    assert int(row.error_code) == INELIGIBLE_REPLICA
+    assert controller.one.images.current.topics["t"].partitions[0].isr == (1, 2)
 
 
-def test_deleted_topics_and_stale_broker_epochs_are_refused() -> None:
-    async def story() -> None:
-        controller = await OneController.start()
-        answer = await controller.ask(
-            ApiKey.ALTER_PARTITION,
-            3,
-            broker_id=1,
-            broker_epoch=controller.epoch,
-            topics=[
-                {
-                    "topic_id": None,
-                    "partitions": [{"partition_index": 0, "leader_epoch": 0, "partition_epoch": 0}],
-                }
-            ],
-        )
-        assert int(answer.topics[0].partitions[0].error_code) == UNKNOWN_TOPIC_ID
-        stale = await controller.ask(
-            ApiKey.ALTER_PARTITION, 3, broker_id=1, broker_epoch=controller.epoch + 1, topics=[]
-        )
-        assert int(stale.error_code) == STALE_BROKER_EPOCH
-
-    run(story())
+async def test_deleted_topics_and_stale_broker_epochs_are_refused() -> None:
+    controller = await OneController.start()
+    answer = await controller.ask(
+        ApiKey.ALTER_PARTITION,
+        3,
+        broker_id=1,
+        broker_epoch=controller.epoch,
+        topics=[
+            {
+                "topic_id": None,
+                "partitions": [{"partition_index": 0, "leader_epoch": 0, "partition_epoch": 0}],
+            }
+        ],
+    )
+    assert int(answer.topics[0].partitions[0].error_code) == UNKNOWN_TOPIC_ID
+    stale = await controller.ask(
+        ApiKey.ALTER_PARTITION, 3, broker_id=1, broker_epoch=controller.epoch + 1, topics=[]
+    )
+    assert int(stale.error_code) == STALE_BROKER_EPOCH
 
 
-def test_producer_ids_are_allocated_in_blocks_to_members_only() -> None:
-    async def story() -> None:
-        controller = await OneController.start()
-        api = ApiKey.ALLOCATE_PRODUCER_IDS
-        first = await controller.ask(api, 0, broker_id=1, broker_epoch=controller.epoch)
-        second = await controller.ask(api, 0, broker_id=1, broker_epoch=controller.epoch)
-        assert (first.producer_id_start, first.producer_id_len) == (0, 1000)
-        assert second.producer_id_start == 1000
-        refused = await controller.ask(api, 0, broker_id=3, broker_epoch=controller.epoch)
-        assert int(refused.error_code) == STALE_BROKER_EPOCH
-
-    run(story())
+async def test_producer_ids_are_allocated_in_blocks_to_members_only() -> None:
+    controller = await OneController.start()
+    api = ApiKey.ALLOCATE_PRODUCER_IDS
+    first = await controller.ask(api, 0, broker_id=1, broker_epoch=controller.epoch)
+    second = await controller.ask(api, 0, broker_id=1, broker_epoch=controller.epoch)
+    assert (first.producer_id_start, first.producer_id_len) == (0, 1000)
+    assert second.producer_id_start == 1000
+    refused = await controller.ask(api, 0, broker_id=3, broker_epoch=controller.epoch)
+    assert int(refused.error_code) == STALE_BROKER_EPOCH
 
 
-def test_elections_are_asked_for_by_partition_or_for_all() -> None:
-    async def story() -> None:
-        controller = await OneController.start()
-        wanted = [{"topic": "t", "partitions": [0, 7]}]
-        answer = await controller.ask(
-            ApiKey.ELECT_LEADERS, 2, election_type=0, topic_partitions=wanted, timeout=1
-        )
-        (topic,) = answer.replica_election_results
-        assert [(row.partition_id, int(row.error_code)) for row in topic.partition_result] == [
-            (0, ELECTION_NOT_NEEDED),
-            (7, 3),
-        ]
-        everything = await controller.ask(
-            ApiKey.ELECT_LEADERS, 2, election_type=0, topic_partitions=None, timeout=1
-        )
-        assert [(one.topic, one.partition_result) for one in everything.replica_election_results] == [
-            ("t", ())
-        ]
-        odd = await controller.ask(ApiKey.ELECT_LEADERS, 2, election_type=5, topic_partitions=None, timeout=1)
-        assert int(odd.error_code) == 42
-
-    run(story())
+async def test_elections_are_asked_for_by_partition_or_for_all() -> None:
+    controller = await OneController.start()
+    wanted = [{"topic": "t", "partitions": [0, 7]}]
+    answer = await controller.ask(
+        ApiKey.ELECT_LEADERS, 2, election_type=0, topic_partitions=wanted, timeout=1
+    )
+    (topic,) = answer.replica_election_results
+    assert [(row.partition_id, int(row.error_code)) for row in topic.partition_result] == [
+        (0, ELECTION_NOT_NEEDED),
+        (7, 3),
+    ]
+    everything = await controller.ask(
+        ApiKey.ELECT_LEADERS, 2, election_type=0, topic_partitions=None, timeout=1
+    )
+    assert [(one.topic, one.partition_result) for one in everything.replica_election_results] == [("t", ())]
+    odd = await controller.ask(ApiKey.ELECT_LEADERS, 2, election_type=5, topic_partitions=None, timeout=1)
+    assert int(odd.error_code) == 42
 
 
-def test_a_controller_lists_its_apis() -> None:
-    async def story() -> None:
-        controller = await OneController.start()
-        answer = await controller.ask(
-            ApiKey.API_VERSIONS, 3, client_software_name="lib", client_software_version="1"
-        )
-        assert {row.api_key for row in answer.api_keys} == {int(api) for api in CONTROLLER_HANDLERS}
-
-    run(story())
+async def test_a_controller_lists_its_apis() -> None:
+    controller = await OneController.start()
+    answer = await controller.ask(
+        ApiKey.API_VERSIONS, 3, client_software_name="lib", client_software_version="1"
+    )
+    assert {row.api_key for row in answer.api_keys} == {int(api) for api in CONTROLLER_HANDLERS}

@@ -8,39 +8,36 @@ from odradek.coordination.shard import ShardState
 from odradek.protocol.api import ApiKey
 from tests.support.group_requests import ask, versions
 from tests.support.group_world import World, in_world, turns
+from tests.support.stories import told_by
 
 API = ApiKey.HEARTBEAT
 
 
 @pytest.mark.parametrize("version", versions(API))
-def test_heartbeats(version: int) -> None:
-    async def story(world: World) -> None:
-        joined = await world.member()
+@told_by(in_world)
+async def test_heartbeats(world: World, version: int) -> None:
+    joined = await world.member()
 
-        async def code(member_id: str = joined.member_id, generation: int = 1, group_id: str = "g") -> int:
-            answer = await ask(
-                world, API, version, group_id=group_id, generation_id=generation, member_id=member_id
-            )
-            return int(answer.error_code)
+    async def code(member_id: str = joined.member_id, generation: int = 1, group_id: str = "g") -> int:
+        answer = await ask(
+            world, API, version, group_id=group_id, generation_id=generation, member_id=member_id
+        )
+        return int(answer.error_code)
 
-        assert await code() == 0
-        assert await code(generation=2) == 22
-        assert await code("x") == 25
-        assert await code(group_id="") == 24
-        assert await code(group_id="none") == 25
-        waiting = world.join(requires_known_member_id=False)
-        await turns()
-        assert await code() == 27
-        waiting.cancel()
-
-    in_world(story)
+    assert await code() == 0
+    assert await code(generation=2) == 22
+    assert await code("x") == 25
+    assert await code(group_id="") == 24
+    assert await code(group_id="none") == 25
+    waiting = world.join(requires_known_member_id=False)
+    await turns()
+    assert await code() == 27
+    waiting.cancel()
 
 
-def test_heartbeats_succeed_while_groups_are_loaded() -> None:
-    async def story(world: World) -> None:
-        for shard in world.groups.runtime.shards():
-            shard.state = ShardState.LOADING
-        answer = await ask(world, API, 4, group_id="g", generation_id=1, member_id="m")
-        assert answer.error_code == 0
-
-    in_world(story)
+@told_by(in_world)
+async def test_heartbeats_succeed_while_groups_are_loaded(world: World) -> None:
+    for shard in world.groups.runtime.shards():
+        shard.state = ShardState.LOADING
+    answer = await ask(world, API, 4, group_id="g", generation_id=1, member_id="m")
+    assert answer.error_code == 0

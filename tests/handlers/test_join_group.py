@@ -9,6 +9,7 @@ import pytest
 from odradek.protocol.api import ApiKey
 from tests.support.group_requests import ask, supported, versions
 from tests.support.group_world import World, in_world
+from tests.support.stories import told_by
 
 API = ApiKey.JOIN_GROUP
 
@@ -27,51 +28,45 @@ async def join(world: World, version: int, **fields: Any) -> Any:
 
 
 @pytest.mark.parametrize("version", versions(API))
-def test_a_member_joins(version: int) -> None:
-    async def story(world: World) -> None:
-        answer = await join(world, version)
-        if version >= 4:
-            assert answer.error_code == 79
-            assert answer.protocol_name == (None if version >= 7 else "")
-            answer = await join(world, version, member_id=answer.member_id)
-        assert (answer.error_code, answer.generation_id, answer.protocol_name) == (0, 1, "range")
-        assert answer.leader == answer.member_id
-        assert answer.member_id.startswith("client-")
-        assert [(row.member_id, bytes(row.metadata)) for row in answer.members] == [
-            (answer.member_id, b"meta")
-        ]
-        if version >= 7:
-            assert answer.protocol_type == "consumer"
-
-    in_world(story)
+@told_by(in_world)
+async def test_a_member_joins(world: World, version: int) -> None:
+    answer = await join(world, version)
+    if version >= 4:
+        assert answer.error_code == 79
+        assert answer.protocol_name == (None if version >= 7 else "")
+        answer = await join(world, version, member_id=answer.member_id)
+    assert (answer.error_code, answer.generation_id, answer.protocol_name) == (0, 1, "range")
+    assert answer.leader == answer.member_id
+    assert answer.member_id.startswith("client-")
+    assert [(row.member_id, bytes(row.metadata)) for row in answer.members] == [(answer.member_id, b"meta")]
+    if version >= 7:
+        assert answer.protocol_type == "consumer"
 
 
 @pytest.mark.parametrize("version", [8, 9])
-def test_a_static_leader_that_returns_need_not_assign(version: int) -> None:
-    async def story(world: World) -> None:
-        first = await join(world, version, group_instance_id="i")
-        sync = ApiKey.SYNC_GROUP
-        synced = await ask(
-            world,
-            sync,
-            5,
-            group_id="g",
-            generation_id=1,
-            member_id=first.member_id,
-            group_instance_id="i",
-            protocol_type="consumer",
-            protocol_name="range",
-            assignments=[{"member_id": first.member_id, "assignment": b"all"}],
-        )
-        assert (synced.error_code, bytes(synced.assignment)) == (0, b"all")
-        again = await join(world, version, group_instance_id="i")
-        assert again.generation_id == 1
-        if version >= 9:
-            assert (again.leader, again.skip_assignment) == (again.member_id, True)
-        else:
-            assert again.leader == first.member_id
-
-    in_world(story)
+@told_by(in_world)
+async def test_a_static_leader_that_returns_need_not_assign(world: World, version: int) -> None:
+    first = await join(world, version, group_instance_id="i")
+    sync = ApiKey.SYNC_GROUP
+    synced = await ask(
+        world,
+        sync,
+        5,
+        group_id="g",
+        generation_id=1,
+        member_id=first.member_id,
+        group_instance_id="i",
+        protocol_type="consumer",
+        protocol_name="range",
+        assignments=[{"member_id": first.member_id, "assignment": b"all"}],
+    )
+    assert (synced.error_code, bytes(synced.assignment)) == (0, b"all")
+    again = await join(world, version, group_instance_id="i")
+    assert again.generation_id == 1
+    if version >= 9:
+        assert (again.leader, again.skip_assignment) == (again.member_id, True)
+    else:
+        assert again.leader == first.member_id
 
 
 @pytest.mark.parametrize(
@@ -84,9 +79,7 @@ def test_a_static_leader_that_returns_need_not_assign(version: int) -> None:
         ({"protocol_type": ""}, 23),
     ],
 )
-def test_refusals(fields: dict[str, Any], code: int) -> None:
-    async def story(world: World) -> None:
-        answer = await join(world, 9, **fields)
-        assert (answer.error_code, answer.generation_id, answer.members) == (code, -1, ())
-
-    in_world(story)
+@told_by(in_world)
+async def test_refusals(world: World, fields: dict[str, Any], code: int) -> None:
+    answer = await join(world, 9, **fields)
+    assert (answer.error_code, answer.generation_id, answer.members) == (code, -1, ())

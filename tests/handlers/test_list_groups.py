@@ -11,38 +11,35 @@ from odradek.protocol.api import ApiKey
 from tests.support.consumer_members import ConsumerMember
 from tests.support.group_requests import ask, versions
 from tests.support.group_world import World, in_world
+from tests.support.stories import told_by
 
 API = ApiKey.LIST_GROUPS
 
 
 @pytest.mark.parametrize("version", versions(API))
-def test_list(version: int) -> None:
-    async def story(world: World) -> None:
-        await world.member("c1")
-        await ConsumerMember(world, "m", group_id="c2").must_beat()
+@told_by(in_world, topics={"t": 1})
+async def test_list(world: World, version: int) -> None:
+    await world.member("c1")
+    await ConsumerMember(world, "m", group_id="c2").must_beat()
 
-        async def listed(**filters: Any) -> dict[str, Any]:
-            answer = await ask(world, API, version, **filters)
-            assert answer.error_code == 0
-            return {row.group_id: row for row in answer.groups}
+    async def listed(**filters: Any) -> dict[str, Any]:
+        answer = await ask(world, API, version, **filters)
+        assert answer.error_code == 0
+        return {row.group_id: row for row in answer.groups}
 
-        rows = await listed()
-        assert rows.keys() == {"c1", "c2"}
-        assert {row.protocol_type for row in rows.values()} == {"consumer"}
-        if version >= 4:
-            assert {row.group_state for row in rows.values()} == {"Stable"}
-            assert (await listed(states_filter=("empty",))) == {}
-            assert (await listed(states_filter=("STABLE", "Empty"))).keys() == {"c1", "c2"}
-        if version >= 5:
-            assert {name: row.group_type for name, row in rows.items()} == {"c1": "classic", "c2": "consumer"}
-            assert (await listed(types_filter=("Classic",))).keys() == {"c1"}
-
-    in_world(story, topics={"t": 1})
+    rows = await listed()
+    assert rows.keys() == {"c1", "c2"}
+    assert {row.protocol_type for row in rows.values()} == {"consumer"}
+    if version >= 4:
+        assert {row.group_state for row in rows.values()} == {"Stable"}
+        assert (await listed(states_filter=("empty",))) == {}
+        assert (await listed(states_filter=("STABLE", "Empty"))).keys() == {"c1", "c2"}
+    if version >= 5:
+        assert {name: row.group_type for name, row in rows.items()} == {"c1": "classic", "c2": "consumer"}
+        assert (await listed(types_filter=("Classic",))).keys() == {"c1"}
 
 
-def test_while_loading() -> None:
-    async def story(world: World) -> None:
-        world.groups.runtime.shards()[0].state = ShardState.LOADING
-        assert (await ask(world, API, 5)).error_code == 14
-
-    in_world(story)
+@told_by(in_world)
+async def test_while_loading(world: World) -> None:
+    world.groups.runtime.shards()[0].state = ShardState.LOADING
+    assert (await ask(world, API, 5)).error_code == 14

@@ -12,6 +12,7 @@ from odradek.protocol.api import ApiKey
 from tests.support.group_requests import ask, supported, versions
 from tests.support.group_world import World, in_world
 from tests.support.loop import WALL_MS_AT_START
+from tests.support.stories import told_by
 
 API = ApiKey.OFFSET_COMMIT
 
@@ -29,37 +30,31 @@ async def commit(world: World, version: int, **fields: Any) -> list[list[int]]:
 
 
 @pytest.mark.parametrize("version", versions(API))
-def test_commit(version: int) -> None:
-    async def story(world: World) -> None:
-        assert await commit(world, version, retention_time=5000) == [[0], [3]]
-        (row,) = world.groups.offsets.fetch("g", member_id=None, member_epoch=-1, partitions=None).values()
-        expiry = WALL_MS_AT_START + 5000 if version <= 4 else -1
-        epoch = 3 if version >= 6 else -1
-        assert row == OffsetAndMetadata(42, epoch, "note", WALL_MS_AT_START, expiry)
-
-    in_world(story, topics={"t": 4})
+@told_by(in_world, topics={"t": 4})
+async def test_commit(world: World, version: int) -> None:
+    assert await commit(world, version, retention_time=5000) == [[0], [3]]
+    (row,) = world.groups.offsets.fetch("g", member_id=None, member_epoch=-1, partitions=None).values()
+    expiry = WALL_MS_AT_START + 5000 if version <= 4 else -1
+    epoch = 3 if version >= 6 else -1
+    assert row == OffsetAndMetadata(42, epoch, "note", WALL_MS_AT_START, expiry)
 
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("version", [2, 9])
 @pytest.mark.parametrize("partition", [4, -1])
-def test_a_commit_to_a_missing_partition_is_refused(version: int, partition: int) -> None:
-    async def story(world: World) -> None:
-        rows = [{"partition_index": index, "committed_offset": 1} for index in (partition, 3)]
-        topics = [{"name": "t", "partitions": rows}]
-        fields = {"group_id": "g", "generation_id_or_member_epoch": -1, "topics": topics}
-        answer = await ask(world, API, version, **fields)
-        assert [int(row.error_code) for row in answer.topics[0].partitions] == [3, 0]
-        assert [row[1:3] for row in world.groups.offsets.committed()] == [("t", 3)]
-
-    in_world(story, topics={"t": 4})
+@told_by(in_world, topics={"t": 4})
+async def test_a_commit_to_a_missing_partition_is_refused(world: World, version: int, partition: int) -> None:
+    rows = [{"partition_index": index, "committed_offset": 1} for index in (partition, 3)]
+    topics = [{"name": "t", "partitions": rows}]
+    fields = {"group_id": "g", "generation_id_or_member_epoch": -1, "topics": topics}
+    answer = await ask(world, API, version, **fields)
+    assert [int(row.error_code) for row in answer.topics[0].partitions] == [3, 0]
+    assert [row[1:3] for row in world.groups.offsets.committed()] == [("t", 3)]
 
 
-def test_failures_are_those_of_every_partition() -> None:
-    async def story(world: World) -> None:
-        assert await commit(world, 9, generation_id_or_member_epoch=4) == [[69], [3]]
-        assert await commit(world, 8, generation_id_or_member_epoch=4) == [[22], [3]]
-        world.log.fail_with = KafkaStorageError("gone")
-        assert await commit(world, 9) == [[16], [3]]
-
-    in_world(story, topics={"t": 4})
+@told_by(in_world, topics={"t": 4})
+async def test_failures_are_those_of_every_partition(world: World) -> None:
+    assert await commit(world, 9, generation_id_or_member_epoch=4) == [[69], [3]]
+    assert await commit(world, 8, generation_id_or_member_epoch=4) == [[22], [3]]
+    world.log.fail_with = KafkaStorageError("gone")
+    assert await commit(world, 9) == [[16], [3]]

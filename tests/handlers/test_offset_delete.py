@@ -6,33 +6,32 @@ from odradek.groups.schema import OffsetAndMetadata
 from odradek.protocol.api import ApiKey
 from tests.support.group_requests import ask
 from tests.support.group_world import World, in_world, result_of
+from tests.support.stories import told_by
 
 API = ApiKey.OFFSET_DELETE
 
 
-def test_delete_offsets() -> None:
-    async def story(world: World) -> None:
-        joined = await world.member(topics=("t",))
-        commits = [("t", 0, OffsetAndMetadata(5)), ("u", 0, OffsetAndMetadata(6))]
-        await result_of(
-            world.groups.offsets.commit(
-                "g",
-                member_id=joined.member_id,
-                instance_id=None,
-                generation=1,
-                version=9,
-                commits=commits,
-            )
+@told_by(in_world, topics={"t": 4, "u": 1})
+async def test_delete_offsets(world: World) -> None:
+    joined = await world.member(topics=("t",))
+    commits = [("t", 0, OffsetAndMetadata(5)), ("u", 0, OffsetAndMetadata(6))]
+    await result_of(
+        world.groups.offsets.commit(
+            "g",
+            member_id=joined.member_id,
+            instance_id=None,
+            generation=1,
+            version=9,
+            commits=commits,
         )
-        topics = [{"name": name, "partitions": [{"partition_index": 0}]} for name in ("t", "u", "gone")]
-        answer = await ask(world, API, 0, group_id="g", topics=topics)
-        assert answer.error_code == 0
-        codes = {topic.name: int(topic.partitions[0].error_code) for topic in answer.topics}
-        assert codes == {"t": 86, "u": 0, "gone": 3}
-        assert [row[1] for row in world.groups.offsets.committed()] == ["t"]
-        assert (await ask(world, API, 0, group_id="no", topics=topics)).error_code == 69
-        beyond = [{"name": "u", "partitions": [{"partition_index": 1}]}]
-        answer = await ask(world, API, 0, group_id="g", topics=beyond)
-        assert answer.topics[0].partitions[0].error_code == 3
-
-    in_world(story, topics={"t": 4, "u": 1})
+    )
+    topics = [{"name": name, "partitions": [{"partition_index": 0}]} for name in ("t", "u", "gone")]
+    answer = await ask(world, API, 0, group_id="g", topics=topics)
+    assert answer.error_code == 0
+    codes = {topic.name: int(topic.partitions[0].error_code) for topic in answer.topics}
+    assert codes == {"t": 86, "u": 0, "gone": 3}
+    assert [row[1] for row in world.groups.offsets.committed()] == ["t"]
+    assert (await ask(world, API, 0, group_id="no", topics=topics)).error_code == 69
+    beyond = [{"name": "u", "partitions": [{"partition_index": 1}]}]
+    answer = await ask(world, API, 0, group_id="g", topics=beyond)
+    assert answer.topics[0].partitions[0].error_code == 3

@@ -11,6 +11,7 @@ from odradek.protocol.api import ApiKey
 from tests.support.consumer_members import ConsumerMember
 from tests.support.group_requests import ask, versions
 from tests.support.group_world import World, in_world, result_of
+from tests.support.stories import told_by
 
 API = ApiKey.OFFSET_FETCH
 
@@ -53,48 +54,40 @@ async def fetch(
 
 
 @pytest.mark.parametrize("version", versions(API))
-def test_what_is_committed_and_what_is_not(version: int) -> None:
-    async def story(world: World) -> None:
-        await committed(world)
-        assert await fetch(world, version, {"t": (0, 1)}) == (
-            0,
-            {"t": [(0, 5, "note", 0), (1, -1, "", 0)]},
-        )
-        assert await fetch(world, version, {"t": (0,)}, group_id="no") == (0, {"t": [(0, -1, "", 0)]})
-
-    in_world(story, topics={"t": 4, "u": 2})
+@told_by(in_world, topics={"t": 4, "u": 2})
+async def test_what_is_committed_and_what_is_not(world: World, version: int) -> None:
+    await committed(world)
+    assert await fetch(world, version, {"t": (0, 1)}) == (
+        0,
+        {"t": [(0, 5, "note", 0), (1, -1, "", 0)]},
+    )
+    assert await fetch(world, version, {"t": (0,)}, group_id="no") == (0, {"t": [(0, -1, "", 0)]})
 
 
 @pytest.mark.parametrize("version", versions(API)[1:])
-def test_all_of_a_group(version: int) -> None:
-    async def story(world: World) -> None:
-        await committed(world)
-        code, rows = await fetch(world, version, None)
-        assert code == 0
-        assert rows.keys() == {"t", "u"}
-
-    in_world(story, topics={"t": 4, "u": 2})
+@told_by(in_world, topics={"t": 4, "u": 2})
+async def test_all_of_a_group(world: World, version: int) -> None:
+    await committed(world)
+    code, rows = await fetch(world, version, None)
+    assert code == 0
+    assert rows.keys() == {"t", "u"}
 
 
 @pytest.mark.parametrize("version", versions(API))
-def test_another_broker_coordinates(version: int) -> None:
-    async def story(world: World) -> None:
-        world.log.led.clear()
-        world.groups.runtime.refresh()
-        code, rows = await fetch(world, version, {"t": (0,)})
-        if version < 2:
-            assert rows == {"t": [(0, -1, "", 16)]}
-        else:
-            assert (code, rows) == (16, {})
-
-    in_world(story, topics={"t": 4})
+@told_by(in_world, topics={"t": 4})
+async def test_another_broker_coordinates(world: World, version: int) -> None:
+    world.log.led.clear()
+    world.groups.runtime.refresh()
+    code, rows = await fetch(world, version, {"t": (0,)})
+    if version < 2:
+        assert rows == {"t": [(0, -1, "", 16)]}
+    else:
+        assert (code, rows) == (16, {})
 
 
-def test_members_of_consumer_groups_name_their_epoch() -> None:
-    async def story(world: World) -> None:
-        await ConsumerMember(world, "m").must_beat()
-        assert (await fetch(world, 9, None, member_id="m", member_epoch=1))[0] == 0
-        assert (await fetch(world, 9, None, member_id="m", member_epoch=2))[0] == 113
-        assert (await fetch(world, 9, None, member_id="x", member_epoch=1))[0] == 25
-
-    in_world(story, topics={"t": 4})
+@told_by(in_world, topics={"t": 4})
+async def test_members_of_consumer_groups_name_their_epoch(world: World) -> None:
+    await ConsumerMember(world, "m").must_beat()
+    assert (await fetch(world, 9, None, member_id="m", member_epoch=1))[0] == 0
+    assert (await fetch(world, 9, None, member_id="m", member_epoch=2))[0] == 113
+    assert (await fetch(world, 9, None, member_id="x", member_epoch=1))[0] == 25

@@ -148,28 +148,22 @@ def code(answer: Any) -> int:
     return int(answer.error_code)
 
 
-def test_plain_logs_in_and_requests_pass() -> None:
-    async def story() -> None:
-        stage = Stage()
-        assert (await stage.versions())[8:10] == b"\0\0"
-        answer = await stage.plain("alice", 'al"ice;')
-        assert code(answer) == 0
-        assert stage.client.principal == "User:alice"
-        assert int(answer.session_lifetime.total_seconds() * 1000) == 0
-        await stage.frame(struct.pack(">hhih", ApiKey.METADATA, 1, 7, -1) + bytes(4))
-        assert len(stage.passed) == 2
-        assert stage.logins.counters.of("PLAIN").successful == 1
-
-    run(story())
+async def test_plain_logs_in_and_requests_pass() -> None:
+    stage = Stage()
+    assert (await stage.versions())[8:10] == b"\0\0"
+    answer = await stage.plain("alice", 'al"ice;')
+    assert code(answer) == 0
+    assert stage.client.principal == "User:alice"
+    assert int(answer.session_lifetime.total_seconds() * 1000) == 0
+    await stage.frame(struct.pack(">hhih", ApiKey.METADATA, 1, 7, -1) + bytes(4))
+    assert len(stage.passed) == 2
+    assert stage.logins.counters.of("PLAIN").successful == 1
 
 
-def test_names_and_passwords_that_are_not_ascii() -> None:
-    async def story() -> None:
-        stage = Stage()
-        assert code(await stage.plain("Ä", "ß", authorization="Ä")) == 0
-        assert stage.client.principal == "User:Ä"
-
-    run(story())
+async def test_names_and_passwords_that_are_not_ascii() -> None:
+    stage = Stage()
+    assert code(await stage.plain("Ä", "ß", authorization="Ä")) == 0
+    assert stage.client.principal == "User:Ä"
 
 
 @pytest.mark.parametrize(
@@ -184,88 +178,70 @@ def test_names_and_passwords_that_are_not_ascii() -> None:
         ("alice", 'al"ice;?', ""),
     ],
 )
-def test_wrong_passwords_are_alike_and_late(user: str, password: str, authorization: str) -> None:
-    async def story() -> None:
-        stage = Stage()
-        loop = asyncio.get_running_loop()
-        began = loop.time()
-        answer = await stage.plain(user, password, authorization)
-        assert code(answer) == 58
-        assert str(answer.error_message) == "Authentication failed: invalid credentials or user"
-        assert loop.time() - began >= 0.1
-        assert stage.client.is_closed
-        assert stage.client.principal == "User:ANONYMOUS"
-        assert await stage.frame(struct.pack(">hhih", ApiKey.API_VERSIONS, 0, 7, -1)) is None
-        assert stage.passed == []
-
-    run(story())
+async def test_wrong_passwords_are_alike_and_late(user: str, password: str, authorization: str) -> None:
+    stage = Stage()
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+    answer = await stage.plain(user, password, authorization)
+    assert code(answer) == 58
+    assert str(answer.error_message) == "Authentication failed: invalid credentials or user"
+    assert loop.time() - began >= 0.1
+    assert stage.client.is_closed
+    assert stage.client.principal == "User:ANONYMOUS"
+    assert await stage.frame(struct.pack(">hhih", ApiKey.API_VERSIONS, 0, 7, -1)) is None
+    assert stage.passed == []
 
 
-def test_only_a_second_good_api_versions_is_a_fault() -> None:
-    async def story() -> None:
-        stage = Stage()
-        assert (await stage.versions(99))[8:10] == b"\0\x23"
+async def test_only_a_second_good_api_versions_is_a_fault() -> None:
+    stage = Stage()
+    assert (await stage.versions(99))[8:10] == b"\0\x23"
+    await stage.versions()
+    with pytest.raises(InvalidRequest):
         await stage.versions()
-        with pytest.raises(InvalidRequest):
-            await stage.versions()
-
-    run(story())
 
 
 @pytest.mark.parametrize("api", [ApiKey.METADATA, ApiKey.PRODUCE, ApiKey.SASL_AUTHENTICATE, 1000, -1])
-def test_another_request_before_the_handshake_is_refused(api: int) -> None:
-    async def story() -> None:
-        stage = Stage()
-        with pytest.raises(InvalidRequest):
-            await stage.frame(struct.pack(">h", api))
-        with pytest.raises(InvalidRequest):
-            await stage.frame(b"")
-        assert stage.passed == []
-
-    run(story())
+async def test_another_request_before_the_handshake_is_refused(api: int) -> None:
+    stage = Stage()
+    with pytest.raises(InvalidRequest):
+        await stage.frame(struct.pack(">h", api))
+    with pytest.raises(InvalidRequest):
+        await stage.frame(b"")
+    assert stage.passed == []
 
 
-def test_an_unknown_mechanism_is_answered_with_those_that_are_enabled() -> None:
-    async def story() -> None:
-        stage = Stage()
-        answer = await stage.shake("GSSAPI")
-        assert code(answer) == 33
-        assert list(answer.mechanisms) == ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
-        assert stage.client.is_closed
-
-    run(story())
+async def test_an_unknown_mechanism_is_answered_with_those_that_are_enabled() -> None:
+    stage = Stage()
+    answer = await stage.shake("GSSAPI")
+    assert code(answer) == 33
+    assert list(answer.mechanisms) == ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
+    assert stage.client.is_closed
 
 
-def test_another_request_among_the_tokens_is_answered() -> None:
-    async def story() -> None:
-        stage = Stage()
-        await stage.shake("PLAIN")
-        answer = await stage.ask(ApiKey.LIST_GROUPS, 4, states_filter=[])
-        assert code(answer) == 34
-        assert stage.client.is_closed
-        assert stage.passed == []
-
-    run(story())
+async def test_another_request_among_the_tokens_is_answered() -> None:
+    stage = Stage()
+    await stage.shake("PLAIN")
+    answer = await stage.ask(ApiKey.LIST_GROUPS, 4, states_filter=[])
+    assert code(answer) == 34
+    assert stage.client.is_closed
+    assert stage.passed == []
 
 
 @pytest.mark.parametrize("mechanism", ["SCRAM-SHA-256", "SCRAM-SHA-512"])
 @pytest.mark.parametrize("is_raw", [False, True])
-def test_scram_proves_both_ends(mechanism: str, is_raw: bool) -> None:
-    async def story() -> None:
-        stage, client = Stage(), ScramClient(mechanism)
-        await stage.shake(mechanism, version=0 if is_raw else 1)
+async def test_scram_proves_both_ends(mechanism: str, is_raw: bool) -> None:
+    stage, client = Stage(), ScramClient(mechanism)
+    await stage.shake(mechanism, version=0 if is_raw else 1)
 
-        async def send(token: bytes) -> bytes:
-            if is_raw:
-                return bytes((await stage.frame(token))[4:])
-            answer = await stage.token(token)
-            assert code(answer) == 0
-            return bytes(answer.auth_bytes)
+    async def send(token: bytes) -> bytes:
+        if is_raw:
+            return bytes((await stage.frame(token))[4:])
+        answer = await stage.token(token)
+        assert code(answer) == 0
+        return bytes(answer.auth_bytes)
 
-        assert await send(client.final(await send(client.first()))) == client.server
-        assert stage.client.principal == "User:bob"
-
-    run(story())
+    assert await send(client.final(await send(client.first()))) == client.server
+    assert stage.client.principal == "User:bob"
 
 
 def _nonce_of_another(client: ScramClient) -> None:
@@ -315,111 +291,89 @@ def _weak(client: ScramClient) -> None:
         _unknown, _weak,
     ],
 )  # fmt: skip
-def test_spoilt_scram_is_refused(spoil: Callable[[ScramClient], None]) -> None:
-    async def story() -> None:
-        stage, client = Stage(), ScramClient()
-        spoil(client)
+async def test_spoilt_scram_is_refused(spoil: Callable[[ScramClient], None]) -> None:
+    stage, client = Stage(), ScramClient()
+    spoil(client)
+    await stage.shake("SCRAM-SHA-256")
+    answer = await stage.token(client.first())
+    if code(answer) == 0:
+        answer = await stage.token(client.final(bytes(answer.auth_bytes)))
+    assert code(answer) == 58
+    assert stage.client.is_closed
+    assert stage.client.principal == "User:ANONYMOUS"
+
+
+async def test_a_recorded_exchange_is_refused_on_another_connection() -> None:
+    stage, client = Stage(), ScramClient()
+    await stage.shake("SCRAM-SHA-256")
+    final = client.final(bytes((await stage.token(client.first())).auth_bytes))
+    assert code(await stage.token(final)) == 0
+    stage.client = Stranger()
+    await stage.shake("SCRAM-SHA-256")
+    await stage.token(client.first())
+    assert code(await stage.token(final)) == 58
+
+
+async def test_unknown_users_look_like_known_ones_each_time() -> None:
+    salts = set()
+    for _ in range(2):
+        stage, client = Stage(), ScramClient(user="nobody")
         await stage.shake("SCRAM-SHA-256")
-        answer = await stage.token(client.first())
-        if code(answer) == 0:
-            answer = await stage.token(client.final(bytes(answer.auth_bytes)))
-        assert code(answer) == 58
-        assert stage.client.is_closed
-        assert stage.client.principal == "User:ANONYMOUS"
-
-    run(story())
+        salts.add(bytes((await stage.token(client.first())).auth_bytes).split(b",")[1])
+    assert len(salts) == 1
 
 
-def test_a_recorded_exchange_is_refused_on_another_connection() -> None:
-    async def story() -> None:
-        stage, client = Stage(), ScramClient()
-        await stage.shake("SCRAM-SHA-256")
-        final = client.final(bytes((await stage.token(client.first())).auth_bytes))
-        assert code(await stage.token(final)) == 0
-        stage.client = Stranger()
-        await stage.shake("SCRAM-SHA-256")
-        await stage.token(client.first())
-        assert code(await stage.token(final)) == 58
-
-    run(story())
+async def test_a_user_deleted_between_the_messages_is_refused() -> None:
+    stage, client = Stage(), ScramClient()
+    await stage.shake("SCRAM-SHA-256")
+    first = await stage.token(client.first())
+    stage.users.clear()
+    assert code(await stage.token(client.final(bytes(first.auth_bytes)))) == 58
+    stage.client = Stranger()
+    await stage.shake("SCRAM-SHA-256")
+    first = await stage.token(client.first())
+    assert code(await stage.token(client.final(bytes(first.auth_bytes)))) == 58
 
 
-def test_unknown_users_look_like_known_ones_each_time() -> None:
-    async def story() -> None:
-        salts = set()
-        for _ in range(2):
-            stage, client = Stage(), ScramClient(user="nobody")
-            await stage.shake("SCRAM-SHA-256")
-            salts.add(bytes((await stage.token(client.first())).auth_bytes).split(b",")[1])
-        assert len(salts) == 1
-
-    run(story())
-
-
-def test_a_user_deleted_between_the_messages_is_refused() -> None:
-    async def story() -> None:
-        stage, client = Stage(), ScramClient()
-        await stage.shake("SCRAM-SHA-256")
-        first = await stage.token(client.first())
-        stage.users.clear()
-        assert code(await stage.token(client.final(bytes(first.auth_bytes)))) == 58
-        stage.client = Stranger()
-        await stage.shake("SCRAM-SHA-256")
-        first = await stage.token(client.first())
-        assert code(await stage.token(client.final(bytes(first.auth_bytes)))) == 58
-
-    run(story())
+async def test_a_login_that_ends_is_renewed_by_the_same_user_or_cut() -> None:
+    stage = Stage(listener_name_l_plain_connections_max_reauth_ms="10000")
+    answer = await stage.plain("alice", 'al"ice;')
+    assert answer.session_lifetime.total_seconds() == 10
+    stage.seconds += 9
+    assert code(await stage.plain("alice", 'al"ice;')) == 0
+    stage.seconds += 9
+    await stage.versions()
+    assert len(stage.passed) == 1
+    stage.seconds += 1.5
+    assert await stage.frame(struct.pack(">hhih", ApiKey.METADATA, 1, 7, -1)) is None
+    assert stage.client.is_closed
+    assert stage.logins.counters.of("PLAIN").expired == 1
+    assert stage.logins.counters.of("PLAIN").renewals == 1
 
 
-def test_a_login_that_ends_is_renewed_by_the_same_user_or_cut() -> None:
-    async def story() -> None:
-        stage = Stage(listener_name_l_plain_connections_max_reauth_ms="10000")
-        answer = await stage.plain("alice", 'al"ice;')
-        assert answer.session_lifetime.total_seconds() == 10
-        stage.seconds += 9
-        assert code(await stage.plain("alice", 'al"ice;')) == 0
-        stage.seconds += 9
-        await stage.versions()
-        assert len(stage.passed) == 1
-        stage.seconds += 1.5
-        assert await stage.frame(struct.pack(">hhih", ApiKey.METADATA, 1, 7, -1)) is None
-        assert stage.client.is_closed
-        assert stage.logins.counters.of("PLAIN").expired == 1
-        assert stage.logins.counters.of("PLAIN").renewals == 1
-
-    run(story())
+async def test_a_renewal_by_another_user_or_mechanism_is_refused() -> None:
+    stage = Stage()
+    await stage.plain("alice", 'al"ice;')
+    stage.seconds += 2
+    assert code(await stage.plain("admin", "x")) == 58
+    assert stage.client.principal == "User:alice"
+    stage = Stage()
+    await stage.plain("alice", 'al"ice;')
+    stage.seconds += 2
+    assert code(await stage.shake("SCRAM-SHA-256")) == 0
+    assert await stage.token(b"n,,n=alice,r=abc") is None
+    assert stage.client.is_closed
 
 
-def test_a_renewal_by_another_user_or_mechanism_is_refused() -> None:
-    async def story() -> None:
-        stage = Stage()
-        await stage.plain("alice", 'al"ice;')
-        stage.seconds += 2
-        assert code(await stage.plain("admin", "x")) == 58
-        assert stage.client.principal == "User:alice"
-        stage = Stage()
-        await stage.plain("alice", 'al"ice;')
-        stage.seconds += 2
-        assert code(await stage.shake("SCRAM-SHA-256")) == 0
-        assert await stage.token(b"n,,n=alice,r=abc") is None
-        assert stage.client.is_closed
-
-    run(story())
-
-
-def test_a_second_renewal_too_soon_is_an_ordinary_request() -> None:
+async def test_a_second_renewal_too_soon_is_an_ordinary_request() -> None:
     """Kafka bounds the renewals by one a second, and does not count the first login."""
-
-    async def story() -> None:
-        stage = Stage()
-        await stage.plain("alice", 'al"ice;')
-        assert code(await stage.plain("alice", 'al"ice;')) == 0
-        stage.seconds += 0.5
-        message = messages.request(ApiKey.SASL_HANDSHAKE, 1, mechanism="PLAIN")
-        await stage.frame(codec.encode_request(ApiKey.SASL_HANDSHAKE, 1, 7, "c", message)[4:])
-        assert len(stage.passed) == 1
-
-    run(story())
+    stage = Stage()
+    await stage.plain("alice", 'al"ice;')
+    assert code(await stage.plain("alice", 'al"ice;')) == 0
+    stage.seconds += 0.5
+    message = messages.request(ApiKey.SASL_HANDSHAKE, 1, mechanism="PLAIN")
+    await stage.frame(codec.encode_request(ApiKey.SASL_HANDSHAKE, 1, 7, "c", message)[4:])
+    assert len(stage.passed) == 1
 
 
 @pytest.mark.parametrize(

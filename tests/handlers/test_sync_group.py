@@ -7,36 +7,33 @@ import pytest
 from odradek.protocol.api import ApiKey
 from tests.support.group_requests import ask, supported, versions
 from tests.support.group_world import World, in_world
+from tests.support.stories import told_by
 
 API = ApiKey.SYNC_GROUP
 
 
 @pytest.mark.parametrize("version", versions(API))
-def test_the_leader_assigns(version: int) -> None:
-    async def story(world: World) -> None:
-        joined = await world.join(requires_known_member_id=False)
-        fields = {
-            "group_id": "g",
-            "generation_id": 1,
-            "member_id": joined.member_id,
-            "protocol_type": "consumer",
-            "protocol_name": "range",
-            "assignments": [{"member_id": joined.member_id, "assignment": b"all"}],
-        }
-        answer = await ask(world, API, version, **supported(API, version, **fields))
-        assert (answer.error_code, bytes(answer.assignment)) == (0, b"all")
-        if version >= 5:
-            assert (answer.protocol_type, answer.protocol_name) == ("consumer", "range")
-        stale = await ask(world, API, version, **supported(API, version, **{**fields, "generation_id": 4}))
-        assert stale.error_code == 22
-
-    in_world(story)
+@told_by(in_world)
+async def test_the_leader_assigns(world: World, version: int) -> None:
+    joined = await world.join(requires_known_member_id=False)
+    fields = {
+        "group_id": "g",
+        "generation_id": 1,
+        "member_id": joined.member_id,
+        "protocol_type": "consumer",
+        "protocol_name": "range",
+        "assignments": [{"member_id": joined.member_id, "assignment": b"all"}],
+    }
+    answer = await ask(world, API, version, **supported(API, version, **fields))
+    assert (answer.error_code, bytes(answer.assignment)) == (0, b"all")
+    if version >= 5:
+        assert (answer.protocol_type, answer.protocol_name) == ("consumer", "range")
+    stale = await ask(world, API, version, **supported(API, version, **{**fields, "generation_id": 4}))
+    assert stale.error_code == 22
 
 
-def test_the_protocol_must_be_named_since_version_5() -> None:
-    async def story(world: World) -> None:
-        joined = await world.member()
-        answer = await ask(world, API, 5, group_id="g", generation_id=1, member_id=joined.member_id)
-        assert answer.error_code == 23
-
-    in_world(story)
+@told_by(in_world)
+async def test_the_protocol_must_be_named_since_version_5(world: World) -> None:
+    joined = await world.member()
+    answer = await ask(world, API, 5, group_id="g", generation_id=1, member_id=joined.member_id)
+    assert answer.error_code == 23

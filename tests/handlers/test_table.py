@@ -8,7 +8,6 @@ from odradek.handlers.loading import load
 from odradek.handlers.table import HANDLERS
 from odradek.protocol.api import ApiKey
 from odradek.protocol.requests import request_type
-from tests.support.loop import run
 from tests.support.whole_broker import WholeBroker
 
 # Apache Kafka 4.1.1's client-facing ranges, unstable versions left out. WriteTxnMarkers has a version more, which our
@@ -43,42 +42,31 @@ def test_each_row_has_its_module_and_the_type_of_its_request(api: int) -> None:
 
 
 @pytest.mark.parametrize("version", range(5))
-def test_api_versions_answers_the_table_and_produce_from_0(version: int) -> None:
-    async def scenario() -> None:
-        broker = await WholeBroker.start()
-        fields = {} if version < 3 else {"client_software_name": "lib", "client_software_version": "1.0"}
-        answer = await broker.ask(ApiKey.API_VERSIONS, version, **fields)
-        answered = {row.api_key: (row.min_version, row.max_version) for row in answer.api_keys}
-        assert answered == {**KAFKA_4_1, 0: (0, 13)}
-        if version >= 3:
-            levels = {feature.name: feature.max_version_level for feature in answer.finalized_features}
-            assert levels == {"group.version": 1, "transaction.version": 2}
-            assert broker.connection.client_software == ("lib", "1.0")
-        await broker.broker.stop()
-
-    run(scenario())
+async def test_api_versions_answers_the_table_and_produce_from_0(version: int) -> None:
+    broker = await WholeBroker.start()
+    fields = {} if version < 3 else {"client_software_name": "lib", "client_software_version": "1.0"}
+    answer = await broker.ask(ApiKey.API_VERSIONS, version, **fields)
+    answered = {row.api_key: (row.min_version, row.max_version) for row in answer.api_keys}
+    assert answered == {**KAFKA_4_1, 0: (0, 13)}
+    if version >= 3:
+        levels = {feature.name: feature.max_version_level for feature in answer.finalized_features}
+        assert levels == {"group.version": 1, "transaction.version": 2}
+        assert broker.connection.client_software == ("lib", "1.0")
+    await broker.broker.stop()
 
 
 @pytest.mark.parametrize("name", ["", "-lib", "lib.", "a b", "lib\n"])
-def test_a_client_name_that_could_spoil_logs_is_refused(name: str) -> None:
-    async def scenario() -> None:
-        broker = await WholeBroker.start()
-        answer = await broker.ask(
-            ApiKey.API_VERSIONS, 3, client_software_name=name, client_software_version="1"
-        )
-        assert answer.error_code == 42
-        await broker.broker.stop()
-
-    run(scenario())
+async def test_a_client_name_that_could_spoil_logs_is_refused(name: str) -> None:
+    broker = await WholeBroker.start()
+    answer = await broker.ask(ApiKey.API_VERSIONS, 3, client_software_name=name, client_software_version="1")
+    assert answer.error_code == 42
+    await broker.broker.stop()
 
 
-def test_a_version_from_the_future_is_answered_in_version_0() -> None:
-    async def scenario() -> None:
-        broker = await WholeBroker.start()
-        frame = bytes.fromhex("0012 0063 00000007 0001 61 00")
-        answer = broker.dispatcher(broker.connection, memoryview(frame))
-        assert isinstance(answer, bytes)
-        assert answer[4:] == bytes.fromhex("00000007 0023 00000001 0012 0000 0004")
-        await broker.broker.stop()
-
-    run(scenario())
+async def test_a_version_from_the_future_is_answered_in_version_0() -> None:
+    broker = await WholeBroker.start()
+    frame = bytes.fromhex("0012 0063 00000007 0001 61 00")
+    answer = broker.dispatcher(broker.connection, memoryview(frame))
+    assert isinstance(answer, bytes)
+    assert answer[4:] == bytes.fromhex("00000007 0023 00000001 0012 0000 0004")
+    await broker.broker.stop()

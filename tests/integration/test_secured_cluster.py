@@ -52,6 +52,7 @@ from tests.support.secured_cluster import (
     SecuredCluster,
     SecuredMember,
 )
+from tests.support.stories import in_real_time
 
 pytestmark = [pytest.mark.integration, pytest.mark.clients, pytest.mark.timeout(300)]
 
@@ -160,42 +161,39 @@ def test_another_controller_takes_over(secured_cluster: SecuredCluster) -> None:
         assert "traceback" not in broker.log().lower()
 
 
-def test_users_that_are_deleted_lose_their_connections_on_every_broker(
+@in_real_time
+async def test_users_that_are_deleted_lose_their_connections_on_every_broker(
     secured_cluster: SecuredCluster,
 ) -> None:
     cluster = secured_cluster
     set_password(cluster, "alice", "secret-of-alice")
     set_password(cluster, "bob", "secret-of-bob")
-
-    async def story() -> None:
-        ports = [member.ports["CLIENTS"] for member in cluster.members if member.verb == "broker"]
-        logins = {
-            user: properties(cluster, SCRAM, "SCRAM-SHA-512", user, f"secret-of-{user}")
-            for user in ("alice", "bob")
-        }
-        alices = [await connect(port, logins["alice"]) for port in ports]
-        bobs = [await connect(port, logins["bob"]) for port in ports]
-        await asyncio.to_thread(set_password, cluster, "alice", "another secret")
-        began = time.monotonic()
-        changed = properties(cluster, SCRAM, "SCRAM-SHA-512", "alice", "another secret")
-        await eventually("the new password holds", lambda: log_in(ports, changed))
-        print(f"changed after {time.monotonic() - began:.2f} s")
-        deletion = UserScramCredentialDeletion("bob", ScramMechanism.SCRAM_SHA_512)
-        admin = AdminClient(cluster.root)
-        await asyncio.to_thread(admin.alter_user_scram_credentials([deletion])["bob"].result, 30)
-        began = time.monotonic()
-        await until_lost(bobs)
-        print(f"lost after {time.monotonic() - began:.2f} s")
-        for port in ports:
-            for login in logins.values():
-                with pytest.raises(ConnectionError, match="refuses the login"):
-                    await connect(port, login)
-        # As in Kafka, a changed password ends no connection.
-        assert not any(one.is_lost for one in alices)
-        for one in alices:
-            await one.close()
-
-    asyncio.run(story())
+    ports = [member.ports["CLIENTS"] for member in cluster.members if member.verb == "broker"]
+    logins = {
+        user: properties(cluster, SCRAM, "SCRAM-SHA-512", user, f"secret-of-{user}")
+        for user in ("alice", "bob")
+    }
+    alices = [await connect(port, logins["alice"]) for port in ports]
+    bobs = [await connect(port, logins["bob"]) for port in ports]
+    await asyncio.to_thread(set_password, cluster, "alice", "another secret")
+    began = time.monotonic()
+    changed = properties(cluster, SCRAM, "SCRAM-SHA-512", "alice", "another secret")
+    await eventually("the new password holds", lambda: log_in(ports, changed))
+    print(f"changed after {time.monotonic() - began:.2f} s")
+    deletion = UserScramCredentialDeletion("bob", ScramMechanism.SCRAM_SHA_512)
+    admin = AdminClient(cluster.root)
+    await asyncio.to_thread(admin.alter_user_scram_credentials([deletion])["bob"].result, 30)
+    began = time.monotonic()
+    await until_lost(bobs)
+    print(f"lost after {time.monotonic() - began:.2f} s")
+    for port in ports:
+        for login in logins.values():
+            with pytest.raises(ConnectionError, match="refuses the login"):
+                await connect(port, login)
+    # As in Kafka, a changed password ends no connection.
+    assert not any(one.is_lost for one in alices)
+    for one in alices:
+        await one.close()
 
 
 async def log_in(ports: list[int], login: dict[str, str]) -> bool:
@@ -208,7 +206,10 @@ async def log_in(ports: list[int], login: dict[str, str]) -> bool:
     return True
 
 
-def test_an_authority_that_is_taken_away_takes_its_clients_with_it(secured_cluster: SecuredCluster) -> None:
+@in_real_time
+async def test_an_authority_that_is_taken_away_takes_its_clients_with_it(
+    secured_cluster: SecuredCluster,
+) -> None:
     cluster = secured_cluster
     former, kept = Authority("Former"), cluster.clients_authority
 
@@ -217,32 +218,29 @@ def test_an_authority_that_is_taken_away_takes_its_clients_with_it(secured_clust
         fresh.write_text("".join(one.pem for one in authorities))
         fresh.replace(cluster.clients_ca_file)
 
-    async def story() -> None:
-        ports = [member.ports["NAMED"] for member in cluster.members if member.verb == "broker"]
-        trust(former, kept)
-        leaving = named(cluster, former, "leaving")
-        async with asyncio.timeout(SECONDS_MAX):
-            left: list[OutboundConnection] = []
-            while len(left) < len(ports):
-                try:
-                    left.append(await connect(ports[len(left)], leaving))
-                    await left[-1].send_frame(api_versions)
-                except ConnectionError:
-                    left = left[: len(left) - 1] if left and left[-1].is_lost else left
-                    await asyncio.sleep(0.1)
-        staying = [await connect(port, named(cluster, kept, "staying")) for port in ports]
-        trust(kept)
-        began = time.monotonic()
-        await until_lost(left)
-        print(f"lost after {time.monotonic() - began:.2f} s")
-        for port, one in zip(ports, staying, strict=True):
-            assert await one.send_frame(api_versions)
-            with pytest.raises(ConnectionError):
-                refused = await connect(port, leaving)
-                await refused.send_frame(api_versions)
-            await one.close()
-
-    asyncio.run(story())
+    ports = [member.ports["NAMED"] for member in cluster.members if member.verb == "broker"]
+    trust(former, kept)
+    leaving = named(cluster, former, "leaving")
+    async with asyncio.timeout(SECONDS_MAX):
+        left: list[OutboundConnection] = []
+        while len(left) < len(ports):
+            try:
+                left.append(await connect(ports[len(left)], leaving))
+                await left[-1].send_frame(api_versions)
+            except ConnectionError:
+                left = left[: len(left) - 1] if left and left[-1].is_lost else left
+                await asyncio.sleep(0.1)
+    staying = [await connect(port, named(cluster, kept, "staying")) for port in ports]
+    trust(kept)
+    began = time.monotonic()
+    await until_lost(left)
+    print(f"lost after {time.monotonic() - began:.2f} s")
+    for port, one in zip(ports, staying, strict=True):
+        assert await one.send_frame(api_versions)
+        with pytest.raises(ConnectionError):
+            refused = await connect(port, leaving)
+            await refused.send_frame(api_versions)
+        await one.close()
 
 
 def test_handshakes_and_logins_are_counted(secured_cluster: SecuredCluster) -> None:

@@ -37,6 +37,7 @@ from tests.support.polling import eventually
 from tests.support.secured_clients import SCRAM, connect, metrics, properties, set_password
 from tests.support.secured_cluster import SecuredCluster, SecuredMember
 from tests.support.steady_load import SteadyLoad
+from tests.support.stories import in_real_time
 
 pytestmark = [pytest.mark.integration, pytest.mark.clients, pytest.mark.timeout(300)]
 
@@ -88,7 +89,8 @@ def make_topic(cluster: SecuredCluster, topic: str, *rights: AclBinding) -> Admi
 
 
 @pytest.mark.thorough
-def test_everything_is_renewed_without_a_failed_request(secured_cluster: SecuredCluster) -> None:
+@in_real_time
+async def test_everything_is_renewed_without_a_failed_request(secured_cluster: SecuredCluster) -> None:
     cluster = secured_cluster
     set_password(cluster, "writer", FIRST)
     make_topic(cluster, "rotation", acl("writer", "rotation", AclOperation.WRITE))
@@ -129,15 +131,11 @@ def test_everything_is_renewed_without_a_failed_request(secured_cluster: Secured
         load.stop()
     assert load.failed == []
     print(f"{load.acknowledged} records, the longest wait {load.longest_seconds:.2f} s")
-
-    async def logins() -> None:
-        for port in client_ports(cluster):
-            with pytest.raises(ConnectionError, match="refuses the login"):
-                await connect(port, properties(cluster, SCRAM, "SCRAM-SHA-512", "writer", FIRST))
-            renewed = await connect(port, properties(cluster, SCRAM, "SCRAM-SHA-512", "writer", SECOND))
-            await renewed.close()
-
-    asyncio.run(logins())
+    for port in client_ports(cluster):
+        with pytest.raises(ConnectionError, match="refuses the login"):
+            await connect(port, properties(cluster, SCRAM, "SCRAM-SHA-512", "writer", FIRST))
+        renewed = await connect(port, properties(cluster, SCRAM, "SCRAM-SHA-512", "writer", SECOND))
+        await renewed.close()
 
 
 def client_ports(cluster: SecuredCluster) -> list[int]:

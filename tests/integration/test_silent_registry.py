@@ -23,6 +23,7 @@ from odradek.foundation.errors import OdradekError
 from odradek.foundation.ids import TopicPartition
 from tests.support.broker_process import free_port
 from tests.support.cluster_processes import Cluster
+from tests.support.stories import in_real_time
 from tests.support.zookeeper import ZooKeeper
 
 pytestmark = [pytest.mark.integration, pytest.mark.thorough]
@@ -156,48 +157,44 @@ def test_a_cluster_serves_with_zookeeper_killed_and_keeps_its_leaders(
     assert world.fenced() == []
 
 
-def test_a_cluster_serves_with_zookeeper_stopped_and_recovers_with_it(world: World) -> None:
-    async def story() -> None:
-        async with Client(world.cluster.bootstrap) as client:
-            await Admin(client).topics.create(WHERE.topic, partitions=6, replication_factor=3)
-            await serves(client, offset=1)
-            world.zookeeper.pause()
-            await asyncio.to_thread(wait_until, world.all_silent)
-            for offset in (2, 3):
-                await serves(client, offset=offset)
-            assert world.fenced() == []
-            world.zookeeper.go_on()
-            # All sessions are over: it counted on while it stood still.
-            await asyncio.to_thread(wait_until, world.all_members)
-            await works_in_the_end(client, "after")
-
-    asyncio.run(story())
+@in_real_time
+async def test_a_cluster_serves_with_zookeeper_stopped_and_recovers_with_it(world: World) -> None:
+    async with Client(world.cluster.bootstrap) as client:
+        await Admin(client).topics.create(WHERE.topic, partitions=6, replication_factor=3)
+        await serves(client, offset=1)
+        world.zookeeper.pause()
+        await asyncio.to_thread(wait_until, world.all_silent)
+        for offset in (2, 3):
+            await serves(client, offset=offset)
+        assert world.fenced() == []
+        world.zookeeper.go_on()
+        # All sessions are over: it counted on while it stood still.
+        await asyncio.to_thread(wait_until, world.all_members)
+        await works_in_the_end(client, "after")
 
 
-def test_a_broker_cut_off_from_everything_stops_and_recovers_by_itself(world: World) -> None:
-    async def story() -> None:
-        async with Client(world.cluster.bootstrap) as client:
-            await Admin(client).topics.create(WHERE.topic, partitions=6, replication_factor=3)
-            await serves(client, offset=1)
-            others = [world.cluster.brokers[number].pid for number in (2, 3)]
-            world.zookeeper.pause()
-            for pid in others:
-                os.kill(pid, signal.SIGSTOP)
-            await asyncio.to_thread(wait_until, lambda: world.readiness(1)[0] == 503)
-            assert "the registry does not answer" in world.readiness(1)[1]
-            led = world.metric(1, "odradek_partitions_led")
-            assert world.metric(1, "odradek_partitions_unconfirmed") == led > 0
-            async with Client(world.cluster.brokers[1].bootstrap) as alone:
-                producer = Producer(alone, acks=1, delivery_timeout_ms=3_000)
-                await producer.start()
-                sent = [await producer.send(WHERE.topic, b"x", partition=number) for number in range(6)]
-                outcomes = await asyncio.gather(*sent, return_exceptions=True)
-                await producer.close(is_flushing=False)
-            assert all(isinstance(outcome, OdradekError) for outcome in outcomes), outcomes
-            for pid in others:
-                os.kill(pid, signal.SIGCONT)
-            world.zookeeper.go_on()
-            await asyncio.to_thread(wait_until, world.all_members)
-            await works_in_the_end(client, "after")
-
-    asyncio.run(story())
+@in_real_time
+async def test_a_broker_cut_off_from_everything_stops_and_recovers_by_itself(world: World) -> None:
+    async with Client(world.cluster.bootstrap) as client:
+        await Admin(client).topics.create(WHERE.topic, partitions=6, replication_factor=3)
+        await serves(client, offset=1)
+        others = [world.cluster.brokers[number].pid for number in (2, 3)]
+        world.zookeeper.pause()
+        for pid in others:
+            os.kill(pid, signal.SIGSTOP)
+        await asyncio.to_thread(wait_until, lambda: world.readiness(1)[0] == 503)
+        assert "the registry does not answer" in world.readiness(1)[1]
+        led = world.metric(1, "odradek_partitions_led")
+        assert world.metric(1, "odradek_partitions_unconfirmed") == led > 0
+        async with Client(world.cluster.brokers[1].bootstrap) as alone:
+            producer = Producer(alone, acks=1, delivery_timeout_ms=3_000)
+            await producer.start()
+            sent = [await producer.send(WHERE.topic, b"x", partition=number) for number in range(6)]
+            outcomes = await asyncio.gather(*sent, return_exceptions=True)
+            await producer.close(is_flushing=False)
+        assert all(isinstance(outcome, OdradekError) for outcome in outcomes), outcomes
+        for pid in others:
+            os.kill(pid, signal.SIGCONT)
+        world.zookeeper.go_on()
+        await asyncio.to_thread(wait_until, world.all_members)
+        await works_in_the_end(client, "after")

@@ -20,6 +20,7 @@ from odradek.client.producer.producer import Producer
 from tests.support.cluster_processes import Cluster, Member
 from tests.support.page_folder import REPOSITORY
 from tests.support.pages import blocks_of
+from tests.support.stories import in_real_time
 from tests.support.zookeeper_ensemble import Ensemble
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow, pytest.mark.timeout(600), pytest.mark.thorough]
@@ -96,36 +97,34 @@ def everything(world: World) -> list[str]:
     return done.stdout.split()
 
 
-def test_no_record_of_a_topic_in_the_backup_is_lost_with_all_volumes(world: World) -> None:
-    async def story() -> None:
-        async with Client(world.cluster.bootstrap) as client:
-            await Admin(client).topics.create("orders", partitions=1, replication_factor=3)
-        acknowledged = await write(world, "before")
-        world.play(0)
-        # Leaders change and producers come, of which the backup knows nothing.
-        for number, broker in world.cluster.brokers.items():
-            await asyncio.to_thread(broker.stop)
-            await asyncio.to_thread(broker.start)
-            # Each takes an id from a block that a broker was given after the backup.
-            for producer in range(PRODUCERS):
-                acknowledged += await write(world, f"after-{number}-{producer}")
-        for member in world.members:
-            await asyncio.to_thread(member.stop)
-        for server in world.ensemble.servers:
-            server.kill()
-            server.lose_volume()
-        for id in (1, 2, 3):
-            world.play(1, server=id)
-        # As the operator configures them: no server may begin without data.
-        world.ensemble.start(1, 2, 3)
-        for server in world.ensemble.servers:
-            await asyncio.to_thread(server.wait)
-        world.play(2)
-        # In the order of their restarts: without the last block each would be given the same ids for producers again.
-        for member in world.members:
-            await asyncio.to_thread(member.start)
+@in_real_time
+async def test_no_record_of_a_topic_in_the_backup_is_lost_with_all_volumes(world: World) -> None:
+    async with Client(world.cluster.bootstrap) as client:
+        await Admin(client).topics.create("orders", partitions=1, replication_factor=3)
+    acknowledged = await write(world, "before")
+    world.play(0)
+    # Leaders change and producers come, of which the backup knows nothing.
+    for number, broker in world.cluster.brokers.items():
+        await asyncio.to_thread(broker.stop)
+        await asyncio.to_thread(broker.start)
+        # Each takes an id from a block that a broker was given after the backup.
         for producer in range(PRODUCERS):
-            acknowledged += await write(world, f"restored-{producer}")
-        assert sorted(await asyncio.to_thread(everything, world)) == sorted(acknowledged)
-
-    asyncio.run(story())
+            acknowledged += await write(world, f"after-{number}-{producer}")
+    for member in world.members:
+        await asyncio.to_thread(member.stop)
+    for server in world.ensemble.servers:
+        server.kill()
+        server.lose_volume()
+    for id in (1, 2, 3):
+        world.play(1, server=id)
+    # As the operator configures them: no server may begin without data.
+    world.ensemble.start(1, 2, 3)
+    for server in world.ensemble.servers:
+        await asyncio.to_thread(server.wait)
+    world.play(2)
+    # In the order of their restarts: without the last block each would be given the same ids for producers again.
+    for member in world.members:
+        await asyncio.to_thread(member.start)
+    for producer in range(PRODUCERS):
+        acknowledged += await write(world, f"restored-{producer}")
+    assert sorted(await asyncio.to_thread(everything, world)) == sorted(acknowledged)

@@ -29,6 +29,7 @@ from tests.support.mirroring import (
     until,
     write,
 )
+from tests.support.stories import in_real_time
 from tests.support.two_clusters import TwoClusters
 
 pytestmark = pytest.mark.integration
@@ -93,32 +94,29 @@ def mirrors(tmp_path: Path, clusters: TwoClusters, unique: str) -> Iterator[Dyin
 
 @pytest.mark.thorough
 @pytest.mark.slow
-def test_a_worker_that_is_killed_at_any_step_leaves_nothing_half(
+@in_real_time
+async def test_a_worker_that_is_killed_at_any_step_leaves_nothing_half(
     mirrors: DyingMirrors, clusters: TwoClusters, unique: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     quicken(monkeypatch)
     topic = f"{unique}.t"
-
-    async def test() -> None:
-        async with Client(clusters.source.bootstrap) as source, Client(clusters.target.bootstrap) as target:
-            await Admin(source).topics.create(topic, partitions=2)
-            written = 0
-            for step in KILLS:
-                process = mirrors.start(step, COUNT)
-                deadline = asyncio.get_running_loop().time() + WAIT_SECONDS_MAX
-                while process.poll() is None and asyncio.get_running_loop().time() < deadline:
-                    await write(source, topic, 100, first=written, partitions=2)
-                    written += 100
-                    await asyncio.sleep(0.1)
-                assert process.poll() == -signal.SIGKILL, f"{step}: {mirrors.log()}"
-            given = entries(
-                clusters.source.bootstrap, clusters.target.bootstrap, name=unique, topics=f"{unique}.*"
-            )
-            async with running(given):
-                await until(lambda: mirrored(source, target, topic, f"a.{topic}"))
-            assert sum(map(len, (await committed(target, f"a.{topic}")).values())) == written
-
-    asyncio.run(test())
+    async with Client(clusters.source.bootstrap) as source, Client(clusters.target.bootstrap) as target:
+        await Admin(source).topics.create(topic, partitions=2)
+        written = 0
+        for step in KILLS:
+            process = mirrors.start(step, COUNT)
+            deadline = asyncio.get_running_loop().time() + WAIT_SECONDS_MAX
+            while process.poll() is None and asyncio.get_running_loop().time() < deadline:
+                await write(source, topic, 100, first=written, partitions=2)
+                written += 100
+                await asyncio.sleep(0.1)
+            assert process.poll() == -signal.SIGKILL, f"{step}: {mirrors.log()}"
+        given = entries(
+            clusters.source.bootstrap, clusters.target.bootstrap, name=unique, topics=f"{unique}.*"
+        )
+        async with running(given):
+            await until(lambda: mirrored(source, target, topic, f"a.{topic}"))
+        assert sum(map(len, (await committed(target, f"a.{topic}")).values())) == written
 
 
 @pytest.mark.parametrize(

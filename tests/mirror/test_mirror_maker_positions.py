@@ -25,6 +25,7 @@ from tests.support.java import JavaUnavailableError, java_arguments, java_enviro
 from tests.support.loop import run
 from tests.support.mirroring import committed, entries, mirrored, running, until, write
 from tests.support.peers import skip_or_fail
+from tests.support.stories import in_real_time
 from tests.support.two_clusters import TwoClusters
 from tests.support.whole_broker import START_MS
 
@@ -141,26 +142,23 @@ def test_partitions_begin_once_where_mirror_maker_stopped(monkeypatch: pytest.Mo
     run(story())
 
 
-def test_what_is_not_there_is_not_taken_for_nothing_copied(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def story() -> None:
-        async with clusters(monkeypatch) as both, both.client("b") as target:
-            await both.produce("0", "1", "2")
-            async with running(mirroring(mirror__maker__offsets__topic=TOPIC)) as mirror:
+async def test_what_is_not_there_is_not_taken_for_nothing_copied(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with clusters(monkeypatch) as both, both.client("b") as target:
+        await both.produce("0", "1", "2")
+        async with running(mirroring(mirror__maker__offsets__topic=TOPIC)) as mirror:
 
-                async def says(text: str) -> bool:
-                    last = mirror.flows[0].counters.last_error
-                    return last is not None and text in last.text
+            async def says(text: str) -> bool:
+                last = mirror.flows[0].counters.last_error
+                return last is not None and text in last.text
 
-                await until(lambda: says(f"there is no topic '{TOPIC}' at cluster 'b'"))
-                await make_topic(both)
-                await until(lambda: says("has no positions of MirrorMaker 2 for source 'a'; correct"))
-                await store(both, (0, b'{"offset":0}'), alias="east")
-                await until(lambda: says("for source 'a' (it has some for east); correct"))
-                assert await copied(target) == {}
-                await store(both, (0, b'{"offset":1}'))
-                await until(lambda: both.copy_is("2"))
-
-    run(story())
+            await until(lambda: says(f"there is no topic '{TOPIC}' at cluster 'b'"))
+            await make_topic(both)
+            await until(lambda: says("has no positions of MirrorMaker 2 for source 'a'; correct"))
+            await store(both, (0, b'{"offset":0}'), alias="east")
+            await until(lambda: says("for source 'a' (it has some for east); correct"))
+            assert await copied(target) == {}
+            await store(both, (0, b'{"offset":1}'))
+            await until(lambda: both.copy_is("2"))
 
 
 @contextmanager
@@ -190,7 +188,8 @@ def mirror_maker(folder: Path, given: dict[str, str]) -> Iterator[subprocess.Pop
 
 @pytest.mark.thorough
 @pytest.mark.java
-def test_a_mirror_continues_in_the_place_of_mirror_maker(
+@in_real_time
+async def test_a_mirror_continues_in_the_place_of_mirror_maker(
     clusters: TwoClusters, unique: str, tmp_path: Path
 ) -> None:
     given = {
@@ -202,26 +201,22 @@ def test_a_mirror_continues_in_the_place_of_mirror_maker(
     theirs = {key: value for key, value in given.items() if key != "name"} | {
         "emit.offset-syncs.enabled": "true"
     }
+    async with Client(clusters.source.bootstrap) as source, Client(clusters.target.bootstrap) as target:
+        copy = f"a.{unique}"
+        await TopicAdmin(source).create(unique, partitions=3)
+        await write(source, unique, 300, partitions=2)
+        with mirror_maker(tmp_path, theirs) as process:
+            await until(lambda: mirrored(source, target, unique, copy), seconds_max=240)
+            async with running({**given, "mirror.maker.offsets.topic": TOPIC}) as mirror:
 
-    async def test() -> None:
-        async with Client(clusters.source.bootstrap) as source, Client(clusters.target.bootstrap) as target:
-            copy = f"a.{unique}"
-            await TopicAdmin(source).create(unique, partitions=3)
-            await write(source, unique, 300, partitions=2)
-            with mirror_maker(tmp_path, theirs) as process:
-                await until(lambda: mirrored(source, target, unique, copy), seconds_max=240)
-                async with running({**given, "mirror.maker.offsets.topic": TOPIC}) as mirror:
+                async def waits() -> bool:
+                    last = mirror.flows[0].counters.last_error
+                    return last is not None and "MirrorMaker 2 still copies a->b" in last.text
 
-                    async def waits() -> bool:
-                        last = mirror.flows[0].counters.last_error
-                        return last is not None and "MirrorMaker 2 still copies a->b" in last.text
-
-                    await until(waits)
-                    process.terminate()
-                    await asyncio.to_thread(process.wait, 60)
-                    await write(source, unique, 300, first=300, partitions=3)
-                    await until(lambda: mirrored(source, target, unique, copy))
-                    counters = mirror.flows[0].counters.partitions
-                    assert sum(of.records for of in counters.values()) == 300
-
-    asyncio.run(test())
+                await until(waits)
+                process.terminate()
+                await asyncio.to_thread(process.wait, 60)
+                await write(source, unique, 300, first=300, partitions=3)
+                await until(lambda: mirrored(source, target, unique, copy))
+                counters = mirror.flows[0].counters.partitions
+                assert sum(of.records for of in counters.values()) == 300

@@ -47,44 +47,41 @@ async def replaced(both: Clusters, follower: int) -> None:
 
 @pytest.mark.parametrize("is_running", [True, False], ids=["while it runs", "while it is stopped"])
 @pytest.mark.parametrize("grown", [(), ("x",), ("x", "y", "z")], ids=["shorter", "as long", "longer"])
-def test_a_leader_without_copied_records_stops_it(
+async def test_a_leader_without_copied_records_stops_it(
     grown: tuple[str, ...], is_running: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def story() -> None:
-        async with clusters(monkeypatch) as both:
-            await both.produce("a", "b")
-            follower = await without_the_follower(both)
-            await both.produce("lost")
+    async with clusters(monkeypatch) as both:
+        await both.produce("a", "b")
+        follower = await without_the_follower(both)
+        await both.produce("lost")
 
-            async def lose() -> None:
-                await replaced(both, follower)
-                await both.produce(*grown)
+        async def lose() -> None:
+            await replaced(both, follower)
+            await both.produce(*grown)
 
-            async with running(mirroring()) as mirror:
-                await until(lambda: both.copy_is("a", "b", "lost"))
-                if is_running:
-                    await lose()
-                    await stopped(mirror)
-            if not is_running:
+        async with running(mirroring()) as mirror:
+            await until(lambda: both.copy_is("a", "b", "lost"))
+            if is_running:
                 await lose()
-            # Another worker stops as well: nothing of this depends on what one has in memory.
-            async with running(mirroring()) as mirror:
-                error = await stopped(mirror)
-                assert error.kind == "truncated"
-                for part in (
-                    "partition t-0 was truncated at the source to offset 2",
-                    "had read up to offset 3",
-                    "--to-offset 2",
-                    f"{GROUP} --topic a.t:0",
-                ):
-                    assert part in error.text, error.text
-                assert await both.copy_is("a", "b", "lost")
-            await both.begin_at(2)
-            async with running(mirroring()):
-                await both.produce("after")
-                await until(lambda: both.copy_is("a", "b", "lost", *grown, "after"))
-
-    run(story())
+                await stopped(mirror)
+        if not is_running:
+            await lose()
+        # Another worker stops as well: nothing of this depends on what one has in memory.
+        async with running(mirroring()) as mirror:
+            error = await stopped(mirror)
+            assert error.kind == "truncated"
+            for part in (
+                "partition t-0 was truncated at the source to offset 2",
+                "had read up to offset 3",
+                "--to-offset 2",
+                f"{GROUP} --topic a.t:0",
+            ):
+                assert part in error.text, error.text
+            assert await both.copy_is("a", "b", "lost")
+        await both.begin_at(2)
+        async with running(mirroring()):
+            await both.produce("after")
+            await until(lambda: both.copy_is("a", "b", "lost", *grown, "after"))
 
 
 async def with_an_isolated_leader(both: Clusters) -> tuple[int, int]:
@@ -100,34 +97,28 @@ async def with_an_isolated_leader(both: Clusters) -> tuple[int, int]:
     return first, second
 
 
-def test_records_of_an_older_leader_do_not_hide_the_loss(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_records_of_an_older_leader_do_not_hide_the_loss(monkeypatch: pytest.MonkeyPatch) -> None:
     """The first leader is isolated and writes one record. So does the second one, which is mirrored. Then the second
     one is lost, and the first one is elected with its own record at that offset.
     """
-
-    async def story() -> None:
-        async with clusters(monkeypatch) as both:
-            source = both.source
-            await both.produce("a")
-            first, second = await with_an_isolated_leader(both)
-            assert (await source.produce(first, "t", 0, b"never seen")).error_code == 0
-            assert (await source.produce(second, "t", 0, b"lost")).error_code == 0
-            await source.kill_broker(first)
-            async with running(mirroring()) as mirror:
-                await until(lambda: both.copy_is("a", "lost"))
-                await source.kill_broker(second)
-                await source.start_broker(first)
-                assert await both.leader() == first
-                error = await stopped(mirror)
-                assert error.kind == "truncated"
-                assert "its leader lacks the record before offset 2" in error.text
-            await both.begin_at(1)
-            async with running(mirroring()):
-                await until(lambda: both.copy_is("a", "lost", "never seen"))
-
-    run(story())
+    async with clusters(monkeypatch) as both:
+        source = both.source
+        await both.produce("a")
+        first, second = await with_an_isolated_leader(both)
+        assert (await source.produce(first, "t", 0, b"never seen")).error_code == 0
+        assert (await source.produce(second, "t", 0, b"lost")).error_code == 0
+        await source.kill_broker(first)
+        async with running(mirroring()) as mirror:
+            await until(lambda: both.copy_is("a", "lost"))
+            await source.kill_broker(second)
+            await source.start_broker(first)
+            assert await both.leader() == first
+            error = await stopped(mirror)
+            assert error.kind == "truncated"
+            assert "its leader lacks the record before offset 2" in error.text
+        await both.begin_at(1)
+        async with running(mirroring()):
+            await until(lambda: both.copy_is("a", "lost", "never seen"))
 
 
 def test_an_isolated_leader_is_no_truncated_log(
@@ -158,21 +149,18 @@ def test_an_isolated_leader_is_no_truncated_log(
     run(story())
 
 
-def test_a_topic_made_again_while_it_is_mirrored_stops(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def story() -> None:
-        async with clusters(monkeypatch) as both, both.client("a") as source:
-            await both.produce("a", "b")
-            async with running(mirroring()) as mirror:
-                await until(lambda: both.copy_is("a", "b"))
-                await TopicAdmin(source).delete("t")
-                await both.source.until(lambda: "t" not in both.source.image(1).topics)
-                assert await both.source.create_topic("t", partitions=1, replicas=2) == 0
-                await both.produce("x", "y", "z")
-                error = await stopped(mirror)
-                assert error.kind == "topic-recreated" and "deleted and created again" in error.text
-                assert await both.copy_is("a", "b")
-            await both.begin_at(0)
-            async with running(mirroring()):
-                await until(lambda: both.copy_is("a", "b", "x", "y", "z"))
-
-    run(story())
+async def test_a_topic_made_again_while_it_is_mirrored_stops(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with clusters(monkeypatch) as both, both.client("a") as source:
+        await both.produce("a", "b")
+        async with running(mirroring()) as mirror:
+            await until(lambda: both.copy_is("a", "b"))
+            await TopicAdmin(source).delete("t")
+            await both.source.until(lambda: "t" not in both.source.image(1).topics)
+            assert await both.source.create_topic("t", partitions=1, replicas=2) == 0
+            await both.produce("x", "y", "z")
+            error = await stopped(mirror)
+            assert error.kind == "topic-recreated" and "deleted and created again" in error.text
+            assert await both.copy_is("a", "b")
+        await both.begin_at(0)
+        async with running(mirroring()):
+            await until(lambda: both.copy_is("a", "b", "x", "y", "z"))

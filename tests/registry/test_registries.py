@@ -1,6 +1,5 @@
 """A registry by its name."""
 
-import asyncio
 import subprocess
 import sys
 from pathlib import Path
@@ -11,18 +10,17 @@ from odradek.foundation.errors import SettingError
 from odradek.registry.registries import open_registry
 from odradek.registry.sqlite_store import SqliteStore
 from odradek.registry.zookeeper.address import Ensemble, parse_ensemble
+from tests.support.stories import in_real_time
 
 
-def test_names_that_need_no_server(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        file = await open_registry(f"sqlite:{tmp_path}/r:1")
-        assert isinstance(file, SqliteStore)
-        await file.close()
-        assert (tmp_path / "r:1").exists()
-        with pytest.raises(SettingError, match="names no file"):
-            await open_registry("sqlite:")
-
-    asyncio.run(scenario())
+@in_real_time
+async def test_names_that_need_no_server(tmp_path: Path) -> None:
+    file = await open_registry(f"sqlite:{tmp_path}/r:1")
+    assert isinstance(file, SqliteStore)
+    await file.close()
+    assert (tmp_path / "r:1").exists()
+    with pytest.raises(SettingError, match="names no file"):
+        await open_registry("sqlite:")
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ import pytest
 from odradek.foundation.errors import StoreConnectionLost, StoreError, StoreSessionExpired
 from odradek.registry import sqlite_store
 from odradek.registry.sqlite_store import SqliteStore
+from tests.support.stories import in_real_time
 
 BROKER_ROOT = Path(__file__).parents[2] / "broker"
 
@@ -86,17 +87,14 @@ def test_nothing_that_was_answered_is_lost_by_kill_9(tmp_path: Path) -> None:
         asyncio.run(look())
 
 
-def test_a_second_process_is_refused(tmp_path: Path) -> None:
+@in_real_time
+async def test_a_second_process_is_refused(tmp_path: Path) -> None:
     path = str(tmp_path / "registry.db")
-
-    async def scenario() -> None:
-        store = SqliteStore.open(path)
-        with pytest.raises(StoreError, match="in use by another process"):
-            SqliteStore.open(path)
-        await store.close()
-        await SqliteStore.open(path).close()
-
-    asyncio.run(scenario())
+    store = SqliteStore.open(path)
+    with pytest.raises(StoreError, match="in use by another process"):
+        SqliteStore.open(path)
+    await store.close()
+    await SqliteStore.open(path).close()
 
 
 def test_files_that_are_no_registry_are_refused_with_their_name(tmp_path: Path) -> None:
@@ -137,39 +135,34 @@ def test_a_file_that_cannot_be_opened_says_what_to_do(
     assert "registry.db" in str(caught.value)
 
 
-def test_a_write_that_fails_changes_nothing_and_says_so(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        store = SqliteStore.open(str(tmp_path / "registry.db"))
-        await store.create("/a")
-        # A full disk in miniature: the file may not grow any more.
-        pages = store._connection.execute("PRAGMA page_count").fetchone()[0]
-        store._connection.execute(f"PRAGMA max_page_count = {pages}")
-        with pytest.raises(StoreConnectionLost, match="full"):
-            await store.create("/big", b"x" * 1_000_000)
-        assert not await store.exists("/big")
-        store._connection.execute("PRAGMA max_page_count = 1000000")
+@in_real_time
+async def test_a_write_that_fails_changes_nothing_and_says_so(tmp_path: Path) -> None:
+    store = SqliteStore.open(str(tmp_path / "registry.db"))
+    await store.create("/a")
+    # A full disk in miniature: the file may not grow any more.
+    pages = store._connection.execute("PRAGMA page_count").fetchone()[0]
+    store._connection.execute(f"PRAGMA max_page_count = {pages}")
+    with pytest.raises(StoreConnectionLost, match="full"):
         await store.create("/big", b"x" * 1_000_000)
-        await store.close()
+    assert not await store.exists("/big")
+    store._connection.execute("PRAGMA max_page_count = 1000000")
+    await store.create("/big", b"x" * 1_000_000)
+    await store.close()
 
-    asyncio.run(scenario())
 
-
-def test_the_reserve_is_in_an_open_registry_and_beside_a_closed_one(tmp_path: Path) -> None:
+@in_real_time
+async def test_the_reserve_is_in_an_open_registry_and_beside_a_closed_one(tmp_path: Path) -> None:
     path = tmp_path / "registry.db"
     reserve = tmp_path / "registry.db.reserve"
     written_ahead = tmp_path / "registry.db-wal"
-
-    async def scenario() -> None:
-        for _ in range(2):
-            store = SqliteStore.open(str(path))
-            assert not reserve.exists()
-            assert 200_000 < written_ahead.stat().st_size <= 262_144
-            assert store._connection.execute("PRAGMA freelist_count").fetchone()[0] * 4096 > 100_000
-            await store.close()
-            assert reserve.stat().st_size == 262_144
-            assert not written_ahead.exists()
-
-    asyncio.run(scenario())
+    for _ in range(2):
+        store = SqliteStore.open(str(path))
+        assert not reserve.exists()
+        assert 200_000 < written_ahead.stat().st_size <= 262_144
+        assert store._connection.execute("PRAGMA freelist_count").fetchone()[0] * 4096 > 100_000
+        await store.close()
+        assert reserve.stat().st_size == 262_144
+        assert not written_ahead.exists()
 
 
 def test_writes_go_on_where_no_file_may_grow(tmp_path: Path) -> None:
@@ -209,24 +202,21 @@ asyncio.run(main())
     assert children == "[]"
 
 
-def test_a_caller_that_gives_up_leaves_memory_and_disk_alike(tmp_path: Path) -> None:
+@in_real_time
+async def test_a_caller_that_gives_up_leaves_memory_and_disk_alike(tmp_path: Path) -> None:
     path = str(tmp_path / "registry.db")
-
-    async def scenario() -> None:
-        store = SqliteStore.open(path)
-        task = asyncio.ensure_future(store.create("/a"))
-        await asyncio.sleep(0)
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-        # The next write waits for the one given up, if that was under way.
-        await store.create("/b")
-        in_memory = await store.children("/")
-        await store.close()
-        again = SqliteStore.open(path)
-        assert await again.children("/") == in_memory
-        await again.close()
-
-    asyncio.run(scenario())
+    store = SqliteStore.open(path)
+    task = asyncio.ensure_future(store.create("/a"))
+    await asyncio.sleep(0)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    # The next write waits for the one given up, if that was under way.
+    await store.create("/b")
+    in_memory = await store.children("/")
+    await store.close()
+    again = SqliteStore.open(path)
+    assert await again.children("/") == in_memory
+    await again.close()
 
 
 def test_change_numbers_rise_across_restarts_even_without_durable_writes(
@@ -245,7 +235,8 @@ def test_change_numbers_rise_across_restarts_even_without_durable_writes(
     assert numbers == sorted(set(numbers))
 
 
-def test_a_registry_of_the_first_layout_is_brought_up(tmp_path: Path) -> None:
+@in_real_time
+async def test_a_registry_of_the_first_layout_is_brought_up(tmp_path: Path) -> None:
     path = str(tmp_path / "registry.db")
     connection = sqlite3.connect(path)
     connection.execute(
@@ -255,16 +246,12 @@ def test_a_registry_of_the_first_layout_is_brought_up(tmp_path: Path) -> None:
     connection.execute("PRAGMA user_version = 1")
     connection.commit()
     connection.close()
-
-    async def scenario() -> None:
-        store = SqliteStore.open(path)
-        old = await store.get("/a")
-        assert old == (b"one", 7, 0, 0)
-        assert await store.create("/a/b") > old.created
-        await store.close()
-        again = SqliteStore.open(path)
-        assert (await again.get("/a")).version == 7
-        assert await again.exists("/a/b")
-        await again.close()
-
-    asyncio.run(scenario())
+    store = SqliteStore.open(path)
+    old = await store.get("/a")
+    assert old == (b"one", 7, 0, 0)
+    assert await store.create("/a/b") > old.created
+    await store.close()
+    again = SqliteStore.open(path)
+    assert (await again.get("/a")).version == 7
+    assert await again.exists("/a/b")
+    await again.close()

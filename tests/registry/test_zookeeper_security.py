@@ -10,6 +10,7 @@ import pytest
 from odradek.foundation.errors import SettingError, StoreAccessDenied, StoreConnectionLost
 from odradek.registry.registries import open_registry
 from odradek.registry.store import Create, Put, Store
+from tests.support.stories import in_real_time
 from tests.support.zookeeper import Certificates, ZooKeeper
 
 pytestmark = pytest.mark.integration
@@ -26,40 +27,36 @@ async def open_as(user: str | None, connect: str) -> Store:
     return await open_registry(connect, entries=entries)
 
 
-def test_only_the_creator_of_nodes_changes_them_and_reads_secrets(
-    zookeeper: ZooKeeper,
-) -> None:
-    async def scenario() -> None:
-        connect = f"{zookeeper.connect}/secured/{uuid.uuid4()}"
-        owner = await open_as("odradek", connect)
-        for path in ("/config", "/config/brokers", "/config/brokers/1", "/config/topics", "/brokers"):
-            await owner.create(path, b"x")
-        await owner.multi([Create("/config/topics/t", b"x"), Put("/config/topics/t", b"y")])
-        for stranger in (await open_as(None, connect), await open_as("somebody", connect)):
-            for public in ("/config/topics/t", "/brokers"):
-                assert await stranger.exists(public)
-                assert (await stranger.get(public)).data in (b"x", b"y")
-            for attempt in (
-                stranger.put("/config/topics/t", b"z"),
-                stranger.create("/brokers/1"),
-                stranger.delete("/config/topics/t"),
-                stranger.get("/config/brokers/1"),
-                stranger.children("/config/brokers"),
-                stranger.create("/at-the-root"),
-            ):
-                with pytest.raises(StoreAccessDenied, match=r"zookeeper\.digest"):
-                    await attempt
-            with pytest.raises(StoreAccessDenied) as failure:
-                await stranger.multi([Put("/brokers", b"z"), Create("/x")])
-            assert failure.value.operation == 0
-            await stranger.close()
-        again = await open_as("odradek", connect)
-        await again.put("/config/brokers/1", b"changed")
-        assert (await owner.get("/config/brokers/1")).data == b"changed"
-        await again.close()
-        await owner.close()
-
-    asyncio.run(scenario())
+@in_real_time
+async def test_only_the_creator_of_nodes_changes_them_and_reads_secrets(zookeeper: ZooKeeper) -> None:
+    connect = f"{zookeeper.connect}/secured/{uuid.uuid4()}"
+    owner = await open_as("odradek", connect)
+    for path in ("/config", "/config/brokers", "/config/brokers/1", "/config/topics", "/brokers"):
+        await owner.create(path, b"x")
+    await owner.multi([Create("/config/topics/t", b"x"), Put("/config/topics/t", b"y")])
+    for stranger in (await open_as(None, connect), await open_as("somebody", connect)):
+        for public in ("/config/topics/t", "/brokers"):
+            assert await stranger.exists(public)
+            assert (await stranger.get(public)).data in (b"x", b"y")
+        for attempt in (
+            stranger.put("/config/topics/t", b"z"),
+            stranger.create("/brokers/1"),
+            stranger.delete("/config/topics/t"),
+            stranger.get("/config/brokers/1"),
+            stranger.children("/config/brokers"),
+            stranger.create("/at-the-root"),
+        ):
+            with pytest.raises(StoreAccessDenied, match=r"zookeeper\.digest"):
+                await attempt
+        with pytest.raises(StoreAccessDenied) as failure:
+            await stranger.multi([Put("/brokers", b"z"), Create("/x")])
+        assert failure.value.operation == 0
+        await stranger.close()
+    again = await open_as("odradek", connect)
+    await again.put("/config/brokers/1", b"changed")
+    assert (await owner.get("/config/brokers/1")).data == b"changed"
+    await again.close()
+    await owner.close()
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +74,8 @@ def tls_zookeeper(
     server.close()
 
 
-def test_connections_use_tls_with_certificates_of_both_sides(
+@in_real_time
+async def test_connections_use_tls_with_certificates_of_both_sides(
     tls_zookeeper: ZooKeeper, certificates: Certificates
 ) -> None:
     entries = {
@@ -87,21 +85,17 @@ def test_connections_use_tls_with_certificates_of_both_sides(
         "zookeeper.ssl.keystore.password": "opensesame",
         "zookeeper.ssl.enabled.protocols": "TLSv1.3",
     }
-
-    async def scenario() -> None:
-        store = await open_registry(f"127.0.0.1:{tls_zookeeper.tls_port}/secret", entries=entries)
-        # Larger than a TLS record, and several answers at once.
-        await store.create("/n", b"x" * 100_000)
-        await asyncio.gather(*(store.create(f"/n/{number}") for number in range(100)))
-        nodes = await asyncio.gather(*(store.get("/n") for _ in range(20)))
-        assert {len(node.data) for node in nodes} == {100_000}
-        assert len(await store.children("/n")) == 100
-        await store.close()
-        plain = await open_registry(f"{tls_zookeeper.connect}/secret")
-        assert len(await plain.children("/n")) == 100
-        await plain.close()
-
-    asyncio.run(scenario())
+    store = await open_registry(f"127.0.0.1:{tls_zookeeper.tls_port}/secret", entries=entries)
+    # Larger than a TLS record, and several answers at once.
+    await store.create("/n", b"x" * 100_000)
+    await asyncio.gather(*(store.create(f"/n/{number}") for number in range(100)))
+    nodes = await asyncio.gather(*(store.get("/n") for _ in range(20)))
+    assert {len(node.data) for node in nodes} == {100_000}
+    assert len(await store.children("/n")) == 100
+    await store.close()
+    plain = await open_registry(f"{tls_zookeeper.connect}/secret")
+    assert len(await plain.children("/n")) == 100
+    await plain.close()
 
 
 def test_a_server_that_is_not_trusted_is_not_spoken_to(
@@ -134,23 +128,20 @@ def test_a_server_that_is_not_trusted_is_not_spoken_to(
     asyncio.run(scenario())
 
 
-def test_files_that_cannot_be_used_are_named(certificates: Certificates, tmp_path: Path) -> None:
+@in_real_time
+async def test_files_that_cannot_be_used_are_named(certificates: Certificates, tmp_path: Path) -> None:
     damaged = tmp_path / "damaged.pem"
     damaged.write_text("nothing")
     locked = certificates.signed("locked", password="right")
-
-    async def scenario() -> None:
-        for entries, complaint in (
-            ({"zookeeper.ssl.truststore.location": "/nowhere.pem"}, r"/nowhere\.pem.*truststore\.location"),
-            ({"zookeeper.ssl.truststore.location": str(damaged)}, r"truststore\.location.*of certificates"),
-            ({"zookeeper.ssl.keystore.location": str(damaged)}, r"keystore\.location.*private key"),
-            ({"zookeeper.ssl.keystore.location": str(locked)}, r"keystore\.location"),
-            (
-                {"zookeeper.ssl.keystore.location": str(locked), "zookeeper.ssl.keystore.password": "wrong"},
-                r"keystore\.location",
-            ),
-        ):
-            with pytest.raises(SettingError, match=complaint):
-                await open_registry("127.0.0.1", entries={"zookeeper.ssl.client.enable": "true", **entries})
-
-    asyncio.run(scenario())
+    for entries, complaint in (
+        ({"zookeeper.ssl.truststore.location": "/nowhere.pem"}, r"/nowhere\.pem.*truststore\.location"),
+        ({"zookeeper.ssl.truststore.location": str(damaged)}, r"truststore\.location.*of certificates"),
+        ({"zookeeper.ssl.keystore.location": str(damaged)}, r"keystore\.location.*private key"),
+        ({"zookeeper.ssl.keystore.location": str(locked)}, r"keystore\.location"),
+        (
+            {"zookeeper.ssl.keystore.location": str(locked), "zookeeper.ssl.keystore.password": "wrong"},
+            r"keystore\.location",
+        ),
+    ):
+        with pytest.raises(SettingError, match=complaint):
+            await open_registry("127.0.0.1", entries={"zookeeper.ssl.client.enable": "true", **entries})

@@ -24,6 +24,7 @@ from odradek.records.builder import build_batch
 from odradek.replication.cleaner import WorkerDied
 from odradek.replication.cleaning_work import ProcessWork
 from tests.support.logs import START_MS, open_log, stored_records
+from tests.support.stories import told_by
 
 pytestmark = pytest.mark.thorough
 
@@ -117,54 +118,50 @@ def test_it_takes_what_others_leave(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("is_broker_killed_too", [False, True])
-def test_killed_in_a_round_it_leaves_a_log_that_is_whole(tmp_path: Path, is_broker_killed_too: bool) -> None:
+@told_by(with_work)
+async def test_killed_in_a_round_it_leaves_a_log_that_is_whole(
+    work: ProcessWork, tmp_path: Path, is_broker_killed_too: bool
+) -> None:
     log = filled(tmp_path)
     whole = last_values(log)
+    # Slow enough that the second run is being written when the process is killed.
+    task = task_of(log, bytes_per_second=log.size_bytes * 2)
+    by_base = {segment.base_offset: segment for segment in log.segments.all}
+    swapped: list[CleanedRun] = []
 
-    async def story(work: ProcessWork) -> None:
-        # Slow enough that the second run is being written when the process is killed.
-        task = task_of(log, bytes_per_second=log.size_bytes * 2)
-        by_base = {segment.base_offset: segment for segment in log.segments.all}
-        swapped: list[CleanedRun] = []
+    async def work_until_it_dies() -> None:
+        async with aclosing(work.runs(task, CleaningSummary())) as runs:
+            async for run in runs:
+                log.swap_segments([by_base[base] for base in run.replaced], run.base_offsets)
+                swapped.append(run)
 
-        async def work_until_it_dies() -> None:
-            async with aclosing(work.runs(task, CleaningSummary())) as runs:
-                async for run in runs:
-                    log.swap_segments([by_base[base] for base in run.replaced], run.base_offsets)
-                    swapped.append(run)
-
-        round_under_way = asyncio.ensure_future(work_until_it_dies())
-        await until(lambda: bool(swapped) and bool(cleaned_files(log)))
-        process_of(work).send_signal(signal.SIGKILL)
-        with pytest.raises(WorkerDied):
-            await round_under_way
-        assert cleaned_files(log)
-        again = log
-        if is_broker_killed_too:
-            again = reopened(log)
-            assert cleaned_files(again) == []
-        assert last_values(again) == whole
-        summary = await swap_all(work, again, task_of(again))
-        assert summary.next_dirty_offset == again.log_end_offset
-        assert last_values(again) == whole
-        assert len(stored_records(again)) == KEYS
+    round_under_way = asyncio.ensure_future(work_until_it_dies())
+    await until(lambda: bool(swapped) and bool(cleaned_files(log)))
+    process_of(work).send_signal(signal.SIGKILL)
+    with pytest.raises(WorkerDied):
+        await round_under_way
+    assert cleaned_files(log)
+    again = log
+    if is_broker_killed_too:
+        again = reopened(log)
         assert cleaned_files(again) == []
+    assert last_values(again) == whole
+    summary = await swap_all(work, again, task_of(again))
+    assert summary.next_dirty_offset == again.log_end_offset
+    assert last_values(again) == whole
+    assert len(stored_records(again)) == KEYS
+    assert cleaned_files(again) == []
 
-    with_work(story)
 
-
-def test_it_ends_with_its_broker(tmp_path: Path) -> None:
+@told_by(with_work)
+async def test_it_ends_with_its_broker(work: ProcessWork, tmp_path: Path) -> None:
     """A process that continues alone would write into a directory that another broker may own by then."""
     log = filled(tmp_path)
-
-    async def story(work: ProcessWork) -> None:
-        await swap_all(work, log, task_of(log))
-        process = process_of(work)
-        assert process.is_running()
-        await work.close()
-        assert not process.is_running()
-
-    with_work(story)
+    await swap_all(work, log, task_of(log))
+    process = process_of(work)
+    assert process.is_running()
+    await work.close()
+    assert not process.is_running()
 
 
 def test_it_ends_in_silence_when_its_broker_is_killed(tmp_path: Path) -> None:

@@ -38,7 +38,7 @@ def test_a_duty_that_fails_is_done_again(failure: Exception, monkeypatch: pytest
     run(scenario())
 
 
-def test_a_fault_in_one_log_keeps_retention_from_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_fault_in_one_log_keeps_retention_from_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[int] = []
 
     def apply_retention(self: Partition) -> int:
@@ -48,16 +48,13 @@ def test_a_fault_in_one_log_keeps_retention_from_no_other(monkeypatch: pytest.Mo
             raise ZeroDivisionError("a fault of ours")
         return 0
 
-    async def scenario() -> None:
-        broker = await WholeBroker.start()
-        await broker.create_topic("t", partitions=3)
-        monkeypatch.setattr(Partition, "apply_retention", apply_retention)
-        seen.clear()
-        await broker.broker.housekeeping.apply_retention()
-        assert seen[:3] == [0, 1, 2]
-        await broker.broker.stop()
-
-    run(scenario())
+    broker = await WholeBroker.start()
+    await broker.create_topic("t", partitions=3)
+    monkeypatch.setattr(Partition, "apply_retention", apply_retention)
+    seen.clear()
+    await broker.broker.housekeeping.apply_retention()
+    assert seen[:3] == [0, 1, 2]
+    await broker.broker.stop()
 
 
 @pytest.mark.parametrize(

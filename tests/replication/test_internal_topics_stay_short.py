@@ -19,7 +19,6 @@ from odradek.protocol.group_partitions import OFFSETS_TOPIC
 from odradek.records.control import Marker
 from tests.support.cleaning import cleaning_broker, log_of
 from tests.support.group_world import result_of
-from tests.support.loop import run
 from tests.support.whole_broker import WholeBroker
 
 ROLL_BYTES_MIN = 16 * 1024
@@ -99,91 +98,81 @@ async def many_commits(node: WholeBroker, *, rounds: int) -> int:
 
 
 @pytest.mark.thorough
-def test_the_offsets_topic_stays_a_few_times_its_live_state() -> None:
-    async def story() -> None:
-        node = await cleaning_broker(ENTRIES)
-        await node.broker.coordinators.groups.ensure_topic()
-        largest = await many_commits(node, rounds=400)
-        log = log_of(node, OFFSETS_TOPIC)
-        assert (
-            node.broker.coordinators.groups.runtime.shard_of_partition(0).writer.bytes_written
-            > 20 * SIZE_BYTES_MAX
-        )
-        assert largest < SIZE_BYTES_MAX
-        assert (log.log_start_offset, log.log_end_offset) == (0, 400 * PARTITIONS)
-        node = await restarted(node)
-        assert fetched(node) == dict.fromkeys(range(PARTITIONS), 399)
-        await node.broker.stop()
-
-    run(story())
+async def test_the_offsets_topic_stays_a_few_times_its_live_state() -> None:
+    node = await cleaning_broker(ENTRIES)
+    await node.broker.coordinators.groups.ensure_topic()
+    largest = await many_commits(node, rounds=400)
+    log = log_of(node, OFFSETS_TOPIC)
+    assert (
+        node.broker.coordinators.groups.runtime.shard_of_partition(0).writer.bytes_written
+        > 20 * SIZE_BYTES_MAX
+    )
+    assert largest < SIZE_BYTES_MAX
+    assert (log.log_start_offset, log.log_end_offset) == (0, 400 * PARTITIONS)
+    node = await restarted(node)
+    assert fetched(node) == dict.fromkeys(range(PARTITIONS), 399)
+    await node.broker.stop()
 
 
 @pytest.mark.parametrize("is_commit", [True, False])
-def test_pending_offsets_of_an_open_transaction_survive(is_commit: bool) -> None:
+async def test_pending_offsets_of_an_open_transaction_survive(is_commit: bool) -> None:
     """Nothing above the last stable offset is compacted. Once the transaction ends, the later record wins."""
-
-    async def story() -> None:
-        node = await cleaning_broker(ENTRIES)
-        await node.broker.coordinators.groups.ensure_topic()
-        await many_commits(node, rounds=40)
-        await commit_in_a_transaction(node, 50, 1000)
-        await commit_in_a_transaction(node, 0, 1000)
-        await many_commits(node, rounds=40)
-        node = await restarted(node)
-        found = fetched(node, is_stable=True)
-        assert (found[0], found[1]) == (None, 39)
-        log = log_of(node, OFFSETS_TOPIC)
-        stable = node.broker.partitions.get(OFFSETS_TOPIC, 0).last_stable_offset
-        assert log.offsets.cleaned_offset <= stable < log.log_end_offset
-        await end_transaction(node, is_commit=is_commit)
-        # Ends the transaction's segment, too: the cleaner takes the offsets and the marker with it.
-        largest = await many_commits(node, rounds=200)
-        assert log_of(node, OFFSETS_TOPIC).offsets.cleaned_offset > stable + 2
-        log = log_of(node, OFFSETS_TOPIC)
-        # A segment that was closed just now may wait for its round.
-        assert log.size_bytes < 2 * SIZE_BYTES_MAX < largest
-        expected = dict.fromkeys(range(PARTITIONS), 199) | ({50: 1000} if is_commit else {})
-        assert fetched(node) == expected
-        node = await restarted(node)
-        assert fetched(node, is_stable=True) == expected
-        await node.broker.stop()
-
-    run(story())
+    node = await cleaning_broker(ENTRIES)
+    await node.broker.coordinators.groups.ensure_topic()
+    await many_commits(node, rounds=40)
+    await commit_in_a_transaction(node, 50, 1000)
+    await commit_in_a_transaction(node, 0, 1000)
+    await many_commits(node, rounds=40)
+    node = await restarted(node)
+    found = fetched(node, is_stable=True)
+    assert (found[0], found[1]) == (None, 39)
+    log = log_of(node, OFFSETS_TOPIC)
+    stable = node.broker.partitions.get(OFFSETS_TOPIC, 0).last_stable_offset
+    assert log.offsets.cleaned_offset <= stable < log.log_end_offset
+    await end_transaction(node, is_commit=is_commit)
+    # Ends the transaction's segment, too: the cleaner takes the offsets and the marker with it.
+    largest = await many_commits(node, rounds=200)
+    assert log_of(node, OFFSETS_TOPIC).offsets.cleaned_offset > stable + 2
+    log = log_of(node, OFFSETS_TOPIC)
+    # A segment that was closed just now may wait for its round.
+    assert log.size_bytes < 2 * SIZE_BYTES_MAX < largest
+    expected = dict.fromkeys(range(PARTITIONS), 199) | ({50: 1000} if is_commit else {})
+    assert fetched(node) == expected
+    node = await restarted(node)
+    assert fetched(node, is_stable=True) == expected
+    await node.broker.stop()
 
 
 @pytest.mark.thorough
-def test_the_transactions_topic_stays_a_few_times_its_live_state() -> None:
-    async def story() -> None:
-        node = await cleaning_broker(ENTRIES)
+async def test_the_transactions_topic_stays_a_few_times_its_live_state() -> None:
+    node = await cleaning_broker(ENTRIES)
 
-        async def epoch_after_init(name: str) -> SimpleNamespace:
-            while True:
-                answer = await node.ask(
-                    ApiKey.INIT_PRODUCER_ID,
-                    4,
-                    transactional_id=name,
-                    transaction_timeout=60_000,
-                    producer_id=-1,
-                    producer_epoch=-1,
-                )
-                if answer.error_code == 0:
-                    return SimpleNamespace(id=answer.producer_id, epoch=answer.producer_epoch)
-                # The coordinator's topic is being made or loaded.
-                await asyncio.sleep(0.1)
+    async def epoch_after_init(name: str) -> SimpleNamespace:
+        while True:
+            answer = await node.ask(
+                ApiKey.INIT_PRODUCER_ID,
+                4,
+                transactional_id=name,
+                transaction_timeout=60_000,
+                producer_id=-1,
+                producer_epoch=-1,
+            )
+            if answer.error_code == 0:
+                return SimpleNamespace(id=answer.producer_id, epoch=answer.producer_epoch)
+            # The coordinator's topic is being made or loaded.
+            await asyncio.sleep(0.1)
 
-        await node.broker.control.controller.ensure_topic(TRANSACTION_STATE)
-        largest = 0
-        for number in range(1500):
-            last = await epoch_after_init(f"id-{number % 5}")
-            if number % 20 == 0:
-                await asyncio.sleep(1)
-                largest = max(largest, log_of(node, TRANSACTION_STATE).size_bytes)
-        log = log_of(node, TRANSACTION_STATE)
-        assert log.log_end_offset == 1500
-        assert largest < 5 * ROLL_BYTES_MIN
-        node = await node.restart()
-        again = await epoch_after_init("id-4")
-        assert (again.id, again.epoch) == (last.id, last.epoch + 1)
-        await node.broker.stop()
-
-    run(story())
+    await node.broker.control.controller.ensure_topic(TRANSACTION_STATE)
+    largest = 0
+    for number in range(1500):
+        last = await epoch_after_init(f"id-{number % 5}")
+        if number % 20 == 0:
+            await asyncio.sleep(1)
+            largest = max(largest, log_of(node, TRANSACTION_STATE).size_bytes)
+    log = log_of(node, TRANSACTION_STATE)
+    assert log.log_end_offset == 1500
+    assert largest < 5 * ROLL_BYTES_MIN
+    node = await node.restart()
+    again = await epoch_after_init("id-4")
+    assert (again.id, again.epoch) == (last.id, last.epoch + 1)
+    await node.broker.stop()

@@ -8,7 +8,6 @@ import pytest
 
 from odradek.foundation.errors import CoordinatorLoadInProgress
 from odradek.replication.producer_ids import ProducerIds
-from tests.support.loop import run
 
 COUNT = 10
 
@@ -30,47 +29,38 @@ class Controller:
         return first, COUNT
 
 
-def test_a_broker_has_numbers_for_as_long_as_no_controller_is_there() -> None:
-    async def story() -> None:
-        controller = Controller()
-        ids = ProducerIds(controller.allocate)
-        ids.prepare()
-        await asyncio.sleep(2)
-        controller.is_there = False
-        given = [await ids.next() for _ in range(COUNT)]
-        with pytest.raises(CoordinatorLoadInProgress):
-            await ids.next()
-        controller.is_there = True
-        given += [await ids.next() for _ in range(3 * COUNT)]
-        assert given == list(range(4 * COUNT))
-        await ids.stop()
-
-    run(story())
+async def test_a_broker_has_numbers_for_as_long_as_no_controller_is_there() -> None:
+    controller = Controller()
+    ids = ProducerIds(controller.allocate)
+    ids.prepare()
+    await asyncio.sleep(2)
+    controller.is_there = False
+    given = [await ids.next() for _ in range(COUNT)]
+    with pytest.raises(CoordinatorLoadInProgress):
+        await ids.next()
+    controller.is_there = True
+    given += [await ids.next() for _ in range(3 * COUNT)]
+    assert given == list(range(4 * COUNT))
+    await ids.stop()
 
 
-def test_the_next_block_is_asked_for_when_half_is_used_and_by_one_alone() -> None:
-    async def story() -> None:
-        controller = Controller()
-        ids = ProducerIds(controller.allocate)
-        assert sorted(await asyncio.gather(*(ids.next() for _ in range(4)))) == [0, 1, 2, 3]
-        assert controller.asked == 1
-        assert await ids.next() == 4
-        await asyncio.sleep(2)
-        assert controller.asked == 2
-        for _ in range(COUNT // 2):
-            await ids.next()
-        await asyncio.sleep(2)
-        assert controller.asked == 2, "one in use and one more are enough"
-        await ids.stop()
-
-    run(story())
+async def test_the_next_block_is_asked_for_when_half_is_used_and_by_one_alone() -> None:
+    controller = Controller()
+    ids = ProducerIds(controller.allocate)
+    assert sorted(await asyncio.gather(*(ids.next() for _ in range(4)))) == [0, 1, 2, 3]
+    assert controller.asked == 1
+    assert await ids.next() == 4
+    await asyncio.sleep(2)
+    assert controller.asked == 2
+    for _ in range(COUNT // 2):
+        await ids.next()
+    await asyncio.sleep(2)
+    assert controller.asked == 2, "one in use and one more are enough"
+    await ids.stop()
 
 
-def test_a_question_under_way_ends_with_the_broker() -> None:
-    async def story() -> None:
-        ids = ProducerIds(Controller().allocate)
-        ids.prepare()
-        await ids.stop()
-        assert len(asyncio.all_tasks()) == 1
-
-    run(story())
+async def test_a_question_under_way_ends_with_the_broker() -> None:
+    ids = ProducerIds(Controller().allocate)
+    ids.prepare()
+    await ids.stop()
+    assert len(asyncio.all_tasks()) == 1

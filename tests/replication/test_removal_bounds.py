@@ -98,22 +98,19 @@ def test_a_replica_that_was_away_brings_no_deleted_key_back(is_clock_alone: bool
         run(story())
 
 
-def test_a_replica_that_does_not_answer_counts_as_nothing_compacted() -> None:
-    async def story() -> None:
-        cluster = await WholeCluster.start(entries=ENTRIES)
-        assert await cluster.create_topic("table", partitions=1, replicas=3) == 0
-        await cluster.until(lambda: "table" in cluster.image(1).topics)
-        (leader,) = cluster.leaders("table", seen_by=1)
-        await put(cluster, leader, GONE, (b"gone", b"2"))
-        await rounds(cluster, leader, 1)
-        bounds = cluster.brokers[leader].cleaner._bounds
-        here = partition(cluster, leader)
-        assert await bounds.bound(here) == 3
-        behind = next(one for one in (1, 2, 3) if one != leader)
-        partition(cluster, behind).log.offsets.cleaned_offset = 1
-        assert await bounds.bound(here) == 1
-        await cluster.kill_broker(behind)
-        assert await bounds.bound(here) == 0
-        await cluster.stop()
-
-    run(story())
+async def test_a_replica_that_does_not_answer_counts_as_nothing_compacted() -> None:
+    cluster = await WholeCluster.start(entries=ENTRIES)
+    assert await cluster.create_topic("table", partitions=1, replicas=3) == 0
+    await cluster.until(lambda: "table" in cluster.image(1).topics)
+    (leader,) = cluster.leaders("table", seen_by=1)
+    await put(cluster, leader, GONE, (b"gone", b"2"))
+    await rounds(cluster, leader, 1)
+    bounds = cluster.brokers[leader].cleaner._bounds
+    here = partition(cluster, leader)
+    assert await bounds.bound(here) == 3
+    behind = next(one for one in (1, 2, 3) if one != leader)
+    partition(cluster, behind).log.offsets.cleaned_offset = 1
+    assert await bounds.bound(here) == 1
+    await cluster.kill_broker(behind)
+    assert await bounds.bound(here) == 0
+    await cluster.stop()

@@ -23,6 +23,7 @@ from odradek.protocol.framing import parse_request_header
 from odradek.replication.transaction_verifier import Question, Refusals, TransactionVerifier
 from tests.support.group_world import image
 from tests.support.loop import run
+from tests.support.stories import told_by
 
 A, B, C = (TopicPartition("t", number) for number in range(3))
 
@@ -110,91 +111,91 @@ def begin(verifier: TransactionVerifier, asked: Question, **fields: Any) -> asyn
     return asyncio.ensure_future(verifier.verify(asked, **fields))
 
 
-def test_questions_wait_for_the_request_under_way_and_leave_together() -> None:
-    async def story(coordinator: Coordinator, verifier: TransactionVerifier) -> None:
-        coordinator.may_answer.clear()
-        coordinator.codes = {"y": [90]}
-        first = begin(verifier, question("x", A))
-        await asyncio.sleep(0)
-        await asyncio.sleep(0)
-        others = [
-            begin(verifier, question("y", B, producer_id=2)),
-            begin(verifier, question("z", A, C, producer_id=3, adds=False)),
-            begin(verifier, question("x", B)),
-            begin(verifier, question("x", C)),
-        ]
-        await asyncio.sleep(1)
-        assert coordinator.asked == [{"x": (False, [A])}]
-        coordinator.may_answer.set()
-        assert await first == {}
-        fenced, verified, *added = await asyncio.gather(*others)
-        assert coordinator.asked[1:] == [{"y": (False, [B]), "z": (True, [A, C]), "x": (False, [B, C])}]
-        assert [type(error) for error in fenced.values()] == [ProducerFenced]
-        assert list(fenced) == [B]
-        assert verified == {} and added == [{}, {}]
-        assert verifier.requests == 2
-
-    in_story(story)
-
-
-def test_a_newer_instance_takes_the_place_of_an_older_one() -> None:
-    async def story(coordinator: Coordinator, verifier: TransactionVerifier) -> None:
-        coordinator.may_answer.clear()
-        begin(verifier, question("first"))
-        await asyncio.sleep(0.001)
-        old = begin(verifier, question("x", A, epoch=3))
-        await asyncio.sleep(0.001)
-        new = begin(verifier, question("x", A, epoch=4))
-        await asyncio.sleep(0.001)
-        late = begin(verifier, question("x", A, epoch=2))
-        other_way = begin(verifier, question("x", A, epoch=4, adds=False))
-        coordinator.may_answer.set()
-        assert [type(error) for error in (await old).values()] == [InvalidProducerEpoch]
-        assert [type(error) for error in (await late).values()] == [InvalidProducerEpoch]
-        assert [type(error) for error in (await other_way).values()] == [CoordinatorLoadInProgress]
-        assert await new == {}
-
-    in_story(story)
+@told_by(in_story, gives=2)
+async def test_questions_wait_for_the_request_under_way_and_leave_together(
+    coordinator: Coordinator, verifier: TransactionVerifier
+) -> None:
+    coordinator.may_answer.clear()
+    coordinator.codes = {"y": [90]}
+    first = begin(verifier, question("x", A))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    others = [
+        begin(verifier, question("y", B, producer_id=2)),
+        begin(verifier, question("z", A, C, producer_id=3, adds=False)),
+        begin(verifier, question("x", B)),
+        begin(verifier, question("x", C)),
+    ]
+    await asyncio.sleep(1)
+    assert coordinator.asked == [{"x": (False, [A])}]
+    coordinator.may_answer.set()
+    assert await first == {}
+    fenced, verified, *added = await asyncio.gather(*others)
+    assert coordinator.asked[1:] == [{"y": (False, [B]), "z": (True, [A, C]), "x": (False, [B, C])}]
+    assert [type(error) for error in fenced.values()] == [ProducerFenced]
+    assert list(fenced) == [B]
+    assert verified == {} and added == [{}, {}]
+    assert verifier.requests == 2
 
 
-def test_a_transaction_that_is_ending_is_asked_for_again_for_a_while() -> None:
-    async def story(coordinator: Coordinator, verifier: TransactionVerifier) -> None:
-        coordinator.codes = {"x": [51, 51, 0], "y": [51]}
-        started = asyncio.get_running_loop().time()
-        assert await verifier.verify(question("x"), retries=True) == {}
-        assert abs(asyncio.get_running_loop().time() - started - 0.04) < 0.001
-        (error,) = (await verifier.verify(question("y"), retries=True)).values()
-        assert isinstance(error, ConcurrentTransactions)
-        assert abs(asyncio.get_running_loop().time() - started - 0.14) < 0.001
-        asked = len(coordinator.asked)
-        assert len(await verifier.verify(question("y"))) == 1
-        assert len(coordinator.asked) == asked + 1
-
-    in_story(story)
-
-
-def test_a_coordinator_that_does_not_answer_is_asked_again_by_the_client() -> None:
-    async def story(coordinator: Coordinator, verifier: TransactionVerifier) -> None:
-        for failure in (ConnectionResetError("gone"), FrameError("cut off"), ValueError("a defect")):
-            coordinator.failure = failure
-            (error,) = (await verifier.verify(question())).values()
-            assert isinstance(error, CoordinatorLoadInProgress)
-        coordinator.failure = None
-        assert await verifier.verify(question()) == {}
-        coordinator.may_answer.clear()
-        waiting = begin(verifier, question())
-        await asyncio.sleep(1)
-        await verifier.close()
-        (error,) = (await waiting).values()
-        assert isinstance(error, CoordinatorNotAvailable)
-
-    in_story(story)
+@told_by(in_story, gives=2)
+async def test_a_newer_instance_takes_the_place_of_an_older_one(
+    coordinator: Coordinator, verifier: TransactionVerifier
+) -> None:
+    coordinator.may_answer.clear()
+    begin(verifier, question("first"))
+    await asyncio.sleep(0.001)
+    old = begin(verifier, question("x", A, epoch=3))
+    await asyncio.sleep(0.001)
+    new = begin(verifier, question("x", A, epoch=4))
+    await asyncio.sleep(0.001)
+    late = begin(verifier, question("x", A, epoch=2))
+    other_way = begin(verifier, question("x", A, epoch=4, adds=False))
+    coordinator.may_answer.set()
+    assert [type(error) for error in (await old).values()] == [InvalidProducerEpoch]
+    assert [type(error) for error in (await late).values()] == [InvalidProducerEpoch]
+    assert [type(error) for error in (await other_way).values()] == [CoordinatorLoadInProgress]
+    assert await new == {}
 
 
-def test_without_a_coordinator_there_is_nothing_to_ask() -> None:
-    async def story(coordinator: Coordinator, verifier: TransactionVerifier) -> None:
+@told_by(in_story, gives=2)
+async def test_a_transaction_that_is_ending_is_asked_for_again_for_a_while(
+    coordinator: Coordinator, verifier: TransactionVerifier
+) -> None:
+    coordinator.codes = {"x": [51, 51, 0], "y": [51]}
+    started = asyncio.get_running_loop().time()
+    assert await verifier.verify(question("x"), retries=True) == {}
+    assert abs(asyncio.get_running_loop().time() - started - 0.04) < 0.001
+    (error,) = (await verifier.verify(question("y"), retries=True)).values()
+    assert isinstance(error, ConcurrentTransactions)
+    assert abs(asyncio.get_running_loop().time() - started - 0.14) < 0.001
+    asked = len(coordinator.asked)
+    assert len(await verifier.verify(question("y"))) == 1
+    assert len(coordinator.asked) == asked + 1
+
+
+@told_by(in_story, gives=2)
+async def test_a_coordinator_that_does_not_answer_is_asked_again_by_the_client(
+    coordinator: Coordinator, verifier: TransactionVerifier
+) -> None:
+    for failure in (ConnectionResetError("gone"), FrameError("cut off"), ValueError("a defect")):
+        coordinator.failure = failure
         (error,) = (await verifier.verify(question())).values()
-        assert isinstance(error, CoordinatorNotAvailable)
-        assert coordinator.asked == []
+        assert isinstance(error, CoordinatorLoadInProgress)
+    coordinator.failure = None
+    assert await verifier.verify(question()) == {}
+    coordinator.may_answer.clear()
+    waiting = begin(verifier, question())
+    await asyncio.sleep(1)
+    await verifier.close()
+    (error,) = (await waiting).values()
+    assert isinstance(error, CoordinatorNotAvailable)
 
-    in_story(story, has_coordinator=False)
+
+@told_by(in_story, has_coordinator=False, gives=2)
+async def test_without_a_coordinator_there_is_nothing_to_ask(
+    coordinator: Coordinator, verifier: TransactionVerifier
+) -> None:
+    (error,) = (await verifier.verify(question())).values()
+    assert isinstance(error, CoordinatorNotAvailable)
+    assert coordinator.asked == []

@@ -15,7 +15,6 @@ from odradek.protocol.cluster_changes import FollowRequest
 from odradek.protocol.controller_requests import LeaveRequest
 from odradek.transport.outbound import OutboundConnection
 from tests.support.guarded_broker import ALL, CREATE, NO_CLUSTER, NO_TOPIC, WRITE, acl, codes
-from tests.support.loop import run
 from tests.support.memory_registry import MemoryStore
 from tests.support.whole_broker import batch
 from tests.support.whole_cluster import WholeCluster
@@ -63,113 +62,98 @@ async def produced(cluster: WholeCluster, broker_id: int, topic: str) -> list[in
     return codes(answer)
 
 
-def test_rights_are_the_clients_also_where_its_request_is_forwarded() -> None:
-    async def scenario() -> None:
-        cluster = await guarded_cluster()
-        assert await cluster.create_topic("t", through=1) == NO_TOPIC
-        await allow(cluster, CREATE, AclResourceType.TOPIC, "t")
-        assert await cluster.create_topic("t", through=1, replicas=2) == 0
-        assert await cluster.create_topic("u", through=2) == NO_TOPIC
-        await cluster.stop()
-
-    run(scenario())
+async def test_rights_are_the_clients_also_where_its_request_is_forwarded() -> None:
+    cluster = await guarded_cluster()
+    assert await cluster.create_topic("t", through=1) == NO_TOPIC
+    await allow(cluster, CREATE, AclResourceType.TOPIC, "t")
+    assert await cluster.create_topic("t", through=1, replicas=2) == 0
+    assert await cluster.create_topic("u", through=2) == NO_TOPIC
+    await cluster.stop()
 
 
-def test_a_right_that_is_taken_away_is_gone_on_every_broker() -> None:
-    async def scenario() -> None:
-        cluster = await guarded_cluster()
-        await allow(cluster, CREATE, AclResourceType.TOPIC, "t")
-        assert await cluster.create_topic("t", partitions=1, replicas=2) == 0
-        await allow(cluster, WRITE, AclResourceType.TOPIC, "t")
-        await allow(cluster, AclOperation.ALTER, AclResourceType.CLUSTER, CLUSTER_NAME)
-        await asyncio.sleep(1)
-        # One of them leads the partition; the other one answers that it does not, which it may say.
-        for number in (1, 2):
-            assert NO_TOPIC not in await produced(cluster, number, "t")
-        deleted = await cluster.ask(
-            2,
-            ApiKey.DELETE_ACLS,
-            3,
-            filters=[
-                {
-                    "resource_type_filter": int(AclResourceType.TOPIC),
-                    "resource_name_filter": "t",
-                    "pattern_type_filter": 3,
-                    "principal_filter": None,
-                    "host_filter": None,
-                    "operation": int(WRITE),
-                    "permission_type": int(PermissionType.ALLOW),
-                }
-            ],
-        )
-        (matched,) = deleted.filter_results
-        assert [acl.principal for acl in matched.matching_acls] == [ANONYMOUS]
-        await asyncio.sleep(1)
-        for number in (1, 2):
-            assert await produced(cluster, number, "t") == [NO_TOPIC]
-        await cluster.stop()
-
-    run(scenario())
+async def test_a_right_that_is_taken_away_is_gone_on_every_broker() -> None:
+    cluster = await guarded_cluster()
+    await allow(cluster, CREATE, AclResourceType.TOPIC, "t")
+    assert await cluster.create_topic("t", partitions=1, replicas=2) == 0
+    await allow(cluster, WRITE, AclResourceType.TOPIC, "t")
+    await allow(cluster, AclOperation.ALTER, AclResourceType.CLUSTER, CLUSTER_NAME)
+    await asyncio.sleep(1)
+    # One of them leads the partition; the other one answers that it does not, which it may say.
+    for number in (1, 2):
+        assert NO_TOPIC not in await produced(cluster, number, "t")
+    deleted = await cluster.ask(
+        2,
+        ApiKey.DELETE_ACLS,
+        3,
+        filters=[
+            {
+                "resource_type_filter": int(AclResourceType.TOPIC),
+                "resource_name_filter": "t",
+                "pattern_type_filter": 3,
+                "principal_filter": None,
+                "host_filter": None,
+                "operation": int(WRITE),
+                "permission_type": int(PermissionType.ALLOW),
+            }
+        ],
+    )
+    (matched,) = deleted.filter_results
+    assert [acl.principal for acl in matched.matching_acls] == [ANONYMOUS]
+    await asyncio.sleep(1)
+    for number in (1, 2):
+        assert await produced(cluster, number, "t") == [NO_TOPIC]
+    await cluster.stop()
 
 
-def test_acls_outlive_the_controller_and_reach_its_successor() -> None:
-    async def scenario() -> None:
-        cluster = await guarded_cluster()
-        await cluster.start_controller(101)
-        await allow(cluster, CREATE, AclResourceType.TOPIC, "t")
-        cluster.kill_controller(100)
-        await cluster.until(lambda: cluster.active is not None)
-        assert await cluster.create_topic("t", through=1) == 0
-        assert await cluster.create_topic("u", through=1) == NO_TOPIC
-        await cluster.stop()
-
-    run(scenario())
+async def test_acls_outlive_the_controller_and_reach_its_successor() -> None:
+    cluster = await guarded_cluster()
+    await cluster.start_controller(101)
+    await allow(cluster, CREATE, AclResourceType.TOPIC, "t")
+    cluster.kill_controller(100)
+    await cluster.until(lambda: cluster.active is not None)
+    assert await cluster.create_topic("t", through=1) == 0
+    assert await cluster.create_topic("u", through=1) == NO_TOPIC
+    await cluster.stop()
 
 
-def test_levels_of_loggers_need_their_right_at_the_broker_that_sets_them() -> None:
-    async def scenario() -> None:
-        cluster = await guarded_cluster()
-        request = {
-            "resources": [
-                {
-                    "resource_type": 8,
-                    "resource_name": "1",
-                    "configs": [{"name": "odradek", "config_operation": 0, "value": "INFO"}],
-                }
-            ],
-            "validate_only": False,
-        }
-        answer = await cluster.ask(1, ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, **request)
-        assert codes(answer) == [NO_CLUSTER]
-        await allow(cluster, AclOperation.ALTER_CONFIGS, AclResourceType.CLUSTER, CLUSTER_NAME)
-        await asyncio.sleep(1)
-        assert NO_CLUSTER not in codes(await cluster.ask(1, ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, **request))
-        await cluster.stop()
-
-    run(scenario())
+async def test_levels_of_loggers_need_their_right_at_the_broker_that_sets_them() -> None:
+    cluster = await guarded_cluster()
+    request = {
+        "resources": [
+            {
+                "resource_type": 8,
+                "resource_name": "1",
+                "configs": [{"name": "odradek", "config_operation": 0, "value": "INFO"}],
+            }
+        ],
+        "validate_only": False,
+    }
+    answer = await cluster.ask(1, ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, **request)
+    assert codes(answer) == [NO_CLUSTER]
+    await allow(cluster, AclOperation.ALTER_CONFIGS, AclResourceType.CLUSTER, CLUSTER_NAME)
+    await asyncio.sleep(1)
+    assert NO_CLUSTER not in codes(await cluster.ask(1, ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, **request))
+    await cluster.stop()
 
 
 FOLLOW = FollowRequest(1, "stranger", 1, 1, -1, 0, 0)
 
 
 @pytest.mark.parametrize("what", ["follow", "forward", "leave"])
-def test_only_brokers_may_send_their_private_requests(what: str) -> None:
-    async def scenario() -> None:
-        cluster = await guarded_cluster()
-        answers = []
-        for host in ("client", "node-1-1.test"):
-            connection = await OutboundConnection.connect(
-                cluster.network.at(host), host=cluster.host(100), port=9093, client_id="stranger"
-            )
-            frame = await connection.send_frame(lambda number: packed(what, number), timeout_ms=1000)
-            answers.append(error_of(what, frame))
-            await connection.close()
-        stranger, broker = answers
-        assert stranger == NO_CLUSTER
-        assert broker != NO_CLUSTER
-        await cluster.stop()
-
-    run(scenario())
+async def test_only_brokers_may_send_their_private_requests(what: str) -> None:
+    cluster = await guarded_cluster()
+    answers = []
+    for host in ("client", "node-1-1.test"):
+        connection = await OutboundConnection.connect(
+            cluster.network.at(host), host=cluster.host(100), port=9093, client_id="stranger"
+        )
+        frame = await connection.send_frame(lambda number: packed(what, number), timeout_ms=1000)
+        answers.append(error_of(what, frame))
+        await connection.close()
+    stranger, broker = answers
+    assert stranger == NO_CLUSTER
+    assert broker != NO_CLUSTER
+    await cluster.stop()
 
 
 def packed(what: str, number: int) -> bytes:

@@ -12,7 +12,6 @@ from odradek.foundation.metrics import MetricsRegistry
 from odradek.protocol.api import ApiKey
 from odradek.server.http import broker_metrics
 from tests.support.exposition import exposition_text
-from tests.support.loop import run
 from tests.support.whole_broker import WholeBroker
 
 Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
@@ -61,42 +60,36 @@ def labels(**texts: Any) -> tuple[tuple[str, str], ...]:
     return tuple(sorted((key, str(text)) for key, text in texts.items()))
 
 
-def test_groups_of_both_protocols_are_counted() -> None:
-    async def story() -> None:
-        broker = await WholeBroker.start({"offsets.topic.num.partitions": "2"})
-        await broker.create_topic("t")
-        await ready(broker)
-        await commit(broker, "simple", 0)
-        await consumer_group(broker, "modern")
+async def test_groups_of_both_protocols_are_counted() -> None:
+    broker = await WholeBroker.start({"offsets.topic.num.partitions": "2"})
+    await broker.create_topic("t")
+    await ready(broker)
+    await commit(broker, "simple", 0)
+    await consumer_group(broker, "modern")
+    samples = scrape(broker)
+    assert samples["odradek_groups", labels(protocol="classic", state="Empty")] == 1
+    assert samples["odradek_groups", labels(protocol="consumer", state="Stable")] == 1
+    assert samples["odradek_group_members", labels(group="modern")] == 1
+    assert samples["odradek_group_members", labels(group="simple")] == 0
+    assert samples["odradek_group_offset_commits_total", ()] == 1
+    assert samples["odradek_group_partitions_refused", ()] == 0
+    await broker.broker.stop()
+
+
+async def test_lag_is_what_is_left_to_read_and_how_long_it_has_waited() -> None:
+    broker = await WholeBroker.start({"offsets.topic.num.partitions": "2"})
+    await broker.create_topic("t")
+    await ready(broker)
+    now_ms = broker.broker.clock.wall_ms()
+    await broker.produce("t", b"a", b"b", timestamp_ms=now_ms - 5000)
+    await broker.produce("t", b"c", timestamp_ms=now_ms - 2000)
+    at = labels(group="g", topic="t", partition=0)
+    for offset, lag, seconds in ((0, 3, 5), (1, 2, 5), (2, 1, 2), (3, 0, 0)):
+        await commit(broker, "g", offset)
         samples = scrape(broker)
-        assert samples["odradek_groups", labels(protocol="classic", state="Empty")] == 1
-        assert samples["odradek_groups", labels(protocol="consumer", state="Stable")] == 1
-        assert samples["odradek_group_members", labels(group="modern")] == 1
-        assert samples["odradek_group_members", labels(group="simple")] == 0
-        assert samples["odradek_group_offset_commits_total", ()] == 1
-        assert samples["odradek_group_partitions_refused", ()] == 0
-        await broker.broker.stop()
-
-    run(story())
-
-
-def test_lag_is_what_is_left_to_read_and_how_long_it_has_waited() -> None:
-    async def story() -> None:
-        broker = await WholeBroker.start({"offsets.topic.num.partitions": "2"})
-        await broker.create_topic("t")
-        await ready(broker)
-        now_ms = broker.broker.clock.wall_ms()
-        await broker.produce("t", b"a", b"b", timestamp_ms=now_ms - 5000)
-        await broker.produce("t", b"c", timestamp_ms=now_ms - 2000)
-        at = labels(group="g", topic="t", partition=0)
-        for offset, lag, seconds in ((0, 3, 5), (1, 2, 5), (2, 1, 2), (3, 0, 0)):
-            await commit(broker, "g", offset)
-            samples = scrape(broker)
-            assert samples["odradek_group_lag_messages", at] == lag
-            assert samples["odradek_group_lag_seconds", at] == seconds
-        await commit(broker, "g", 2)
-        await asyncio.sleep(10)
-        assert scrape(broker)["odradek_group_lag_seconds", at] == 12
-        await broker.broker.stop()
-
-    run(story())
+        assert samples["odradek_group_lag_messages", at] == lag
+        assert samples["odradek_group_lag_seconds", at] == seconds
+    await commit(broker, "g", 2)
+    await asyncio.sleep(10)
+    assert scrape(broker)["odradek_group_lag_seconds", at] == 12
+    await broker.broker.stop()

@@ -11,7 +11,6 @@ from odradek.foundation.ids import TopicPartition
 from odradek.protocol.api import ApiKey
 from odradek.records.builder import build_batch
 from odradek.replication.cleaner import LogCleaner
-from tests.support import loop
 from tests.support.logs import START_MS
 from tests.support.whole_broker import WholeBroker
 
@@ -34,7 +33,7 @@ async def _produce(broker: WholeBroker, number: int) -> None:
 
 # Without room for a byte the roll is refused, with room for a new segment's files the round is.
 @pytest.mark.parametrize("room_bytes", [0, 20])
-def test_it_is_tried_again_and_not_given_up(room_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_it_is_tried_again_and_not_given_up(room_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     failures = 0
     failed = LogCleaner._failed
 
@@ -44,28 +43,24 @@ def test_it_is_tried_again_and_not_given_up(room_bytes: int, monkeypatch: pytest
         failed(self, log, failure)  # type: ignore[arg-type]
 
     monkeypatch.setattr(LogCleaner, "_failed", count)
-
-    async def story() -> None:
-        broker = await WholeBroker.start({"log.cleaner.backoff.ms": str(BACKOFF_MS)})
-        await broker.create_topic(
-            KEY.topic,
-            cleanup_policy="compact",
-            max_compaction_lag_ms="2000",
-            min_cleanable_dirty_ratio="0.01",
-        )
-        for number in range(5):
-            await _produce(broker, number)
-        broker.disk.capacity_bytes = broker.disk.used_bytes + room_bytes
-        await asyncio.sleep(FULL_SECONDS)
-        log = broker.broker.partitions.get(*KEY).log
-        assert failures > 0
-        assert failures <= 2 * FULL_SECONDS * 1000 / BACKOFF_MS
-        assert broker.broker.cleaner.uncleanable == {}
-        assert log.offsets.cleaned_offset < 0
-        broker.disk.capacity_bytes = None
-        # Pauses double, so the next one is about as long as the failures lasted.
-        await asyncio.sleep(2 * FULL_SECONDS)
-        assert log.offsets.cleaned_offset == log.log_end_offset == 5
-        await broker.broker.stop()
-
-    loop.run(story())
+    broker = await WholeBroker.start({"log.cleaner.backoff.ms": str(BACKOFF_MS)})
+    await broker.create_topic(
+        KEY.topic,
+        cleanup_policy="compact",
+        max_compaction_lag_ms="2000",
+        min_cleanable_dirty_ratio="0.01",
+    )
+    for number in range(5):
+        await _produce(broker, number)
+    broker.disk.capacity_bytes = broker.disk.used_bytes + room_bytes
+    await asyncio.sleep(FULL_SECONDS)
+    log = broker.broker.partitions.get(*KEY).log
+    assert failures > 0
+    assert failures <= 2 * FULL_SECONDS * 1000 / BACKOFF_MS
+    assert broker.broker.cleaner.uncleanable == {}
+    assert log.offsets.cleaned_offset < 0
+    broker.disk.capacity_bytes = None
+    # Pauses double, so the next one is about as long as the failures lasted.
+    await asyncio.sleep(2 * FULL_SECONDS)
+    assert log.offsets.cleaned_offset == log.log_end_offset == 5
+    await broker.broker.stop()

@@ -28,86 +28,72 @@ from tests.support.whole_cluster import WholeCluster
 NOT_CONTROLLER, TOPIC_ALREADY_EXISTS = 41, 36
 
 
-def test_a_controller_without_a_session_is_replaced_and_cannot_write() -> None:
-    async def story() -> None:
-        cluster = await WholeCluster.start(brokers=1)
-        first = cluster.active
-        assert first is not None
-        controller = first.active_controller
-        assert controller is not None
-        store = cluster.stores[cluster.host(first.id)]
-        store.sever()
-        await cluster.until(lambda: cluster.active is not None and cluster.active is not first)
-        assert not first.is_active
-        with pytest.raises(NotController):
-            await controller.controller.writer.write([Create("/late")])
-        assert await cluster.create_topic("t") == 0
-        store.mend()
-        await cluster.until(lambda: first.active_id == cluster.active.id if cluster.active else False)
-        assert first.terms == 1
-        await cluster.stop()
-
-    run(story())
+async def test_a_controller_without_a_session_is_replaced_and_cannot_write() -> None:
+    cluster = await WholeCluster.start(brokers=1)
+    first = cluster.active
+    assert first is not None
+    controller = first.active_controller
+    assert controller is not None
+    store = cluster.stores[cluster.host(first.id)]
+    store.sever()
+    await cluster.until(lambda: cluster.active is not None and cluster.active is not first)
+    assert not first.is_active
+    with pytest.raises(NotController):
+        await controller.controller.writer.write([Create("/late")])
+    assert await cluster.create_topic("t") == 0
+    store.mend()
+    await cluster.until(lambda: first.active_id == cluster.active.id if cluster.active else False)
+    assert first.terms == 1
+    await cluster.stop()
 
 
-def test_one_that_stands_by_for_another_of_its_id_says_so(caplog: pytest.LogCaptureFixture) -> None:
-    async def story() -> None:
-        cluster = await WholeCluster.start(brokers=1, controllers=1)
-        first = cluster.active
-        assert first is not None
-        assert "has the same id" not in caplog.text
-        second = await cluster.start_controller(first.id)
-        await cluster.until(lambda: second.active_id == first.id)
-        assert not second.is_active
-        assert f"controller {first.id} stands by; the active one has the same id" in caplog.text
-        await second.stop()
-        cluster.controllers[first.id] = first
-        assert await cluster.create_topic("t") == 0
-        await cluster.stop()
-
-    run(story())
+async def test_one_that_stands_by_for_another_of_its_id_says_so(caplog: pytest.LogCaptureFixture) -> None:
+    cluster = await WholeCluster.start(brokers=1, controllers=1)
+    first = cluster.active
+    assert first is not None
+    assert "has the same id" not in caplog.text
+    second = await cluster.start_controller(first.id)
+    await cluster.until(lambda: second.active_id == first.id)
+    assert not second.is_active
+    assert f"controller {first.id} stands by; the active one has the same id" in caplog.text
+    await second.stop()
+    cluster.controllers[first.id] = first
+    assert await cluster.create_topic("t") == 0
+    await cluster.stop()
 
 
-def test_one_that_stands_by_says_so_to_all_but_api_versions() -> None:
-    async def story() -> None:
-        cluster = await WholeCluster.start(brokers=1)
-        (standby,) = [one for one in cluster.controllers.values() if not one.is_active]
-        connection = await OutboundConnection.connect(
-            cluster.network.at("client"), host=cluster.host(standby.id), port=9093, client_id="test"
-        )
-        topics = [
-            {"name": "t", "num_partitions": 1, "replication_factor": 1, "assignments": [], "configs": []}
-        ]
-        request = messages.request(ApiKey.CREATE_TOPICS, 7, topics=topics, timeout=1000, validate_only=False)
-        refused = await connection.send(ApiKey.CREATE_TOPICS, 7, request)
-        assert [int(topic.error_code) for topic in refused.topics] == [NOT_CONTROLLER]
-        told = await connection.send(ApiKey.API_VERSIONS, 0, messages.request(ApiKey.API_VERSIONS, 0))
-        assert ApiKey.ALTER_PARTITION in {row.api_key for row in told.api_keys}
-        await connection.close()
-        await cluster.stop()
-
-    run(story())
+async def test_one_that_stands_by_says_so_to_all_but_api_versions() -> None:
+    cluster = await WholeCluster.start(brokers=1)
+    (standby,) = [one for one in cluster.controllers.values() if not one.is_active]
+    connection = await OutboundConnection.connect(
+        cluster.network.at("client"), host=cluster.host(standby.id), port=9093, client_id="test"
+    )
+    topics = [{"name": "t", "num_partitions": 1, "replication_factor": 1, "assignments": [], "configs": []}]
+    request = messages.request(ApiKey.CREATE_TOPICS, 7, topics=topics, timeout=1000, validate_only=False)
+    refused = await connection.send(ApiKey.CREATE_TOPICS, 7, request)
+    assert [int(topic.error_code) for topic in refused.topics] == [NOT_CONTROLLER]
+    told = await connection.send(ApiKey.API_VERSIONS, 0, messages.request(ApiKey.API_VERSIONS, 0))
+    assert ApiKey.ALTER_PARTITION in {row.api_key for row in told.api_keys}
+    await connection.close()
+    await cluster.stop()
 
 
-def test_a_deletion_that_the_last_controller_began_is_ended_by_the_next() -> None:
-    async def story() -> None:
-        cluster = await WholeCluster.start(brokers=2)
-        assert await cluster.create_topic("t", partitions=2) == 0
-        assert await cluster.create_topic("kept", partitions=2) == 0
-        active = cluster.active
-        assert active is not None
-        cluster.kill_controller(active.id)
-        # The mark is all that the dead controller came to write.
-        await MemoryStore(cluster.registry).create("/admin/delete_topics/t")
-        await cluster.until(lambda: "t" not in cluster.image(1).topics and "t" not in cluster.image(2).topics)
-        await cluster.until(lambda: not cluster.registry.tree.exists("/admin/delete_topics/t"))
-        assert not cluster.registry.tree.exists("/brokers/topics/t")
-        kept = {log.topic_partition.topic for number in (1, 2) for log in _logs(cluster, number)}
-        assert kept == {"kept"}
-        assert await cluster.create_topic("t", partitions=1) == 0
-        await cluster.stop()
-
-    run(story())
+async def test_a_deletion_that_the_last_controller_began_is_ended_by_the_next() -> None:
+    cluster = await WholeCluster.start(brokers=2)
+    assert await cluster.create_topic("t", partitions=2) == 0
+    assert await cluster.create_topic("kept", partitions=2) == 0
+    active = cluster.active
+    assert active is not None
+    cluster.kill_controller(active.id)
+    # The mark is all that the dead controller came to write.
+    await MemoryStore(cluster.registry).create("/admin/delete_topics/t")
+    await cluster.until(lambda: "t" not in cluster.image(1).topics and "t" not in cluster.image(2).topics)
+    await cluster.until(lambda: not cluster.registry.tree.exists("/admin/delete_topics/t"))
+    assert not cluster.registry.tree.exists("/brokers/topics/t")
+    kept = {log.topic_partition.topic for number in (1, 2) for log in _logs(cluster, number)}
+    assert kept == {"kept"}
+    assert await cluster.create_topic("t", partitions=1) == 0
+    await cluster.stop()
 
 
 def test_a_controller_with_an_internal_error_is_replaced_by_another(
@@ -139,43 +125,40 @@ def test_a_controller_with_an_internal_error_is_replaced_by_another(
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("seed", range(6))
-def test_all_agree_on_the_cluster_although_the_registry_loses_messages(seed: int) -> None:
-    async def story() -> None:
-        cluster = await WholeCluster.start(brokers=3, seed=seed)
-        cluster.registry.faults = RegistryFaults(
-            random.Random(seed),
-            latency_seconds=(0.001, 0.02),
-            lost_requests=0.02,
-            lost_answers=0.04,
-            reconnect_seconds=(0.05, 1.0),
-        )
-        names = [f"t{number}" for number in range(6)]
-        for number, name in enumerate(names):
-            while await cluster.create_topic(name, through=1 + number % 3, partitions=4, replicas=2) not in (
-                0,
-                TOPIC_ALREADY_EXISTS,
-            ):
-                await asyncio.sleep(0.5)
-        cluster.registry.faults = None
-        for store in cluster.stores.values():
-            store.mend()
-        await cluster.until(lambda: _is_settled(cluster, names), seconds_max=120)
-        written = await load_image(MemoryStore(cluster.registry))
-        for number in (1, 2, 3):
-            seen = cluster.image(number)
-            assert dict(seen.topics) == dict(written.topics)
-            assert {one.id: one.epoch for one in seen.brokers.values()} == {
-                one.id: one.epoch for one in written.brokers.values()
-            }
-        active = cluster.active
-        assert active is not None
-        assert active.active_controller is not None
-        log = active.active_controller.controller.writer.change_log
-        told = apply(ClusterImage(), [NodeChange(*change) for change in log.since(-1, 0).changes])
-        assert dict(told.topics) == dict(written.topics)
-        await cluster.stop()
-
-    run(story())
+async def test_all_agree_on_the_cluster_although_the_registry_loses_messages(seed: int) -> None:
+    cluster = await WholeCluster.start(brokers=3, seed=seed)
+    cluster.registry.faults = RegistryFaults(
+        random.Random(seed),
+        latency_seconds=(0.001, 0.02),
+        lost_requests=0.02,
+        lost_answers=0.04,
+        reconnect_seconds=(0.05, 1.0),
+    )
+    names = [f"t{number}" for number in range(6)]
+    for number, name in enumerate(names):
+        while await cluster.create_topic(name, through=1 + number % 3, partitions=4, replicas=2) not in (
+            0,
+            TOPIC_ALREADY_EXISTS,
+        ):
+            await asyncio.sleep(0.5)
+    cluster.registry.faults = None
+    for store in cluster.stores.values():
+        store.mend()
+    await cluster.until(lambda: _is_settled(cluster, names), seconds_max=120)
+    written = await load_image(MemoryStore(cluster.registry))
+    for number in (1, 2, 3):
+        seen = cluster.image(number)
+        assert dict(seen.topics) == dict(written.topics)
+        assert {one.id: one.epoch for one in seen.brokers.values()} == {
+            one.id: one.epoch for one in written.brokers.values()
+        }
+    active = cluster.active
+    assert active is not None
+    assert active.active_controller is not None
+    log = active.active_controller.controller.writer.change_log
+    told = apply(ClusterImage(), [NodeChange(*change) for change in log.since(-1, 0).changes])
+    assert dict(told.topics) == dict(written.topics)
+    await cluster.stop()
 
 
 def _is_settled(cluster: WholeCluster, names: list[str]) -> bool:
@@ -199,23 +182,20 @@ def _logs(cluster: WholeCluster, broker_id: int) -> list[Log]:
     return list(cluster.brokers[broker_id].log_manager.logs())
 
 
-def test_a_term_that_is_over_before_it_began_watches_nothing() -> None:
-    async def story() -> None:
-        store = MemoryStore()
-        failures: list[str] = []
-        controller = ActiveController(
-            ControllerTerm(controller_id=100, epoch=1, epoch_version=0),
-            store=store,
-            settings=Settings({"node.id": "100"}),
-            clock=LoopClock(),
-            rng=random.Random(1),
-            counters=RequestCounters(),
-            on_failure=lambda _, reason: failures.append(reason),
-        )
-        controller.end("it was lost at once")
-        await controller.begin()
-        assert not store.watches.has(paths.BROKER_IDS)
-        assert (controller.is_active, failures) == (False, [])
-        await controller.close()
-
-    run(story())
+async def test_a_term_that_is_over_before_it_began_watches_nothing() -> None:
+    store = MemoryStore()
+    failures: list[str] = []
+    controller = ActiveController(
+        ControllerTerm(controller_id=100, epoch=1, epoch_version=0),
+        store=store,
+        settings=Settings({"node.id": "100"}),
+        clock=LoopClock(),
+        rng=random.Random(1),
+        counters=RequestCounters(),
+        on_failure=lambda _, reason: failures.append(reason),
+    )
+    controller.end("it was lost at once")
+    await controller.begin()
+    assert not store.watches.has(paths.BROKER_IDS)
+    assert (controller.is_active, failures) == (False, [])
+    await controller.close()

@@ -16,6 +16,7 @@ from odradek.server.http.admin import AdminServer
 from tests.server.test_broker_metrics import labels, scrape
 from tests.support.disk import SimulatedDisk
 from tests.support.loop import run
+from tests.support.stories import told_by
 from tests.support.whole_broker import WholeBroker
 
 CAPACITY_BYTES = 1 << 20
@@ -58,82 +59,78 @@ def told(caplog: pytest.LogCaptureFixture, words: str) -> list[str]:
     ]
 
 
-def test_it_is_logged_once_when_it_begins_and_once_when_it_ends(caplog: pytest.LogCaptureFixture) -> None:
-    async def story(broker: WholeBroker) -> None:
-        await broker.create_topic("t")
-        await fill(broker, "t")
-        for _ in range(20):
-            assert (await broker.produce("t", b"x" * 50_000)).error_code == KAFKA_STORAGE_ERROR
-        # Checkpoints and flushes are refused too, and are no news.
-        await asyncio.sleep(300)
-        (begun,) = told(caplog, "is full")
-        assert "/logs" in begun and "bytes free" in begun and "No space left on device" in begun
-        assert "Records, new partitions and group commits" in begun
-        assert "lower their retention" in begun
-        assert not told(caplog, "takes writes again")
-        assert [one for one in told(caplog, "/logs") if one != begun] == []
+@told_by(with_small_disk)
+async def test_it_is_logged_once_when_it_begins_and_once_when_it_ends(
+    broker: WholeBroker, caplog: pytest.LogCaptureFixture
+) -> None:
+    await broker.create_topic("t")
+    await fill(broker, "t")
+    for _ in range(20):
+        assert (await broker.produce("t", b"x" * 50_000)).error_code == KAFKA_STORAGE_ERROR
+    # Checkpoints and flushes are refused too, and are no news.
+    await asyncio.sleep(300)
+    (begun,) = told(caplog, "is full")
+    assert "/logs" in begun and "bytes free" in begun and "No space left on device" in begun
+    assert "Records, new partitions and group commits" in begun
+    assert "lower their retention" in begun
+    assert not told(caplog, "takes writes again")
+    assert [one for one in told(caplog, "/logs") if one != begun] == []
 
-        broker.disk.capacity_bytes = CAPACITY_BYTES + LOG_DIRECTORY_ROOM_BYTES_MIN
+    broker.disk.capacity_bytes = CAPACITY_BYTES + LOG_DIRECTORY_ROOM_BYTES_MIN
+    await asyncio.sleep(2)
+    assert (await broker.produce("t", b"x" * 10_000)).error_code == NONE
+    (ended,) = told(caplog, "takes writes again")
+    assert "after 30" in ended, "it lasted 300 seconds and some"
+    assert "refused writes: " in ended
+
+
+@told_by(with_small_disk)
+async def test_a_small_record_that_fits_does_not_end_it(
+    broker: WholeBroker, caplog: pytest.LogCaptureFixture
+) -> None:
+    await broker.create_topic("t")
+    await fill(broker, "t")
+    for _ in range(5):
+        assert (await broker.produce("t", b"x")).error_code == NONE
+        assert (await broker.produce("t", b"x" * 50_000)).error_code == KAFKA_STORAGE_ERROR
         await asyncio.sleep(2)
-        assert (await broker.produce("t", b"x" * 10_000)).error_code == NONE
-        (ended,) = told(caplog, "takes writes again")
-        assert "after 30" in ended, "it lasted 300 seconds and some"
-        assert "refused writes: " in ended
-
-    with_small_disk(story)
+    assert len(told(caplog, "is full")) == 1
+    assert not told(caplog, "takes writes again")
 
 
-def test_a_small_record_that_fits_does_not_end_it(caplog: pytest.LogCaptureFixture) -> None:
-    async def story(broker: WholeBroker) -> None:
-        await broker.create_topic("t")
-        await fill(broker, "t")
-        for _ in range(5):
-            assert (await broker.produce("t", b"x")).error_code == NONE
-            assert (await broker.produce("t", b"x" * 50_000)).error_code == KAFKA_STORAGE_ERROR
-            await asyncio.sleep(2)
-        assert len(told(caplog, "is full")) == 1
-        assert not told(caplog, "takes writes again")
-
-    with_small_disk(story)
-
-
-def test_readiness_fails_with_the_reason_and_liveness_does_not() -> None:
-    async def story(broker: WholeBroker) -> None:
-        await broker.create_topic("t")
-        assert await ready(broker) == (200, "ready\n")
-        await fill(broker, "t")
-        await asyncio.sleep(7)
-        status, reason = await ready(broker)
-        assert status == 503
-        assert reason.startswith("the log directory /logs has been full for 7 s (No space left on device, ")
-        assert "reads continue" in reason and "make room" in reason
-        assert await ready(broker, "/readyz?exclude=disk") == (200, "ready\n")
-        status, reason = await ready(broker, "/readyz?exclude=disc")
-        assert (status, reason) == (400, "no check is called 'disc'; exclude any of: serving, disk\n")
-        broker.disk.capacity_bytes = None
-        await asyncio.sleep(2)
-        assert await ready(broker) == (200, "ready\n")
-
-    with_small_disk(story)
+@told_by(with_small_disk)
+async def test_readiness_fails_with_the_reason_and_liveness_does_not(broker: WholeBroker) -> None:
+    await broker.create_topic("t")
+    assert await ready(broker) == (200, "ready\n")
+    await fill(broker, "t")
+    await asyncio.sleep(7)
+    status, reason = await ready(broker)
+    assert status == 503
+    assert reason.startswith("the log directory /logs has been full for 7 s (No space left on device, ")
+    assert "reads continue" in reason and "make room" in reason
+    assert await ready(broker, "/readyz?exclude=disk") == (200, "ready\n")
+    status, reason = await ready(broker, "/readyz?exclude=disc")
+    assert (status, reason) == (400, "no check is called 'disc'; exclude any of: serving, disk\n")
+    broker.disk.capacity_bytes = None
+    await asyncio.sleep(2)
+    assert await ready(broker) == (200, "ready\n")
 
 
-def test_the_metrics_show_it() -> None:
-    async def story(broker: WholeBroker) -> None:
-        path = labels(path="/logs")
-        await broker.create_topic("t")
-        before = scrape(broker)
-        assert before["odradek_log_directory_full", path] == 0
-        assert before["odradek_log_directory_total_bytes", path] == CAPACITY_BYTES
-        await fill(broker, "t")
-        full = scrape(broker)
-        assert full["odradek_log_directory_full", path] == 1
-        assert full["odradek_log_directory_online", path] == 1
-        assert full["odradek_log_directory_free_bytes", path] < 10_000
-        broker.disk.capacity_bytes = None
-        await asyncio.sleep(2)
-        assert scrape(broker)["odradek_log_directory_full", path] == 0
-
-    with_small_disk(story)
+@told_by(with_small_disk)
+async def test_the_metrics_show_it(broker: WholeBroker) -> None:
+    path = labels(path="/logs")
+    await broker.create_topic("t")
+    before = scrape(broker)
+    assert before["odradek_log_directory_full", path] == 0
+    assert before["odradek_log_directory_total_bytes", path] == CAPACITY_BYTES
+    await fill(broker, "t")
+    full = scrape(broker)
+    assert full["odradek_log_directory_full", path] == 1
+    assert full["odradek_log_directory_online", path] == 1
+    assert full["odradek_log_directory_free_bytes", path] < 10_000
+    broker.disk.capacity_bytes = None
+    await asyncio.sleep(2)
+    assert scrape(broker)["odradek_log_directory_full", path] == 0
 
 
 async def described(broker: WholeBroker) -> tuple[int, int, int]:
@@ -141,47 +138,43 @@ async def described(broker: WholeBroker) -> tuple[int, int, int]:
     return found.error_code, found.total_bytes, found.usable_bytes
 
 
-def test_describe_log_dirs_tells_total_and_usable_bytes() -> None:
-    async def story(broker: WholeBroker) -> None:
-        await broker.create_topic("t")
-        await fill(broker, "t")
-        free = CAPACITY_BYTES - broker.disk.used_bytes
-        assert await described(broker) == (NONE, CAPACITY_BYTES, free)
-
-    with_small_disk(story)
+@told_by(with_small_disk)
+async def test_describe_log_dirs_tells_total_and_usable_bytes(broker: WholeBroker) -> None:
+    await broker.create_topic("t")
+    await fill(broker, "t")
+    free = CAPACITY_BYTES - broker.disk.used_bytes
+    assert await described(broker) == (NONE, CAPACITY_BYTES, free)
 
 
-def test_a_used_up_quota_shows_no_usable_bytes_on_a_volume_with_space() -> None:
-    async def story(broker: WholeBroker) -> None:
-        await broker.create_topic("t")
-        broker.disk.capacity_bytes = None
-        broker.disk.fail_call(0, errno.EDQUOT)
-        assert (await broker.produce("t", b"x")).error_code == KAFKA_STORAGE_ERROR
-        assert (await described(broker))[2] == 0
-        assert "quota" in (await ready(broker))[1]
-        await asyncio.sleep(2)
-        assert (await described(broker))[2] > 0
-
-    with_small_disk(story)
+@told_by(with_small_disk)
+async def test_a_used_up_quota_shows_no_usable_bytes_on_a_volume_with_space(broker: WholeBroker) -> None:
+    await broker.create_topic("t")
+    broker.disk.capacity_bytes = None
+    broker.disk.fail_call(0, errno.EDQUOT)
+    assert (await broker.produce("t", b"x")).error_code == KAFKA_STORAGE_ERROR
+    assert (await described(broker))[2] == 0
+    assert "quota" in (await ready(broker))[1]
+    await asyncio.sleep(2)
+    assert (await described(broker))[2] > 0
 
 
-def test_too_many_open_files_are_told_as_such_and_are_no_full_disk(caplog: pytest.LogCaptureFixture) -> None:
-    async def story(broker: WholeBroker) -> None:
-        await broker.create_topic("t")
-        broker.disk.capacity_bytes = None
-        broker.disk.fail_call(0, errno.EMFILE)
-        assert (await broker.produce("t", b"x")).error_code == KAFKA_STORAGE_ERROR
-        (begun,) = told(caplog, "refuses writes (Too many open files")
-        assert "ulimit -n" in begun and "delete topics" not in begun
-        assert scrape(broker)["odradek_log_directory_full", labels(path="/logs")] == 0
-        assert (await ready(broker))[0] == 503
-        # Opening one file now and then proves nothing: it is over when nothing was refused for a minute.
-        await asyncio.sleep(50)
-        assert (await ready(broker))[0] == 503
-        await asyncio.sleep(15)
-        assert (await ready(broker))[0] == 200
-
-    with_small_disk(story)
+@told_by(with_small_disk)
+async def test_too_many_open_files_are_told_as_such_and_are_no_full_disk(
+    broker: WholeBroker, caplog: pytest.LogCaptureFixture
+) -> None:
+    await broker.create_topic("t")
+    broker.disk.capacity_bytes = None
+    broker.disk.fail_call(0, errno.EMFILE)
+    assert (await broker.produce("t", b"x")).error_code == KAFKA_STORAGE_ERROR
+    (begun,) = told(caplog, "refuses writes (Too many open files")
+    assert "ulimit -n" in begun and "delete topics" not in begun
+    assert scrape(broker)["odradek_log_directory_full", labels(path="/logs")] == 0
+    assert (await ready(broker))[0] == 503
+    # Opening one file now and then proves nothing: it is over when nothing was refused for a minute.
+    await asyncio.sleep(50)
+    assert (await ready(broker))[0] == 503
+    await asyncio.sleep(15)
+    assert (await ready(broker))[0] == 200
 
 
 def test_retention_makes_room_on_a_full_disk(caplog: pytest.LogCaptureFixture) -> None:

@@ -31,57 +31,51 @@ async def with_a_leader(leader: int) -> tuple[WholeCluster, str]:
     raise AssertionError("all topics are led by the other broker")
 
 
-def test_a_follower_says_so_once_and_is_in_sync_again_when_there_is_room(
+async def test_a_follower_says_so_once_and_is_in_sync_again_when_there_is_room(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    async def story() -> None:
-        cluster, topic = await with_a_leader(1)
-        disk = cluster.disks[2]
-        disk.capacity_bytes = disk.used_bytes + 200_000
-        for _ in range(20):
-            assert (await cluster.produce(1, topic, 0, VALUE)).error_code == NONE
+    cluster, topic = await with_a_leader(1)
+    disk = cluster.disks[2]
+    disk.capacity_bytes = disk.used_bytes + 200_000
+    for _ in range(20):
+        assert (await cluster.produce(1, topic, 0, VALUE)).error_code == NONE
 
-        def in_sync() -> list[int]:
-            return list(cluster.image(1).topics[topic].partitions[0].isr)
+    def in_sync() -> list[int]:
+        return list(cluster.image(1).topics[topic].partitions[0].isr)
 
-        await cluster.until(lambda: in_sync() == [1])
-        assert cluster.brokers[2].not_ready() is None
-        reason = cluster.brokers[2].refused_writes()
-        assert reason is not None and "has been full for" in reason
-        assert cluster.brokers[1].refused_writes() is None
-        answer = await restart_answer(cluster.brokers[2])
-        assert not answer["can_restart"] and answer["refused_writes"] == cluster.brokers[2].refused_writes()
-        assert "refused_writes" not in await restart_answer(cluster.brokers[1])
-        assert len(lines(caplog, "is full")) == 1
+    await cluster.until(lambda: in_sync() == [1])
+    assert cluster.brokers[2].not_ready() is None
+    reason = cluster.brokers[2].refused_writes()
+    assert reason is not None and "has been full for" in reason
+    assert cluster.brokers[1].refused_writes() is None
+    answer = await restart_answer(cluster.brokers[2])
+    assert not answer["can_restart"] and answer["refused_writes"] == cluster.brokers[2].refused_writes()
+    assert "refused_writes" not in await restart_answer(cluster.brokers[1])
+    assert len(lines(caplog, "is full")) == 1
 
-        disk.capacity_bytes = None
-        await cluster.until(lambda: sorted(in_sync()) == [1, 2])
-        await cluster.until(lambda: cluster.brokers[2].refused_writes() is None)
-        assert len(lines(caplog, "takes writes again")) == 1
-        assert (await restart_answer(cluster.brokers[2]))["can_restart"]
-        await cluster.stop()
-
-    run(story())
+    disk.capacity_bytes = None
+    await cluster.until(lambda: sorted(in_sync()) == [1, 2])
+    await cluster.until(lambda: cluster.brokers[2].refused_writes() is None)
+    assert len(lines(caplog, "takes writes again")) == 1
+    assert (await restart_answer(cluster.brokers[2]))["can_restart"]
+    await cluster.stop()
 
 
-def test_a_leader_refuses_and_takes_records_again_when_there_is_room(
+async def test_a_leader_refuses_and_takes_records_again_when_there_is_room(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    async def story() -> None:
-        cluster, topic = await with_a_leader(2)
-        disk = cluster.disks[2]
-        disk.capacity_bytes = disk.used_bytes + 200_000
-        codes = [(await cluster.produce(2, topic, 0, VALUE)).error_code for _ in range(10)]
-        assert codes[0] == NONE and codes[-1] == KAFKA_STORAGE_ERROR
-        assert cluster.brokers[2].refused_writes() is not None
-        assert len(lines(caplog, "is full")) == 1
-        disk.capacity_bytes = None
-        await cluster.until(lambda: cluster.brokers[2].refused_writes() is None)
-        assert (await cluster.produce(2, topic, 0, VALUE)).error_code == NONE
-        assert len(lines(caplog, "takes writes again")) == 1
-        await cluster.stop()
-
-    run(story())
+    cluster, topic = await with_a_leader(2)
+    disk = cluster.disks[2]
+    disk.capacity_bytes = disk.used_bytes + 200_000
+    codes = [(await cluster.produce(2, topic, 0, VALUE)).error_code for _ in range(10)]
+    assert codes[0] == NONE and codes[-1] == KAFKA_STORAGE_ERROR
+    assert cluster.brokers[2].refused_writes() is not None
+    assert len(lines(caplog, "is full")) == 1
+    disk.capacity_bytes = None
+    await cluster.until(lambda: cluster.brokers[2].refused_writes() is None)
+    assert (await cluster.produce(2, topic, 0, VALUE)).error_code == NONE
+    assert len(lines(caplog, "takes writes again")) == 1
+    await cluster.stop()
 
 
 def test_a_start_on_a_full_disk_ends_and_says_what_to_do(caplog: pytest.LogCaptureFixture) -> None:

@@ -13,6 +13,7 @@ from odradek.foundation.limits import HTTP_CONNECTIONS_MAX
 from odradek.server.http.admin import HttpServer
 from odradek.server.http.record_times import parse_offsets
 from odradek.server.http.strangers import bad_request, json_body
+from tests.support.stories import in_real_time
 
 DEEP = b"[" * 200_000
 HALF_CHARACTER = b'{"\\ud800": 1}'
@@ -73,15 +74,13 @@ def test_a_body_that_is_no_question_is_refused(
     assert not [one for one in caplog.records if one.exc_info or one.levelno >= logging.ERROR]
 
 
-def test_connections_that_ask_nothing_do_not_keep_others_out() -> None:
-    async def story() -> None:
-        server, port = await serve()
-        silent = [await asyncio.open_connection("127.0.0.1", port) for _ in range(HTTP_CONNECTIONS_MAX + 20)]
-        assert b" 200 " in (await exchange(port, b'{"t": {"0": 5}}')).splitlines()[0]
-        reader, _ = silent[0]
-        assert await reader.read() == b""
-        for _, writer in silent:
-            writer.close()
-        await server.stop()
-
-    asyncio.run(story())
+@in_real_time
+async def test_connections_that_ask_nothing_do_not_keep_others_out() -> None:
+    server, port = await serve()
+    silent = [await asyncio.open_connection("127.0.0.1", port) for _ in range(HTTP_CONNECTIONS_MAX + 20)]
+    assert b" 200 " in (await exchange(port, b'{"t": {"0": 5}}')).splitlines()[0]
+    reader, _ = silent[0]
+    assert await reader.read() == b""
+    for _, writer in silent:
+        writer.close()
+    await server.stop()

@@ -8,7 +8,7 @@ from typing import Any
 
 from odradek.protocol.api import ApiKey
 from odradek.server.broker.leadership_check import FRESH_SECONDS, LeadershipCheck
-from tests.support.loop import LoopClock, run
+from tests.support.loop import LoopClock
 from tests.support.whole_cluster import WholeCluster
 
 OFFSET_OUT_OF_RANGE, NOT_LEADER_OR_FOLLOWER = 1, 6
@@ -87,70 +87,61 @@ def cut_off(cluster: WholeCluster, broker_id: int) -> None:
     cluster.stores[host].expire()
 
 
-def test_a_replaced_leader_reports_neither_wrong_offsets_nor_wrong_epochs() -> None:
-    async def story() -> None:
-        cluster, old = await begin()
-        old_epoch = cluster.image(old).topics["t"].partitions[0].leader_epoch
-        cut_off(cluster, old)
-        other = next(one for one in cluster.brokers if one != old)
-        await cluster.until(lambda: cluster.leaders("t", seen_by=other)[0] not in (old, -1))
-        (new,) = cluster.leaders("t", seen_by=other)
-        assert (await cluster.produce(new, "t", 0, b"c", b"d", acks=-1)).error_code == 0
-        # It still leads, as far as it knows.
-        assert cluster.leaders("t", seen_by=old) == [old]
-        assert (await fetch(cluster, old, 0, epoch=old_epoch)).error_code == 0
-        for _ in range(4):
-            refused = await fetch(cluster, old, 4, epoch=old_epoch)
-            assert refused.error_code == NOT_LEADER_OR_FOLLOWER
-            assert await end_of_epoch(cluster, old, old_epoch + 1) == (NOT_LEADER_OR_FOLLOWER, -1, -1)
-            await asyncio.sleep(0.5)
-        assert cluster.leaders("t", seen_by=old) == [old], "the test came too late"
-        # What it does know it says.
-        assert await end_of_epoch(cluster, old, old_epoch) == (0, old_epoch, 2)
-        assert (await fetch(cluster, new, 4)).error_code == 0
-        cluster.network.heal()
-        cluster.stores[cluster.host(old)].mend()
-        await cluster.until(lambda: cluster.leaders("t", seen_by=old) == [new])
-        await cluster.stop()
-
-    run(story())
+async def test_a_replaced_leader_reports_neither_wrong_offsets_nor_wrong_epochs() -> None:
+    cluster, old = await begin()
+    old_epoch = cluster.image(old).topics["t"].partitions[0].leader_epoch
+    cut_off(cluster, old)
+    other = next(one for one in cluster.brokers if one != old)
+    await cluster.until(lambda: cluster.leaders("t", seen_by=other)[0] not in (old, -1))
+    (new,) = cluster.leaders("t", seen_by=other)
+    assert (await cluster.produce(new, "t", 0, b"c", b"d", acks=-1)).error_code == 0
+    # It still leads, as far as it knows.
+    assert cluster.leaders("t", seen_by=old) == [old]
+    assert (await fetch(cluster, old, 0, epoch=old_epoch)).error_code == 0
+    for _ in range(4):
+        refused = await fetch(cluster, old, 4, epoch=old_epoch)
+        assert refused.error_code == NOT_LEADER_OR_FOLLOWER
+        assert await end_of_epoch(cluster, old, old_epoch + 1) == (NOT_LEADER_OR_FOLLOWER, -1, -1)
+        await asyncio.sleep(0.5)
+    assert cluster.leaders("t", seen_by=old) == [old], "the test came too late"
+    # What it does know it says.
+    assert await end_of_epoch(cluster, old, old_epoch) == (0, old_epoch, 2)
+    assert (await fetch(cluster, new, 4)).error_code == 0
+    cluster.network.heal()
+    cluster.stores[cluster.host(old)].mend()
+    await cluster.until(lambda: cluster.leaders("t", seen_by=old) == [new])
+    await cluster.stop()
 
 
-def test_a_confirmed_leader_answers_that_an_offset_does_not_exist() -> None:
-    async def story() -> None:
-        cluster, leader = await begin()
-        epoch = cluster.image(leader).topics["t"].partitions[0].leader_epoch
-        for version in (LAST_VERSION_FOR_LEADERS, VERSION):
-            await asyncio.sleep(60)  # so that no broker has asked for long
-            assert (await fetch(cluster, leader, 3, version=version)).error_code == NOT_LEADER_OR_FOLLOWER
-            await asyncio.sleep(0.1)
-            assert (await fetch(cluster, leader, 3, version=version)).error_code == OFFSET_OUT_OF_RANGE
-        # Also to one whose library waits for long between two tries.
-        await asyncio.sleep(20)
-        assert (await fetch(cluster, leader, 3)).error_code == OFFSET_OUT_OF_RANGE
-        # The topic of a reader that has seen later epochs was created again.
-        assert await end_of_epoch(cluster, leader, epoch + 7) == (0, -1, -1)
-        await cluster.stop()
-
-    run(story())
+async def test_a_confirmed_leader_answers_that_an_offset_does_not_exist() -> None:
+    cluster, leader = await begin()
+    epoch = cluster.image(leader).topics["t"].partitions[0].leader_epoch
+    for version in (LAST_VERSION_FOR_LEADERS, VERSION):
+        await asyncio.sleep(60)  # so that no broker has asked for long
+        assert (await fetch(cluster, leader, 3, version=version)).error_code == NOT_LEADER_OR_FOLLOWER
+        await asyncio.sleep(0.1)
+        assert (await fetch(cluster, leader, 3, version=version)).error_code == OFFSET_OUT_OF_RANGE
+    # Also to one whose library waits for long between two tries.
+    await asyncio.sleep(20)
+    assert (await fetch(cluster, leader, 3)).error_code == OFFSET_OUT_OF_RANGE
+    # The topic of a reader that has seen later epochs was created again.
+    assert await end_of_epoch(cluster, leader, epoch + 7) == (0, -1, -1)
+    await cluster.stop()
 
 
-def test_a_follower_does_not_know_what_lies_beyond_its_end() -> None:
-    async def story() -> None:
-        cluster, leader = await begin()
-        follower = next(one for one in cluster.brokers if one != leader)
-        partition = cluster.brokers[follower].partitions.get("t", 0)
-        await cluster.until(lambda: partition.log.log_end_offset == 2)
-        for _ in range(3):
-            assert (await fetch(cluster, follower, 3)).error_code == NOT_LEADER_OR_FOLLOWER
-            await asyncio.sleep(0.5)
-        assert (await fetch(cluster, follower, 2)).error_code == 0
-        # Below its start clients that know their follower go back to the leader.
-        partition.log.advance_log_start(1)
-        assert (await fetch(cluster, follower, 0)).error_code == OFFSET_OUT_OF_RANGE
-        await cluster.stop()
-
-    run(story())
+async def test_a_follower_does_not_know_what_lies_beyond_its_end() -> None:
+    cluster, leader = await begin()
+    follower = next(one for one in cluster.brokers if one != leader)
+    partition = cluster.brokers[follower].partitions.get("t", 0)
+    await cluster.until(lambda: partition.log.log_end_offset == 2)
+    for _ in range(3):
+        assert (await fetch(cluster, follower, 3)).error_code == NOT_LEADER_OR_FOLLOWER
+        await asyncio.sleep(0.5)
+    assert (await fetch(cluster, follower, 2)).error_code == 0
+    # Below its start clients that know their follower go back to the leader.
+    partition.log.advance_log_start(1)
+    assert (await fetch(cluster, follower, 0)).error_code == OFFSET_OUT_OF_RANGE
+    await cluster.stop()
 
 
 class Controller:
@@ -167,42 +158,36 @@ class Controller:
         return self.says
 
 
-def test_an_answer_counts_from_when_it_was_asked_for() -> None:
-    async def story() -> None:
-        controller = Controller()
-        leadership_check = LeadershipCheck(controller.catch_up, LoopClock())
-        assert not leadership_check.is_confirmed()
-        await asyncio.sleep(FRESH_SECONDS + 1)  # as when the process stands still
-        controller.answers.set()
-        await asyncio.sleep(0)
-        assert not leadership_check.is_confirmed()
-        await asyncio.sleep(1)
-        assert leadership_check.is_confirmed()
-        controller.says = False
-        await asyncio.sleep(FRESH_SECONDS + 1)
-        assert not leadership_check.is_confirmed()
-        await leadership_check.stop()
-        assert not leadership_check.is_confirmed()
-
-    run(story())
+async def test_an_answer_counts_from_when_it_was_asked_for() -> None:
+    controller = Controller()
+    leadership_check = LeadershipCheck(controller.catch_up, LoopClock())
+    assert not leadership_check.is_confirmed()
+    await asyncio.sleep(FRESH_SECONDS + 1)  # as when the process stands still
+    controller.answers.set()
+    await asyncio.sleep(0)
+    assert not leadership_check.is_confirmed()
+    await asyncio.sleep(1)
+    assert leadership_check.is_confirmed()
+    controller.says = False
+    await asyncio.sleep(FRESH_SECONDS + 1)
+    assert not leadership_check.is_confirmed()
+    await leadership_check.stop()
+    assert not leadership_check.is_confirmed()
 
 
-def test_the_controller_is_asked_for_as_long_as_somebody_may_come_again() -> None:
-    async def story() -> None:
-        controller = Controller()
-        controller.answers.set()
-        leadership_check = LeadershipCheck(controller.catch_up, LoopClock())
-        await asyncio.sleep(100)
-        assert controller.asked == 0
-        leadership_check.is_confirmed()
-        await asyncio.sleep(20)
-        assert leadership_check.is_confirmed()
-        await asyncio.sleep(100)
-        asked = controller.asked
-        assert asked <= 2 * 51
-        await asyncio.sleep(100)
-        assert controller.asked == asked
-        assert not leadership_check.is_confirmed()
-        await leadership_check.stop()
-
-    run(story())
+async def test_the_controller_is_asked_for_as_long_as_somebody_may_come_again() -> None:
+    controller = Controller()
+    controller.answers.set()
+    leadership_check = LeadershipCheck(controller.catch_up, LoopClock())
+    await asyncio.sleep(100)
+    assert controller.asked == 0
+    leadership_check.is_confirmed()
+    await asyncio.sleep(20)
+    assert leadership_check.is_confirmed()
+    await asyncio.sleep(100)
+    asked = controller.asked
+    assert asked <= 2 * 51
+    await asyncio.sleep(100)
+    assert controller.asked == asked
+    assert not leadership_check.is_confirmed()
+    await leadership_check.stop()

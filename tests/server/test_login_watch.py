@@ -13,7 +13,7 @@ from odradek.foundation.delegation_tokens import DelegationToken
 from odradek.security.sasl import BY_TOKEN
 from odradek.server.login_watch import LoginWatch
 from odradek.transport.connection import Connection
-from tests.support.loop import LoopClock, run
+from tests.support.loop import LoopClock
 
 
 class Ended(Connection):
@@ -57,49 +57,37 @@ class World:
 
 
 @pytest.mark.parametrize("life_ms", [1_000, 600_000])
-def test_a_token_ends_by_itself(life_ms: int) -> None:
-    async def story() -> None:
-        world = World(life_ms=life_ms)
-        await asyncio.sleep(life_ms / 1000 - 0.5)
-        assert not world.by_token.is_aborted()
-        await asyncio.sleep(1)
-        assert world.by_token.is_aborted()
-        world.stop()
-
-    run(story())
+async def test_a_token_ends_by_itself(life_ms: int) -> None:
+    world = World(life_ms=life_ms)
+    await asyncio.sleep(life_ms / 1000 - 0.5)
+    assert not world.by_token.is_aborted()
+    await asyncio.sleep(1)
+    assert world.by_token.is_aborted()
+    world.stop()
 
 
-def test_a_token_is_deleted() -> None:
-    async def story() -> None:
-        world = World(life_ms=600_000)
-        world.show(other=world.token("other", 10**9))
-        assert world.by_token.is_aborted()
-        world.stop()
-
-    run(story())
+async def test_a_token_is_deleted() -> None:
+    world = World(life_ms=600_000)
+    world.show(other=world.token("other", 10**9))
+    assert world.by_token.is_aborted()
+    world.stop()
 
 
-def test_a_token_whose_end_is_moved_lives_until_then() -> None:
-    async def story() -> None:
-        world = World(life_ms=2_000)
-        other = world.token("other", 10**9)
-        world.show(t=world.token("t", 10_000), other=other)
-        await asyncio.sleep(5)
-        assert not world.by_token.is_aborted()
-        world.show(t=world.token("t", 60_000, max_ms=1_000), other=other)
-        await asyncio.sleep(1.5)
-        assert world.by_token.is_aborted()
-        world.stop()
-
-    run(story())
+async def test_a_token_whose_end_is_moved_lives_until_then() -> None:
+    world = World(life_ms=2_000)
+    other = world.token("other", 10**9)
+    world.show(t=world.token("t", 10_000), other=other)
+    await asyncio.sleep(5)
+    assert not world.by_token.is_aborted()
+    world.show(t=world.token("t", 60_000, max_ms=1_000), other=other)
+    await asyncio.sleep(1.5)
+    assert world.by_token.is_aborted()
+    world.stop()
 
 
-def test_a_wall_clock_that_is_set_forward_is_noticed_within_a_minute() -> None:
-    async def story() -> None:
-        world = World(life_ms=3_600_000)
-        world.clock.shift(3_600_000)
-        await asyncio.sleep(61)
-        assert world.by_token.is_aborted()
-        world.stop()
-
-    run(story())
+async def test_a_wall_clock_that_is_set_forward_is_noticed_within_a_minute() -> None:
+    world = World(life_ms=3_600_000)
+    world.clock.shift(3_600_000)
+    await asyncio.sleep(61)
+    assert world.by_token.is_aborted()
+    world.stop()

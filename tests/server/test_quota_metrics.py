@@ -7,7 +7,6 @@ from odradek.foundation.client_entities import ClientEntity
 from odradek.server.http.quota_metrics import quota_samples
 from tests.handlers.test_mutation_quotas import create
 from tests.handlers.test_throttling import produced, quota, started
-from tests.support.loop import run
 from tests.support.whole_broker import WholeBroker
 
 
@@ -20,27 +19,24 @@ def values(broker: WholeBroker) -> dict[tuple[str, ...], float]:
     }
 
 
-def test_throttled_clients_have_their_seconds() -> None:
-    async def scenario() -> None:
-        broker, connection = await started()
-        assert values(broker) == {}
-        limits = {"producer_byte_rate": 1_000.0, "controller_mutation_rate": 1.0}
-        await quota(broker, ClientEntity(client_id=""), **limits)
-        await produced(broker, 30_000)
-        await create(broker, 7, 20)
-        await create(broker, 7, 1, start=1)
-        bytes_ms, mutations_ms = connection.muted_ms
-        found = values(broker)
-        throttles, seconds = metrics.QUOTA_THROTTLES.name, metrics.QUOTA_THROTTLE_SECONDS.name
-        of_client = metrics.QUOTA_CLIENT_THROTTLE_SECONDS.name
-        assert found == {
-            (throttles, "producer_byte_rate"): 1,
-            (throttles, "controller_mutation_rate"): 1,
-            (seconds, "producer_byte_rate"): bytes_ms / 1000,
-            (seconds, "controller_mutation_rate"): mutations_ms / 1000,
-            (of_client, "producer_byte_rate", "", "test"): bytes_ms / 1000,
-            (of_client, "controller_mutation_rate", "", "test"): mutations_ms / 1000,
-        }
-        await broker.broker.stop()
-
-    run(scenario())
+async def test_throttled_clients_have_their_seconds() -> None:
+    broker, connection = await started()
+    assert values(broker) == {}
+    limits = {"producer_byte_rate": 1_000.0, "controller_mutation_rate": 1.0}
+    await quota(broker, ClientEntity(client_id=""), **limits)
+    await produced(broker, 30_000)
+    await create(broker, 7, 20)
+    await create(broker, 7, 1, start=1)
+    bytes_ms, mutations_ms = connection.muted_ms
+    found = values(broker)
+    throttles, seconds = metrics.QUOTA_THROTTLES.name, metrics.QUOTA_THROTTLE_SECONDS.name
+    of_client = metrics.QUOTA_CLIENT_THROTTLE_SECONDS.name
+    assert found == {
+        (throttles, "producer_byte_rate"): 1,
+        (throttles, "controller_mutation_rate"): 1,
+        (seconds, "producer_byte_rate"): bytes_ms / 1000,
+        (seconds, "controller_mutation_rate"): mutations_ms / 1000,
+        (of_client, "producer_byte_rate", "", "test"): bytes_ms / 1000,
+        (of_client, "controller_mutation_rate", "", "test"): mutations_ms / 1000,
+    }
+    await broker.broker.stop()

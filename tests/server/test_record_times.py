@@ -10,23 +10,19 @@ from odradek.foundation.limits import RECORD_TIMES_PER_REQUEST_MAX
 from odradek.server.http.record_times import describable, parse_offsets, record_times
 from odradek.server.http.visible_names import names_for
 from tests.support.guarded_broker import DESCRIBE, TOPIC, Guarded, acl
-from tests.support.loop import run
 from tests.support.whole_broker import WholeBroker
 
 
-def test_each_offset_has_the_time_of_its_batch() -> None:
-    async def story() -> None:
-        broker = await WholeBroker.start()
-        await broker.create_topic("t", partitions=2)
-        await broker.produce("t", b"a", b"b", timestamp_ms=5000)
-        await broker.produce("t", b"c", timestamp_ms=7000)
-        for offset, expected in ((0, 5000), (1, 5000), (2, 7000)):
-            assert await record_times(broker.broker, {("t", 0): offset}) == {"t": {"0": expected}}
-        nothing = {("t", 0): 3, ("t", 1): 0, ("t", 2): 0, ("other", 0): 0}
-        assert await record_times(broker.broker, nothing) == {}
-        await broker.broker.stop()
-
-    run(story())
+async def test_each_offset_has_the_time_of_its_batch() -> None:
+    broker = await WholeBroker.start()
+    await broker.create_topic("t", partitions=2)
+    await broker.produce("t", b"a", b"b", timestamp_ms=5000)
+    await broker.produce("t", b"c", timestamp_ms=7000)
+    for offset, expected in ((0, 5000), (1, 5000), (2, 7000)):
+        assert await record_times(broker.broker, {("t", 0): offset}) == {"t": {"0": expected}}
+    nothing = {("t", 0): 3, ("t", 1): 0, ("t", 2): 0, ("other", 0): 0}
+    assert await record_times(broker.broker, nothing) == {}
+    await broker.broker.stop()
 
 
 def test_what_is_no_question_is_refused() -> None:
@@ -46,17 +42,14 @@ def test_what_is_no_question_is_refused() -> None:
         parse_offsets({"t": {str(index): 0 for index in range(RECORD_TIMES_PER_REQUEST_MAX + 1)}})
 
 
-def test_with_an_authorizer_only_what_the_caller_may_describe_is_answered() -> None:
-    async def story() -> None:
-        guarded = await Guarded.start()
-        await guarded.allow(acl(DESCRIBE, TOPIC, "seen", principal="User:ANONYMOUS"))
-        asked = {("seen", 0): 0, ("hidden", 0): 0}
-        broker = guarded.broker.broker
-        assert describable(asked, names_for(broker, "10.0.0.7")) == {("seen", 0): 0}
-        assert describable(asked, names_for(broker, "::1")) == asked
-        await guarded.stop()
-        unguarded = await WholeBroker.start()
-        assert describable(asked, names_for(unguarded.broker, "10.0.0.7")) == asked
-        await unguarded.broker.stop()
-
-    run(story())
+async def test_with_an_authorizer_only_what_the_caller_may_describe_is_answered() -> None:
+    guarded = await Guarded.start()
+    await guarded.allow(acl(DESCRIBE, TOPIC, "seen", principal="User:ANONYMOUS"))
+    asked = {("seen", 0): 0, ("hidden", 0): 0}
+    broker = guarded.broker.broker
+    assert describable(asked, names_for(broker, "10.0.0.7")) == {("seen", 0): 0}
+    assert describable(asked, names_for(broker, "::1")) == asked
+    await guarded.stop()
+    unguarded = await WholeBroker.start()
+    assert describable(asked, names_for(unguarded.broker, "10.0.0.7")) == asked
+    await unguarded.broker.stop()

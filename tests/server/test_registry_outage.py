@@ -17,7 +17,6 @@ from odradek.replication import confirmation
 from odradek.replication import leader as leader_role
 from odradek.replication.confirmation import NEVER, Proof
 from tests.server.test_leadership_check import fetch
-from tests.support.loop import run
 from tests.support.whole_cluster import SESSION_SECONDS, ClusterBroker, WholeCluster
 
 NOT_LEADER_OR_FOLLOWER, NOT_COORDINATOR = 6, 16
@@ -143,224 +142,198 @@ def partition(cluster: WholeCluster, broker_id: int) -> Any:
 
 
 @pytest.mark.thorough
-def test_everything_goes_on_while_the_registry_is_away_for_everybody() -> None:
-    async def story() -> None:
-        cluster, leader = await begin()
-        coordinator = await cluster.coordinator("g", through=1)
-        assert await commit(cluster, coordinator, 1) == 0
-        epoch = partition(cluster, leader).leader_epoch
-        await registry_leaves(cluster)
-        assert cluster.active is None
-        began = asyncio.get_running_loop().time()
-        for number in range(240):
-            for acks in (-1, 1):
-                assert (await cluster.produce(leader, "t", 0, b"v", acks=acks)).error_code == 0
-            assert await commit(cluster, coordinator, number) == 0
-            assert await committed(cluster, coordinator) == (0, number)
-            await asyncio.sleep(0.5)
-        assert asyncio.get_running_loop().time() - began < 240 * 0.6, "nothing waited"
-        for broker_id, broker in cluster.brokers.items():
-            error, number = await producer_id(cluster, broker_id)
-            assert (error, number >= 0) == (0, True)
-            assert broker.not_ready() is None
-            assert broker.control.membership.fenced_times == 0
-        assert (await fetch(cluster, leader, 0)).error_code == 0
-        assert await end_offset(cluster, leader) == (0, 481)
-        await registry_comes_back(cluster)
-        assert [broker.control.membership.fenced_times for broker in cluster.brokers.values()] == [0, 0, 0]
-        assert partition(cluster, leader).leader_epoch == epoch, "nobody steps down for a new controller"
-        assert (await cluster.produce(leader, "t", 0, b"w", acks=-1)).error_code == 0
-        await cluster.stop()
-
-    run(story())
-
-
-def test_all_register_again_after_a_pause_of_the_registry_without_a_loss() -> None:
-    async def story() -> None:
-        cluster, leader = await begin()
-        await registry_leaves(cluster)
-        assert (await cluster.produce(leader, "t", 0, b"b", acks=-1)).error_code == 0
-        await registry_comes_back(cluster, with_sessions=False)
-        assert [broker.control.membership.fenced_times for broker in cluster.brokers.values()] == [1, 1, 1]
-        while (await cluster.produce(leader, "t", 0, b"c", acks=-1)).error_code != 0:
-            await asyncio.sleep(0.05)
-            await cluster.until(lambda: cluster.leaders("t", seen_by=1)[0] != NO_LEADER)
-            (leader,) = cluster.leaders("t", seen_by=1)
-        assert partition(cluster, leader).log.log_end_offset == 3
-        await cluster.stop()
-
-    run(story())
-
-
-def test_a_leader_that_is_cut_off_alone_stops_and_is_told() -> None:
-    """Clients that wait there are answered, too."""
-
-    async def story() -> None:
-        cluster, old = await begin()
-        cut_off(cluster, old)
-        cluster.stores[cluster.host(old)].sever()
-        waiting = asyncio.create_task(cluster.produce(old, "t", 0, b"lost", acks=-1))
-        await cluster.until(lambda: cluster.brokers[old].control.outage.is_ongoing)
-        async with asyncio.timeout(2):
-            assert (await waiting).error_code == NOT_LEADER_OR_FOLLOWER
+async def test_everything_goes_on_while_the_registry_is_away_for_everybody() -> None:
+    cluster, leader = await begin()
+    coordinator = await cluster.coordinator("g", through=1)
+    assert await commit(cluster, coordinator, 1) == 0
+    epoch = partition(cluster, leader).leader_epoch
+    await registry_leaves(cluster)
+    assert cluster.active is None
+    began = asyncio.get_running_loop().time()
+    for number in range(240):
         for acks in (-1, 1):
-            assert (await cluster.produce(old, "t", 0, b"x", acks=acks)).error_code == NOT_LEADER_OR_FOLLOWER
-        assert (await fetch(cluster, old, 0)).error_code == NOT_LEADER_OR_FOLLOWER
-        assert await end_offset(cluster, old) == (NOT_LEADER_OR_FOLLOWER, -1)
-        assert cluster.brokers[old].not_ready() is not None
-        other = next(one for one in cluster.brokers if one != old)
-        await cluster.until(lambda: cluster.leaders("t", seen_by=other)[0] not in (old, NO_LEADER))
-        (new,) = cluster.leaders("t", seen_by=other)
-        assert (await cluster.produce(new, "t", 0, b"b", acks=-1)).error_code == 0
-        cluster.network.heal()
-        cluster.stores[cluster.host(old)].mend()
-        await cluster.until(lambda: len(partition(cluster, new).replica.in_sync_replicas) == 3)
-        assert cluster.brokers[old].not_ready() is None
-        assert (await fetch(cluster, new, 0)).error_code == 0
-        await cluster.stop()
-
-    run(story())
-
-
-def test_a_partition_is_confirmed_again_when_its_followers_return() -> None:
-    async def story() -> None:
-        cluster, leader = await begin()
-        coordinator = await cluster.coordinator("g", through=1)
-        assert await commit(cluster, coordinator, 7) == 0
-        await registry_leaves(cluster)
-        for broker_id in cluster.brokers:
-            cut_off(cluster, broker_id)
-        await asyncio.sleep(3)
-        assert (await cluster.produce(leader, "t", 0, b"x", acks=1)).error_code == NOT_LEADER_OR_FOLLOWER
-        assert await commit(cluster, coordinator, 8) == NOT_COORDINATOR
-        assert (await committed(cluster, coordinator))[0] == NOT_COORDINATOR
-        assert cluster.brokers[leader].not_ready() is not None
-        cluster.network.heal()
-        await cluster.until(lambda: bool(partition(cluster, leader).leader.is_confirmed))
-        assert (await cluster.produce(leader, "t", 0, b"x", acks=1)).error_code == 0
-        await cluster.until(lambda: cluster.brokers[leader].not_ready() is None)
-        await asyncio.sleep(2)
-        assert await commit(cluster, coordinator, 9) == 0
-        assert await committed(cluster, coordinator) == (0, 9)
-        await registry_comes_back(cluster)
-        assert [broker.control.membership.fenced_times for broker in cluster.brokers.values()] == [0, 0, 0]
-        await cluster.stop()
-
-    run(story())
+            assert (await cluster.produce(leader, "t", 0, b"v", acks=acks)).error_code == 0
+        assert await commit(cluster, coordinator, number) == 0
+        assert await committed(cluster, coordinator) == (0, number)
+        await asyncio.sleep(0.5)
+    assert asyncio.get_running_loop().time() - began < 240 * 0.6, "nothing waited"
+    for broker_id, broker in cluster.brokers.items():
+        error, number = await producer_id(cluster, broker_id)
+        assert (error, number >= 0) == (0, True)
+        assert broker.not_ready() is None
+        assert broker.control.membership.fenced_times == 0
+    assert (await fetch(cluster, leader, 0)).error_code == 0
+    assert await end_offset(cluster, leader) == (0, 481)
+    await registry_comes_back(cluster)
+    assert [broker.control.membership.fenced_times for broker in cluster.brokers.values()] == [0, 0, 0]
+    assert partition(cluster, leader).leader_epoch == epoch, "nobody steps down for a new controller"
+    assert (await cluster.produce(leader, "t", 0, b"w", acks=-1)).error_code == 0
+    await cluster.stop()
 
 
-def test_a_late_question_of_a_follower_does_not_confirm_a_leader() -> None:
+async def test_all_register_again_after_a_pause_of_the_registry_without_a_loss() -> None:
+    cluster, leader = await begin()
+    await registry_leaves(cluster)
+    assert (await cluster.produce(leader, "t", 0, b"b", acks=-1)).error_code == 0
+    await registry_comes_back(cluster, with_sessions=False)
+    assert [broker.control.membership.fenced_times for broker in cluster.brokers.values()] == [1, 1, 1]
+    while (await cluster.produce(leader, "t", 0, b"c", acks=-1)).error_code != 0:
+        await asyncio.sleep(0.05)
+        await cluster.until(lambda: cluster.leaders("t", seen_by=1)[0] != NO_LEADER)
+        (leader,) = cluster.leaders("t", seen_by=1)
+    assert partition(cluster, leader).log.log_end_offset == 3
+    await cluster.stop()
+
+
+async def test_a_leader_that_is_cut_off_alone_stops_and_is_told() -> None:
+    """Clients that wait there are answered, too."""
+    cluster, old = await begin()
+    cut_off(cluster, old)
+    cluster.stores[cluster.host(old)].sever()
+    waiting = asyncio.create_task(cluster.produce(old, "t", 0, b"lost", acks=-1))
+    await cluster.until(lambda: cluster.brokers[old].control.outage.is_ongoing)
+    async with asyncio.timeout(2):
+        assert (await waiting).error_code == NOT_LEADER_OR_FOLLOWER
+    for acks in (-1, 1):
+        assert (await cluster.produce(old, "t", 0, b"x", acks=acks)).error_code == NOT_LEADER_OR_FOLLOWER
+    assert (await fetch(cluster, old, 0)).error_code == NOT_LEADER_OR_FOLLOWER
+    assert await end_offset(cluster, old) == (NOT_LEADER_OR_FOLLOWER, -1)
+    assert cluster.brokers[old].not_ready() is not None
+    other = next(one for one in cluster.brokers if one != old)
+    await cluster.until(lambda: cluster.leaders("t", seen_by=other)[0] not in (old, NO_LEADER))
+    (new,) = cluster.leaders("t", seen_by=other)
+    assert (await cluster.produce(new, "t", 0, b"b", acks=-1)).error_code == 0
+    cluster.network.heal()
+    cluster.stores[cluster.host(old)].mend()
+    await cluster.until(lambda: len(partition(cluster, new).replica.in_sync_replicas) == 3)
+    assert cluster.brokers[old].not_ready() is None
+    assert (await fetch(cluster, new, 0)).error_code == 0
+    await cluster.stop()
+
+
+async def test_a_partition_is_confirmed_again_when_its_followers_return() -> None:
+    cluster, leader = await begin()
+    coordinator = await cluster.coordinator("g", through=1)
+    assert await commit(cluster, coordinator, 7) == 0
+    await registry_leaves(cluster)
+    for broker_id in cluster.brokers:
+        cut_off(cluster, broker_id)
+    await asyncio.sleep(3)
+    assert (await cluster.produce(leader, "t", 0, b"x", acks=1)).error_code == NOT_LEADER_OR_FOLLOWER
+    assert await commit(cluster, coordinator, 8) == NOT_COORDINATOR
+    assert (await committed(cluster, coordinator))[0] == NOT_COORDINATOR
+    assert cluster.brokers[leader].not_ready() is not None
+    cluster.network.heal()
+    await cluster.until(lambda: bool(partition(cluster, leader).leader.is_confirmed))
+    assert (await cluster.produce(leader, "t", 0, b"x", acks=1)).error_code == 0
+    await cluster.until(lambda: cluster.brokers[leader].not_ready() is None)
+    await asyncio.sleep(2)
+    assert await commit(cluster, coordinator, 9) == 0
+    assert await committed(cluster, coordinator) == (0, 9)
+    await registry_comes_back(cluster)
+    assert [broker.control.membership.fenced_times for broker in cluster.brokers.values()] == [0, 0, 0]
+    await cluster.stop()
+
+
+async def test_a_late_question_of_a_follower_does_not_confirm_a_leader() -> None:
     """What a follower sent before it learned of its election arrives minutes later."""
+    cluster, old = await begin()
+    host = cluster.host(old)
+    others = [one for one in cluster.brokers if one != old]
+    # Followers' requests leave, and arrive when the outage is over; answers still arrive.
+    for other in others:
+        cluster.network.part_one_way(cluster.host(other), host)
+    for controller in cluster.controllers:
+        cluster.network.part(host, cluster.host(controller))
+    cluster.stores[host].sever()
+    await cluster.until(lambda: cluster.leaders("t", seen_by=others[0])[0] not in (old, NO_LEADER))
+    await cluster.until(lambda: cluster.brokers[old].control.outage.is_ongoing)
+    await asyncio.sleep(5)
+    outcomes = []
 
-    async def story() -> None:
-        cluster, old = await begin()
-        host = cluster.host(old)
-        others = [one for one in cluster.brokers if one != old]
-        # Followers' requests leave, and arrive when the outage is over; answers still arrive.
-        for other in others:
-            cluster.network.part_one_way(cluster.host(other), host)
-        for controller in cluster.controllers:
-            cluster.network.part(host, cluster.host(controller))
-        cluster.stores[host].sever()
-        await cluster.until(lambda: cluster.leaders("t", seen_by=others[0])[0] not in (old, NO_LEADER))
-        await cluster.until(lambda: cluster.brokers[old].control.outage.is_ongoing)
-        await asyncio.sleep(5)
-        outcomes = []
+    async def watch() -> None:
+        while cluster.brokers[old].control.outage.is_ongoing:
+            outcomes.append(bool(partition(cluster, old).leader.is_confirmed))
+            await asyncio.sleep(0.0005)
 
-        async def watch() -> None:
-            while cluster.brokers[old].control.outage.is_ongoing:
-                outcomes.append(bool(partition(cluster, old).leader.is_confirmed))
-                await asyncio.sleep(0.0005)
-
-        watching = asyncio.create_task(watch())
-        await asyncio.sleep(0.01)
-        for other in others:
-            cluster.network.rejoin(host, cluster.host(other))
-        await asyncio.sleep(3)
-        assert outcomes and not any(outcomes)
-        cluster.network.heal()
-        cluster.stores[host].mend()
-        await watching
-        await cluster.until(lambda: not cluster.brokers[old].control.membership.is_fenced)
-        await cluster.stop()
-
-    run(story())
+    watching = asyncio.create_task(watch())
+    await asyncio.sleep(0.01)
+    for other in others:
+        cluster.network.rejoin(host, cluster.host(other))
+    await asyncio.sleep(3)
+    assert outcomes and not any(outcomes)
+    cluster.network.heal()
+    cluster.stores[host].mend()
+    await watching
+    await cluster.until(lambda: not cluster.brokers[old].control.membership.is_fenced)
+    await cluster.stop()
 
 
-def test_who_may_be_elected_has_to_follow_too() -> None:
-    async def story() -> None:
-        cluster, leader = await begin()
-        await registry_leaves(cluster)
-        replica = partition(cluster, leader)
-        follower, other = (one for one in cluster.brokers if one != leader)
-        await cluster.until(lambda: bool(replica.leader.is_confirmed))
-        cluster.network.part(cluster.host(leader), cluster.host(other))
-        await asyncio.sleep(3)
-        assert not replica.leader.is_confirmed, "one of the in-sync set does not follow"
-        followers = replica.leader.followers
-        # The same with each set in which it may stand.
-        replica.replica.in_sync_replicas, followers.in_sync = (
-            (leader, follower),
-            frozenset({leader, follower}),
-        )
-        followers.proposed = None
-        assert replica.leader.is_confirmed
-        followers.proposed = frozenset({leader, follower, other})
-        assert not replica.leader.is_confirmed
-        followers.proposed = None
-        replica.replica.eligible_replicas = (other,)
-        assert not replica.leader.is_confirmed
-        replica.replica.eligible_replicas = ()
-        replica.replica.is_unclean_election_allowed = True
-        assert not replica.leader.is_confirmed
-        replica.replica.is_unclean_election_allowed = False
-        assert replica.leader.is_confirmed
-        cluster.network.heal()
-        await registry_comes_back(cluster)
-        await cluster.stop()
-
-    run(story())
+async def test_who_may_be_elected_has_to_follow_too() -> None:
+    cluster, leader = await begin()
+    await registry_leaves(cluster)
+    replica = partition(cluster, leader)
+    follower, other = (one for one in cluster.brokers if one != leader)
+    await cluster.until(lambda: bool(replica.leader.is_confirmed))
+    cluster.network.part(cluster.host(leader), cluster.host(other))
+    await asyncio.sleep(3)
+    assert not replica.leader.is_confirmed, "one of the in-sync set does not follow"
+    followers = replica.leader.followers
+    # The same with each set in which it may stand.
+    replica.replica.in_sync_replicas, followers.in_sync = (
+        (leader, follower),
+        frozenset({leader, follower}),
+    )
+    followers.proposed = None
+    assert replica.leader.is_confirmed
+    followers.proposed = frozenset({leader, follower, other})
+    assert not replica.leader.is_confirmed
+    followers.proposed = None
+    replica.replica.eligible_replicas = (other,)
+    assert not replica.leader.is_confirmed
+    replica.replica.eligible_replicas = ()
+    replica.replica.is_unclean_election_allowed = True
+    assert not replica.leader.is_confirmed
+    replica.replica.is_unclean_election_allowed = False
+    assert replica.leader.is_confirmed
+    cluster.network.heal()
+    await registry_comes_back(cluster)
+    await cluster.stop()
 
 
 @pytest.mark.thorough
-def test_a_partition_without_another_candidate_continues_disconnected() -> None:
-    async def story() -> None:
-        cluster, _ = await begin()
-        assert await cluster.create_topic("alone", partitions=1, replicas=1) == 0
-        await cluster.until(lambda: all("alone" in cluster.image(one).topics for one in cluster.brokers))
-        await cluster.until(lambda: cluster.leaders("alone", seen_by=1)[0] != NO_LEADER)
-        (keeper,) = cluster.leaders("alone", seen_by=1)
-        cut_off(cluster, keeper)
-        cluster.stores[cluster.host(keeper)].sever()
-        await asyncio.sleep(SILENT_SECONDS + 60)
-        broker: ClusterBroker = cluster.brokers[keeper]
-        assert broker.control.outage.is_ongoing
-        assert broker.not_ready() is None
-        assert (await cluster.produce(keeper, "alone", 0, b"v", acks=-1)).error_code == 0
-        cluster.network.heal()
-        cluster.stores[cluster.host(keeper)].mend()
-        await cluster.until(lambda: cluster.leaders("alone", seen_by=keeper) == [keeper])
-        assert (await cluster.produce(keeper, "alone", 0, b"w", acks=-1)).error_code == 0
-        assert broker.partitions.get("alone", 0).log.log_end_offset == 2
-        await cluster.stop()
-
-    run(story())
+async def test_a_partition_without_another_candidate_continues_disconnected() -> None:
+    cluster, _ = await begin()
+    assert await cluster.create_topic("alone", partitions=1, replicas=1) == 0
+    await cluster.until(lambda: all("alone" in cluster.image(one).topics for one in cluster.brokers))
+    await cluster.until(lambda: cluster.leaders("alone", seen_by=1)[0] != NO_LEADER)
+    (keeper,) = cluster.leaders("alone", seen_by=1)
+    cut_off(cluster, keeper)
+    cluster.stores[cluster.host(keeper)].sever()
+    await asyncio.sleep(SILENT_SECONDS + 60)
+    broker: ClusterBroker = cluster.brokers[keeper]
+    assert broker.control.outage.is_ongoing
+    assert broker.not_ready() is None
+    assert (await cluster.produce(keeper, "alone", 0, b"v", acks=-1)).error_code == 0
+    cluster.network.heal()
+    cluster.stores[cluster.host(keeper)].mend()
+    await cluster.until(lambda: cluster.leaders("alone", seen_by=keeper) == [keeper])
+    assert (await cluster.produce(keeper, "alone", 0, b"w", acks=-1)).error_code == 0
+    assert broker.partitions.get("alone", 0).log.log_end_offset == 2
+    await cluster.stop()
 
 
-def test_a_dead_replica_stops_its_partitions_until_the_registry_answers() -> None:
-    async def story() -> None:
-        cluster, leader = await begin()
-        await registry_leaves(cluster)
-        follower = next(one for one in cluster.brokers if one != leader)
-        await cluster.kill_broker(follower)
-        await asyncio.sleep(60)
-        assert (await cluster.produce(leader, "t", 0, b"x", acks=1)).error_code == NOT_LEADER_OR_FOLLOWER
-        await registry_comes_back(cluster)
-        await cluster.until(lambda: len(partition(cluster, leader).replica.in_sync_replicas) == 2)
-        assert (await cluster.produce(leader, "t", 0, b"x", acks=-1)).error_code == 0
-        await cluster.stop()
-
-    run(story())
+async def test_a_dead_replica_stops_its_partitions_until_the_registry_answers() -> None:
+    cluster, leader = await begin()
+    await registry_leaves(cluster)
+    follower = next(one for one in cluster.brokers if one != leader)
+    await cluster.kill_broker(follower)
+    await asyncio.sleep(60)
+    assert (await cluster.produce(leader, "t", 0, b"x", acks=1)).error_code == NOT_LEADER_OR_FOLLOWER
+    await registry_comes_back(cluster)
+    await cluster.until(lambda: len(partition(cluster, leader).replica.in_sync_replicas) == 2)
+    assert (await cluster.produce(leader, "t", 0, b"x", acks=-1)).error_code == 0
+    await cluster.stop()
 
 
 # --- these tests have teeth ------------------------------------------------------------------------------------------

@@ -8,7 +8,6 @@ from odradek.cluster.image import BrokerImage, ClusterImage, PartitionImage, Top
 from odradek.foundation.ids import TopicPartition
 from odradek.server.http.cluster_admin import restart_answer
 from odradek.server.http.restart_risk import LatestRisk, RestartRisk, restart_risk
-from tests.support.loop import run
 from tests.support.whole_cluster import WholeCluster
 
 
@@ -90,23 +89,20 @@ def test_the_risk_is_found_once_for_each_image_and_settings() -> None:
     assert asked == ["t", "t", "t"]
 
 
-def test_a_broker_cut_off_from_controllers_does_not_use_its_last_image() -> None:
-    async def story() -> None:
-        cluster = await WholeCluster.start(entries={"min.insync.replicas": "2"})
-        assert await cluster.create_topic("t", partitions=1, replicas=3) == 0
-        broker, known = cluster.brokers[1], LatestRisk()
-        assert (await restart_answer(broker, known))["can_restart"]
-        for controller in cluster.controllers:
-            cluster.network.part(cluster.host(1), cluster.host(controller))
-        await cluster.kill_broker(2)
-        # Of which the first hears nothing: it would call the restart safe.
-        assert 2 in broker.images.current.brokers
-        answer = await restart_answer(broker, known)
-        assert not answer["can_restart"]
-        assert "no controller" in str(answer["reason"])
-        cluster.network.heal()
-        await cluster.until(lambda: 2 not in broker.images.current.brokers)
-        assert (await restart_answer(broker, known))["partitions"] == ["t-0"]
-        await cluster.stop()
-
-    run(story())
+async def test_a_broker_cut_off_from_controllers_does_not_use_its_last_image() -> None:
+    cluster = await WholeCluster.start(entries={"min.insync.replicas": "2"})
+    assert await cluster.create_topic("t", partitions=1, replicas=3) == 0
+    broker, known = cluster.brokers[1], LatestRisk()
+    assert (await restart_answer(broker, known))["can_restart"]
+    for controller in cluster.controllers:
+        cluster.network.part(cluster.host(1), cluster.host(controller))
+    await cluster.kill_broker(2)
+    # Of which the first hears nothing: it would call the restart safe.
+    assert 2 in broker.images.current.brokers
+    answer = await restart_answer(broker, known)
+    assert not answer["can_restart"]
+    assert "no controller" in str(answer["reason"])
+    cluster.network.heal()
+    await cluster.until(lambda: 2 not in broker.images.current.brokers)
+    assert (await restart_answer(broker, known))["partitions"] == ["t-0"]
+    await cluster.stop()

@@ -11,7 +11,6 @@ from odradek.foundation.errors import CoordinatorLoadInProgress, CoordinatorNotA
 from odradek.foundation.transaction_errors import ConcurrentTransactions
 from odradek.protocol.api import ApiKey
 from odradek.protocol.errors import codes_of
-from tests.support.loop import run
 from tests.support.whole_cluster import WholeCluster
 
 BUSY = codes_of(ConcurrentTransactions, CoordinatorLoadInProgress, CoordinatorNotAvailable, NotCoordinator)
@@ -103,24 +102,21 @@ class Story:
 
 
 @pytest.mark.parametrize("crash", [False, True], ids=["stopped", "crashed"])
-def test_a_transaction_goes_on_where_its_coordinator_moves_at_each_step(crash: bool) -> None:
-    async def story() -> None:
-        cluster = await WholeCluster.start(brokers=3, controllers=1, entries=ENTRIES)
-        assert await cluster.create_topic("t", partitions=3, replicas=3) == 0
-        one = Story(cluster)
-        producer = await one.initialize()
-        await one.move(crash=crash)
-        await one.add(producer)
-        await one.move(crash=crash)
-        assert await one.state() == "Ongoing"
-        following = await one.end(producer)
-        assert following == (producer[0], producer[1] + 1)
-        await one.move(crash=crash)
-        assert await one.end(producer) == following, "a retry at the next coordinator"
-        assert await one.state() == "CompleteCommit"
-        await one.move(crash=crash)
-        await one.add(following)
-        assert await one.end(following) == (producer[0], producer[1] + 2)
-        await cluster.stop()
-
-    run(story())
+async def test_a_transaction_goes_on_where_its_coordinator_moves_at_each_step(crash: bool) -> None:
+    cluster = await WholeCluster.start(brokers=3, controllers=1, entries=ENTRIES)
+    assert await cluster.create_topic("t", partitions=3, replicas=3) == 0
+    one = Story(cluster)
+    producer = await one.initialize()
+    await one.move(crash=crash)
+    await one.add(producer)
+    await one.move(crash=crash)
+    assert await one.state() == "Ongoing"
+    following = await one.end(producer)
+    assert following == (producer[0], producer[1] + 1)
+    await one.move(crash=crash)
+    assert await one.end(producer) == following, "a retry at the next coordinator"
+    assert await one.state() == "CompleteCommit"
+    await one.move(crash=crash)
+    await one.add(following)
+    assert await one.end(following) == (producer[0], producer[1] + 2)
+    await cluster.stop()

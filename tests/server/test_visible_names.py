@@ -17,7 +17,6 @@ from odradek.server.http.visible_names import (
     visible_samples,
 )
 from tests.support.guarded_broker import CLUSTER, DESCRIBE, TOPIC, Guarded, acl
-from tests.support.loop import run
 from tests.support.whole_broker import WholeBroker
 
 # Labels whose values come from the broker, its settings or its host.
@@ -33,74 +32,61 @@ def test_every_label_is_known_to_be_a_name_or_harmless() -> None:
     assert labels == HARMLESS | LABEL_RESOURCES.keys()
 
 
-def test_samples_have_the_names_that_the_caller_may_describe() -> None:
-    async def story() -> None:
-        guarded = await Guarded.start()
-        broker = guarded.broker
-        await guarded.allow(acl(DESCRIBE, TOPIC, "seen", principal="User:ANONYMOUS"))
-        registry = MetricsRegistry()
-        register(broker.broker, registry)
-        collected = registry.collect()
+async def test_samples_have_the_names_that_the_caller_may_describe() -> None:
+    guarded = await Guarded.start()
+    broker = guarded.broker
+    await guarded.allow(acl(DESCRIBE, TOPIC, "seen", principal="User:ANONYMOUS"))
+    registry = MetricsRegistry()
+    register(broker.broker, registry)
+    collected = registry.collect()
 
-        def topics(host: str, principal: str | None = None) -> set[str]:
-            visible = visible_samples(collected, names_for(broker.broker, host, principal))
-            # Numbers without a name are for all.
-            assert METRICS["odradek_topics"] in visible
-            return {sample.labels[0] for sample in visible.get(METRICS["odradek_log_end_offset"], [])}
+    def topics(host: str, principal: str | None = None) -> set[str]:
+        visible = visible_samples(collected, names_for(broker.broker, host, principal))
+        # Numbers without a name are for all.
+        assert METRICS["odradek_topics"] in visible
+        return {sample.labels[0] for sample in visible.get(METRICS["odradek_log_end_offset"], [])}
 
-        assert {"seen", "hidden"} <= topics("127.0.0.1")
-        assert topics(STRANGER) == {"seen"}
-        # Where callers log in, this machine is as any other.
-        assert topics("127.0.0.1", "User:alice") == set()
-        await guarded.allow(acl(DESCRIBE, TOPIC, "hidden", principal="User:alice"))
-        assert topics(STRANGER, "User:alice") == topics("127.0.0.1", "User:alice") == {"hidden"}
-        await guarded.stop()
-
-    run(story())
+    assert {"seen", "hidden"} <= topics("127.0.0.1")
+    assert topics(STRANGER) == {"seen"}
+    # Where callers log in, this machine is as any other.
+    assert topics("127.0.0.1", "User:alice") == set()
+    await guarded.allow(acl(DESCRIBE, TOPIC, "hidden", principal="User:alice"))
+    assert topics(STRANGER, "User:alice") == topics("127.0.0.1", "User:alice") == {"hidden"}
+    await guarded.stop()
 
 
-def test_names_of_users_need_a_right_on_the_cluster() -> None:
+async def test_names_of_users_need_a_right_on_the_cluster() -> None:
     metric = METRICS["odradek_quota_client_throttle_seconds"]
     collected = {metric: [Sample(metric, tuple("alice" for _ in metric.labels), 1.0)]}
-
-    async def story() -> None:
-        guarded = await Guarded.start()
-        broker = guarded.broker.broker
-        assert visible_samples(collected, names_for(broker, STRANGER)) == {}
-        await guarded.allow(acl(DESCRIBE, CLUSTER, principal="User:ANONYMOUS"))
-        assert visible_samples(collected, names_for(broker, STRANGER)) == collected
-        await guarded.stop()
-
-    run(story())
+    guarded = await Guarded.start()
+    broker = guarded.broker.broker
+    assert visible_samples(collected, names_for(broker, STRANGER)) == {}
+    await guarded.allow(acl(DESCRIBE, CLUSTER, principal="User:ANONYMOUS"))
+    assert visible_samples(collected, names_for(broker, STRANGER)) == collected
+    await guarded.stop()
 
 
-def test_what_changes_the_broker_needs_alter_on_the_cluster() -> None:
-    async def story() -> None:
-        guarded = await Guarded.start()
-        broker = guarded.broker.broker
-        assert may_alter(broker, "127.0.0.1", None)
-        assert not may_alter(broker, STRANGER, None)
-        assert not may_alter(broker, "127.0.0.1", "User:alice")
-        await guarded.allow(acl(AclOperation.ALTER, CLUSTER, principal="User:alice"))
-        assert may_alter(broker, STRANGER, "User:alice")
-        assert not may_alter(broker, STRANGER, "User:bob")
-        await guarded.stop()
-
-    run(story())
+async def test_what_changes_the_broker_needs_alter_on_the_cluster() -> None:
+    guarded = await Guarded.start()
+    broker = guarded.broker.broker
+    assert may_alter(broker, "127.0.0.1", None)
+    assert not may_alter(broker, STRANGER, None)
+    assert not may_alter(broker, "127.0.0.1", "User:alice")
+    await guarded.allow(acl(AclOperation.ALTER, CLUSTER, principal="User:alice"))
+    assert may_alter(broker, STRANGER, "User:alice")
+    assert not may_alter(broker, STRANGER, "User:bob")
+    await guarded.stop()
 
 
-def test_during_the_start_strangers_see_no_name() -> None:
-    async def story() -> None:
-        guarded = await Guarded.start()
-        broker = guarded.broker.broker
-        await guarded.stop()
-        assert not names_for(broker, STRANGER).may_see(AclResourceType.TOPIC, "t")
-        assert names_for(broker, "::1").may_see(AclResourceType.TOPIC, "t")
-        unguarded = await WholeBroker.start()
-        assert names_for(unguarded.broker, STRANGER).may_see(AclResourceType.TOPIC, "t")
-        await unguarded.broker.stop()
-
-    run(story())
+async def test_during_the_start_strangers_see_no_name() -> None:
+    guarded = await Guarded.start()
+    broker = guarded.broker.broker
+    await guarded.stop()
+    assert not names_for(broker, STRANGER).may_see(AclResourceType.TOPIC, "t")
+    assert names_for(broker, "::1").may_see(AclResourceType.TOPIC, "t")
+    unguarded = await WholeBroker.start()
+    assert names_for(unguarded.broker, STRANGER).may_see(AclResourceType.TOPIC, "t")
+    await unguarded.broker.stop()
 
 
 @pytest.mark.parametrize(

@@ -66,27 +66,24 @@ def test_now_later_never_and_from_files(seed: int) -> None:
     run(story())
 
 
-def test_answers_of_one_read_are_one_write() -> None:
-    async def story() -> None:
-        async with Stage(lambda connection, frame: framed(bytes(frame))) as stage:
-            peer = await stage.peer()
-            stage.network.piece_bytes_max = 1
-            far = stage.far_end(peer)
-            writes: list[bytes] = []
-            write = far.write
+async def test_answers_of_one_read_are_one_write() -> None:
+    async with Stage(lambda connection, frame: framed(bytes(frame))) as stage:
+        peer = await stage.peer()
+        stage.network.piece_bytes_max = 1
+        far = stage.far_end(peer)
+        writes: list[bytes] = []
+        write = far.write
 
-            def noted_write(data: bytes | bytearray | memoryview) -> None:
-                writes.append(bytes(data))
-                write(data)
+        def noted_write(data: bytes | bytearray | memoryview) -> None:
+            writes.append(bytes(data))
+            write(data)
 
-            far.write = noted_write  # type: ignore[method-assign]
-            far.receive(b"".join(framed(bytes([number])) for number in range(100)))
-            assert writes == [b"".join(framed(bytes([number])) for number in range(100))]
-
-    run(story())
+        far.write = noted_write  # type: ignore[method-assign]
+        far.receive(b"".join(framed(bytes([number])) for number in range(100)))
+        assert writes == [b"".join(framed(bytes([number])) for number in range(100))]
 
 
-def test_requests_in_flight_are_bounded_and_the_rest_waits() -> None:
+async def test_requests_in_flight_are_bounded_and_the_rest_waits() -> None:
     waiting: list[asyncio.Future[bytes]] = []
 
     def dispatch(connection: Connection, frame: memoryview) -> asyncio.Future[bytes]:
@@ -94,51 +91,45 @@ def test_requests_in_flight_are_bounded_and_the_rest_waits() -> None:
         waiting.append(future)
         return future
 
-    async def story() -> None:
-        async with Stage(dispatch) as stage:
-            peer = await stage.peer()
-            count = 3 * REQUESTS_IN_FLIGHT_PER_CONNECTION_MAX
-            peer.send(*(number.to_bytes(2, "big") for number in range(count)))
-            await asyncio.sleep(5)
-            assert len(waiting) == REQUESTS_IN_FLIGHT_PER_CONNECTION_MAX
-            assert not stage.far_end(peer).is_reading()
-            waiting[1].set_result(framed(b"second"))
-            await asyncio.sleep(5)
-            assert len(waiting) == REQUESTS_IN_FLIGHT_PER_CONNECTION_MAX
-            assert peer.received_bytes == 0
-            waiting[0].set_result(framed(b"first"))
-            assert await peer.frames(2) == [b"first", b"second"]
-            await asyncio.sleep(5)
-            assert len(waiting) == REQUESTS_IN_FLIGHT_PER_CONNECTION_MAX + 2
-            position = 2
-            while position < len(waiting):
-                waiting[position].set_result(framed(position.to_bytes(2, "big")))
-                position += 1
-                await asyncio.sleep(0.01)
-            assert position == count
-            frames = await peer.frames(count)
-            assert frames[2:] == [number.to_bytes(2, "big") for number in range(2, count)]
-            assert stage.far_end(peer).is_reading()
-
-    run(story())
+    async with Stage(dispatch) as stage:
+        peer = await stage.peer()
+        count = 3 * REQUESTS_IN_FLIGHT_PER_CONNECTION_MAX
+        peer.send(*(number.to_bytes(2, "big") for number in range(count)))
+        await asyncio.sleep(5)
+        assert len(waiting) == REQUESTS_IN_FLIGHT_PER_CONNECTION_MAX
+        assert not stage.far_end(peer).is_reading()
+        waiting[1].set_result(framed(b"second"))
+        await asyncio.sleep(5)
+        assert len(waiting) == REQUESTS_IN_FLIGHT_PER_CONNECTION_MAX
+        assert peer.received_bytes == 0
+        waiting[0].set_result(framed(b"first"))
+        assert await peer.frames(2) == [b"first", b"second"]
+        await asyncio.sleep(5)
+        assert len(waiting) == REQUESTS_IN_FLIGHT_PER_CONNECTION_MAX + 2
+        position = 2
+        while position < len(waiting):
+            waiting[position].set_result(framed(position.to_bytes(2, "big")))
+            position += 1
+            await asyncio.sleep(0.01)
+        assert position == count
+        frames = await peer.frames(count)
+        assert frames[2:] == [number.to_bytes(2, "big") for number in range(2, count)]
+        assert stage.far_end(peer).is_reading()
 
 
-def test_one_connection_does_not_keep_the_loop_from_the_others() -> None:
+async def test_one_connection_does_not_keep_the_loop_from_the_others() -> None:
     order: list[bytes] = []
 
     def dispatch(connection: Connection, frame: memoryview) -> None:
         order.append(bytes(frame))
 
-    async def story() -> None:
-        async with Stage(dispatch, socket_bytes=1_000_000) as stage:
-            busy, other = await stage.peer(), await stage.peer()
-            stage.far_end(busy).receive(framed(b"b") * 1000)
-            stage.far_end(other).receive(framed(b"o"))
-            await asyncio.sleep(1)
-            assert len(order) == 1001
-            assert order.index(b"o") < 200
-
-    run(story())
+    async with Stage(dispatch, socket_bytes=1_000_000) as stage:
+        busy, other = await stage.peer(), await stage.peer()
+        stage.far_end(busy).receive(framed(b"b") * 1000)
+        stage.far_end(other).receive(framed(b"o"))
+        await asyncio.sleep(1)
+        assert len(order) == 1001
+        assert order.index(b"o") < 200
 
 
 def test_a_handler_that_fails_costs_its_connection_only(caplog: pytest.LogCaptureFixture) -> None:
@@ -217,59 +208,53 @@ def test_a_file_that_became_shorter_ends_the_connection() -> None:
         run(story())
 
 
-def test_a_request_that_is_held_is_not_overtaken() -> None:
-    async def story() -> None:
-        begun: list[bytes] = []
-        may_end = asyncio.Event()
+async def test_a_request_that_is_held_is_not_overtaken() -> None:
+    begun: list[bytes] = []
+    may_end = asyncio.Event()
 
-        async def waits(connection: Connection, body: bytes) -> bytes:
-            await may_end.wait()
-            connection.release()
-            await asyncio.sleep(1)
+    async def waits(connection: Connection, body: bytes) -> bytes:
+        await may_end.wait()
+        connection.release()
+        await asyncio.sleep(1)
+        return framed(body)
+
+    def dispatch(connection: Connection, frame: memoryview) -> object:
+        body = bytes(frame)
+        begun.append(body)
+        if body != b"held":
             return framed(body)
+        connection.hold()
+        return waits(connection, body)
 
-        def dispatch(connection: Connection, frame: memoryview) -> object:
-            body = bytes(frame)
-            begun.append(body)
-            if body != b"held":
-                return framed(body)
-            connection.hold()
-            return waits(connection, body)
-
-        async with Stage(dispatch) as stage:
-            peer, other = await stage.peer(), await stage.peer()
-            peer.send(b"first", b"held", b"second")
-            await asyncio.sleep(1)
-            peer.send(b"third")
-            other.send(b"elsewhere")
-            await asyncio.sleep(1)
-            assert begun == [b"first", b"held", b"elsewhere"]
-            may_end.set()
-            await asyncio.sleep(0.5)
-            assert begun == [b"first", b"held", b"elsewhere", b"second", b"third"]
-            assert await peer.frames(4) == [b"first", b"held", b"second", b"third"]
-
-    run(story())
+    async with Stage(dispatch) as stage:
+        peer, other = await stage.peer(), await stage.peer()
+        peer.send(b"first", b"held", b"second")
+        await asyncio.sleep(1)
+        peer.send(b"third")
+        other.send(b"elsewhere")
+        await asyncio.sleep(1)
+        assert begun == [b"first", b"held", b"elsewhere"]
+        may_end.set()
+        await asyncio.sleep(0.5)
+        assert begun == [b"first", b"held", b"elsewhere", b"second", b"third"]
+        assert await peer.frames(4) == [b"first", b"held", b"second", b"third"]
 
 
-def test_a_held_connection_may_be_lost() -> None:
-    async def story() -> None:
-        held: list[Connection] = []
+async def test_a_held_connection_may_be_lost() -> None:
+    held: list[Connection] = []
 
-        def dispatch(connection: Connection, frame: memoryview) -> object:
-            held.append(connection)
-            connection.hold()
-            return asyncio.get_running_loop().create_future()
+    def dispatch(connection: Connection, frame: memoryview) -> object:
+        held.append(connection)
+        connection.hold()
+        return asyncio.get_running_loop().create_future()
 
-        async with Stage(dispatch) as stage:
-            peer = await stage.peer()
-            peer.send(b"one", b"two")
-            await asyncio.sleep(1)
-            peer.transport.abort()
-            await asyncio.sleep(1)
-            (connection,) = held
-            connection.release()
-            await asyncio.sleep(1)
-            assert len(held) == 1 and not stage.listener.connections
-
-    run(story())
+    async with Stage(dispatch) as stage:
+        peer = await stage.peer()
+        peer.send(b"one", b"two")
+        await asyncio.sleep(1)
+        peer.transport.abort()
+        await asyncio.sleep(1)
+        (connection,) = held
+        connection.release()
+        await asyncio.sleep(1)
+        assert len(held) == 1 and not stage.listener.connections

@@ -107,20 +107,17 @@ def test_random_bytes_cost_their_connection_and_a_bounded_number_of_lines(
     assert caplog.text.count("announces") <= LOG_LINES_PER_MINUTE_MAX
 
 
-def test_a_frame_that_never_ends_is_idle_in_the_end() -> None:
-    async def story() -> None:
-        async with Stage(echo, idle_ms_max=60_000) as stage:
-            peer = await stage.peer()
-            peer.transport.write(struct.pack(">i", 100) + b"only so much")
-            started = asyncio.get_running_loop().time()
-            await peer.is_lost.wait()
-            assert 60 <= asyncio.get_running_loop().time() - started <= 75
-            assert stage.listener.closed_idle == 1
-
-    run(story())
+async def test_a_frame_that_never_ends_is_idle_in_the_end() -> None:
+    async with Stage(echo, idle_ms_max=60_000) as stage:
+        peer = await stage.peer()
+        peer.transport.write(struct.pack(">i", 100) + b"only so much")
+        started = asyncio.get_running_loop().time()
+        await peer.is_lost.wait()
+        assert 60 <= asyncio.get_running_loop().time() - started <= 75
+        assert stage.listener.closed_idle == 1
 
 
-def test_a_slow_reader_costs_bounded_memory() -> None:
+async def test_a_slow_reader_costs_bounded_memory() -> None:
     """It asks for much and reads nothing: files are not loaded, requests are not taken."""
     asked = [0]
     file = MemoryFile(bytes(4_000_000))
@@ -129,58 +126,47 @@ def test_a_slow_reader_costs_bounded_memory() -> None:
         asked[0] += 1
         return [(4_000_000).to_bytes(4, "big"), MemorySlice(file, 0, 4_000_000)]
 
-    async def story() -> None:
-        async with Stage(dispatch, idle_ms_max=600_000) as stage:
-            peer = await stage.peer()
-            peer.transport.pause_reading()
-            peer.send(*(b"fetch" for _ in range(20)))
-            await asyncio.sleep(60)
-            far = stage.far_end(peer)
-            assert asked[0] <= 2
-            assert far.unsent_bytes_seen_max <= (
-                RESPONSE_BYTES_UNSENT_PER_CONNECTION_MAX + SLICE_PART_BYTES + 10
-            )
-            read_bytes_max = asked[0] * (RESPONSE_BYTES_UNSENT_PER_CONNECTION_MAX + 2 * SLICE_PART_BYTES)
-            assert file.reads * SLICE_PART_BYTES <= read_bytes_max < 4_000_000
-            peer.transport.resume_reading()
-            assert len(await peer.frames(20)) == 20
-            assert asked[0] == 20
-
-    run(story())
+    async with Stage(dispatch, idle_ms_max=600_000) as stage:
+        peer = await stage.peer()
+        peer.transport.pause_reading()
+        peer.send(*(b"fetch" for _ in range(20)))
+        await asyncio.sleep(60)
+        far = stage.far_end(peer)
+        assert asked[0] <= 2
+        assert far.unsent_bytes_seen_max <= (RESPONSE_BYTES_UNSENT_PER_CONNECTION_MAX + SLICE_PART_BYTES + 10)
+        read_bytes_max = asked[0] * (RESPONSE_BYTES_UNSENT_PER_CONNECTION_MAX + 2 * SLICE_PART_BYTES)
+        assert file.reads * SLICE_PART_BYTES <= read_bytes_max < 4_000_000
+        peer.transport.resume_reading()
+        assert len(await peer.frames(20)) == 20
+        assert asked[0] == 20
 
 
-def test_a_slow_reader_of_small_answers_is_not_served_without_end() -> None:
+async def test_a_slow_reader_of_small_answers_is_not_served_without_end() -> None:
     asked = [0]
 
     def dispatch(connection: Connection, frame: memoryview) -> bytes:
         asked[0] += 1
         return framed(bytes(10_000))
 
-    async def story() -> None:
-        async with Stage(dispatch) as stage:
-            peer = await stage.peer()
-            peer.transport.pause_reading()
-            peer.send(*(b"x" * 100 for _ in range(1_000)))
-            await asyncio.sleep(60)
-            limit = 2 * RESPONSE_BYTES_UNSENT_PER_CONNECTION_MAX + stage.network.socket_bytes
-            assert asked[0] * 10_004 <= limit < 500 * 10_004
-            peer.transport.resume_reading()
-            assert len(await peer.frames(1_000)) == 1_000
-
-    run(story())
+    async with Stage(dispatch) as stage:
+        peer = await stage.peer()
+        peer.transport.pause_reading()
+        peer.send(*(b"x" * 100 for _ in range(1_000)))
+        await asyncio.sleep(60)
+        limit = 2 * RESPONSE_BYTES_UNSENT_PER_CONNECTION_MAX + stage.network.socket_bytes
+        assert asked[0] * 10_004 <= limit < 500 * 10_004
+        peer.transport.resume_reading()
+        assert len(await peer.frames(1_000)) == 1_000
 
 
-def test_an_idle_peer_that_never_reads_is_closed() -> None:
-    async def story() -> None:
-        async with Stage(lambda connection, frame: framed(bytes(500_000)), idle_ms_max=60_000) as stage:
-            peer = await stage.peer()
-            peer.transport.pause_reading()
-            peer.send(*(b"x" for _ in range(20)))
-            await asyncio.sleep(100)
-            assert not stage.listener.connections
-            assert stage.admission.connections == 0
-
-    run(story())
+async def test_an_idle_peer_that_never_reads_is_closed() -> None:
+    async with Stage(lambda connection, frame: framed(bytes(500_000)), idle_ms_max=60_000) as stage:
+        peer = await stage.peer()
+        peer.transport.pause_reading()
+        peer.send(*(b"x" for _ in range(20)))
+        await asyncio.sleep(100)
+        assert not stage.listener.connections
+        assert stage.admission.connections == 0
 
 
 def test_quiet_connections_end_busy_and_waiting_ones_live() -> None:

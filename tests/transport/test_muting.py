@@ -12,7 +12,6 @@ from odradek.transport.connection import Connection
 from odradek.transport.flow_control import Admission
 from odradek.transport.listener import Listener
 from odradek.transport.network import SystemNetwork
-from tests.support.loop import run
 from tests.transport.support import Peer, Stage, framed
 
 MUTE_MS = 5_000
@@ -37,101 +36,83 @@ class Muting:
 
 
 @pytest.mark.parametrize("first", [b"mute", b"quiet"])
-def test_the_answer_leaves_at_once_and_frames_already_read_wait(first: bytes) -> None:
-    async def story() -> None:
-        muting = Muting()
-        async with Stage(muting) as stage:
-            peer = await stage.peer()
-            peer.send(first, b"1", b"2", b"3")
-            began = asyncio.get_running_loop().time()
-            if first == b"mute":
-                assert await peer.frames(1) == [b"mute"]
-                assert asyncio.get_running_loop().time() - began < 1
-            await asyncio.sleep(1)
-            assert [body for body, _ in muting.came] == [first]
-            peer.send(b"4")
-            count = 5 if first == b"mute" else 4
-            assert (await peer.frames(count))[-4:] == [b"1", b"2", b"3", b"4"]
-        assert muting.times() == [0.0, 5.0, 5.0, 5.0, 5.0]
-
-    run(story())
-
-
-def test_the_later_of_two_ends_is_kept() -> None:
-    async def story() -> None:
-        muting = Muting()
-        async with Stage(muting) as stage:
-            peer = await stage.peer()
-            peer.send(b"mute")
-            await peer.frames(1)
-            (connection,) = stage.listener.connections
-            connection.mute(1_000, lambda: 1_000)
-            connection.mute(7_000, lambda: 7_000)
-            connection.mute(2_000, lambda: 2_000)
-            peer.send(b"1")
-            await peer.frames(2)
-        assert muting.times() == [0.0, 7.0]
-
-    run(story())
-
-
-def test_a_mute_ends_early_when_its_reason_is_gone() -> None:
-    async def story() -> None:
-        muting = Muting()
-        async with Stage(muting) as stage:
-            peer = await stage.peer()
-            peer.send(b"mute", b"1")
-            await peer.frames(1)
-            muting.due_ms = 0
-            await peer.frames(2)
-        assert muting.times() == [0.0, 1.0]
-
-    run(story())
-
-
-def test_a_muted_connection_is_not_idle_and_others_go_on() -> None:
-    async def story() -> None:
-        muting = Muting()
-        async with Stage(muting, idle_ms_max=1_000) as stage:
-            peer, other = await stage.peer(), await stage.peer()
-            peer.send(b"mute", b"1")
-            await peer.frames(1)
-            other.send(b"x")
-            assert await other.frames(1) == [b"x"]
-            assert await peer.frames(2) == [b"mute", b"1"]
-            # Without a request it is idle again.
-            await peer.is_lost.wait()
-            assert stage.listener.closed_idle == 2
-
-    run(story())
-
-
-def test_a_stop_does_not_wait_for_a_mute() -> None:
-    async def story() -> None:
-        async with Stage(Muting()) as stage:
-            peer = await stage.peer()
-            peer.send(b"mute", b"1")
-            await peer.frames(1)
-            began = asyncio.get_running_loop().time()
-            await stage.listener.close(grace_seconds=60)
+async def test_the_answer_leaves_at_once_and_frames_already_read_wait(first: bytes) -> None:
+    muting = Muting()
+    async with Stage(muting) as stage:
+        peer = await stage.peer()
+        peer.send(first, b"1", b"2", b"3")
+        began = asyncio.get_running_loop().time()
+        if first == b"mute":
+            assert await peer.frames(1) == [b"mute"]
             assert asyncio.get_running_loop().time() - began < 1
-            assert peer.is_lost.is_set()
+        await asyncio.sleep(1)
+        assert [body for body, _ in muting.came] == [first]
+        peer.send(b"4")
+        count = 5 if first == b"mute" else 4
+        assert (await peer.frames(count))[-4:] == [b"1", b"2", b"3", b"4"]
+    assert muting.times() == [0.0, 5.0, 5.0, 5.0, 5.0]
 
-    run(story())
+
+async def test_the_later_of_two_ends_is_kept() -> None:
+    muting = Muting()
+    async with Stage(muting) as stage:
+        peer = await stage.peer()
+        peer.send(b"mute")
+        await peer.frames(1)
+        (connection,) = stage.listener.connections
+        connection.mute(1_000, lambda: 1_000)
+        connection.mute(7_000, lambda: 7_000)
+        connection.mute(2_000, lambda: 2_000)
+        peer.send(b"1")
+        await peer.frames(2)
+    assert muting.times() == [0.0, 7.0]
 
 
-def test_a_lost_peer_ends_its_mute() -> None:
-    async def story() -> None:
-        async with Stage(Muting()) as stage:
-            peer = await stage.peer()
-            peer.send(b"mute", b"1")
-            await peer.frames(1)
-            stage.far_end(peer).abort()
-            await asyncio.sleep(20)
-            assert not stage.listener.connections
-            assert stage.admission.connections == 0
+async def test_a_mute_ends_early_when_its_reason_is_gone() -> None:
+    muting = Muting()
+    async with Stage(muting) as stage:
+        peer = await stage.peer()
+        peer.send(b"mute", b"1")
+        await peer.frames(1)
+        muting.due_ms = 0
+        await peer.frames(2)
+    assert muting.times() == [0.0, 1.0]
 
-    run(story())
+
+async def test_a_muted_connection_is_not_idle_and_others_go_on() -> None:
+    muting = Muting()
+    async with Stage(muting, idle_ms_max=1_000) as stage:
+        peer, other = await stage.peer(), await stage.peer()
+        peer.send(b"mute", b"1")
+        await peer.frames(1)
+        other.send(b"x")
+        assert await other.frames(1) == [b"x"]
+        assert await peer.frames(2) == [b"mute", b"1"]
+        # Without a request it is idle again.
+        await peer.is_lost.wait()
+        assert stage.listener.closed_idle == 2
+
+
+async def test_a_stop_does_not_wait_for_a_mute() -> None:
+    async with Stage(Muting()) as stage:
+        peer = await stage.peer()
+        peer.send(b"mute", b"1")
+        await peer.frames(1)
+        began = asyncio.get_running_loop().time()
+        await stage.listener.close(grace_seconds=60)
+        assert asyncio.get_running_loop().time() - began < 1
+        assert peer.is_lost.is_set()
+
+
+async def test_a_lost_peer_ends_its_mute() -> None:
+    async with Stage(Muting()) as stage:
+        peer = await stage.peer()
+        peer.send(b"mute", b"1")
+        await peer.frames(1)
+        stage.far_end(peer).abort()
+        await asyncio.sleep(20)
+        assert not stage.listener.connections
+        assert stage.admission.connections == 0
 
 
 def test_peers_that_close_while_muted_are_found_unless_they_left_requests(monkeypatch: Any) -> None:

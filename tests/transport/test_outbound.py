@@ -16,6 +16,7 @@ from odradek.protocol.framing import parse_request_header
 from odradek.transport.connection import Connection
 from odradek.transport.outbound import OutboundConnection
 from tests.support.loop import run
+from tests.support.stories import told_by
 from tests.transport.support import Stage
 
 
@@ -44,43 +45,37 @@ def run_story(story: Callable[[Stage], Any], dispatch: Callable[[Connection, mem
     run(staged())
 
 
-def test_many_requests_at_once_each_get_their_own_answer() -> None:
-    async def story(stage: Stage) -> None:
-        connection = await connect(stage)
-        answers = await asyncio.gather(
-            *(connection.send(ApiKey.FIND_COORDINATOR, 3, find(f"g{number}")) for number in range(300))
-        )
-        assert [found.host for found in answers] == [f"g{number}" for number in range(300)]
-        await connection.close()
-        with pytest.raises(ConnectionError, match="was closed"):
-            await connection.send(ApiKey.FIND_COORDINATOR, 3, find("g"))
-
-    run_story(story, answer)
+@told_by(run_story, answer)
+async def test_many_requests_at_once_each_get_their_own_answer(stage: Stage) -> None:
+    connection = await connect(stage)
+    answers = await asyncio.gather(
+        *(connection.send(ApiKey.FIND_COORDINATOR, 3, find(f"g{number}")) for number in range(300))
+    )
+    assert [found.host for found in answers] == [f"g{number}" for number in range(300)]
+    await connection.close()
+    with pytest.raises(ConnectionError, match="was closed"):
+        await connection.send(ApiKey.FIND_COORDINATOR, 3, find("g"))
 
 
-def test_a_request_that_is_not_answered_in_time_ends_the_connection() -> None:
-    async def story(stage: Stage) -> None:
-        connection = await connect(stage)
-        late = asyncio.create_task(connection.send(ApiKey.FIND_COORDINATOR, 3, find("a"), timeout_ms=60_000))
-        with pytest.raises(RequestTimedOut):
-            await connection.send(ApiKey.FIND_COORDINATOR, 3, find("b"))
-        with pytest.raises(ConnectionError):
-            await late
-        assert connection.is_lost
-
-    run_story(story, lambda connection, frame: asyncio.get_running_loop().create_future())
+@told_by(run_story, lambda connection, frame: asyncio.get_running_loop().create_future())
+async def test_a_request_that_is_not_answered_in_time_ends_the_connection(stage: Stage) -> None:
+    connection = await connect(stage)
+    late = asyncio.create_task(connection.send(ApiKey.FIND_COORDINATOR, 3, find("a"), timeout_ms=60_000))
+    with pytest.raises(RequestTimedOut):
+        await connection.send(ApiKey.FIND_COORDINATOR, 3, find("b"))
+    with pytest.raises(ConnectionError):
+        await late
+    assert connection.is_lost
 
 
-def test_a_peer_that_disconnects_fails_waiting_requests() -> None:
-    async def story(stage: Stage) -> None:
-        connection = await connect(stage)
-        waiting = asyncio.create_task(connection.send(ApiKey.FIND_COORDINATOR, 3, find("a")))
-        await asyncio.sleep(1)
-        stage.network.reset("broker")
-        with pytest.raises(ConnectionError):
-            await waiting
-
-    run_story(story, lambda connection, frame: asyncio.get_running_loop().create_future())
+@told_by(run_story, lambda connection, frame: asyncio.get_running_loop().create_future())
+async def test_a_peer_that_disconnects_fails_waiting_requests(stage: Stage) -> None:
+    connection = await connect(stage)
+    waiting = asyncio.create_task(connection.send(ApiKey.FIND_COORDINATOR, 3, find("a")))
+    await asyncio.sleep(1)
+    stage.network.reset("broker")
+    with pytest.raises(ConnectionError):
+        await waiting
 
 
 @pytest.mark.parametrize("reply", [b"\0\0\0\4\0\0\0\x09", b"\0\0\0\6\0\0\0\0\0\1", b"\xff\xff\xff\xff"])

@@ -8,7 +8,6 @@ import pytest
 
 from odradek.foundation.tasks import TaskOwner
 from odradek.transport.pending import Pending, when_ready
-from tests.support.loop import run
 
 
 def test_it_is_settled_once_and_calls_back_at_once() -> None:
@@ -32,30 +31,24 @@ def test_what_is_given_up_has_no_answer() -> None:
         _ = pending.result()
 
 
-def test_settled_soon_is_the_next_turn() -> None:
-    async def story() -> None:
-        pending: Pending[bytes] = Pending()
-        pending.settle_soon(b"x")
-        assert not pending.done()
-        assert await pending == b"x"
-        assert await pending == b"x", "also when it is there"
-
-    run(story())
+async def test_settled_soon_is_the_next_turn() -> None:
+    pending: Pending[bytes] = Pending()
+    pending.settle_soon(b"x")
+    assert not pending.done()
+    assert await pending == b"x"
+    assert await pending == b"x", "also when it is there"
 
 
-def test_a_waiting_caller_that_is_cancelled_gives_it_up() -> None:
-    async def story() -> None:
-        pending: Pending[bytes] = Pending()
-        waiting = asyncio.ensure_future(_wait(pending))
-        await asyncio.sleep(0)
-        waiting.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await waiting
-        assert pending.cancelled()
-        with pytest.raises(asyncio.CancelledError):
-            await pending
-
-    run(story())
+async def test_a_waiting_caller_that_is_cancelled_gives_it_up() -> None:
+    pending: Pending[bytes] = Pending()
+    waiting = asyncio.ensure_future(_wait(pending))
+    await asyncio.sleep(0)
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    assert pending.cancelled()
+    with pytest.raises(asyncio.CancelledError):
+        await pending
 
 
 async def _wait(pending: Pending[bytes]) -> object:
@@ -98,41 +91,35 @@ def test_a_cancelled_answer_passes_no_step() -> None:
     assert not passed
 
 
-def test_work_is_run_by_its_owner_and_to_its_end() -> None:
-    async def story() -> None:
-        finished: list[str] = []
+async def test_work_is_run_by_its_owner_and_to_its_end() -> None:
+    finished: list[str] = []
 
-        async def change() -> bytes:
-            await asyncio.sleep(10)
-            finished.append("change")
-            raise ValueError("too late")
+    async def change() -> bytes:
+        await asyncio.sleep(10)
+        finished.append("change")
+        raise ValueError("too late")
 
-        tasks = TaskOwner("test")
-        pending = Pending(change())
-        pending.start(tasks)
-        await asyncio.sleep(1)
-        pending.cancel()
-        assert not pending.done(), "a change is not stopped halfway"
-        with pytest.raises(ValueError, match="too late"):
-            await pending
-        assert finished == ["change"]
-        future: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
-        waiting = Pending(future)
-        waiting.cancel()
-        assert future.cancelled()
-        await tasks.close()
-
-    run(story())
+    tasks = TaskOwner("test")
+    pending = Pending(change())
+    pending.start(tasks)
+    await asyncio.sleep(1)
+    pending.cancel()
+    assert not pending.done(), "a change is not stopped halfway"
+    with pytest.raises(ValueError, match="too late"):
+        await pending
+    assert finished == ["change"]
+    future: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+    waiting = Pending(future)
+    waiting.cancel()
+    assert future.cancelled()
+    await tasks.close()
 
 
-def test_what_is_there_is_answered_at_once() -> None:
-    async def story() -> None:
-        async def later() -> int:
-            return 2
+async def test_what_is_there_is_answered_at_once() -> None:
+    async def later() -> int:
+        return 2
 
-        assert when_ready(1, str) == "1"
-        answer = when_ready(later(), str)
-        assert isinstance(answer, Pending)
-        assert await answer == "2"
-
-    run(story())
+    assert when_ready(1, str) == "1"
+    answer = when_ready(later(), str)
+    assert isinstance(answer, Pending)
+    assert await answer == "2"

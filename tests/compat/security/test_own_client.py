@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import subprocess
 import sys
@@ -17,6 +16,7 @@ from odradek.client.secured import secured_network
 from tests.compat.security.conftest import PASSWORD
 from tests.support.broker_process import CHECKOUT
 from tests.support.secured_broker import SecuredBroker
+from tests.support.stories import in_real_time
 
 pytestmark = pytest.mark.clients
 
@@ -96,16 +96,14 @@ def test_what_fails_says_why_without_a_secret(
     assert PASSWORD not in done.stderr
 
 
-def test_a_certificate_for_another_host_is_refused(secured: SecuredBroker) -> None:
-    async def story() -> None:
-        port = secured.bootstraps["CLIENTS"].rpartition(":")[2]
-        asked = properties(secured, "CLIENTS")
-        # Another name of 127.0.0.1, which the certificate does not have.
-        with pytest.raises(ConnectionFailed, match="certificate is refused"):
-            async with Client(f"127.1:{port}", network=secured_network(asked), api_timeout_ms=3000):
-                pass
-        anyone = asked | {"ssl.endpoint.identification.algorithm": ""}
-        async with Client(f"127.1:{port}", network=secured_network(anyone)) as client:
-            assert client.cluster.brokers
-
-    asyncio.run(story())
+@in_real_time
+async def test_a_certificate_for_another_host_is_refused(secured: SecuredBroker) -> None:
+    port = secured.bootstraps["CLIENTS"].rpartition(":")[2]
+    asked = properties(secured, "CLIENTS")
+    # Another name of 127.0.0.1, which the certificate does not have.
+    with pytest.raises(ConnectionFailed, match="certificate is refused"):
+        async with Client(f"127.1:{port}", network=secured_network(asked), api_timeout_ms=3000):
+            pass
+    anyone = asked | {"ssl.endpoint.identification.algorithm": ""}
+    async with Client(f"127.1:{port}", network=secured_network(anyone)) as client:
+        assert client.cluster.brokers

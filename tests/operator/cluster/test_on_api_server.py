@@ -51,6 +51,7 @@ from tests.operator.support.gateway import configured_for
 from tests.operator.support.kubernetes import Killed
 from tests.operator.support.objects import Objects
 from tests.support.kubernetes_api import TOKEN, ApiServer, running_api_server
+from tests.support.stories import in_real_time
 
 pytestmark = pytest.mark.integration
 
@@ -148,268 +149,247 @@ async def made(kubernetes: ApiServerGateway, key: Key) -> set[tuple[str, str]]:
 
 
 @pytest.mark.thorough
-def test_a_second_run_writes_nothing_even_by_a_new_operator(server: ApiServer) -> None:
-    async def scenario() -> None:
-        async with gateway(server) as kubernetes:
-            key = await make_cluster(kubernetes, server, "whole")
-            first = reconciler(kubernetes)
-            await first.reconcile(key)
-            await first.reconcile(key)
-            writes = kubernetes.writes
-            await first.reconcile(key)
-            assert kubernetes.writes == writes, "a second look by the same operator applies what is there"
-            before = {
-                body["metadata"]["resourceVersion"] for body in await kubernetes.list(STATEFUL_SETS, "whole")
-            }
-            # A new one applies all of it once, and nothing becomes newer by that.
-            await reconciler(kubernetes).reconcile(key)
-            after = {
-                body["metadata"]["resourceVersion"] for body in await kubernetes.list(STATEFUL_SETS, "whole")
-            }
-            assert after == before
-            body = await kubernetes.get(CLUSTERS, "whole", "events")
-            assert body is not None and body["status"]["observedGeneration"] == 1
-            addresses = body["status"]["listeners"]
-            assert addresses[1]["brokers"][1] == "events-inside-1.whole.svc.cluster.local:9095"
-            assert "finalizers" not in body["metadata"]
-
-    asyncio.run(scenario())
+@in_real_time
+async def test_a_second_run_writes_nothing_even_by_a_new_operator(server: ApiServer) -> None:
+    async with gateway(server) as kubernetes:
+        key = await make_cluster(kubernetes, server, "whole")
+        first = reconciler(kubernetes)
+        await first.reconcile(key)
+        await first.reconcile(key)
+        writes = kubernetes.writes
+        await first.reconcile(key)
+        assert kubernetes.writes == writes, "a second look by the same operator applies what is there"
+        before = {
+            body["metadata"]["resourceVersion"] for body in await kubernetes.list(STATEFUL_SETS, "whole")
+        }
+        # A new one applies all of it once, and nothing becomes newer by that.
+        await reconciler(kubernetes).reconcile(key)
+        after = {
+            body["metadata"]["resourceVersion"] for body in await kubernetes.list(STATEFUL_SETS, "whole")
+        }
+        assert after == before
+        body = await kubernetes.get(CLUSTERS, "whole", "events")
+        assert body is not None and body["status"]["observedGeneration"] == 1
+        addresses = body["status"]["listeners"]
+        assert addresses[1]["brokers"][1] == "events-inside-1.whole.svc.cluster.local:9095"
+        assert "finalizers" not in body["metadata"]
 
 
 @pytest.mark.thorough
-def test_a_new_operator_finishes_after_a_kill_between_any_two_writes(
-    server: ApiServer,
-) -> None:
-    async def scenario() -> None:
-        async with gateway(server) as kubernetes:
-            key = await make_cluster(kubernetes, server, "uncut")
-            kubernetes.writes = 0
-            await reconciler(kubernetes).reconcile(key)
-            writes, wanted = kubernetes.writes, await made(kubernetes, key)
-            assert writes > 25 and ("StatefulSet", "events-broker") in wanted
-            for cut in range(writes):
-                key = await make_cluster(kubernetes, server, f"cut-{cut}")
-                kubernetes.writes, kubernetes.cut_after = 0, cut
-                with suppress(Killed):
-                    await reconciler(kubernetes).reconcile(key)
-                kubernetes.cut_after = None
+@in_real_time
+async def test_a_new_operator_finishes_after_a_kill_between_any_two_writes(server: ApiServer) -> None:
+    async with gateway(server) as kubernetes:
+        key = await make_cluster(kubernetes, server, "uncut")
+        kubernetes.writes = 0
+        await reconciler(kubernetes).reconcile(key)
+        writes, wanted = kubernetes.writes, await made(kubernetes, key)
+        assert writes > 25 and ("StatefulSet", "events-broker") in wanted
+        for cut in range(writes):
+            key = await make_cluster(kubernetes, server, f"cut-{cut}")
+            kubernetes.writes, kubernetes.cut_after = 0, cut
+            with suppress(Killed):
                 await reconciler(kubernetes).reconcile(key)
-                assert await made(kubernetes, key) == wanted, f"killed after {cut} writes"
-                body = await kubernetes.get(CLUSTERS, key.namespace, key.name)
-                assert body is not None and body["status"]["conditions"], f"killed after {cut} writes"
-
-    asyncio.run(scenario())
+            kubernetes.cut_after = None
+            await reconciler(kubernetes).reconcile(key)
+            assert await made(kubernetes, key) == wanted, f"killed after {cut} writes"
+            body = await kubernetes.get(CLUSTERS, key.namespace, key.name)
+            assert body is not None and body["status"]["conditions"], f"killed after {cut} writes"
 
 
 @pytest.mark.thorough
-def test_a_storage_class_can_be_corrected_until_claims_are_bound(
-    server: ApiServer,
-) -> None:
-    async def scenario() -> None:
-        async with gateway(server) as person:
-            about = {"name": "classes", "namespace": "default"}
-            kind = {"apiVersion": "odradek.io/v1", "kind": "Cluster", "metadata": about}
-            storage = {"brokers": {"storage": {"class": "fats"}}}
-            await person.create({**kind, "spec": {**SPEC, "brokers": {"replicas": 1, **storage["brokers"]}}})
+@in_real_time
+async def test_a_storage_class_can_be_corrected_until_claims_are_bound(server: ApiServer) -> None:
+    async with gateway(server) as person:
+        about = {"name": "classes", "namespace": "default"}
+        kind = {"apiVersion": "odradek.io/v1", "kind": "Cluster", "metadata": about}
+        storage = {"brokers": {"storage": {"class": "fats"}}}
+        await person.create({**kind, "spec": {**SPEC, "brokers": {"replicas": 1, **storage["brokers"]}}})
 
-            async def change(part: str, storage_class: str) -> None:
-                body = await person.get(CLUSTERS, "default", "classes")
-                assert body is not None
-                owner = body["spec"]["brokers"] if part == "broker" else body["spec"]["zookeeper"]["servers"]
-                owner.setdefault("storage", {})["class"] = storage_class
-                await person.replace(body)
+        async def change(part: str, storage_class: str) -> None:
+            body = await person.get(CLUSTERS, "default", "classes")
+            assert body is not None
+            owner = body["spec"]["brokers"] if part == "broker" else body["spec"]["zookeeper"]["servers"]
+            owner.setdefault("storage", {})["class"] = storage_class
+            await person.replace(body)
 
+        await change("broker", "fast")
+        body = await person.get(CLUSTERS, "default", "classes")
+        assert body is not None
+        await person.set_status(CLUSTERS, body, {"boundVolumes": ["zookeeper"]})
+        await change("broker", "faster")
+        with pytest.raises(Refused, match="volumes keep the one they were made with"):
+            await change("zookeeper", "fast")
+        body = await person.get(CLUSTERS, "default", "classes")
+        assert body is not None
+        await person.set_status(CLUSTERS, body, {"boundVolumes": ["broker", "zookeeper"]})
+        with pytest.raises(Refused, match=r"spec\.brokers\.storage\.class cannot be changed"):
             await change("broker", "fast")
-            body = await person.get(CLUSTERS, "default", "classes")
-            assert body is not None
-            await person.set_status(CLUSTERS, body, {"boundVolumes": ["zookeeper"]})
-            await change("broker", "faster")
-            with pytest.raises(Refused, match="volumes keep the one they were made with"):
-                await change("zookeeper", "fast")
-            body = await person.get(CLUSTERS, "default", "classes")
-            assert body is not None
-            await person.set_status(CLUSTERS, body, {"boundVolumes": ["broker", "zookeeper"]})
-            with pytest.raises(Refused, match=r"spec\.brokers\.storage\.class cannot be changed"):
-                await change("broker", "fast")
-            await person.delete(CLUSTERS, "default", "classes")
-
-    asyncio.run(scenario())
+        await person.delete(CLUSTERS, "default", "classes")
 
 
 @pytest.mark.thorough
-def test_objects_deleted_by_hand_return_with_the_charts_rights(server: ApiServer) -> None:
+@in_real_time
+async def test_objects_deleted_by_hand_return_with_the_charts_rights(server: ApiServer) -> None:
     grant_rights(server)
-
-    async def scenario() -> None:
-        async with (
-            gateway(server) as person,
-            gateway(server, account=OPERATOR_ACCOUNT) as kubernetes,
-        ):
-            key = Key("Cluster", "odradek", "watched")
-            about = {"name": "watched", "namespace": "odradek"}
-            cluster = {"apiVersion": "odradek.io/v1", "kind": "Cluster", "metadata": about, "spec": SPEC}
-            await person.create(cluster)
-            await reconciler(kubernetes).reconcile(key)
-            names = (
-                "watched-bootstrap",
-                "watched-spark",
-                "watched-broker",
-                "watched-broker",
-                "watched-broker",
-            )
-            labels = {MANAGED_BY_LABEL: MANAGED_BY}
-            async with asyncio.timeout(60):
-                for api, name in zip(KINDS, names, strict=True):
-                    is_there = False
-                    async for body in kubernetes.watch(api, "odradek", labels=labels):
-                        if metadata(body)["name"] != name:
-                            continue
-                        if is_there:
-                            break
-                        # What is there comes first, and then what happens to it.
-                        is_there = True
-                        assert await person.delete(api, "odradek", name)
-            await reconciler(kubernetes).reconcile(key)
+    async with (
+        gateway(server) as person,
+        gateway(server, account=OPERATOR_ACCOUNT) as kubernetes,
+    ):
+        key = Key("Cluster", "odradek", "watched")
+        about = {"name": "watched", "namespace": "odradek"}
+        cluster = {"apiVersion": "odradek.io/v1", "kind": "Cluster", "metadata": about, "spec": SPEC}
+        await person.create(cluster)
+        await reconciler(kubernetes).reconcile(key)
+        names = (
+            "watched-bootstrap",
+            "watched-spark",
+            "watched-broker",
+            "watched-broker",
+            "watched-broker",
+        )
+        labels = {MANAGED_BY_LABEL: MANAGED_BY}
+        async with asyncio.timeout(60):
             for api, name in zip(KINDS, names, strict=True):
-                assert await person.get(api, "odradek", name) is not None, "it is back"
-            await person.delete(CLUSTERS, "odradek", "watched")
-
-    asyncio.run(scenario())
+                is_there = False
+                async for body in kubernetes.watch(api, "odradek", labels=labels):
+                    if metadata(body)["name"] != name:
+                        continue
+                    if is_there:
+                        break
+                    # What is there comes first, and then what happens to it.
+                    is_there = True
+                    assert await person.delete(api, "odradek", name)
+        await reconciler(kubernetes).reconcile(key)
+        for api, name in zip(KINDS, names, strict=True):
+            assert await person.get(api, "odradek", name) is not None, "it is back"
+        await person.delete(CLUSTERS, "odradek", "watched")
 
 
 @pytest.mark.thorough
-def test_the_charts_rights_suffice_for_all_that_the_operator_does(server: ApiServer) -> None:
+@in_real_time
+async def test_the_charts_rights_suffice_for_all_that_the_operator_does(server: ApiServer) -> None:
     grant_rights(server)
     server.kubectl("create", "--filename", "-", given=GROWING_CLASS)
-
-    async def scenario() -> None:
-        async with (
-            gateway(server) as person,
-            gateway(server, account=OPERATOR_ACCOUNT) as kubernetes,
-        ):
-            key = Key("Cluster", "odradek", "events")
-            about = {"name": "events", "namespace": "odradek"}
-            cluster = {"apiVersion": "odradek.io/v1", "kind": "Cluster", "metadata": about, "spec": SPEC}
-            await person.create(cluster)
-            operator = reconciler(kubernetes)
-            await operator.reconcile(key)
-            # No controller creates pods and claims here: the test does.
-            await person.create(_pod("events-broker-1"))
-            claim = await person.create(_claim("data-events-broker-1"))
-            await person.set_status(VOLUME_CLAIMS, claim, {"phase": "Bound"})
-            await operator.reconcile(key)
-            body = await person.get(CLUSTERS, "odradek", "events")
-            assert body is not None
-            body["spec"] |= {"listeners": [], "network": {"enabled": False}}
-            body["spec"]["brokers"]["storage"] = {"size": "20Gi"}
-            await person.replace(body)
-            await operator.reconcile(key)
-            await operator.reconcile(key)
-            (grown,) = await person.list(VOLUME_CLAIMS, "odradek")
-            assert grown["spec"]["resources"]["requests"]["storage"] == "20Gi"
-            assert await requested(kubernetes, ["odradek"]) == {key}
-            fields = {"involvedObject.kind": "Cluster", "involvedObject.name": "events", "type": "Normal"}
-            assert await kubernetes.list(EVENTS, "odradek", fields=fields)
-            assert not await kubernetes.list(EVENTS, "odradek", fields=fields | {"type": "Warning"})
-            await kubernetes.set_annotations(PODS, "odradek", "events-broker-1", {"a": "b"})
-            assert await kubernetes.delete(PODS, "odradek", "events-broker-1", force=True)
-            assert await kubernetes.delete(VOLUME_CLAIMS, "odradek", "data-events-broker-1")
-            assert await kubernetes.get(NODES, None, "no-such-node") is None
-            for api in (TOPICS, CONSUMER_GROUPS, USERS):
-                about = {"name": "orders", "namespace": "odradek"}
-                made = {"apiVersion": "odradek.io/v1", "kind": api.kind, "metadata": about}
-                await person.create({**made, "spec": {"cluster": "events"}})
-                (read,) = await kubernetes.list(api, "odradek")
-                read = await add_finalizer(kubernetes, api, read)
-                await remove_finalizer(kubernetes, api, read)
-                await kubernetes.set_status(api, read, {"conditions": []})
-                assert await kubernetes.get(api, "odradek", "orders") is not None
-            for api in (STATEFUL_SETS, DEPLOYMENTS):
-                await kubernetes.get(api, "odradek", "consumers")
-            # Events are a courtesy, whose failure is only logged: so they are looked at.
-            for _ in range(2):
-                await kubernetes.record_event(body, EventType.NORMAL, "Tried", "whether it may")
-            events = await person.list(EVENTS, "odradek")
-            assert [event["count"] for event in events if event["reason"] == "Tried"] == [2]
-            assert any(event["reason"] == "VolumeGrows" for event in events)
-            with pytest.raises(Forbidden):
-                await kubernetes.get(SECRETS, "odradek", "theirs")
-            with pytest.raises(Forbidden):
-                await kubernetes.list(SECRETS, "odradek")
-            with pytest.raises(Forbidden):
-                await kubernetes.list(CLUSTERS, "default")
-            lease = Lease(kubernetes, namespace="odradek", name="odradek-operator", identity="one")
-            await lease.acquire()
-            await lease.release()
-
-    asyncio.run(scenario())
+    async with (
+        gateway(server) as person,
+        gateway(server, account=OPERATOR_ACCOUNT) as kubernetes,
+    ):
+        key = Key("Cluster", "odradek", "events")
+        about = {"name": "events", "namespace": "odradek"}
+        cluster = {"apiVersion": "odradek.io/v1", "kind": "Cluster", "metadata": about, "spec": SPEC}
+        await person.create(cluster)
+        operator = reconciler(kubernetes)
+        await operator.reconcile(key)
+        # No controller creates pods and claims here: the test does.
+        await person.create(_pod("events-broker-1"))
+        claim = await person.create(_claim("data-events-broker-1"))
+        await person.set_status(VOLUME_CLAIMS, claim, {"phase": "Bound"})
+        await operator.reconcile(key)
+        body = await person.get(CLUSTERS, "odradek", "events")
+        assert body is not None
+        body["spec"] |= {"listeners": [], "network": {"enabled": False}}
+        body["spec"]["brokers"]["storage"] = {"size": "20Gi"}
+        await person.replace(body)
+        await operator.reconcile(key)
+        await operator.reconcile(key)
+        (grown,) = await person.list(VOLUME_CLAIMS, "odradek")
+        assert grown["spec"]["resources"]["requests"]["storage"] == "20Gi"
+        assert await requested(kubernetes, ["odradek"]) == {key}
+        fields = {"involvedObject.kind": "Cluster", "involvedObject.name": "events", "type": "Normal"}
+        assert await kubernetes.list(EVENTS, "odradek", fields=fields)
+        assert not await kubernetes.list(EVENTS, "odradek", fields=fields | {"type": "Warning"})
+        await kubernetes.set_annotations(PODS, "odradek", "events-broker-1", {"a": "b"})
+        assert await kubernetes.delete(PODS, "odradek", "events-broker-1", force=True)
+        assert await kubernetes.delete(VOLUME_CLAIMS, "odradek", "data-events-broker-1")
+        assert await kubernetes.get(NODES, None, "no-such-node") is None
+        for api in (TOPICS, CONSUMER_GROUPS, USERS):
+            about = {"name": "orders", "namespace": "odradek"}
+            made = {"apiVersion": "odradek.io/v1", "kind": api.kind, "metadata": about}
+            await person.create({**made, "spec": {"cluster": "events"}})
+            (read,) = await kubernetes.list(api, "odradek")
+            read = await add_finalizer(kubernetes, api, read)
+            await remove_finalizer(kubernetes, api, read)
+            await kubernetes.set_status(api, read, {"conditions": []})
+            assert await kubernetes.get(api, "odradek", "orders") is not None
+        for api in (STATEFUL_SETS, DEPLOYMENTS):
+            await kubernetes.get(api, "odradek", "consumers")
+        # Events are a courtesy, whose failure is only logged: so they are looked at.
+        for _ in range(2):
+            await kubernetes.record_event(body, EventType.NORMAL, "Tried", "whether it may")
+        events = await person.list(EVENTS, "odradek")
+        assert [event["count"] for event in events if event["reason"] == "Tried"] == [2]
+        assert any(event["reason"] == "VolumeGrows" for event in events)
+        with pytest.raises(Forbidden):
+            await kubernetes.get(SECRETS, "odradek", "theirs")
+        with pytest.raises(Forbidden):
+            await kubernetes.list(SECRETS, "odradek")
+        with pytest.raises(Forbidden):
+            await kubernetes.list(CLUSTERS, "default")
+        lease = Lease(kubernetes, namespace="odradek", name="odradek-operator", identity="one")
+        await lease.acquire()
+        await lease.release()
 
 
 @pytest.mark.thorough
-def test_of_secrets_the_operator_reads_and_changes_only_its_own(server: ApiServer) -> None:
+@in_real_time
+async def test_of_secrets_the_operator_reads_and_changes_only_its_own(server: ApiServer) -> None:
     grant_rights(server)
-
-    async def scenario() -> None:
-        async with gateway(server) as person, gateway(server, account=OPERATOR_ACCOUNT) as kubernetes:
-            about = {"name": "theirs", "namespace": "odradek"}
-            theirs = {
-                "apiVersion": "v1",
-                "kind": "Secret",
-                "metadata": about,
-                "stringData": {"key": "theirs"},
-            }
-            await person.create(theirs)
-            secrets = Secrets(kubernetes)
-            async with asyncio.timeout(60):
-                while True:  # The API server takes a policy up within seconds.
-                    try:
-                        await secrets.read("odradek", "theirs")
-                    except SecretTaken:
-                        break
-                    await asyncio.sleep(0.2)
-            for refused in (
-                kubernetes.get(SECRETS, "odradek", "theirs"),
-                kubernetes.list(SECRETS, "odradek"),
-                kubernetes.delete(SECRETS, "odradek", "theirs"),
-                kubernetes.merge(SECRETS, "odradek", "theirs", {"metadata": {"labels": LABEL}}),
-                kubernetes.apply({**theirs, "metadata": {**about, "labels": LABEL}}),
-                kubernetes.create({**theirs, "metadata": {"name": "another", "namespace": "odradek"}}),
-                kubernetes.create(
-                    {**theirs, "metadata": {"name": "x", "namespace": "default", "labels": LABEL}}
-                ),
-            ):
-                with pytest.raises(Forbidden) as refusal:
-                    await refused
-                assert "dGhlaXJz" not in str(refusal.value), "its content is not shown"
-            found = await person.get(SECRETS, "odradek", "theirs")
-            assert found is not None and found["data"] == {"key": "dGhlaXJz"}
-            key = Key("Cluster", "odradek", "secured")
-            spec = SPEC | {
-                "internalListener": {"authentication": {"type": "scram-sha-512"}},
-                "listeners": [SPEC["listeners"][1] | {"tls": True, "authentication": {"type": "tls"}}],
-                "authorization": {},
-            }
-            of_cluster = {"name": "secured", "namespace": "odradek"}
-            cluster = {"apiVersion": "odradek.io/v1", "kind": "Cluster", "metadata": of_cluster, "spec": spec}
-            await person.create(cluster)
-            await reconciler(kubernetes).reconcile(key)
-            made = await person.list(SECRETS, "odradek", labels=LABEL)
-            names = {metadata(one)["name"] for one in made}
-            assert names == {"secured-cluster-ca", "secured-clients-ca", "secured-broker-tls"}
-            await reconciler(kubernetes).reconcile(key)
-            assert await person.list(SECRETS, "odradek", labels=LABEL) == made, "read, and left as they are"
-            body = await person.get(CLUSTERS, "odradek", "secured")
-            assert body is not None
-            for change in (
-                {"internalListener": None},
-                {"internalListener": {"authentication": None}},
-                {"listeners": [{"name": "open", "type": "Internal", "port": 9096}]},
-            ):
-                with pytest.raises(Refused, match="internalListener"):
-                    await person.merge(CLUSTERS, "odradek", "secured", {"spec": change})
-            await person.delete(CLUSTERS, "odradek", "secured")
-
-    asyncio.run(scenario())
+    async with gateway(server) as person, gateway(server, account=OPERATOR_ACCOUNT) as kubernetes:
+        about = {"name": "theirs", "namespace": "odradek"}
+        theirs = {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": about,
+            "stringData": {"key": "theirs"},
+        }
+        await person.create(theirs)
+        secrets = Secrets(kubernetes)
+        async with asyncio.timeout(60):
+            while True:  # The API server takes a policy up within seconds.
+                try:
+                    await secrets.read("odradek", "theirs")
+                except SecretTaken:
+                    break
+                await asyncio.sleep(0.2)
+        for refused in (
+            kubernetes.get(SECRETS, "odradek", "theirs"),
+            kubernetes.list(SECRETS, "odradek"),
+            kubernetes.delete(SECRETS, "odradek", "theirs"),
+            kubernetes.merge(SECRETS, "odradek", "theirs", {"metadata": {"labels": LABEL}}),
+            kubernetes.apply({**theirs, "metadata": {**about, "labels": LABEL}}),
+            kubernetes.create({**theirs, "metadata": {"name": "another", "namespace": "odradek"}}),
+            kubernetes.create({**theirs, "metadata": {"name": "x", "namespace": "default", "labels": LABEL}}),
+        ):
+            with pytest.raises(Forbidden) as refusal:
+                await refused
+            assert "dGhlaXJz" not in str(refusal.value), "its content is not shown"
+        found = await person.get(SECRETS, "odradek", "theirs")
+        assert found is not None and found["data"] == {"key": "dGhlaXJz"}
+        key = Key("Cluster", "odradek", "secured")
+        spec = SPEC | {
+            "internalListener": {"authentication": {"type": "scram-sha-512"}},
+            "listeners": [SPEC["listeners"][1] | {"tls": True, "authentication": {"type": "tls"}}],
+            "authorization": {},
+        }
+        of_cluster = {"name": "secured", "namespace": "odradek"}
+        cluster = {"apiVersion": "odradek.io/v1", "kind": "Cluster", "metadata": of_cluster, "spec": spec}
+        await person.create(cluster)
+        await reconciler(kubernetes).reconcile(key)
+        made = await person.list(SECRETS, "odradek", labels=LABEL)
+        names = {metadata(one)["name"] for one in made}
+        assert names == {"secured-cluster-ca", "secured-clients-ca", "secured-broker-tls"}
+        await reconciler(kubernetes).reconcile(key)
+        assert await person.list(SECRETS, "odradek", labels=LABEL) == made, "read, and left as they are"
+        body = await person.get(CLUSTERS, "odradek", "secured")
+        assert body is not None
+        for change in (
+            {"internalListener": None},
+            {"internalListener": {"authentication": None}},
+            {"listeners": [{"name": "open", "type": "Internal", "port": 9096}]},
+        ):
+            with pytest.raises(Refused, match="internalListener"):
+                await person.merge(CLUSTERS, "odradek", "secured", {"spec": change})
+        await person.delete(CLUSTERS, "odradek", "secured")
 
 
 def _pod(name: str) -> Json:
@@ -441,67 +421,61 @@ def _claim(name: str) -> Json:
 
 
 @pytest.mark.thorough
-def test_what_is_no_longer_wanted_goes_and_what_others_made_stays(server: ApiServer) -> None:
-    async def scenario() -> None:
-        async with gateway(server) as kubernetes:
-            key = await make_cluster(kubernetes, server, "pruned")
-            await reconciler(kubernetes).reconcile(key)
-            theirs = {"name": "theirs", "namespace": "pruned", "labels": {"odradek.io/cluster": "events"}}
-            await kubernetes.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": theirs, "data": {}})
-            body = await kubernetes.get(CLUSTERS, "pruned", "events")
-            assert body is not None
-            body["spec"]["listeners"] = []
-            body["spec"]["network"] = {"enabled": False}
-            await kubernetes.replace(body)
-            await reconciler(kubernetes).reconcile(key)
-            left = await made(kubernetes, key)
-            assert not any(name.startswith(("events-nodes-", "events-inside-")) for _, name in left)
-            assert not any(kind == "NetworkPolicy" for kind, _ in left)
-            assert ("ConfigMap", "theirs") in left and ("Service", "events-bootstrap") in left
-
-    asyncio.run(scenario())
+@in_real_time
+async def test_what_is_no_longer_wanted_goes_and_what_others_made_stays(server: ApiServer) -> None:
+    async with gateway(server) as kubernetes:
+        key = await make_cluster(kubernetes, server, "pruned")
+        await reconciler(kubernetes).reconcile(key)
+        theirs = {"name": "theirs", "namespace": "pruned", "labels": {"odradek.io/cluster": "events"}}
+        await kubernetes.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": theirs, "data": {}})
+        body = await kubernetes.get(CLUSTERS, "pruned", "events")
+        assert body is not None
+        body["spec"]["listeners"] = []
+        body["spec"]["network"] = {"enabled": False}
+        await kubernetes.replace(body)
+        await reconciler(kubernetes).reconcile(key)
+        left = await made(kubernetes, key)
+        assert not any(name.startswith(("events-nodes-", "events-inside-")) for _, name in left)
+        assert not any(kind == "NetworkPolicy" for kind, _ in left)
+        assert ("ConfigMap", "theirs") in left and ("Service", "events-bootstrap") in left
 
 
 @pytest.mark.thorough
-def test_pods_are_spread_strictly_where_there_are_nodes_enough(server: ApiServer) -> None:
+@in_real_time
+async def test_pods_are_spread_strictly_where_there_are_nodes_enough(server: ApiServer) -> None:
     """Nodes that others made are read with the chart's rights, and Kubernetes takes the constraints."""
     grant_rights(server)
     zone = "topology.kubernetes.io/zone"
-
-    async def scenario() -> None:
-        async with (
-            gateway(server) as person,
-            gateway(server, account=OPERATOR_ACCOUNT) as kubernetes,
-        ):
-            for number in range(2):
-                about = {"name": f"spread-{number}", "labels": {zone: f"zone-{number}"}}
-                node = await person.create({"apiVersion": "v1", "kind": "Node", "metadata": about})
-                # As the node controller does when it knows of a node.
-                node["spec"] = {**node.get("spec", {}), "taints": []}
-                node = await person.replace(node)
-                is_ready = {"type": "Ready", "status": "True", "reason": "Test", "message": "ready"}
-                await person.set_status(NODES, node, {"conditions": [is_ready]})
-            about = {"name": "spread", "namespace": "odradek"}
-            kind = {"apiVersion": "odradek.io/v1", "kind": "Cluster", "metadata": about}
-            with pytest.raises(Refused, match="Unsupported value"):
-                await person.create({**kind, "spec": {**SPEC, "spread": {"nodes": "Sometimes"}}})
-            # Its two brokers have a node each; three ZooKeeper servers have not.
-            await person.create({**kind, "spec": {**SPEC, "spread": {"zones": "Preferred"}}})
-            await reconciler(kubernetes).reconcile(Key("Cluster", "odradek", "spread"))
-            found: dict[str, list[tuple[str, str, str]]] = {}
-            for part in ("broker", "zookeeper"):
-                body = await person.get(STATEFUL_SETS, "odradek", f"spread-{part}")
-                assert body is not None
-                constraints = body["spec"]["template"]["spec"]["topologySpreadConstraints"]
-                found[part] = [
-                    (one["topologyKey"], one["whenUnsatisfiable"], one["nodeTaintsPolicy"])
-                    for one in constraints
-                ]
-            loose = (zone, "ScheduleAnyway", "Honor")
-            assert found["broker"] == [("kubernetes.io/hostname", "DoNotSchedule", "Honor"), loose]
-            assert found["zookeeper"] == [("kubernetes.io/hostname", "ScheduleAnyway", "Honor"), loose]
-            await person.delete(CLUSTERS, "odradek", "spread")
-            for number in range(2):
-                await person.delete(NODES, None, f"spread-{number}")
-
-    asyncio.run(scenario())
+    async with (
+        gateway(server) as person,
+        gateway(server, account=OPERATOR_ACCOUNT) as kubernetes,
+    ):
+        for number in range(2):
+            about = {"name": f"spread-{number}", "labels": {zone: f"zone-{number}"}}
+            node = await person.create({"apiVersion": "v1", "kind": "Node", "metadata": about})
+            # As the node controller does when it knows of a node.
+            node["spec"] = {**node.get("spec", {}), "taints": []}
+            node = await person.replace(node)
+            is_ready = {"type": "Ready", "status": "True", "reason": "Test", "message": "ready"}
+            await person.set_status(NODES, node, {"conditions": [is_ready]})
+        about = {"name": "spread", "namespace": "odradek"}
+        kind = {"apiVersion": "odradek.io/v1", "kind": "Cluster", "metadata": about}
+        with pytest.raises(Refused, match="Unsupported value"):
+            await person.create({**kind, "spec": {**SPEC, "spread": {"nodes": "Sometimes"}}})
+        # Its two brokers have a node each; three ZooKeeper servers have not.
+        await person.create({**kind, "spec": {**SPEC, "spread": {"zones": "Preferred"}}})
+        await reconciler(kubernetes).reconcile(Key("Cluster", "odradek", "spread"))
+        found: dict[str, list[tuple[str, str, str]]] = {}
+        for part in ("broker", "zookeeper"):
+            body = await person.get(STATEFUL_SETS, "odradek", f"spread-{part}")
+            assert body is not None
+            constraints = body["spec"]["template"]["spec"]["topologySpreadConstraints"]
+            found[part] = [
+                (one["topologyKey"], one["whenUnsatisfiable"], one["nodeTaintsPolicy"]) for one in constraints
+            ]
+        loose = (zone, "ScheduleAnyway", "Honor")
+        assert found["broker"] == [("kubernetes.io/hostname", "DoNotSchedule", "Honor"), loose]
+        assert found["zookeeper"] == [("kubernetes.io/hostname", "ScheduleAnyway", "Honor"), loose]
+        await person.delete(CLUSTERS, "odradek", "spread")
+        for number in range(2):
+            await person.delete(NODES, None, f"spread-{number}")

@@ -36,6 +36,7 @@ from tests.operator.support.world import World
 from tests.support.broker_process import free_port
 from tests.support.cluster_processes import Cluster, Member
 from tests.support.polling import eventually
+from tests.support.stories import in_real_time
 from tests.support.zookeeper import ZooKeeper
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
@@ -149,21 +150,19 @@ async def _topics(properties: dict[str, str], *make: str) -> set[str]:
         return set((await client.refresh(None)).topics)
 
 
-def test_the_operator_administers_and_brokers_replicate(world: World, processes: _Processes) -> None:
-    async def story() -> None:
-        properties = _operators(world, processes)
-        assert "orders" in await _topics(properties, "orders")
-        async with (
-            asyncio.timeout(60),
-            Client(properties["bootstrap.servers"], network=secured_network(properties)) as client,
-        ):
-            while True:
-                orders = (await client.refresh(["orders"])).topics["orders"]
-                if all(len(one.in_sync_replicas) == 2 for one in orders.partitions):
-                    return
-                await asyncio.sleep(0.2)
-
-    asyncio.run(story())
+@in_real_time
+async def test_the_operator_administers_and_brokers_replicate(world: World, processes: _Processes) -> None:
+    properties = _operators(world, processes)
+    assert "orders" in await _topics(properties, "orders")
+    async with (
+        asyncio.timeout(60),
+        Client(properties["bootstrap.servers"], network=secured_network(properties)) as client,
+    ):
+        while True:
+            orders = (await client.refresh(["orders"])).topics["orders"]
+            if all(len(one.in_sync_replicas) == 2 for one in orders.partitions):
+                return
+            await asyncio.sleep(0.2)
 
 
 def test_no_client_passes_for_a_broker_or_the_operator(world: World, processes: _Processes) -> None:
@@ -193,7 +192,8 @@ def _admin_port(processes: _Processes, verb: str = "broker") -> int:
     return member.admin_port
 
 
-def test_the_operator_asks_the_http_ports_over_tls(world: World, processes: _Processes) -> None:
+@in_real_time
+async def test_the_operator_asks_the_http_ports_over_tls(world: World, processes: _Processes) -> None:
     """Lag in seconds, restarts and measures: the operator is a super user, and others learn no name."""
     key = Key("Cluster", "default", "events")
     properties = _operators(world, processes)
@@ -201,31 +201,27 @@ def test_the_operator_asks_the_http_ports_over_tls(world: World, processes: _Pro
     ports = {Address("127.0.0.1", one.ports["REPLICATION"]): one.admin_port for one in members}
     # Only the leader of the partition answers.
     asked = {address: {TopicPartition("aged", 0): 0} for address in ports}
-
-    async def story() -> None:
-        async with Client(properties["bootstrap.servers"], network=secured_network(properties)) as client:
-            await Admin(client).topics.create("aged", partitions=1, replication_factor=2)
-            async with Producer(client) as producer:
-                await producer.send("aged", b"v")
-        admin = HttpClusterAdmin(BrokerClients())
-        times = RecordTimes(lambda address: f"127.0.0.1:{ports[address]}")
-        try:
-            unknown = await admin.restart_answer("127.0.0.1", _admin_port(processes), key)
-            assert not unknown.known, "an operator without its certificate is not answered"
-            await admin.secure(properties["bootstrap.servers"], properties, key)
-            answer = await admin.restart_answer("127.0.0.1", _admin_port(processes), key)
-            assert answer.known
-            health = await admin.health("127.0.0.1", _admin_port(processes, "controller"), key)
-            assert health is not None and health.is_active_controller
-            found = await times.at(asked, pods_context(properties))
-            assert abs(found[TopicPartition("aged", 0)] / 1000 - time.time()) < 600
-            stranger = client_properties("", "SSL", authority=_pair(world, "events-cluster-ca").certificate)
-            assert await times.at(asked, pods_context(stranger)) == {}
-        finally:
-            await times.close()
-            await admin.close()
-
-    asyncio.run(story())
+    async with Client(properties["bootstrap.servers"], network=secured_network(properties)) as client:
+        await Admin(client).topics.create("aged", partitions=1, replication_factor=2)
+        async with Producer(client) as producer:
+            await producer.send("aged", b"v")
+    admin = HttpClusterAdmin(BrokerClients())
+    times = RecordTimes(lambda address: f"127.0.0.1:{ports[address]}")
+    try:
+        unknown = await admin.restart_answer("127.0.0.1", _admin_port(processes), key)
+        assert not unknown.known, "an operator without its certificate is not answered"
+        await admin.secure(properties["bootstrap.servers"], properties, key)
+        answer = await admin.restart_answer("127.0.0.1", _admin_port(processes), key)
+        assert answer.known
+        health = await admin.health("127.0.0.1", _admin_port(processes, "controller"), key)
+        assert health is not None and health.is_active_controller
+        found = await times.at(asked, pods_context(properties))
+        assert abs(found[TopicPartition("aged", 0)] / 1000 - time.time()) < 600
+        stranger = client_properties("", "SSL", authority=_pair(world, "events-cluster-ca").certificate)
+        assert await times.at(asked, pods_context(stranger)) == {}
+    finally:
+        await times.close()
+        await admin.close()
 
 
 def test_probes_of_a_secured_cluster_reach_its_http_port(processes: _Processes) -> None:

@@ -15,6 +15,7 @@ from odradek_operator.reconcilers.cluster.ensemble_rolling import next_server
 from odradek_operator.reconcilers.cluster.facts import ServerPod
 from odradek_operator.reconcilers.cluster.steadiness import Observed, waits_for
 from tests.operator.support.world import World
+from tests.support.stories import in_real_time
 
 KEY = Key("Cluster", "default", "events")
 STEADY = Observed(
@@ -177,27 +178,24 @@ def test_an_older_process_without_the_metric_counts_as_connected(
     ]
 
 
-def test_a_server_that_does_not_serve_has_no_mode() -> None:
+@in_real_time
+async def test_a_server_that_does_not_serve_has_no_mode() -> None:
     answers = [
         b"Zookeeper version: 3.8.0\nMode: leader\nNode count: 5\n",
         b"This ZooKeeper instance is not serving\n",
     ]
+    asked: list[bytes] = []
 
-    async def story() -> None:
-        asked: list[bytes] = []
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        asked.append(await reader.readexactly(4))
+        writer.write(answers[len(asked) - 1])
+        writer.close()
 
-        async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            asked.append(await reader.readexactly(4))
-            writer.write(answers[len(asked) - 1])
-            writer.close()
-
-        server = await asyncio.start_server(answer, "127.0.0.1", 0)
-        port = server.sockets[0].getsockname()[1]
-        admin = HttpClusterAdmin(None)  # type: ignore[arg-type]
-        assert [await admin.zookeeper_mode("127.0.0.1", port) for _ in answers] == ["leader", None]
-        assert asked == [b"srvr", b"srvr"]
-        server.close()
-        await server.wait_closed()
-        assert await zookeeper.ask("127.0.0.1", port, "srvr") is None
-
-    asyncio.run(story())
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    admin = HttpClusterAdmin(None)  # type: ignore[arg-type]
+    assert [await admin.zookeeper_mode("127.0.0.1", port) for _ in answers] == ["leader", None]
+    assert asked == [b"srvr", b"srvr"]
+    server.close()
+    await server.wait_closed()
+    assert await zookeeper.ask("127.0.0.1", port, "srvr") is None

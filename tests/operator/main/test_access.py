@@ -23,6 +23,7 @@ from odradek_operator.gateways.kubernetes import TOPICS, KubernetesError, NoAcce
 from odradek_operator.main import access
 from odradek_operator.main.access import configure, load, log_in
 from tests.operator.support.api_server import ApiServer
+from tests.support.stories import in_real_time
 from tests.support.zookeeper import Certificates
 
 PLUGIN = """
@@ -121,7 +122,8 @@ def in_a_pod(url: str) -> Callable[[], Any]:
     return configure_there
 
 
-def test_a_service_accounts_token_is_read_again_when_a_minute_has_passed(
+@in_real_time
+async def test_a_service_accounts_token_is_read_again_when_a_minute_has_passed(
     account: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Later(datetime.datetime):
@@ -129,34 +131,29 @@ def test_a_service_accounts_token_is_read_again_when_a_minute_has_passed(
         def now(cls, tz: datetime.tzinfo | None = None) -> Later:
             return cls.fromtimestamp(datetime.datetime.now(tz).timestamp() + 61)
 
-    async def scenario() -> None:
-        async with ApiServer() as server:
-            server.token = "first"
-            async with ApiServerGateway(in_a_pod(server.url)) as kubernetes:
-                await kubernetes.list(TOPICS, None)
-                (account / "token").write_text("second")
-                later = SimpleNamespace(datetime=Later, timedelta=datetime.timedelta)
-                monkeypatch.setattr(incluster_config, "datetime", later)
-                monkeypatch.setattr(access, "TOKEN_LOOK_SECONDS", 0.0)
-                server.token = "second"
-                await kubernetes.list(TOPICS, None)
-            assert server.requests == [("GET", TOPICS.path(None))] * 2, "none was refused"
-
-    asyncio.run(scenario())
+    async with ApiServer() as server:
+        server.token = "first"
+        async with ApiServerGateway(in_a_pod(server.url)) as kubernetes:
+            await kubernetes.list(TOPICS, None)
+            (account / "token").write_text("second")
+            later = SimpleNamespace(datetime=Later, timedelta=datetime.timedelta)
+            monkeypatch.setattr(incluster_config, "datetime", later)
+            monkeypatch.setattr(access, "TOKEN_LOOK_SECONDS", 0.0)
+            server.token = "second"
+            await kubernetes.list(TOPICS, None)
+        assert server.requests == [("GET", TOPICS.path(None))] * 2, "none was refused"
 
 
-def test_a_service_accounts_token_that_is_refused_is_read_again_at_once(account: Path) -> None:
-    async def scenario() -> None:
-        async with ApiServer() as server:
-            server.token = "first"
-            async with ApiServerGateway(in_a_pod(server.url)) as kubernetes:
-                await kubernetes.list(TOPICS, None)
-                (account / "token").write_text("second")
-                server.token = "second"
-                await kubernetes.list(TOPICS, None)
-            assert len(server.requests) == 3
-
-    asyncio.run(scenario())
+@in_real_time
+async def test_a_service_accounts_token_that_is_refused_is_read_again_at_once(account: Path) -> None:
+    async with ApiServer() as server:
+        server.token = "first"
+        async with ApiServerGateway(in_a_pod(server.url)) as kubernetes:
+            await kubernetes.list(TOPICS, None)
+            (account / "token").write_text("second")
+            server.token = "second"
+            await kubernetes.list(TOPICS, None)
+        assert len(server.requests) == 3
 
 
 def test_kopf_logs_in_as_the_same_service_account(account: Path) -> None:
@@ -167,57 +164,53 @@ def test_kopf_logs_in_as_the_same_service_account(account: Path) -> None:
     assert load().namespace == "system"
 
 
-def test_a_plugin_gives_the_next_token_before_the_former_one_ends(
+@in_real_time
+async def test_a_plugin_gives_the_next_token_before_the_former_one_ends(
     plugin: Plugin, write: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def scenario() -> None:
-        async with ApiServer() as server:
-            # Within five minutes of its end the package asks for another.
-            write(server.url, plugin.user(seconds=60))
-            plugin.gives("first")
-            server.token = "first"
-            async with ApiServerGateway(configure) as kubernetes:
-                await kubernetes.list(TOPICS, None)
-                plugin.gives("second")
-                server.token = "second"
-                monkeypatch.setattr(access, "TOKEN_LOOK_SECONDS", 0.0)
-                # Two at a time wait for one run.
-                before = plugin.runs
-                await asyncio.gather(kubernetes.list(TOPICS, None), kubernetes.list(TOPICS, None))
-                assert plugin.runs == before + 1
-            assert len(server.requests) == 3, "none was refused"
-
-    asyncio.run(scenario())
+    async with ApiServer() as server:
+        # Within five minutes of its end the package asks for another.
+        write(server.url, plugin.user(seconds=60))
+        plugin.gives("first")
+        server.token = "first"
+        async with ApiServerGateway(configure) as kubernetes:
+            await kubernetes.list(TOPICS, None)
+            plugin.gives("second")
+            server.token = "second"
+            monkeypatch.setattr(access, "TOKEN_LOOK_SECONDS", 0.0)
+            # Two at a time wait for one run.
+            before = plugin.runs
+            await asyncio.gather(kubernetes.list(TOPICS, None), kubernetes.list(TOPICS, None))
+            assert plugin.runs == before + 1
+        assert len(server.requests) == 3, "none was refused"
 
 
-def test_a_plugin_runs_again_only_for_a_refused_token(
+@in_real_time
+async def test_a_plugin_runs_again_only_for_a_refused_token(
     plugin: Plugin, write: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def scenario() -> None:
-        async with ApiServer() as server:
-            write(server.url, plugin.user(), namespace="shop")
-            plugin.gives("first")
-            server.token = "first"
-            async with ApiServerGateway(configure) as kubernetes:
-                monkeypatch.setattr(access, "TOKEN_LOOK_SECONDS", 0.0)
-                await kubernetes.list(TOPICS, None)
-                await kubernetes.list(TOPICS, None)
-                assert plugin.runs == 1
-                plugin.gives("second")
-                server.token = "second"
-                await asyncio.gather(*(kubernetes.list(TOPICS, None) for _ in range(5)))
-                assert plugin.runs == 2
-                # What it gives is refused as well: that is an error, and the plugin is left alone for a while.
-                server.token = "third"
-                for _ in range(3):
-                    with pytest.raises(KubernetesError, match="401: Unauthorized") as refused:
-                        await kubernetes.list(TOPICS, None)
-                    assert (refused.value.status, refused.value.reason) == (401, "Unauthorized")
-                assert plugin.runs == 2
-            info = log_in()
-            assert (info.token, info.default_namespace, info.server) == ("second", "shop", server.url)
-
-    asyncio.run(scenario())
+    async with ApiServer() as server:
+        write(server.url, plugin.user(), namespace="shop")
+        plugin.gives("first")
+        server.token = "first"
+        async with ApiServerGateway(configure) as kubernetes:
+            monkeypatch.setattr(access, "TOKEN_LOOK_SECONDS", 0.0)
+            await kubernetes.list(TOPICS, None)
+            await kubernetes.list(TOPICS, None)
+            assert plugin.runs == 1
+            plugin.gives("second")
+            server.token = "second"
+            await asyncio.gather(*(kubernetes.list(TOPICS, None) for _ in range(5)))
+            assert plugin.runs == 2
+            # What it gives is refused as well: that is an error, and the plugin is left alone for a while.
+            server.token = "third"
+            for _ in range(3):
+                with pytest.raises(KubernetesError, match="401: Unauthorized") as refused:
+                    await kubernetes.list(TOPICS, None)
+                assert (refused.value.status, refused.value.reason) == (401, "Unauthorized")
+            assert plugin.runs == 2
+        info = log_in()
+        assert (info.token, info.default_namespace, info.server) == ("second", "shop", server.url)
 
 
 def test_a_plugin_that_gives_nothing_is_a_sentence(

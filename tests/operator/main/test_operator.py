@@ -42,6 +42,7 @@ from odradek_operator.resources.cluster_status import ClusterStatus
 from odradek_operator.resources.conditions import ready
 from tests.operator.support.api_server import ApiServer
 from tests.operator.support.gateway import gateway_to
+from tests.support.stories import told_by
 
 SECONDS_MAX = 60.0
 SETTINGS = OperatorSettings(
@@ -134,294 +135,266 @@ def scenario(play: Callable[[ApiServer], Awaitable[None]]) -> None:
     asyncio.run(whole())
 
 
-def test_events_wake_reconcilers_and_nothing_is_left_on_resources() -> None:
-    async def play(server: ApiServer) -> None:
-        server.objects.create(resource("Topic", "old"))
-        running = Running(server)
-        await running.woken_for(Key("Topic", "default", "old"))
-        server.objects.create(resource("Cluster", "new"))
-        await running.woken_for(Key("Cluster", "default", "new"))
-        # What belongs to a Cluster wakes it too.
-        labels = {"odradek.io/cluster": "new"}
-        child: dict[str, Any] = {"apiVersion": "apps/v1", "kind": "StatefulSet", "spec": {}}
-        server.objects.create({**child, "metadata": {"name": "s", "namespace": "default", "labels": labels}})
-        await running.woken_for(Key("Cluster", "default", "new"))
-        await running.end()
-        for api, name in ((TOPICS, "old"), (CLUSTERS, "new")):
-            body = server.objects.get(api, "default", name)
-            assert body is not None and body["status"]["conditions"][0]["reason"] == "Fine"
-            assert "finalizers" not in body["metadata"] and "annotations" not in body["metadata"]
-        made = server.objects.get(STATEFUL_SETS, "default", "s")
-        assert made is not None and "annotations" not in made["metadata"]
-
-    scenario(play)
+@told_by(scenario)
+async def test_events_wake_reconcilers_and_nothing_is_left_on_resources(server: ApiServer) -> None:
+    server.objects.create(resource("Topic", "old"))
+    running = Running(server)
+    await running.woken_for(Key("Topic", "default", "old"))
+    server.objects.create(resource("Cluster", "new"))
+    await running.woken_for(Key("Cluster", "default", "new"))
+    # What belongs to a Cluster wakes it too.
+    labels = {"odradek.io/cluster": "new"}
+    child: dict[str, Any] = {"apiVersion": "apps/v1", "kind": "StatefulSet", "spec": {}}
+    server.objects.create({**child, "metadata": {"name": "s", "namespace": "default", "labels": labels}})
+    await running.woken_for(Key("Cluster", "default", "new"))
+    await running.end()
+    for api, name in ((TOPICS, "old"), (CLUSTERS, "new")):
+        body = server.objects.get(api, "default", name)
+        assert body is not None and body["status"]["conditions"][0]["reason"] == "Fine"
+        assert "finalizers" not in body["metadata"] and "annotations" not in body["metadata"]
+    made = server.objects.get(STATEFUL_SETS, "default", "s")
+    assert made is not None and "annotations" not in made["metadata"]
 
 
-def test_what_a_mirror_is_made_of_wakes_it_and_no_cluster() -> None:
-    async def play(server: ApiServer) -> None:
-        # Without the Mirror itself, so that nothing else wakes it.
-        running = Running(server)
-        key = Key("Mirror", "default", "copy")
-        labels = {"odradek.io/mirror": "copy", "app.kubernetes.io/managed-by": "odradek-operator"}
-        for api in (DEPLOYMENTS, CONFIG_MAPS):
-            server.objects.create(owned(api, "copy-mirror", labels))
-            await running.woken_for(key)
-            server.objects.delete(api, "default", "copy-mirror", uid=None, orphan=False)
-            await running.woken_for(key)
-        assert running.seen.empty()
-        await running.end()
-
-    scenario(play)
+@told_by(scenario)
+async def test_what_a_mirror_is_made_of_wakes_it_and_no_cluster(server: ApiServer) -> None:
+    # Without the Mirror itself, so that nothing else wakes it.
+    running = Running(server)
+    key = Key("Mirror", "default", "copy")
+    labels = {"odradek.io/mirror": "copy", "app.kubernetes.io/managed-by": "odradek-operator"}
+    for api in (DEPLOYMENTS, CONFIG_MAPS):
+        server.objects.create(owned(api, "copy-mirror", labels))
+        await running.woken_for(key)
+        server.objects.delete(api, "default", "copy-mirror", uid=None, orphan=False)
+        await running.woken_for(key)
+    assert running.seen.empty()
+    await running.end()
 
 
-def test_a_request_on_a_pod_wakes_its_cluster() -> None:
-    async def play(server: ApiServer) -> None:
-        labels = {
-            "odradek.io/cluster": "new",
-            "app.kubernetes.io/component": "broker",
-            "app.kubernetes.io/managed-by": "odradek-operator",
-        }
-        # Without the Cluster itself, so that nothing else wakes it.
-        running = Running(server, replace(SETTINGS, looks_seconds=0.05))
-        for pod in ("new-broker-0", "new-broker-1"):
-            about = {"name": pod, "namespace": "default", "labels": labels}
-            server.objects.create({"apiVersion": "v1", "kind": "Pod", "metadata": about})
-        seen = server.requests.count(("GET", PODS.path("default")))
-        async with asyncio.timeout(SECONDS_MAX):
-            while server.requests.count(("GET", PODS.path("default"))) < seen + 3:
-                await asyncio.sleep(0.02)
-        assert running.seen.empty(), "nobody has asked for anything"
-        asked = {"metadata": {"annotations": {"odradek.io/replace": "true"}}}
-        server.objects.merge(PODS, "default", "new-broker-1", asked)
-        await running.woken_for(Key("Cluster", "default", "new"))
-        await running.end()
-
-    scenario(play)
+@told_by(scenario)
+async def test_a_request_on_a_pod_wakes_its_cluster(server: ApiServer) -> None:
+    labels = {
+        "odradek.io/cluster": "new",
+        "app.kubernetes.io/component": "broker",
+        "app.kubernetes.io/managed-by": "odradek-operator",
+    }
+    # Without the Cluster itself, so that nothing else wakes it.
+    running = Running(server, replace(SETTINGS, looks_seconds=0.05))
+    for pod in ("new-broker-0", "new-broker-1"):
+        about = {"name": pod, "namespace": "default", "labels": labels}
+        server.objects.create({"apiVersion": "v1", "kind": "Pod", "metadata": about})
+    seen = server.requests.count(("GET", PODS.path("default")))
+    async with asyncio.timeout(SECONDS_MAX):
+        while server.requests.count(("GET", PODS.path("default"))) < seen + 3:
+            await asyncio.sleep(0.02)
+    assert running.seen.empty(), "nobody has asked for anything"
+    asked = {"metadata": {"annotations": {"odradek.io/replace": "true"}}}
+    server.objects.merge(PODS, "default", "new-broker-1", asked)
+    await running.woken_for(Key("Cluster", "default", "new"))
+    await running.end()
 
 
-def test_a_namespace_that_refuses_the_operator_keeps_no_other_waiting() -> None:
+@told_by(scenario)
+async def test_a_namespace_that_refuses_the_operator_keeps_no_other_waiting(server: ApiServer) -> None:
     """As one that is deleted: its end takes the operator's Role with it."""
-
-    async def play(server: ApiServer) -> None:
-        for api in (PODS, TOPICS, CLUSTERS, MIRRORS):
-            server.refusals["GET", api.path("ending")] = 403
-        labels = {"odradek.io/cluster": "new", "app.kubernetes.io/managed-by": "odradek-operator"}
-        about = {"name": "new-broker-1", "namespace": "default", "labels": labels}
-        asked = {**about, "annotations": {"odradek.io/replace": "true"}}
-        server.objects.create(resource("Topic", "a"))
-        server.objects.create({"apiVersion": "v1", "kind": "Pod", "metadata": asked})
-        settings = replace(SETTINGS, namespaces=("ending", "default"), looks_seconds=0.05)
-        running = Running(server, settings)
-        await running.woken_for(Key("Topic", "default", "a"))
-        await running.woken_for(Key("Cluster", "default", "new"))
-        await running.operator.resync(TOPICS)
-        await running.woken_for(Key("Topic", "default", "a"))
-        await running.end()
-
-    scenario(play)
+    for api in (PODS, TOPICS, CLUSTERS, MIRRORS):
+        server.refusals["GET", api.path("ending")] = 403
+    labels = {"odradek.io/cluster": "new", "app.kubernetes.io/managed-by": "odradek-operator"}
+    about = {"name": "new-broker-1", "namespace": "default", "labels": labels}
+    asked = {**about, "annotations": {"odradek.io/replace": "true"}}
+    server.objects.create(resource("Topic", "a"))
+    server.objects.create({"apiVersion": "v1", "kind": "Pod", "metadata": asked})
+    settings = replace(SETTINGS, namespaces=("ending", "default"), looks_seconds=0.05)
+    running = Running(server, settings)
+    await running.woken_for(Key("Topic", "default", "a"))
+    await running.woken_for(Key("Cluster", "default", "new"))
+    await running.operator.resync(TOPICS)
+    await running.woken_for(Key("Topic", "default", "a"))
+    await running.end()
 
 
 @pytest.mark.parametrize("api", KINDS, ids=lambda api: api.plural)
-def test_a_deleted_object_wakes_the_cluster_that_owns_it(api: Api) -> None:
-    async def play(server: ApiServer) -> None:
-        key = Key("Cluster", "default", "new")
-        labels = {"odradek.io/cluster": "new", "app.kubernetes.io/managed-by": "odradek-operator"}
-        server.objects.create(owned(api, "new-made", labels))
-        # Without the Cluster itself, and long before the resync.
-        running = Running(server)
-        await running.woken_for(key)
-        assert running.seen.empty()
-        server.objects.delete(api, "default", "new-made", uid=None, orphan=False)
-        await running.woken_for(key)
-        server.objects.create(owned(api, "somebody-s", {"odradek.io/cluster": "new"}))
-        server.objects.create(owned(api, "last", {**labels, "odradek.io/cluster": "last"}))
-        await running.woken_for(Key("Cluster", "default", "last"))
-        assert running.seen.empty(), "an object that is not the operator's wakes nobody"
-        await running.end()
-
-    scenario(play)
+@told_by(scenario)
+async def test_a_deleted_object_wakes_the_cluster_that_owns_it(server: ApiServer, api: Api) -> None:
+    key = Key("Cluster", "default", "new")
+    labels = {"odradek.io/cluster": "new", "app.kubernetes.io/managed-by": "odradek-operator"}
+    server.objects.create(owned(api, "new-made", labels))
+    # Without the Cluster itself, and long before the resync.
+    running = Running(server)
+    await running.woken_for(key)
+    assert running.seen.empty()
+    server.objects.delete(api, "default", "new-made", uid=None, orphan=False)
+    await running.woken_for(key)
+    server.objects.create(owned(api, "somebody-s", {"odradek.io/cluster": "new"}))
+    server.objects.create(owned(api, "last", {**labels, "odradek.io/cluster": "last"}))
+    await running.woken_for(Key("Cluster", "default", "last"))
+    assert running.seen.empty(), "an object that is not the operator's wakes nobody"
+    await running.end()
 
 
-def test_probes_and_measures() -> None:
-    async def play(server: ApiServer) -> None:
-        server.objects.create(resource("Topic", "a"))
-        running = Running(server)
-        await running.woken_for(Key("Topic", "default", "a"))
-        async with asyncio.timeout(SECONDS_MAX):
-            while (await running.ask("/readyz"))[0] != 200:
-                await asyncio.sleep(0.05)
-        assert (await running.ask("/healthz"))[0] == 200
-        _, text = await running.ask("/metrics")
-        assert (
-            'odradek_resource_condition{condition="Ready",kind="Topic",name="a",namespace="default"} 1.0'
-            in text
-        )
-        assert 'odradek_operator_reconciles_total{kind="Topic",outcome="done"}' in text
-        assert "odradek_operator_leading 1" in text and "process_resident_memory_bytes" in text
-        await running.end()
-
-    scenario(play)
+@told_by(scenario)
+async def test_probes_and_measures(server: ApiServer) -> None:
+    server.objects.create(resource("Topic", "a"))
+    running = Running(server)
+    await running.woken_for(Key("Topic", "default", "a"))
+    async with asyncio.timeout(SECONDS_MAX):
+        while (await running.ask("/readyz"))[0] != 200:
+            await asyncio.sleep(0.05)
+    assert (await running.ask("/healthz"))[0] == 200
+    _, text = await running.ask("/metrics")
+    assert (
+        'odradek_resource_condition{condition="Ready",kind="Topic",name="a",namespace="default"} 1.0' in text
+    )
+    assert 'odradek_operator_reconciles_total{kind="Topic",outcome="done"}' in text
+    assert "odradek_operator_leading 1" in text and "process_resident_memory_bytes" in text
+    await running.end()
 
 
-def test_a_dead_watch_is_noticed_by_the_resync(monkeypatch: pytest.MonkeyPatch) -> None:
+@told_by(scenario)
+async def test_a_dead_watch_is_noticed_by_the_resync(
+    server: ApiServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("odradek_operator.foundation.watches.BEHIND_SECONDS_MAX", 0.2)
-
-    async def play(server: ApiServer) -> None:
-        server.objects.create(resource("Topic", "a"))
-        running = Running(server)
-        await running.woken_for(Key("Topic", "default", "a"))
-        await running.operator.resync(TOPICS)
-        assert (await running.ask("/healthz"))[0] == 200
-        # The list that kopf begins a watch with would bring it too.
-        async with asyncio.timeout(SECONDS_MAX):
-            while TOPICS.plural not in server.watched:
-                await asyncio.sleep(0.01)
-        server.silent = True
-        server.objects.create(resource("Topic", "b"))
-        await running.operator.resync(TOPICS)
-        # The list has shown it: it is worked on, whatever the watch does.
-        await running.woken_for(Key("Topic", "default", "b"))
-        async with asyncio.timeout(SECONDS_MAX):
-            while (await running.ask("/healthz"))[0] == 200:
-                await asyncio.sleep(0.05)
-        assert "Topic" in (await running.ask("/healthz"))[1]
-        await running.end()
-
-    scenario(play)
+    server.objects.create(resource("Topic", "a"))
+    running = Running(server)
+    await running.woken_for(Key("Topic", "default", "a"))
+    await running.operator.resync(TOPICS)
+    assert (await running.ask("/healthz"))[0] == 200
+    # The list that kopf begins a watch with would bring it too.
+    async with asyncio.timeout(SECONDS_MAX):
+        while TOPICS.plural not in server.watched:
+            await asyncio.sleep(0.01)
+    server.silent = True
+    server.objects.create(resource("Topic", "b"))
+    await running.operator.resync(TOPICS)
+    # The list has shown it: it is worked on, whatever the watch does.
+    await running.woken_for(Key("Topic", "default", "b"))
+    async with asyncio.timeout(SECONDS_MAX):
+        while (await running.ask("/healthz"))[0] == 200:
+            await asyncio.sleep(0.05)
+    assert "Topic" in (await running.ask("/healthz"))[1]
+    await running.end()
 
 
-def test_one_has_the_lease_and_the_other_takes_over_when_it_stops() -> None:
-    async def play(server: ApiServer) -> None:
-        async with gateway_to(server.url) as kubernetes:
-            first, second = (
-                Lease(kubernetes, namespace="system", name="odradek-operator", identity=one, seconds=6)
-                for one in ("one", "two")
-            )
-            await first.acquire()
-            keeping = asyncio.ensure_future(first.keep())
-            waiting = asyncio.ensure_future(second.acquire())
-            # Longer than a holder that is silent keeps it.
-            await asyncio.wait({waiting}, timeout=7)
-            assert first.is_held and not waiting.done() and not keeping.done()
-            keeping.cancel()
-            await first.release()
-            async with asyncio.timeout(SECONDS_MAX):
-                await waiting
-            lease = server.objects.get(LEASES, "system", "odradek-operator")
-            assert lease is not None and lease["spec"]["holderIdentity"] == "two"
-            assert lease["spec"]["leaseTransitions"] == 1
-
-    scenario(play)
-
-
-def test_a_holder_that_is_silent_is_followed_after_the_length_of_its_lease() -> None:
-    async def play(server: ApiServer) -> None:
-        async with gateway_to(server.url) as kubernetes:
-            loop = asyncio.get_running_loop()
-            place = {"namespace": "system", "name": "odradek-operator"}
-            await Lease(kubernetes, **place, identity="dead", seconds=1).acquire()
-            began = loop.time()
-            await Lease(kubernetes, **place, identity="heir", seconds=1).acquire()
-            assert loop.time() - began >= 1
-
-    scenario(play)
-
-
-def test_a_holder_without_a_pod_is_followed_before_its_lease_ends() -> None:
-    async def play(server: ApiServer) -> None:
-        server.objects.create(
-            {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "old", "namespace": "system"}}
+@told_by(scenario)
+async def test_one_has_the_lease_and_the_other_takes_over_when_it_stops(server: ApiServer) -> None:
+    async with gateway_to(server.url) as kubernetes:
+        first, second = (
+            Lease(kubernetes, namespace="system", name="odradek-operator", identity=one, seconds=6)
+            for one in ("one", "two")
         )
-        place: dict[str, Any] = {"namespace": "system", "name": "odradek-operator", "seconds": 8}
-        path = ("GET", PODS.path("system", "old"))
-        async with gateway_to(server.url) as kubernetes:
-            await Lease(kubernetes, **place, identity="old", pod="old").acquire()
-            # As long as the pod is there, or may not be read, the holder keeps it.
-            for refusal in (None, 403):
-                heir = asyncio.ensure_future(Lease(kubernetes, **place, identity="new", pod="new").acquire())
-                if refusal is not None:
-                    server.refusals[path] = refusal
-                asked = server.requests.count(path)
-                async with asyncio.timeout(SECONDS_MAX):
-                    while server.requests.count(path) == asked and not heir.done():
-                        await asyncio.sleep(0.02)
-                assert not heir.done()
-                heir.cancel()
-            server.refusals.clear()
-            server.objects.delete(PODS, "system", "old", uid=None, orphan=False)
-            asked = server.requests.count(path)
-            heir = asyncio.ensure_future(Lease(kubernetes, **place, identity="new", pod="new").acquire())
-            async with asyncio.timeout(SECONDS_MAX):
-                await heir
-            assert server.requests.count(path) == asked + 1, "it was taken because the pod is gone"
-            lease = server.objects.get(LEASES, "system", "odradek-operator")
-            assert lease is not None and lease["spec"]["holderIdentity"] == "new"
-            assert lease["metadata"]["annotations"] == {HOLDER_POD: "new"}
-
-    scenario(play)
-
-
-def test_watches_that_end_by_themselves_end_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kopf, "run", lambda **_: None)
-
-    async def play(server: ApiServer) -> None:
-        running = Running(server, SETTINGS)
+        await first.acquire()
+        keeping = asyncio.ensure_future(first.keep())
+        waiting = asyncio.ensure_future(second.acquire())
+        # Longer than a holder that is silent keeps it.
+        await asyncio.wait({waiting}, timeout=7)
+        assert first.is_held and not waiting.done() and not keeping.done()
+        keeping.cancel()
+        await first.release()
         async with asyncio.timeout(SECONDS_MAX):
-            with pytest.raises(WatchesEnded):
-                await running.task
-        await running.kubernetes.close()
-
-    scenario(play)
-
-
-def test_a_process_that_loses_the_lease_ends() -> None:
-    async def play(server: ApiServer) -> None:
-        running = Running(server, replace(SETTINGS, lease_seconds=5))
-        server.objects.create(resource("Topic", "a"))
-        await running.woken_for(Key("Topic", "default", "a"))
+            await waiting
         lease = server.objects.get(LEASES, "system", "odradek-operator")
-        assert lease is not None
-        lease["spec"]["holderIdentity"] = "a thief"
-        lease["metadata"].pop("resourceVersion")
-        server.objects.replace(lease)
+        assert lease is not None and lease["spec"]["holderIdentity"] == "two"
+        assert lease["spec"]["leaseTransitions"] == 1
+
+
+@told_by(scenario)
+async def test_a_holder_that_is_silent_is_followed_after_the_length_of_its_lease(server: ApiServer) -> None:
+    async with gateway_to(server.url) as kubernetes:
+        loop = asyncio.get_running_loop()
+        place = {"namespace": "system", "name": "odradek-operator"}
+        await Lease(kubernetes, **place, identity="dead", seconds=1).acquire()
+        began = loop.time()
+        await Lease(kubernetes, **place, identity="heir", seconds=1).acquire()
+        assert loop.time() - began >= 1
+
+
+@told_by(scenario)
+async def test_a_holder_without_a_pod_is_followed_before_its_lease_ends(server: ApiServer) -> None:
+    server.objects.create(
+        {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "old", "namespace": "system"}}
+    )
+    place: dict[str, Any] = {"namespace": "system", "name": "odradek-operator", "seconds": 8}
+    path = ("GET", PODS.path("system", "old"))
+    async with gateway_to(server.url) as kubernetes:
+        await Lease(kubernetes, **place, identity="old", pod="old").acquire()
+        # As long as the pod is there, or may not be read, the holder keeps it.
+        for refusal in (None, 403):
+            heir = asyncio.ensure_future(Lease(kubernetes, **place, identity="new", pod="new").acquire())
+            if refusal is not None:
+                server.refusals[path] = refusal
+            asked = server.requests.count(path)
+            async with asyncio.timeout(SECONDS_MAX):
+                while server.requests.count(path) == asked and not heir.done():
+                    await asyncio.sleep(0.02)
+            assert not heir.done()
+            heir.cancel()
+        server.refusals.clear()
+        server.objects.delete(PODS, "system", "old", uid=None, orphan=False)
+        asked = server.requests.count(path)
+        heir = asyncio.ensure_future(Lease(kubernetes, **place, identity="new", pod="new").acquire())
         async with asyncio.timeout(SECONDS_MAX):
-            with pytest.raises(LeaseLost, match="a thief"):
-                await running.task
-        await running.kubernetes.close()
-        kept = server.objects.get(LEASES, "system", "odradek-operator")
-        assert kept is not None and kept["spec"]["holderIdentity"] == "a thief"
-
-    scenario(play)
+            await heir
+        assert server.requests.count(path) == asked + 1, "it was taken because the pod is gone"
+        lease = server.objects.get(LEASES, "system", "odradek-operator")
+        assert lease is not None and lease["spec"]["holderIdentity"] == "new"
+        assert lease["metadata"]["annotations"] == {HOLDER_POD: "new"}
 
 
-def test_a_lease_that_cannot_be_renewed_ends_it_too() -> None:
-    async def play(server: ApiServer) -> None:
-        running = Running(server, replace(SETTINGS, lease_seconds=3))
-        server.objects.create(resource("Topic", "a"))
-        await running.woken_for(Key("Topic", "default", "a"))
-        server.refusals["PUT", LEASES.path("system", "odradek-operator")] = 500
-        async with asyncio.timeout(SECONDS_MAX):
-            with pytest.raises(LeaseLost, match="could not be renewed"):
-                await running.task
-        await running.kubernetes.close()
-
-    scenario(play)
+@told_by(scenario)
+async def test_watches_that_end_by_themselves_end_the_process(
+    server: ApiServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kopf, "run", lambda **_: None)
+    running = Running(server, SETTINGS)
+    async with asyncio.timeout(SECONDS_MAX):
+        with pytest.raises(WatchesEnded):
+            await running.task
+    await running.kubernetes.close()
 
 
-def test_finalizers_can_be_taken_off_without_an_operator() -> None:
-    async def play(server: ApiServer) -> None:
-        kept, other = resource("Topic", "kept"), resource("Topic", "other")
-        kept["metadata"]["finalizers"] = [CLEANUP_FINALIZER, "example.com/theirs"]
-        server.objects.create(kept)
-        server.objects.create(other)
-        said: list[str] = []
-        async with gateway_to(server.url) as kubernetes:
-            assert await strip(kubernetes, (), say=said.append) == 1
-        assert said == ["Topic default/kept"]
-        body = server.objects.get(TOPICS, "default", "kept")
-        assert body is not None and body["metadata"]["finalizers"] == ["example.com/theirs"]
+@told_by(scenario)
+async def test_a_process_that_loses_the_lease_ends(server: ApiServer) -> None:
+    running = Running(server, replace(SETTINGS, lease_seconds=5))
+    server.objects.create(resource("Topic", "a"))
+    await running.woken_for(Key("Topic", "default", "a"))
+    lease = server.objects.get(LEASES, "system", "odradek-operator")
+    assert lease is not None
+    lease["spec"]["holderIdentity"] = "a thief"
+    lease["metadata"].pop("resourceVersion")
+    server.objects.replace(lease)
+    async with asyncio.timeout(SECONDS_MAX):
+        with pytest.raises(LeaseLost, match="a thief"):
+            await running.task
+    await running.kubernetes.close()
+    kept = server.objects.get(LEASES, "system", "odradek-operator")
+    assert kept is not None and kept["spec"]["holderIdentity"] == "a thief"
 
-    scenario(play)
+
+@told_by(scenario)
+async def test_a_lease_that_cannot_be_renewed_ends_it_too(server: ApiServer) -> None:
+    running = Running(server, replace(SETTINGS, lease_seconds=3))
+    server.objects.create(resource("Topic", "a"))
+    await running.woken_for(Key("Topic", "default", "a"))
+    server.refusals["PUT", LEASES.path("system", "odradek-operator")] = 500
+    async with asyncio.timeout(SECONDS_MAX):
+        with pytest.raises(LeaseLost, match="could not be renewed"):
+            await running.task
+    await running.kubernetes.close()
+
+
+@told_by(scenario)
+async def test_finalizers_can_be_taken_off_without_an_operator(server: ApiServer) -> None:
+    kept, other = resource("Topic", "kept"), resource("Topic", "other")
+    kept["metadata"]["finalizers"] = [CLEANUP_FINALIZER, "example.com/theirs"]
+    server.objects.create(kept)
+    server.objects.create(other)
+    said: list[str] = []
+    async with gateway_to(server.url) as kubernetes:
+        assert await strip(kubernetes, (), say=said.append) == 1
+    assert said == ["Topic default/kept"]
+    body = server.objects.get(TOPICS, "default", "kept")
+    assert body is not None and body["metadata"]["finalizers"] == ["example.com/theirs"]
 
 
 def test_an_api_server_that_is_not_there_is_a_sentence_and_no_trace(

@@ -35,6 +35,7 @@ from odradek_operator.resources.structure import parse
 from odradek_operator.resources.user import UserSpec, UserStatus
 from tests.support.broker_process import CHECKOUT, free_port
 from tests.support.secured_broker import SecuredBroker
+from tests.support.stories import in_real_time
 
 pytestmark = pytest.mark.integration
 
@@ -167,37 +168,34 @@ def has_copied(page: WorkerPage) -> bool:
     return flow.state == "running" and bool(flow.partitions) and all(one.lag == 0 for one in flow.partitions)
 
 
-def test_a_worker_needs_no_more_than_the_rights_of_the_example(
+@in_real_time
+async def test_a_worker_needs_no_more_than_the_rights_of_the_example(
     brokers: dict[str, SecuredBroker], tmp_path: Path
 ) -> None:
     often = {"groups": 1, "checkpoints": 1, "groupOffsets": 1}
     spec = {**EXAMPLE["Mirror", "backup"], "intervalSeconds": often}
     port = free_port()
-
-    async def story() -> None:
-        async with Client(brokers["shared"].bootstraps["OWN"]) as client:
-            await Admin(client).topics.create("orders", partitions=2, replication_factor=1)
-            await Admin(client).topics.create("private", partitions=1, replication_factor=1)
-        lines = "".join(f"{number}\n" for number in range(RECORDS))
-        ran(brokers["shared"], "produce", "orders", stdin=lines)
-        ran(brokers["shared"], "consume", "orders", "--from-beginning", "-g", "billing", "-n", str(RECORDS))
-        files = {alias: await make_user(brokers[alias], name) for alias, name in USERS.items()}
-        with worker(tmp_path, spec, files, port) as log:
-            page = await seen(port, has_copied, log)
-            (flow,) = page.flows
-            assert flow.source == "shared"
-            assert "orders" in {one.topic for one in flow.partitions} <= {"orders", "heartbeats"}
-            copied = await records_of(brokers["backup"], len(lines.splitlines()))
-            assert sorted(copied) == sorted(lines.splitlines())
-            await has_moved(brokers["backup"], "billing", len(copied))
-            page = await seen(port, has_copied, log)
-            assert page.flows[0].error is None
-            # Neither a missing right nor a login was written into the log.
-            assert "may not do this" not in log.read_text() and PASSWORD not in log.read_text()
-        async with Client(brokers["backup"].bootstraps["OWN"]) as client:
-            topics = (await client.refresh(None)).topics
-            assert "shared.orders" in topics and "shared.private" not in topics
-            positions = await Admin(client).groups.offsets("odradek-mirror.odradek.backup.shared")
-            assert set(positions) >= {TopicPartition("shared.orders", one) for one in range(2)}
-
-    asyncio.run(story())
+    async with Client(brokers["shared"].bootstraps["OWN"]) as client:
+        await Admin(client).topics.create("orders", partitions=2, replication_factor=1)
+        await Admin(client).topics.create("private", partitions=1, replication_factor=1)
+    lines = "".join(f"{number}\n" for number in range(RECORDS))
+    ran(brokers["shared"], "produce", "orders", stdin=lines)
+    ran(brokers["shared"], "consume", "orders", "--from-beginning", "-g", "billing", "-n", str(RECORDS))
+    files = {alias: await make_user(brokers[alias], name) for alias, name in USERS.items()}
+    with worker(tmp_path, spec, files, port) as log:
+        page = await seen(port, has_copied, log)
+        (flow,) = page.flows
+        assert flow.source == "shared"
+        assert "orders" in {one.topic for one in flow.partitions} <= {"orders", "heartbeats"}
+        copied = await records_of(brokers["backup"], len(lines.splitlines()))
+        assert sorted(copied) == sorted(lines.splitlines())
+        await has_moved(brokers["backup"], "billing", len(copied))
+        page = await seen(port, has_copied, log)
+        assert page.flows[0].error is None
+        # Neither a missing right nor a login was written into the log.
+        assert "may not do this" not in log.read_text() and PASSWORD not in log.read_text()
+    async with Client(brokers["backup"].bootstraps["OWN"]) as client:
+        topics = (await client.refresh(None)).topics
+        assert "shared.orders" in topics and "shared.private" not in topics
+        positions = await Admin(client).groups.offsets("odradek-mirror.odradek.backup.shared")
+        assert set(positions) >= {TopicPartition("shared.orders", one) for one in range(2)}
