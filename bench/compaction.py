@@ -26,6 +26,7 @@ from odradek.protocol.codec import decode_response, encode_request
 from odradek.records.builder import build_batch
 from tests.support.broker_process import Broker
 from tests.support.kafka_peer import KafkaPeer
+from tests.support.polling import SECONDS_MAX
 
 RECORDS_PER_BATCH = 100
 VALUE_BYTES = 100
@@ -188,7 +189,7 @@ def _configure(peer: Peer, topic: str, settings: dict[str, str]) -> None:
     ]
     resource = ConfigResource("topic", topic, incremental_configs=entries)
     admin = AdminClient({"bootstrap.servers": peer.bootstrap, "log_level": 4})
-    admin.incremental_alter_configs([resource])[resource].result(30)
+    admin.incremental_alter_configs([resource])[resource].result(SECONDS_MAX)
 
 
 def _cleaned(peer: Peer, topic: str) -> Round:

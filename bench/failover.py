@@ -18,6 +18,7 @@ from bench import tools
 from bench.clusters import REPLICAS, AnyCluster
 from bench.memory import log_bytes, touched
 from bench.peers import fresh_topic
+from tests.support.polling import wait_until
 
 PARTITIONS = 300
 PATIENCE_SECONDS = 120.0
@@ -132,7 +133,7 @@ def partitions_of(admin: AdminClient, topic: str) -> Any:
 
 def await_in_sync(admin: AdminClient, topic: str) -> None:
     """Until all replicas of all partitions are."""
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while not all(len(one.isrs) == REPLICAS for one in partitions_of(admin, topic).values()):
-        assert time.monotonic() < deadline, f"the replicas of {topic} do not join the in-sync set"
-        time.sleep(0.1)
+    wait_until(
+        f"the replicas of {topic} are in sync",
+        lambda: all(len(one.isrs) == REPLICAS for one in partitions_of(admin, topic).values()),
+    )

@@ -21,6 +21,7 @@ from bench.rounds import say
 from tests.operator.support.broker_world import BrokerWithAdmin
 from tests.support.broker_process import CHECKOUT, free_port
 from tests.support.kubernetes_api import ApiServer, running_api_server
+from tests.support.polling import SECONDS_MAX
 
 TOPICS = 1_000
 NAMESPACE = "shop"
@@ -97,7 +98,7 @@ def _measure(
         }
     finally:
         process.terminate()
-        process.wait(30)
+        process.wait(SECONDS_MAX)
 
 
 def topic(number: int) -> str:

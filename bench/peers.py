@@ -22,6 +22,7 @@ import psutil
 from tests.support.broker_process import CHECKOUT, Broker
 from tests.support.kafka_peer import KafkaPeer
 from tests.support.peers import topic_creator
+from tests.support.polling import SECONDS_MAX
 
 Peer = Broker | KafkaPeer
 
@@ -145,4 +146,4 @@ def fresh_topic(peer: Served, partitions: int, *, replicas: int = 1) -> Iterator
         yield name
     finally:
         admin = AdminClient({"bootstrap.servers": peer.bootstrap, "log_level": 4})
-        admin.delete_topics([name])[name].result(30)
+        admin.delete_topics([name])[name].result(SECONDS_MAX)

@@ -21,6 +21,7 @@ from bench.clusters import REPLICAS, OurCluster
 from bench.failover import PATIENCE_SECONDS
 from bench.peers import storage
 from bench.rounds import say
+from tests.support.polling import SECONDS_MAX, wait_until
 
 PARTITIONS_PER_TOPIC = 100
 _TOPICS_PER_REQUEST = 10
@@ -64,7 +65,11 @@ def _create(cluster: OurCluster, partitions: int) -> list[str]:
         for future in admin.create_topics(wanted, operation_timeout=60, request_timeout=60).values():
             future.result(PATIENCE_SECONDS)
     for name in names:
-        _wait_until(partial(_is_led, admin, name, but_by=0))
+        wait_until(
+            f"another broker leads {name}",
+            partial(_is_led, admin, name, but_by=0),
+            pause_seconds=_TICK_SECONDS,
+        )
     return names
 
 
@@ -77,14 +82,14 @@ def _controller_seconds(cluster: OurCluster) -> float:
         (next_one,) = cluster.controllers.keys() - {dead}
 
         def decides() -> bool:
-            controller = admin.describe_cluster(request_timeout=10).result(20).controller
+            controller = admin.describe_cluster(request_timeout=10).result(SECONDS_MAX).controller
             # The other is the controller as soon as it is in the registry; it decides once it has read everything.
             return (
                 controller is not None
                 and f"controller {next_one} decides" in cluster.controllers[next_one].log()
             )
 
-        _wait_until(decides)
+        wait_until("a controller decides", decides, pause_seconds=_TICK_SECONDS)
         done_at = time.monotonic()
         seconds = done_at - ended_at()
     cluster.controllers[dead].start()
@@ -97,7 +102,11 @@ def _leaders_seconds(cluster: OurCluster, topics: list[str]) -> float:
     with _ended(cluster, "/brokers/ids/1") as ended_at:
         cluster.brokers[1].kill()
         for name in topics:
-            _wait_until(partial(_is_led, admin, name, but_by=1))
+            wait_until(
+                f"another broker leads {name}",
+                partial(_is_led, admin, name, but_by=1),
+                pause_seconds=_TICK_SECONDS,
+            )
         done_at = time.monotonic()
         return done_at - ended_at()
 
@@ -131,13 +140,6 @@ def _ended(cluster: OurCluster, path: str) -> Iterator[Callable[[], float]]:
     finally:
         client.stop()
         client.close()
-
-
-def _wait_until(is_so: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while not is_so():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(_TICK_SECONDS)
 
 
 def _admin(bootstrap: str) -> AdminClient:

@@ -14,6 +14,7 @@ from typing import Final
 
 from tests.chaos.history import GroupReported, HistoryFile, now
 from tests.support.group_churn import Group, Kind, MemberProcess
+from tests.support.polling import SECONDS_MAX
 
 NOTE_SECONDS: Final = 0.1
 LEAVE_SECONDS_MAX: Final = 20.0
@@ -252,7 +253,7 @@ class Groups:
     def _end_thread(self) -> None:
         self._is_over.set()
         if self._thread.ident is not None:
-            self._thread.join(120)
+            self._thread.join(SECONDS_MAX)
 
 
 def _has_committed(group: Group, ends: Mapping[int, int]) -> bool:

@@ -16,6 +16,7 @@ from odradek.foundation.errors import OdradekError
 from odradek.protocol.api import ApiKey
 from tests.chaos.world import BROKERS
 from tests.support.plain_client import ConnectionLostError, PlainClient
+from tests.support.polling import SECONDS_MAX
 
 ANSWER_SECONDS_MAX: Final = 5.0
 _NONE: Final = 0
@@ -38,7 +39,7 @@ class Moves:
         if self._thread.ident is not None:
             self._is_over.set()
             self._asked.put(None)
-            self._thread.join(60)
+            self._thread.join(SECONDS_MAX)
 
     def move(self, choice: int) -> tuple[str, Callable[[], None]]:
         """Begin to move one partition; what it is, and what moves it back."""

@@ -11,6 +11,7 @@ from kazoo.exceptions import KazooException
 from odradek.cluster import nodes, paths
 from tests.chaos.history import REGISTRY, HistoryFile, StateSeen, now
 from tests.chaos.world import World
+from tests.support.polling import SECONDS_MAX
 
 LOOK_SECONDS: Final = 0.25
 # A busy machine is not what a round looks for: a registry that is well answers within this time.
@@ -37,7 +38,7 @@ class Observer:
     def stop(self) -> None:
         self._is_over.set()
         if self._thread.ident is not None:
-            self._thread.join(30)
+            self._thread.join(SECONDS_MAX)
 
     def _run(self) -> None:
         while not self._is_over.wait(LOOK_SECONDS):

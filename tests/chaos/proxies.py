@@ -18,6 +18,7 @@ from typing import Any
 
 from tests.chaos.network import CLIENTS, Endpoint
 from tests.support.broker_process import free_port
+from tests.support.polling import SECONDS_MAX
 
 
 @dataclass(eq=False)
@@ -80,11 +81,11 @@ class Proxies:
 
         self._wait(end())
         self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(30)
+        self._thread.join(SECONDS_MAX)
         self._loop.close()
 
     def _wait(self, work: Coroutine[Any, Any, Any]) -> Any:
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result(60)
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(SECONDS_MAX)
 
     async def _serve(self, name: str, target_port: int) -> int:
         async def accepted(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

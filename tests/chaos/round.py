@@ -56,6 +56,7 @@ from tests.chaos.warden import Warden
 from tests.chaos.workers import Worker
 from tests.chaos.world import BROKERS, World, broker
 from tests.support.group_commits import LoggedCommits
+from tests.support.polling import SECONDS_MAX
 
 PARTITIONS: Final = 4
 OFFSETS_PARTITIONS: Final = 3
@@ -210,7 +211,7 @@ class Round:
     def _end_watch(self) -> None:
         self._is_over.set()
         if self._watch.ident is not None:
-            self._watch.join(30)
+            self._watch.join(SECONDS_MAX)
 
     # --- its parts -----------------------------------------------------------------------------------------------
 
@@ -226,7 +227,7 @@ class Round:
             admin = AdminClient({**COMMON, "bootstrap.servers": self._world.bootstrap})
             for deletion in admin.delete_topics(older, request_timeout=20).values():
                 with contextlib.suppress(KafkaException):  # the next round tries again
-                    deletion.result(30)
+                    deletion.result(SECONDS_MAX)
 
     def _make_topic(self) -> None:
         admin = AdminClient({**COMMON, "bootstrap.servers": self._world.bootstrap})
@@ -234,7 +235,7 @@ class Round:
         deadline = time.monotonic() + 90
         while True:
             try:
-                admin.create_topics([asked], request_timeout=20)[self._topic].result(30)
+                admin.create_topics([asked], request_timeout=20)[self._topic].result(SECONDS_MAX)
             except KafkaException as failure:
                 if "exists" in str(failure):
                     return

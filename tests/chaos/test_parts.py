@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import signal
 import socket
 import subprocess
@@ -11,6 +12,7 @@ import time
 import uuid
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -23,6 +25,7 @@ from tests.chaos.processes import Process
 from tests.chaos.proxies import Proxies
 from tests.chaos.schedule import Kind, plan
 from tests.chaos.sessions import end_session, password_of
+from tests.support.polling import wait_until
 from tests.support.zookeeper import ZooKeeper
 
 SILENCE_SECONDS = 0.3
@@ -81,11 +84,12 @@ def test_two_stops_of_one_process_wait_for_one_clean_end(tmp_path: Path) -> None
         assert process.is_ready.wait(PATIENCE_SECONDS), process.said()
         for count, one in enumerate(stopping, start=1):
             one.start()
-            deadline = time.monotonic() + PATIENCE_SECONDS
             # Each resumes the process first, in case it was paused.
-            while process.signals.count(signal.SIGCONT) < count:
-                assert time.monotonic() < deadline
-                time.sleep(0.01)
+            wait_until(
+                "the process is resumed",
+                lambda: process.signals.count(signal.SIGCONT),
+                partial(operator.le, count),
+            )
         may_end.touch()
         for one in stopping:
             one.join(PATIENCE_SECONDS)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import IO, Any, Final
 
 from tests.support.broker_process import CHECKOUT
+from tests.support.polling import SECONDS_MAX
 
 READY_SECONDS_MAX: Final = 180.0
 
@@ -65,7 +66,7 @@ class Worker:
             self._process.kill()
         self._process.wait()
         self._close_input()
-        self._thread.join(10)
+        self._thread.join(SECONDS_MAX)
 
     def _close_input(self) -> None:
         assert self._process.stdin is not None

@@ -32,6 +32,7 @@ from odradek.clients import (
 )
 from tests.support.cluster_processes import Cluster
 from tests.support.peers import topic_creator
+from tests.support.polling import wait_until
 from tests.support.stories import in_real_time
 from tests.support.zookeeper import ZooKeeper, end_session
 
@@ -108,13 +109,6 @@ def take(stream: KafkaStream, count: int) -> list[int]:
     return [int(next(stream).message) for _ in range(count)]
 
 
-def wait_for(condition: Callable[[], Any], seconds_max: float = 60) -> None:
-    deadline = time.monotonic() + seconds_max
-    while not condition():
-        assert time.monotonic() < deadline, "it did not come to be"
-        time.sleep(0.02)
-
-
 def offset_of(registry: KazooClient, group: str, topic: str, partition: int = 0) -> int | None:
     path = f"/consumers/{group}/offsets/{topic}/{partition}"
     return int(registry.get(path)[0]) if registry.exists(path) else None
@@ -161,7 +155,7 @@ def test_only_what_the_program_asked_beyond_is_committed_by_itself(
     connector = connect(autocommit_interval_ms=50)
     (stream,) = connector.create_message_streams({topic: 1})[topic]
     assert take(stream, 3) == [0, 1, 2]
-    wait_for(lambda: offset_of(registry, unique, topic) == 2)
+    wait_until("it has come to be", lambda: offset_of(registry, unique, topic) == 2)
     time.sleep(0.2)  # several more commits
     assert offset_of(registry, unique, topic) == 2  # message 2 is still in hand
     connector.shutdown()
@@ -181,14 +175,16 @@ def test_members_share_partitions_join_and_leave(
     first.commit_offsets()
     second = connect(consumer_id="b")
     (three,) = second.create_message_streams({topic: 1})[topic]
-    wait_for(lambda: len(first.owned_partitions) == 4 and len(second.owned_partitions) == 1)
+    wait_until(
+        "it has come to be", lambda: len(first.owned_partitions) == 4 and len(second.owned_partitions) == 1
+    )
     assert second.owned_partitions == {(topic, 4)}
     write(cluster, topic, range(5, 10))
     assert sorted(take(one, 2) + take(two, 2)) + take(three, 1) == [5, 6, 7, 8, 9]
     for connector in (first, second):
         connector.commit_offsets()
     first.shutdown()
-    wait_for(lambda: len(second.owned_partitions) == 5)
+    wait_until("it has come to be", lambda: len(second.owned_partitions) == 5)
     write(cluster, topic, range(10, 15))
     assert sorted(take(three, 5)) == list(range(10, 15))
 
@@ -204,11 +200,13 @@ def test_new_topics_and_partitions_join_in(
     assert connector.owned_partitions == {(topic, 0)}
     other = create(cluster, 1, f"{unique}.two")
     create(cluster, 1, f"other.{unique}")
-    wait_for(lambda: connector.owned_partitions == {(topic, 0), (other, 0)})
+    wait_until("it has come to be", lambda: connector.owned_partitions == {(topic, 0), (other, 0)})
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
     for future in admin.create_partitions([NewPartitions(topic, 2)]).values():
         future.result(30)
-    wait_for(lambda: connector.owned_partitions == {(topic, 0), (topic, 1), (other, 0)})
+    wait_until(
+        "it has come to be", lambda: connector.owned_partitions == {(topic, 0), (topic, 1), (other, 0)}
+    )
     write(cluster, topic, [0, 1])
     write(cluster, other, [2])
     assert sorted(take(stream, 3)) == [0, 1, 2]
@@ -289,7 +287,7 @@ def test_a_lost_session_hands_out_and_commits_nothing(
     assert take(stream, 10) == list(range(10))
     engine, inner = connector._engine, connector._connector
     engine.call(lambda: end_session(inner._store, cluster.connect))  # type: ignore[arg-type]
-    wait_for(lambda: connector.owned_partitions)
+    wait_until("it has come to be", lambda: connector.owned_partitions)
     # Nothing was committed of what the first session owned, so the second one begins where the group was.
     assert take(stream, 3) == [0, 1, 2]
     assert offset_of(registry, unique, topic) is None
@@ -307,7 +305,7 @@ def test_a_stalled_consumer_hands_out_nothing_more(
     engine = connector._engine
     engine._loop.call_soon_threadsafe(stalled.wait, 120)  # as a stopped process
     try:
-        wait_for(lambda: not connector._connector.lease.is_valid)
+        wait_until("it has come to be", lambda: not connector._connector.lease.is_valid)
         with pytest.raises(ConsumerTimeoutException):
             next(stream)  # although the batch is decoded
     finally:
@@ -332,7 +330,7 @@ def test_a_seek_is_not_undone_by_what_was_in_hand(
 @in_real_time
 async def test_streams_of_one_group_in_asyncio(cluster: Cluster, unique: str) -> None:
     topic = create(cluster, 2)
-    write(cluster, topic, range(6))
+    await asyncio.to_thread(write, cluster, topic, range(6))
     properties = {"zk.connect": cluster.connect, "groupid": unique, "autooffset.reset": "smallest"}
     async with (
         asyncio.timeout(60),
@@ -376,7 +374,7 @@ def test_a_claim_waits_until_the_owner_has_left(
     assert connector.owned_partitions == frozenset()
     assert registry.get_children(f"/consumers/{unique}/owners/{topic}") == ["1"]  # all or none
     registry.delete(node)
-    wait_for(lambda: len(connector.owned_partitions) == 2)
+    wait_until("it has come to be", lambda: len(connector.owned_partitions) == 2)
 
 
 def test_an_id_that_is_taken_is_an_error(cluster: Cluster, connect: Callable[..., ConsumerConnector]) -> None:

@@ -31,6 +31,7 @@ from odradek.clients import (
 from odradek.errors import OdradekError
 from tests.support.cluster_processes import Cluster
 from tests.support.peers import topic_creator
+from tests.support.polling import wait_until
 from tests.support.zookeeper import ZooKeeper
 
 pytestmark = pytest.mark.integration
@@ -79,9 +80,12 @@ def test_leaders_and_then_all_brokers_restart_under_both_kinds(tmp_path: Path, z
 
         def wait_for_more() -> None:
             before = list(written)
-            while written[0] < before[0] + 20 or written[1] < before[1] + 20:
+
+            def seen() -> list[int]:
                 assert all(thread.is_alive() for thread in threads), "a producer gave up"
-                time.sleep(0.02)
+                return [now - then for now, then in zip(written, before, strict=True)]
+
+            wait_until("both producers write on", seen, lambda more: min(more) >= 20)
 
         wait_for_more()
         cluster.brokers[1].kill()
@@ -140,8 +144,7 @@ def test_a_full_queue_waits_for_its_timeout_and_then_refuses(unique: str) -> Non
     properties = {"producer.type": "async", "queue.size": 1, "batch.size": 1, "queue.enqueueTimeout.ms": 200}
     producer = Producer(properties, event_handler=held)
     producer.send(KeyedMessage(unique, 0))  # the thread takes it, and waits
-    while producer.waiting_count:
-        time.sleep(0.005)
+    wait_until("the thread has taken it", lambda: producer.waiting_count == 0, pause_seconds=0.005)
     producer.send(KeyedMessage(unique, 1))
     start = time.monotonic()
     with pytest.raises(QueueFullException):

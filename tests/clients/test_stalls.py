@@ -6,9 +6,8 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,6 +17,7 @@ from kazoo.exceptions import NoNodeError
 from odradek.clients import KeyedMessage, Producer
 from tests.support.cluster_processes import Cluster
 from tests.support.peers import topic_creator
+from tests.support.polling import wait_until
 from tests.support.zookeeper import ZooKeeper
 
 pytestmark = pytest.mark.integration
@@ -45,20 +45,13 @@ class Member:
                 stderr=subprocess.STDOUT,
                 env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
             )
-        wait_for(lambda: "ready" in self.text())
+        wait_until("it has come to be", lambda: "ready" in self.text())
 
     def text(self) -> str:
         return self._output.read_text()
 
     def taken(self) -> list[int]:
         return [int(line) for line in self.text().split("\n") if line.isdecimal()]
-
-
-def wait_for(condition: Callable[[], object], seconds_max: float = 60) -> None:
-    deadline = time.monotonic() + seconds_max
-    while not condition():
-        assert time.monotonic() < deadline, "it did not come to be"
-        time.sleep(0.02)
 
 
 class ByNumber:
@@ -79,7 +72,7 @@ def test_no_message_reaches_two_members_across_a_stall(cluster: Cluster, tmp_pat
         numbers = range(written, written + count)
         producer.send([KeyedMessage(topic, b"%d" % number, part_key=number) for number in numbers])
         written += count
-        wait_for(lambda: sum(len(member.taken()) for member in members) >= written)
+        wait_until("it has come to be", lambda: sum(len(member.taken()) for member in members) >= written)
 
     def committed() -> int:
         paths = [f"/consumers/{unique}/offsets/{topic}/{number}" for number in range(PARTITIONS)]
@@ -93,16 +86,16 @@ def test_no_message_reaches_two_members_across_a_stall(cluster: Cluster, tmp_pat
             return []  # just released
 
     try:
-        wait_for(lambda: len(set(owners())) == 2 and len(owners()) == PARTITIONS)
+        wait_until("it has come to be", lambda: len(set(owners())) == 2 and len(owners()) == PARTITIONS)
         write_and_wait(200)
         # A record in hand is not committed before the next one is asked for: both wait for one.
-        wait_for(lambda: committed() == written)
+        wait_until("it has come to be", lambda: committed() == written)
         stalled = members[0]
         stalled.process.send_signal(signal.SIGSTOP)
         write_and_wait(200)  # the other one takes over when the session is over
-        wait_for(lambda: committed() == written)
+        wait_until("it has come to be", lambda: committed() == written)
         stalled.process.send_signal(signal.SIGCONT)
-        wait_for(lambda: len(set(owners())) == 2 and len(owners()) == PARTITIONS)
+        wait_until("it has come to be", lambda: len(set(owners())) == 2 and len(owners()) == PARTITIONS)
         write_and_wait(200)
         counts = Counter(number for member in members for number in member.taken())
         assert counts == Counter(range(written))

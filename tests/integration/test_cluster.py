@@ -20,6 +20,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from tests.integration.deliveries import Deliveries
 from tests.support.broker_process import CHECKOUT
 from tests.support.cluster_processes import Cluster
+from tests.support.polling import SECONDS_MAX, wait_until
 from tests.support.zookeeper import ZooKeeper
 
 pytestmark = [pytest.mark.integration, pytest.mark.clients, pytest.mark.slow, pytest.mark.thorough]
@@ -42,7 +43,7 @@ def create(admin: AdminClient, name: str, *, partitions: int = 6, replicas: int 
     topic = NewTopic(
         name, partitions, replicas, config={key.replace("_", "."): v for key, v in config.items()}
     )
-    admin.create_topics([topic], request_timeout=60)[name].result(60)
+    admin.create_topics([topic], request_timeout=60)[name].result(SECONDS_MAX)
 
 
 class Writer(Deliveries):
@@ -90,13 +91,6 @@ def read_all(bootstrap: str, topic: str, *, group: str, count: int) -> list[int]
     return numbers
 
 
-def wait_for(what: str, is_so: Any) -> None:
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while not is_so():
-        assert time.monotonic() < deadline, f"{what} did not come to be"
-        time.sleep(0.1)
-
-
 def partitions_of(admin: AdminClient, topic: str) -> Any:
     return admin.list_topics(topic, timeout=30).topics[topic].partitions
 
@@ -124,7 +118,7 @@ def test_no_acknowledged_record_is_lost_with_controller_and_leader_killed(cluste
 
     cluster.brokers[leader].start()
     cluster.controllers[active].start()
-    wait_for(
+    wait_until(
         "three replicas in sync",
         lambda: all(len(one.isrs) == 3 for one in partitions_of(admin, "orders").values()),
     )
@@ -142,7 +136,7 @@ def test_brokers_are_restarted_in_order_one_after_the_other(cluster: Cluster) ->
         assert broker.stop() == 0
         writer.write(50)
         broker.start()
-        wait_for(
+        wait_until(
             "three replicas in sync",
             lambda: all(len(one.isrs) == 3 for one in partitions_of(admin, "orders").values()),
         )
@@ -175,14 +169,14 @@ def test_a_whole_cluster_starts_with_one_command_and_stops_with_ctrl_c(tmp_path:
         writer = Writer(bootstrap[1], "t")
         writer.write(10)
         process.send_signal(2)
-        rest, said = process.communicate(timeout=60)
+        rest, said = process.communicate(timeout=SECONDS_MAX)
         assert (process.returncode, said) == (0, "")
         assert rest.split("\n")[:-1].count("zookeeper stopped") == 1
         assert sum(line.endswith(" stopped") for line in rest.splitlines()) == 4
     finally:
         if process.poll() is None:
             process.send_signal(15)
-            process.wait(60)
+            process.wait(SECONDS_MAX)
 
 
 def test_a_broker_that_lingers_is_left_and_refuses_connections(cluster: Cluster) -> None:
@@ -192,13 +186,11 @@ def test_a_broker_that_lingers_is_left_and_refuses_connections(cluster: Cluster)
     broker.arguments += ["--linger", "60"]
     broker.start()
     os.kill(broker.pid, signal.SIGTERM)
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while "connections are refused for another 60 s" not in broker.log():
-        assert time.monotonic() < deadline and broker.is_running, broker.log()
-        time.sleep(0.05)
+    wait_until("the broker lingers", broker.log, lambda said: "are refused for another 60 s" in said)
+    assert broker.is_running
     with socket.socket() as client, pytest.raises(ConnectionRefusedError):
         client.connect(("127.0.0.1", broker.port))
     admin = AdminClient({"bootstrap.servers": cluster.brokers[1].bootstrap})
     # The other brokers learn from the controller that it left, after it closed its session.
-    wait_for("metadata without it", lambda: set(admin.list_topics(timeout=30).brokers) == {1, 2})
+    wait_until("metadata without it", lambda: set(admin.list_topics(timeout=30).brokers) == {1, 2})
     assert broker.is_running, "the process ends when it has lingered"

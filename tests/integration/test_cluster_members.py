@@ -16,6 +16,7 @@ import pytest
 
 from tests.support.broker_process import free_port
 from tests.support.cluster_processes import Cluster, Member
+from tests.support.polling import SECONDS_MAX
 from tests.support.zookeeper import ZooKeeper
 
 pytestmark = pytest.mark.integration
@@ -86,7 +87,7 @@ def test_a_broker_waits_for_a_controller_and_is_told_to_stop_meanwhile(cluster: 
         assert get(f"{url}/healthz")[0] == 200
         assert get(f"{url}/readyz") == (503, "the broker is starting or stopping\n")
         process.send_signal(signal.SIGTERM)
-        assert process.communicate(timeout=30)[0] == ""
+        assert process.communicate(timeout=SECONDS_MAX)[0] == ""
         assert process.returncode == 0
     finally:
         if process.poll() is None:

@@ -21,6 +21,7 @@ from tests.chaos.final_logs import batches_of
 from tests.integration.deliveries import Deliveries
 from tests.support.broker_process import CHECKOUT
 from tests.support.cluster_processes import Cluster
+from tests.support.polling import wait_until
 from tests.support.zookeeper import ZooKeeper
 
 pytestmark = [pytest.mark.integration, pytest.mark.clients, pytest.mark.slow, pytest.mark.thorough]
@@ -143,13 +144,6 @@ def doubles(cluster: Cluster) -> list[str]:
     return found
 
 
-def wait_for(what: str, is_so: Any) -> None:
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while not is_so():
-        assert time.monotonic() < deadline, f"{what} did not come to be"
-        time.sleep(0.1)
-
-
 def kept(cluster: Cluster, broker: int) -> list[str]:
     """The directories of the topic's partitions on a broker's disk, but for those that are being removed."""
     found = cluster.brokers[broker].data.glob("orders-*")
@@ -161,7 +155,7 @@ def test_a_broker_is_drained_and_filled_again_while_the_controller_dies(cluster:
     shell.run("topics", "create", "orders", "-p", "6", "-r", "2")
     writer = Writer(cluster.bootstrap, "orders")
     try:
-        wait_for("some records", lambda: len(writer.acknowledged) > 500)
+        wait_until("some records", lambda: len(writer.acknowledged) > 500)
         plan = shell.json("brokers", "drain", "3", "--dry-run")
         assert len(plan["partitions"]) == 4
         # So slow that it would take minutes.
@@ -171,14 +165,14 @@ def test_a_broker_is_drained_and_filled_again_while_the_controller_dies(cluster:
         assert not shell.json("brokers", "drained", "3", code=REFUSED)["is_done"]
         shell.run("topics", "create", "late", "-p", "6", "-r", "2")
         cluster.controllers[cluster.active_controller()].kill()
-        wait_for("another controller's list", lambda: shell.json("reassign", "list") is not None)
+        wait_until("another controller's list", lambda: shell.json("reassign", "list") is not None)
         assert {tuple(one["move"]["removing"]) for one in shell.json("reassign", "list")} <= {(3,)}
 
         shell.run("brokers", "drain", "3", "--throttle", "100000000", "--wait")
         assert "can be removed" in shell.run("brokers", "drained", "3")
         (gone,) = (one for one in shell.json("brokers", "list") if one["id"] == 3)
         assert (gone["replicas"], gone["leaders"], gone["is_cordoned"]) == (0, 0, True)
-        wait_for("empty disk", lambda: kept(cluster, 3) == [])
+        wait_until("empty disk", lambda: kept(cluster, 3) == [])
         assert cluster.brokers[3].stop() == 0
 
         cluster.brokers[3].start()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,6 +11,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.support.broker_process import Broker
+from tests.support.polling import SECONDS_MAX, wait_until
 
 pytestmark = [pytest.mark.integration, pytest.mark.clients]
 
@@ -21,7 +22,6 @@ CONFIG = {
     "segment.ms": "1000",
 }
 KEYS = 100
-SECONDS_MAX = 180
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def broker(tmp_path: Path) -> Iterator[Broker]:
 
 def create(broker: Broker, topic: str, **more: str) -> None:
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
-    admin.create_topics([NewTopic(topic, 1, 1, config=CONFIG | more)])[topic].result(20)
+    admin.create_topics([NewTopic(topic, 1, 1, config=CONFIG | more)])[topic].result(SECONDS_MAX)
 
 
 def write(broker: Broker, topic: str, rounds: range, **settings: str) -> dict[bytes, bytes | None]:
@@ -80,13 +80,6 @@ def read(broker: Broker, topic: str) -> list[tuple[int, bytes, bytes | None]]:
     return found
 
 
-def wait_until(is_so: Callable[[], bool], broker: Broker) -> None:
-    ends = time.monotonic() + SECONDS_MAX
-    while not is_so():
-        assert time.monotonic() < ends, broker.log()[-4000:]
-        time.sleep(0.05)
-
-
 @pytest.mark.parametrize("codec", ["none", "lz4", "zstd", "gzip", "snappy"])
 def test_a_consumer_reads_the_last_value_of_each_key(broker: Broker, codec: str) -> None:
     create(broker, "tables")
@@ -95,7 +88,12 @@ def test_a_consumer_reads_the_last_value_of_each_key(broker: Broker, codec: str)
     time.sleep(1.1)
     write(broker, "tables", range(1))
     full = 40 * KEYS + KEYS
-    wait_until(lambda: len(read(broker, "tables")) < full / 5, broker)
+    wait_until(
+        "most is compacted",
+        lambda: len(read(broker, "tables")),
+        lambda count: count < full / 5,
+        more=broker.log,
+    )
     first_of_more = 40 * KEYS
     found = read(broker, "tables")
     assert [offset for offset, _, _ in found] == sorted({offset for offset, _, _ in found})

@@ -12,6 +12,7 @@ import pytest
 from tests.integration.conftest import MakeBroker
 from tests.support.broker_process import Broker
 from tests.support.plain_client import ConnectionLostError, PlainClient
+from tests.support.polling import wait_until
 
 pytestmark = pytest.mark.integration
 
@@ -112,8 +113,9 @@ def test_a_stop_under_load_answers_or_closes_and_ends_in_time(make_broker: MakeB
     acked: dict[int, bytes] = {}
     writer = threading.Thread(target=_write_until_killed, args=(broker, "busy", 0, acked, [0]))
     writer.start()
-    while len(acked) < 500:
-        time.sleep(0.01)
+    wait_until(
+        "500 records are acknowledged", lambda: len(acked), lambda seen: seen >= 500, pause_seconds=0.01
+    )
     assert broker.stop(seconds_max=60) == 0
     writer.join()
     broker.start()

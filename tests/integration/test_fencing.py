@@ -90,7 +90,7 @@ class Member:
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
-        self._reader.join(30)
+        self._reader.join(SECONDS_MAX)
 
 
 @pytest.fixture(params=KINDS, ids=["-".join(kind) for kind in KINDS])

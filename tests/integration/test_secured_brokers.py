@@ -11,6 +11,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.support.certificates import Authority
 from tests.support.cluster_processes import Cluster
+from tests.support.polling import SECONDS_MAX
 from tests.support.zookeeper import ZooKeeper
 
 pytestmark = [pytest.mark.integration, pytest.mark.clients]
@@ -49,7 +50,7 @@ def test_replication_over_tls_with_a_login(tmp_path: Path, zookeeper: ZooKeeper)
         cluster.start()
         admin = AdminClient(client)
         topic = NewTopic("secured", 2, 2, config={"min.insync.replicas": "2"})
-        admin.create_topics([topic], request_timeout=30)["secured"].result(30)
+        admin.create_topics([topic], request_timeout=30)["secured"].result(SECONDS_MAX)
         failures: list[object] = []
         producer = Producer(client | {"acks": "all"})
         for number in range(200):

@@ -30,10 +30,9 @@ from odradek.registry.registries import open_registry
 from odradek.secure_network.login import LoginFailed
 from odradek.transport.outbound import OutboundConnection
 from tests.support.certificates import Authority
-from tests.support.polling import eventually
+from tests.support.polling import SECONDS_MAX, eventually
 from tests.support.secured_clients import (
     SCRAM,
-    SECONDS_MAX,
     api_versions,
     connect,
     metrics,
@@ -151,12 +150,12 @@ def test_another_controller_takes_over(secured_cluster: SecuredCluster) -> None:
     cluster = secured_cluster
     admin = AdminClient(cluster.root)
     created = admin.create_topics([NewTopic("first", 1, 3)], request_timeout=30)
-    created["first"].result(30)
+    created["first"].result(SECONDS_MAX)
     for number, member in cluster.controllers.items():
         # Whichever was active: after both have been restarted, each has decided.
         member.restart()
         name = f"after-{number}"
-        admin.create_topics([NewTopic(name, 1, 3)], request_timeout=60)[name].result(60)
+        admin.create_topics([NewTopic(name, 1, 3)], request_timeout=60)[name].result(SECONDS_MAX)
     for broker in cluster.brokers.values():
         assert "traceback" not in broker.log().lower()
 

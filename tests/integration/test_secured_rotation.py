@@ -33,7 +33,7 @@ from odradek.transport.outbound import OutboundConnection
 from tests.support import secured_cluster as secrets
 from tests.support.broker_process import CHECKOUT
 from tests.support.certificates import Authority
-from tests.support.polling import eventually
+from tests.support.polling import SECONDS_MAX, eventually
 from tests.support.secured_clients import SCRAM, connect, metrics, properties, set_password
 from tests.support.secured_cluster import SecuredCluster, SecuredMember
 from tests.support.steady_load import SteadyLoad
@@ -82,9 +82,9 @@ def acl(user: str, topic: str, operation: AclOperation) -> AclBinding:
 def make_topic(cluster: SecuredCluster, topic: str, *rights: AclBinding) -> AdminClient:
     admin = AdminClient(cluster.root)
     created = admin.create_topics([NewTopic(topic, PARTITIONS, 3)], request_timeout=30)
-    created[topic].result(30)
+    created[topic].result(SECONDS_MAX)
     for future in admin.create_acls(list(rights)).values():
-        future.result(30)
+        future.result(SECONDS_MAX)
     return admin
 
 

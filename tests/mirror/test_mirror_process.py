@@ -25,7 +25,7 @@ from odradek.mirror.formats import parse_heartbeat, parse_offset_sync
 from odradek.mirror.topic_tail import tail
 from tests.mirror.test_moved_groups import commit, fill, run, value_at
 from tests.support.broker_process import free_port
-from tests.support.polling import eventually
+from tests.support.polling import SECONDS_MAX, eventually
 from tests.support.two_clusters import TwoClusters
 
 pytestmark = pytest.mark.integration
@@ -84,7 +84,7 @@ class MirrorProcess:
         assert self._process is not None
         self._process.send_signal(signal.SIGTERM)
         try:
-            return self._process.wait(60)
+            return self._process.wait(SECONDS_MAX)
         finally:
             assert self._process.stdout is not None
             self._process.stdout.close()
@@ -92,7 +92,7 @@ class MirrorProcess:
     def kill(self) -> None:
         assert self._process is not None and self._process.stdout is not None
         self._process.kill()
-        self._process.wait(60)
+        self._process.wait(SECONDS_MAX)
         self._process.stdout.close()
 
     def get(self, path: str) -> str:

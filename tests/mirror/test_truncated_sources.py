@@ -5,8 +5,6 @@ Both clusters run in this process on virtual time, since a log loses records onl
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 
 from odradek.client.admin.topics import TopicAdmin
@@ -15,7 +13,8 @@ from odradek.mirror.counters import FlowCounters, FlowError
 from odradek.mirror.mirror import Mirror
 from tests.mirror.virtual_clusters import GROUP, Clusters, clusters, mirroring
 from tests.support.loop import run
-from tests.support.mirroring import WAIT_SECONDS_MAX, running, until
+from tests.support.mirroring import running, until
+from tests.support.polling import eventually
 
 KEY = TopicPartition("t", 0)
 
@@ -23,9 +22,13 @@ KEY = TopicPartition("t", 0)
 async def stopped(mirror: Mirror) -> FlowError:
     """Why the partition stopped, once it has."""
     counters = mirror.flows[0].counters
-    async with asyncio.timeout(WAIT_SECONDS_MAX):
-        while (of := counters.partitions.get(KEY)) is None or of.stopped is None:
-            await asyncio.sleep(0.1)
+    of = await eventually(
+        "the partition stopped",
+        lambda: counters.partitions.get(KEY),
+        lambda of: of is not None and of.stopped is not None,
+        pause_seconds=0.1,
+    )
+    assert of is not None and of.stopped is not None
     assert of.lag_records is None and of.lag_ms(counters.wall_ms()) is None, "its lag means nothing"
     return of.stopped
 

@@ -24,6 +24,7 @@ from odradek.records.builder import build_batch
 from odradek.replication.cleaner import WorkerDied
 from odradek.replication.cleaning_work import ProcessWork
 from tests.support.logs import START_MS, open_log, stored_records
+from tests.support.polling import eventually
 from tests.support.stories import told_by
 
 pytestmark = pytest.mark.thorough
@@ -88,9 +89,7 @@ def last_values(log: Log) -> dict[bytes | None, bytes | None]:
 
 
 async def until(is_so: Callable[[], bool]) -> None:
-    async with asyncio.timeout(SECONDS_MAX):
-        while not is_so():
-            await asyncio.sleep(0.01)
+    await eventually("the cleaner is so far", is_so, seconds_max=SECONDS_MAX)
 
 
 def with_work(story: Callable[[ProcessWork], Awaitable[None]]) -> None:

@@ -17,6 +17,7 @@ from odradek.replication.blocking import BlockingWork
 from odradek.replication.flusher import Flusher, Outcome
 from tests.support.disk import SimulatedDisk, SimulatedFile
 from tests.support.logs import DIRECTORY, StillClock, batch, open_log
+from tests.support.polling import SECONDS_MAX
 from tests.support.stories import in_real_time
 from tests.support.whole_broker import WholeBroker
 
@@ -126,7 +127,7 @@ class _Gate(SimulatedDisk):
 
             def wait() -> None:
                 self.reached.set()
-                assert self.gate.wait(60), "the gate was never opened"
+                assert self.gate.wait(SECONDS_MAX), "the gate was never opened"
                 sync()
 
             file.sync = wait  # type: ignore[method-assign]
@@ -208,7 +209,7 @@ class _GateBeforeCheckpoints(SimulatedDisk):
     def replace(self, path: str, data: bytes, *, sync: bool = True) -> None:
         if path.endswith(RECOVERY_POINT_FILE):
             self.reached.set()
-            assert self.gate.wait(60), "the gate was never opened"
+            assert self.gate.wait(SECONDS_MAX), "the gate was never opened"
         super().replace(path, data, sync=sync)
 
 

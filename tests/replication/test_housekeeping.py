@@ -15,6 +15,7 @@ from odradek.replication.flusher import Flusher
 from odradek.replication.housekeeping import Housekeeping
 from odradek.replication.partition import Partition
 from tests.support.loop import run
+from tests.support.polling import eventually
 from tests.support.whole_broker import WholeBroker
 
 
@@ -30,9 +31,7 @@ def test_a_duty_that_fails_is_done_again(failure: Exception, monkeypatch: pytest
     async def scenario() -> None:
         monkeypatch.setattr(Housekeeping, "remove_due", fail_once)
         broker = await WholeBroker.start()
-        async with asyncio.timeout(600):
-            while done:
-                await asyncio.sleep(1)
+        await eventually("the work is done", lambda: not done, pause_seconds=1)
         await broker.broker.stop()
 
     run(scenario())

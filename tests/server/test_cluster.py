@@ -13,6 +13,7 @@ from odradek.protocol.api import ApiKey
 from odradek.registry.store import SessionState
 from tests.support.disk import SimulatedDisk
 from tests.support.loop import run
+from tests.support.polling import eventually
 from tests.support.whole_cluster import WholeCluster
 
 KAFKA_STORAGE_ERROR = 56
@@ -268,8 +269,12 @@ async def test_groups_go_on_with_the_next_leader_of_their_partition() -> None:
     await cluster.kill_broker(coordinator)
     alive = min(cluster.brokers)
     # The dead broker is named until its session's end is noticed.
-    while (successor := await cluster.coordinator("g", through=alive)) == coordinator:
-        await asyncio.sleep(0.1)
+    successor = await eventually(
+        "another broker looks after the group",
+        lambda: cluster.coordinator("g", through=alive),
+        lambda seen: seen != coordinator,
+        pause_seconds=0.1,
+    )
     while True:
         fetched = await cluster.ask(
             successor,

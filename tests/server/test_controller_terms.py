@@ -1,7 +1,7 @@
 """A controller's terms: lost sessions, writes whose answers are lost, the wrong one asked, what is left behind."""
 
-import asyncio
 import random
+from functools import partial
 
 import pytest
 
@@ -22,6 +22,7 @@ from odradek.server.controller.active_controller import ActiveController
 from odradek.transport.outbound import OutboundConnection
 from tests.support.loop import LoopClock, run
 from tests.support.memory_registry import MemoryStore, load_image
+from tests.support.polling import eventually
 from tests.support.registry_faults import RegistryFaults
 from tests.support.whole_cluster import WholeCluster
 
@@ -136,11 +137,12 @@ async def test_all_agree_on_the_cluster_although_the_registry_loses_messages(see
     )
     names = [f"t{number}" for number in range(6)]
     for number, name in enumerate(names):
-        while await cluster.create_topic(name, through=1 + number % 3, partitions=4, replicas=2) not in (
-            0,
-            TOPIC_ALREADY_EXISTS,
-        ):
-            await asyncio.sleep(0.5)
+        await eventually(
+            f"{name} is there",
+            partial(cluster.create_topic, name, through=1 + number % 3, partitions=4, replicas=2),
+            lambda code: code in (0, TOPIC_ALREADY_EXISTS),
+            pause_seconds=0.5,
+        )
     cluster.registry.faults = None
     for store in cluster.stores.values():
         store.mend()

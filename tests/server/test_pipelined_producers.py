@@ -21,6 +21,7 @@ from odradek.foundation.ids import TopicPartition
 from odradek.protocol.api import ApiKey
 from tests.server.test_reassignment import reassign, under_way
 from tests.support.loop import run
+from tests.support.polling import eventually
 from tests.support.whole_broker import batch
 from tests.support.whole_cluster import PORT, WholeCluster
 
@@ -148,8 +149,9 @@ async def play(seed: int) -> Counter[str]:
         is_over.set()
         async with asyncio.timeout(120):
             await asyncio.gather(*tasks)
-            while await under_way(cluster):
-                await asyncio.sleep(0.2)
+            await eventually(
+                "no write is under way", lambda: under_way(cluster), lambda seen: not seen, pause_seconds=0.2
+            )
         await client.refresh(["t"])
         async with PartitionConsumer(client) as consumer:
             for number, pipeline in enumerate(pipelines):

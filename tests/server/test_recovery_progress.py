@@ -20,6 +20,7 @@ from odradek.server.http import broker_metrics
 from tests.support.disk import SimulatedDisk
 from tests.support.exposition import exposition_text
 from tests.support.memory_registry import MemoryRegistry, MemoryStore
+from tests.support.polling import SECONDS_MAX
 from tests.support.stories import in_real_time
 from tests.support.whole_broker import WholeBroker, batch
 
@@ -36,7 +37,7 @@ class _SlowDisk(SystemDisk):
     def open(self, path: str, *, create: bool = False) -> SystemFile:
         if path.endswith(".log") and not create:
             self.reached.release()
-            assert self.gate.wait(60), "the gate was never opened"
+            assert self.gate.wait(SECONDS_MAX), "the gate was never opened"
         return super().open(path, create=create)
 
 

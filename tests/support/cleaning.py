@@ -14,6 +14,7 @@ from odradek.records.builder import build_batch
 from odradek.replication.cleaning_work import InlineWork
 from tests.support.disk import SimulatedDisk
 from tests.support.logs import stored_records
+from tests.support.polling import eventually
 from tests.support.whole_broker import START_MS, WholeBroker
 
 ENTRIES = {"log.cleaner.backoff.ms": "1000"}
@@ -64,9 +65,7 @@ async def fill(node: WholeBroker, topic: str, partition: int = 0, *, rounds: int
 
 async def until(is_so: Callable[[], bool]) -> None:
     """Let time pass until it is so."""
-    async with asyncio.timeout(SECONDS_MAX):
-        while not is_so():
-            await asyncio.sleep(0.1)
+    await eventually("the cleaner is so far", is_so, seconds_max=SECONDS_MAX, pause_seconds=0.1)
 
 
 class HeldWork(InlineWork):

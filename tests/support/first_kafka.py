@@ -14,6 +14,7 @@ from pathlib import Path
 
 from tests.support.broker_process import free_port
 from tests.support.java import first_kafka_classpath, java_arguments, java_environment
+from tests.support.polling import SECONDS_MAX
 from tests.support.zookeeper import ZooKeeper
 
 START_SECONDS_MAX = 90
@@ -116,7 +117,7 @@ class FirstKafka:
         """SIGTERM, and wait until it has ended."""
         assert self._process is not None, "Kafka was not started"
         self._process.terminate()
-        self._process.wait(60)
+        self._process.wait(SECONDS_MAX)
         self._process = None
 
     def kill_broker(self) -> None:
@@ -162,7 +163,7 @@ class OldConsumer:
     def stop(self) -> None:
         """End it; it commits and leaves its group."""
         self._process.terminate()
-        self._process.wait(30)
+        self._process.wait(SECONDS_MAX)
 
     def kill(self) -> None:
         """SIGKILL; its session ends by its timeout."""

@@ -15,11 +15,12 @@ from odradek.foundation.ids import TopicPartition
 from odradek.mirror import worker
 from odradek.mirror.mirror import Mirror
 from odradek.mirror.settings_file import read_mirror_settings
+from tests.support.polling import SECONDS_MAX, eventually
 
 # What keeps a test's waiting short where a process dies. Mirrors in the test's own process share its loop with readers,
 # so they have the session of every mirror.
 SESSION_MS, HEARTBEAT_MS = 3_000, 300
-WAIT_SECONDS_MAX = 90.0
+WAIT_SECONDS_MAX = SECONDS_MAX
 
 Row = tuple[int, bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...]]
 
@@ -62,17 +63,9 @@ async def running(properties: Mapping[str, str]) -> AsyncIterator[Mirror]:
 
 async def until(condition: Any, *, seconds_max: float = WAIT_SECONDS_MAX, what: str = "") -> None:
     """Wait until an awaitable condition holds."""
-    deadline = asyncio.get_running_loop().time() + seconds_max
-    last: object = None
-    while True:
-        try:
-            last = await condition()
-            if last is True:
-                return
-        except OdradekError as failure:
-            last = failure
-        assert asyncio.get_running_loop().time() < deadline, f"{what or condition}: {last}"
-        await asyncio.sleep(0.1)
+    await eventually(
+        what or str(condition), condition, seconds_max=seconds_max, pause_seconds=0.1, not_yet=OdradekError
+    )
 
 
 def state_of(mirror: Mirror) -> str:

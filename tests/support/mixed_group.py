@@ -18,6 +18,7 @@ from odradek import Admin, Client
 from odradek.clients import KeyedMessage, Producer
 from odradek.foundation.errors import InvalidReplicationFactor
 from tests.support.first_kafka import FirstKafka
+from tests.support.polling import SECONDS_MAX
 
 CONTROLLER_SECONDS_MAX = 60.0
 
@@ -69,7 +70,7 @@ class Process:
     def stop(self) -> None:
         """End it; it commits and leaves its group."""
         self._process.terminate()
-        self._process.wait(60)
+        self._process.wait(SECONDS_MAX)
 
     def kill(self) -> None:
         self._process.kill()

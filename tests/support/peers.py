@@ -20,6 +20,7 @@ import pytest
 from tests.support.broker_process import Broker
 from tests.support.java import JavaUnavailableError
 from tests.support.kafka_peer import KafkaPeer
+from tests.support.polling import SECONDS_MAX
 
 Peer = Broker | KafkaPeer
 CreateTopic = Callable[..., str]
@@ -105,7 +106,7 @@ def topic_creator(bootstrap: str) -> CreateTopic:
         config = {key.replace("_", "."): str(value) for key, value in configs.items()}
         wanted = NewTopic(name, num_partitions=partitions, replication_factor=replicas, config=config)
         for future in admin.create_topics([wanted], request_timeout=20).values():
-            future.result(30)
+            future.result(SECONDS_MAX)
         return name
 
     return create

@@ -55,6 +55,7 @@ from tests.support.disk import SimulatedDisk
 from tests.support.field_names import check_field_names
 from tests.support.logs import load, stored_records
 from tests.support.loop import LoopClock
+from tests.support.polling import eventually
 from tests.support.whole_broker import batch, decoded
 
 TOPIC_ID = uuid.UUID(int=77)
@@ -458,7 +459,4 @@ class ReplicaCluster:
 
     async def until(self, condition: Callable[[], bool], *, seconds: float = 60.0) -> None:
         """Let time pass until it holds."""
-        deadline = asyncio.get_running_loop().time() + seconds
-        while not condition():
-            assert asyncio.get_running_loop().time() < deadline, "it did not come true"
-            await asyncio.sleep(0.01)
+        await eventually("the replicas are so", condition, seconds_max=seconds, pause_seconds=0.01)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import urllib.request
 from typing import Final
 
@@ -18,11 +17,11 @@ from odradek.protocol import codec, messages
 from odradek.protocol.api import ApiKey
 from odradek.transport.outbound import OutboundConnection
 from tests.support.certificates import Authority
+from tests.support.polling import SECONDS_MAX, eventually
 from tests.support.secured_cluster import SecuredCluster, SecuredMember
 
 SCRAM: Final = "org.apache.kafka.common.security.scram.ScramLoginModule required"
 # What is promised is a second; a machine that is busy with other tests gets more.
-SECONDS_MAX: Final = 60
 
 
 def set_password(cluster: SecuredCluster, user: str, password: str) -> None:
@@ -30,7 +29,7 @@ def set_password(cluster: SecuredCluster, user: str, password: str) -> None:
     credential = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096)
     change = UserScramCredentialUpsertion(user, credential, password.encode())
     admin = AdminClient(cluster.root)
-    admin.alter_user_scram_credentials([change])[user].result(30)
+    admin.alter_user_scram_credentials([change])[user].result(SECONDS_MAX)
 
 
 def properties(
@@ -67,9 +66,7 @@ async def connect(port: int, given: dict[str, str]) -> OutboundConnection:
 
 async def until_lost(connections: list[OutboundConnection]) -> None:
     """Wait until the broker has closed all of them."""
-    async with asyncio.timeout(SECONDS_MAX):
-        while not all(one.is_lost for one in connections):
-            await asyncio.sleep(0.02)
+    await eventually("all connections are closed", lambda: all(one.is_lost for one in connections))
 
 
 def api_versions(number: int) -> bytes:

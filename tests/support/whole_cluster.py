@@ -6,7 +6,6 @@ started again. Requests go through a client's connection to a broker's listener.
 
 from __future__ import annotations
 
-import asyncio
 import copy
 import random
 from collections.abc import Callable
@@ -26,6 +25,7 @@ from tests.support.field_names import check_field_names
 from tests.support.loop import LoopClock
 from tests.support.memory_registry import MemoryRegistry, MemoryStore
 from tests.support.network import MemoryNetwork
+from tests.support.polling import eventually
 from tests.support.whole_broker import batch
 
 SESSION_SECONDS = 6.0
@@ -181,9 +181,7 @@ class WholeCluster:
 
     async def until(self, is_so: Callable[[], bool], *, seconds_max: float = 60.0) -> None:
         """Let time pass until it is so; fails after `seconds_max` of virtual time."""
-        async with asyncio.timeout(seconds_max):
-            while not is_so():
-                await asyncio.sleep(0.01)
+        await eventually("the cluster is so", is_so, seconds_max=seconds_max, pause_seconds=0.01)
 
     def image(self, broker_id: int) -> ClusterImage:
         """The cluster as a broker sees it."""
@@ -205,11 +203,13 @@ class WholeCluster:
 
     async def coordinator(self, group: str, *, through: int) -> int:
         """The broker that looks after a group, once one does."""
-        while True:
-            found = await self.ask(through, ApiKey.FIND_COORDINATOR, 3, key=group, key_type=0)
-            if int(found.error_code) == 0:
-                return int(found.node_id)
-            await asyncio.sleep(0.1)
+        found = await eventually(
+            f"group {group} has a coordinator",
+            lambda: self.ask(through, ApiKey.FIND_COORDINATOR, 3, key=group, key_type=0),
+            lambda answer: answer.error_code == 0,
+            pause_seconds=0.1,
+        )
+        return int(found.node_id)
 
     async def create_topic(
         self,

@@ -19,6 +19,7 @@ from odradek_operator.desired.zookeeper_files import zookeeper_files
 from odradek_operator.gateways.zookeeper_members import EnsembleConfiguration
 from tests.support.broker_process import free_port
 from tests.support.java import java_arguments, java_environment, pyspark_jars
+from tests.support.polling import wait_until
 
 SECONDS_MAX = 90
 
@@ -133,12 +134,12 @@ class Server:
 
     def wait(self, mode: str | None = None) -> None:
         """Until it serves, and in this mode where one is given."""
-        deadline = time.monotonic() + SECONDS_MAX
-        while not self.serves or (mode is not None and self.mode != mode):
-            assert self.is_running and time.monotonic() < deadline, (
-                f"server {self.id}: {self.mode}\n{self.log[-5000:]}"
-            )
-            time.sleep(0.05)
+
+        def serves_so() -> bool:
+            assert self.is_running, f"server {self.id}: {self.mode}\n{self.log[-5000:]}"
+            return self.serves and (mode is None or self.mode == mode)
+
+        self._until(serves_so)
 
     def wait_for_words(self, words: str) -> None:
         """Until its log has these words."""
@@ -155,10 +156,7 @@ class Server:
             time.sleep(0.1)
 
     def _until(self, holds: Callable[[], bool]) -> None:
-        deadline = time.monotonic() + SECONDS_MAX
-        while not holds():
-            assert time.monotonic() < deadline, f"server {self.id}: {self.mode}\n{self.log[-5000:]}"
-            time.sleep(0.05)
+        wait_until(f"server {self.id} is so", holds, more=lambda: self.log)
 
     def lose_volume(self) -> None:
         """Its next start finds an empty volume."""

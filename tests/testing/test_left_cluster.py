@@ -6,7 +6,6 @@ import os
 import shutil
 import signal
 import subprocess
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from e2e import boot
+from tests.support.polling import SECONDS_MAX, wait_until
 
 DOWN = """#!/bin/bash
 for file in "$CLUSTER_DIR"/pids/*; do [ -f "$file" ] && kill "$(cat "$file")"; done
@@ -50,8 +50,11 @@ def component(state: Path, name: str) -> subprocess.Popen[bytes]:
 def started(state: Path, name: str, command: list[str]) -> subprocess.Popen[bytes]:
     (state / "pids").mkdir(parents=True, exist_ok=True)
     process = subprocess.Popen(command)
-    while not Path("/proc", str(process.pid), "cmdline").read_bytes():
-        time.sleep(0.01)  # the kernel shows the command line only some way into its execution
+    wait_until(
+        "the program runs",
+        lambda: Path("/proc", str(process.pid), "cmdline").read_bytes(),
+        pause_seconds=0.01,
+    )
     (state / "pids" / name).write_text(f"{process.pid}\n")
     return process
 
@@ -73,7 +76,7 @@ def test_nothing_is_ended_where_nothing_was_left(state: Path) -> None:
 def test_ci_ends_what_still_runs(state: Path) -> None:
     with killed_at_the_end(component(state, "etcd")) as etcd:
         boot.end_left_cluster()
-        assert etcd.wait(timeout=30) == -signal.SIGTERM
+        assert etcd.wait(timeout=SECONDS_MAX) == -signal.SIGTERM
     assert not state.exists()
 
 

@@ -25,6 +25,7 @@ from odradek.transactions.decisions import ProducerIdentity
 from odradek.transactions.listing import TransactionFilter
 from odradek.transactions.metadata import TV0, TV2, TransactionState
 from tests.support.group_world import turns
+from tests.support.polling import eventually
 from tests.support.stories import told_by
 from tests.support.transaction_world import A, B, C, TransactionWorld, image, in_transaction_world
 
@@ -171,8 +172,12 @@ async def test_a_marker_that_cannot_be_taken_is_sent_again(world: TransactionWor
     world.leaders.answers = {A: [code] * 5}
     await world.end(producer)
     begin = asyncio.get_running_loop().time()
-    while world.stored().state is not S.COMPLETE_COMMIT:
-        await asyncio.sleep(0.01)
+    await eventually(
+        "the transaction is complete",
+        lambda: world.stored().state,
+        lambda seen: seen is S.COMPLETE_COMMIT,
+        pause_seconds=0.01,
+    )
     assert len(world.leaders.written[C]) == len(world.leaders.written[A]) == 1
     assert len(world.leaders.requests) == 6
     assert 0.5 < asyncio.get_running_loop().time() - begin < 2, "the pauses grow"

@@ -12,6 +12,7 @@ from odradek.transport.connection import Connection
 from odradek.transport.flow_control import Admission
 from odradek.transport.listener import Listener
 from odradek.transport.network import SystemNetwork
+from tests.support.polling import eventually
 from tests.transport.support import Peer, Stage, framed
 
 MUTE_MS = 5_000
@@ -146,8 +147,7 @@ def test_peers_that_close_while_muted_are_found_unless_they_left_requests(monkey
         peer.send(b"60000")
         await peer.frames(1)
         peer.transport.close()
-        while listener.connections:
-            await asyncio.sleep(0.01)
+        await eventually("the connection is gone", lambda: not listener.connections)
         muted.clear()
         _, peer = await loop.create_connection(Peer, "127.0.0.1", listener.port)
         peer.send(b"400")

@@ -23,6 +23,7 @@ from odradek.transport.listener import Listener
 from odradek.transport.network import SystemNetwork
 from odradek.transport.sendfile import KERNEL_SENDS
 from tests.support.loops import LOOPS, asyncio_over_poll
+from tests.support.polling import eventually
 from tests.transport.support import Peer, framed
 
 
@@ -198,8 +199,9 @@ def test_a_full_table_of_descriptors_is_survived(
         for client in waiting:
             client.setblocking(False)
             await loop.sock_connect(client, listener.addresses[0])
-        while "open files" not in caplog.text:
-            await asyncio.sleep(0.01)
+        await eventually(
+            "the log names the open files", lambda: caplog.text, lambda seen: "open files" in seen
+        )
         peer.send(b"still served")
         assert await peer.frames(1) == [b"still served"]
         let_go()
@@ -307,8 +309,7 @@ def test_a_listener_ends_while_connections_wait(
         # Only so many are held: the oldest is closed at once.
         await peers[0].is_lost.wait()
         assert not any(peer.is_lost.is_set() for peer in peers[1:])
-        while early:
-            await asyncio.sleep(0.01)
+        await eventually("all early connections have arrived", lambda: not early)
         await listener.close()
         for peer in peers:
             await peer.is_lost.wait()

@@ -13,6 +13,7 @@ from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, NewTopic
 from aiokafka.errors import MessageSizeTooLargeError
 
 from tests.support.peers import CreateTopic
+from tests.support.polling import eventually
 from tests.support.samples import BASE_TIME_MS, COMPRESSIONS, SAMPLES, Sample, numbered
 
 # It leaves sockets to the garbage collector.
@@ -118,8 +119,11 @@ def test_a_group_shares_commits_and_goes_on_after_a_restart(
         await first.commit()
         second = member()
         await second.start()
-        while not (len(first.assignment()) == len(second.assignment()) == 1):
-            await asyncio.sleep(0.05)
+        await eventually(
+            "each has a partition",
+            lambda: [first.assignment(), second.assignment()],
+            lambda shares: [len(share) for share in shares] == [1, 1],
+        )
         await send(values[100:200])
         got = await asyncio.gather(read(first, 50), read(second, 50))
         assert sorted(record.value for records in got for record in records) == values[100:200]

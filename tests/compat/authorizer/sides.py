@@ -7,8 +7,8 @@ what is not allowed is denied.
 from __future__ import annotations
 
 import socket
-import time
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, Final
 
 from odradek.authorization.acls import (
@@ -26,6 +26,7 @@ from odradek.protocol.api import ApiKey
 from odradek.protocol.codec import decode_response, encode_request
 from tests.support.field_names import check_field_names
 from tests.support.guarded_broker import READ, TOPIC, WRITE, Row, acl, codes, committed
+from tests.support.polling import wait_until
 from tests.support.whole_broker import batch
 
 ADMINISTRATOR, CLIENT = "127.0.0.1", "127.0.0.2"
@@ -164,20 +165,26 @@ class Side:
         assert codes(deleted) == []
         if wanted:
             self.create([AclBinding(*one) for one in wanted])
-        deadline = time.monotonic() + ANSWER_SECONDS_MAX
-        while self.acls_of_client() != wanted:
-            assert time.monotonic() < deadline, self.acls_of_client()
-            time.sleep(0.01)
-        while len(self.acls({**of_client(), "host_filter": None})) < len(first_acls()) + len(wanted):
-            assert time.monotonic() < deadline, "the first ACLs are not there"
-            time.sleep(0.01)
+        wait_until(
+            "the client has these ACLs and no others",
+            self.acls_of_client,
+            lambda seen: seen == wanted,
+            pause_seconds=0.01,
+        )
+        wait_until(
+            "the first ACLs are there too",
+            lambda: len(self.acls({**of_client(), "host_filter": None})),
+            lambda seen: seen >= len(first_acls()) + len(wanted),
+            pause_seconds=0.01,
+        )
 
     def until_given(self, source: str, wanted: set[AclBinding]) -> None:
         """Wait until this broker has these ACLs of an address, and those made before them."""
-        deadline = time.monotonic() + ANSWER_SECONDS_MAX
-        while self.acls({**of_client(), "host_filter": source}) != {tuple(one) for one in wanted}:
-            assert time.monotonic() < deadline, f"the ACLs of {source} are not there"
-            time.sleep(0.05)
+        wait_until(
+            f"the ACLs of {source} are there",
+            lambda: self.acls({**of_client(), "host_filter": source}),
+            lambda seen: seen == {tuple(one) for one in wanted},
+        )
 
     def acls_of_client(self) -> set[tuple[ResourcePattern, AccessControlEntry]]:
         return self.acls(of_client())
@@ -221,11 +228,12 @@ class Side:
 
     def have_coordinators(self) -> None:
         """The coordinators of the group and the transactional id that the requests name."""
-        deadline = time.monotonic() + ANSWER_SECONDS_MAX
         for kind, key in ((0, "g"), (1, "t")):
-            while codes(self.ask(ADMINISTRATOR, ApiKey.FIND_COORDINATOR, 3, key_type=kind, key=key)):
-                assert time.monotonic() < deadline, "no coordinator"
-                time.sleep(0.05)
+            wait_until(
+                "there is a coordinator",
+                partial(self.ask, ADMINISTRATOR, ApiKey.FIND_COORDINATOR, 3, key_type=kind, key=key),
+                lambda answer: not codes(answer),
+            )
 
 
 def of_client() -> dict[str, Any]:

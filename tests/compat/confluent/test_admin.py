@@ -26,6 +26,7 @@ from confluent_kafka.admin import (
 )
 
 from tests.support.peers import CreateTopic
+from tests.support.polling import SECONDS_MAX
 from tests.support.samples import BASE_TIME_MS
 
 pytestmark = pytest.mark.clients
@@ -49,7 +50,7 @@ def fill(bootstrap: str, topic: str, count: int) -> None:
 
 
 def test_the_cluster_describes_itself(admin: AdminClient, bootstrap: str) -> None:
-    described = admin.describe_cluster().result(10)
+    described = admin.describe_cluster().result(SECONDS_MAX)
     assert len(described.cluster_id) == 22
     (node,) = described.nodes
     assert f"{node.host}:{node.port}" == bootstrap
@@ -57,19 +58,21 @@ def test_the_cluster_describes_itself(admin: AdminClient, bootstrap: str) -> Non
 
 
 def test_topics_come_and_go(admin: AdminClient, unique: str) -> None:
-    admin.create_topics([NewTopic(unique, 3, 1, config={"retention.ms": "60000"})])[unique].result(20)
+    admin.create_topics([NewTopic(unique, 3, 1, config={"retention.ms": "60000"})])[unique].result(
+        SECONDS_MAX
+    )
     with pytest.raises(KafkaException) as raised:
         admin.create_topics([NewTopic(unique, 3, 1)])[unique].result(20)
     assert error_code(raised) == KafkaError.TOPIC_ALREADY_EXISTS
-    described = admin.describe_topics(TopicCollection([unique]))[unique].result(20)
+    described = admin.describe_topics(TopicCollection([unique]))[unique].result(SECONDS_MAX)
     assert [(part.id, part.leader.id, len(part.replicas)) for part in described.partitions] == [
         (0, described.partitions[0].leader.id, 1),
         (1, described.partitions[0].leader.id, 1),
         (2, described.partitions[0].leader.id, 1),
     ]
-    admin.create_partitions([NewPartitions(unique, 5)])[unique].result(20)
+    admin.create_partitions([NewPartitions(unique, 5)])[unique].result(SECONDS_MAX)
     assert len(admin.list_topics(unique, timeout=10).topics[unique].partitions) == 5
-    admin.delete_topics([unique])[unique].result(20)
+    admin.delete_topics([unique])[unique].result(SECONDS_MAX)
     assert unique not in admin.list_topics(timeout=10).topics
     with pytest.raises(KafkaException) as raised:
         admin.delete_topics([unique])[unique].result(20)
@@ -100,7 +103,7 @@ def test_configs_are_described_with_their_source_and_changed_one_by_one(
     admin: AdminClient, topic: str
 ) -> None:
     resource = ConfigResource(ResourceType.TOPIC, topic)
-    configs = admin.describe_configs([resource])[resource].result(10)
+    configs = admin.describe_configs([resource])[resource].result(SECONDS_MAX)
     assert configs["retention.ms"].value == "604800000"
     assert configs["retention.ms"].source == ConfigSource.DEFAULT_CONFIG.value
     changed = ConfigResource(
@@ -111,8 +114,8 @@ def test_configs_are_described_with_their_source_and_changed_one_by_one(
             ConfigEntry("cleanup.policy", "compact", incremental_operation=AlterConfigOpType.APPEND),
         ],
     )
-    admin.incremental_alter_configs([changed])[changed].result(10)
-    configs = admin.describe_configs([resource])[resource].result(10)
+    admin.incremental_alter_configs([changed])[changed].result(SECONDS_MAX)
+    configs = admin.describe_configs([resource])[resource].result(SECONDS_MAX)
     assert configs["retention.ms"].value == "1000000"
     assert configs["retention.ms"].source == ConfigSource.DYNAMIC_TOPIC_CONFIG.value
     assert configs["cleanup.policy"].value == "delete,compact"
@@ -123,14 +126,16 @@ def test_configs_are_described_with_their_source_and_changed_one_by_one(
             ConfigEntry("retention.ms", None, incremental_operation=AlterConfigOpType.DELETE)
         ],
     )
-    admin.incremental_alter_configs([back])[back].result(10)
-    assert admin.describe_configs([resource])[resource].result(10)["retention.ms"].value == "604800000"
+    admin.incremental_alter_configs([back])[back].result(SECONDS_MAX)
+    assert (
+        admin.describe_configs([resource])[resource].result(SECONDS_MAX)["retention.ms"].value == "604800000"
+    )
 
 
 def test_the_brokers_configs_are_described(admin: AdminClient) -> None:
-    (node,) = admin.describe_cluster().result(10).nodes
+    (node,) = admin.describe_cluster().result(SECONDS_MAX).nodes
     resource = ConfigResource(ResourceType.BROKER, str(node.id))
-    configs = admin.describe_configs([resource])[resource].result(10)
+    configs = admin.describe_configs([resource])[resource].result(SECONDS_MAX)
     assert configs["message.max.bytes"].value == "1048588"
     assert configs["log.segment.bytes"].value == "1073741824"
     assert configs["log.dirs"].is_read_only
@@ -139,7 +144,7 @@ def test_the_brokers_configs_are_described(admin: AdminClient) -> None:
 def test_records_are_deleted_up_to_an_offset(admin: AdminClient, bootstrap: str, topic: str) -> None:
     fill(bootstrap, topic, 10)
     part = TopicPartition(topic, 0, 4)
-    assert admin.delete_records([part])[part].result(10).low_watermark == 4
+    assert admin.delete_records([part])[part].result(SECONDS_MAX).low_watermark == 4
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "none"})
     assert consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=10) == (4, 10)
     beyond = TopicPartition(topic, 0, 11)
@@ -155,7 +160,7 @@ def test_offsets_are_listed(admin: AdminClient, bootstrap: str, topic: str) -> N
 
     def offset(spec: OffsetSpec) -> int:
         answered = admin.list_offsets({part: spec}, isolation_level=IsolationLevel.READ_COMMITTED)
-        found: int = answered[part].result(10).offset
+        found: int = answered[part].result(SECONDS_MAX).offset
         return found
 
     asked = [OffsetSpec.earliest(), OffsetSpec.latest(), OffsetSpec.max_timestamp()]
@@ -169,15 +174,15 @@ def test_groups_are_seen_and_their_offsets_set(
     topic = create_topic(2)
     parts = [TopicPartition(topic, 0, 3), TopicPartition(topic, 1, 5)]
     asked = ConsumerGroupTopicPartitions(unique, parts)
-    admin.alter_consumer_group_offsets([asked])[unique].result(10)
+    admin.alter_consumer_group_offsets([asked])[unique].result(SECONDS_MAX)
     (listed,) = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(unique)]).values()
-    found = {(part.partition, part.offset) for part in listed.result(10).topic_partitions}
+    found = {(part.partition, part.offset) for part in listed.result(SECONDS_MAX).topic_partitions}
     assert found == {(0, 3), (1, 5)}
-    listing = admin.list_consumer_groups().result(10)
+    listing = admin.list_consumer_groups().result(SECONDS_MAX)
     assert unique in {group.group_id for group in listing.valid}
-    described = admin.describe_consumer_groups([unique])[unique].result(10)
+    described = admin.describe_consumer_groups([unique])[unique].result(SECONDS_MAX)
     assert (described.state.name, list(described.members)) == ("EMPTY", [])
-    admin.delete_consumer_groups([unique])[unique].result(10)
+    admin.delete_consumer_groups([unique])[unique].result(SECONDS_MAX)
     with pytest.raises(KafkaException) as raised:
         admin.delete_consumer_groups([unique])[unique].result(10)
     assert error_code(raised) == KafkaError.GROUP_ID_NOT_FOUND
@@ -186,11 +191,11 @@ def test_groups_are_seen_and_their_offsets_set(
 def test_a_deleted_topic_made_again_is_another_topic(admin: AdminClient, bootstrap: str, unique: str) -> None:
     ids = []
     for _ in range(2):
-        admin.create_topics([NewTopic(unique, 1, 1)])[unique].result(20)
-        ids.append(str(admin.describe_topics(TopicCollection([unique]))[unique].result(10).topic_id))
+        admin.create_topics([NewTopic(unique, 1, 1)])[unique].result(SECONDS_MAX)
+        ids.append(str(admin.describe_topics(TopicCollection([unique]))[unique].result(SECONDS_MAX).topic_id))
         fill(bootstrap, unique, 3)
         consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "none"})
         assert consumer.get_watermark_offsets(TopicPartition(unique, 0), timeout=10) == (0, 3)
         consumer.close()
-        admin.delete_topics([unique])[unique].result(20)
+        admin.delete_topics([unique])[unique].result(SECONDS_MAX)
     assert ids[0] != ids[1]

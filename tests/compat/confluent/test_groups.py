@@ -10,6 +10,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from tests.support.peers import CreateTopic
+from tests.support.polling import SECONDS_MAX
 from tests.support.samples import numbered
 
 pytestmark = pytest.mark.clients
@@ -152,7 +153,7 @@ def test_a_new_partition_is_taken_up(
     consumer = member(bootstrap, unique, topic, protocol, topic_metadata_refresh_interval_ms=500)
     await_shares([consumer], [1])
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    admin.create_partitions([NewPartitions(topic, 3)])[topic].result(20)
+    admin.create_partitions([NewPartitions(topic, 3)])[topic].result(SECONDS_MAX)
     await_shares([consumer], [3])
     consumer.close()
 

@@ -5,15 +5,14 @@ The broker and Apache Kafka have an authorizer, and the client is a super user.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from typing import Any, Final
 
 from odradek.protocol.api import ApiKey
 from tests.compat.golden.stories_versions import versions
 from tests.compat.golden.wire import Wire
+from tests.support.polling import wait_until
 
-APPLIED_SECONDS_MAX: Final = 20.0
 _WITH_ACLS: Final = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "super.users": "User:ANONYMOUS",
@@ -69,11 +68,9 @@ def described_acls(wire: Wire, *, on: str = "main", **changes: Any) -> Any:
 
 
 def settled_acls(wire: Wire, wanted: int) -> Any:
-    ends = time.monotonic() + APPLIED_SECONDS_MAX
-    while len(found := described_acls(wire)) != wanted:
-        assert time.monotonic() < ends, found
-        time.sleep(0.05)
-    return found
+    return wait_until(
+        f"{wanted} ACLs are there", lambda: described_acls(wire), lambda found: len(found) == wanted
+    )
 
 
 def acls_sweep(wire: Wire) -> None:

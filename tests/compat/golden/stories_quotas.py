@@ -8,11 +8,11 @@ from typing import Any, Final
 from odradek.protocol.api import ApiKey
 from tests.compat.golden.stories_records import batch, make_topic
 from tests.compat.golden.wire import Wire
+from tests.support.polling import wait_until
 
 PRODUCE, FETCH = "producer_byte_rate", "consumer_byte_rate"
 Parts = dict[str, str | None]
 EXACT, DEFAULT, SPECIFIED = range(3)
-APPLIED_SECONDS_MAX: Final = 20.0
 
 
 def entity(parts: Parts) -> list[dict[str, str | None]]:
@@ -57,11 +57,9 @@ def described(wire: Wire, *components: tuple[str, int, str | None], strict: bool
 
 def settled(wire: Wire, wanted: int) -> Any:
     """All quotas, once there are so many entries: brokers follow the controller."""
-    ends = time.monotonic() + APPLIED_SECONDS_MAX
-    while len(found := described(wire)) != wanted:
-        assert time.monotonic() < ends, found
-        time.sleep(0.05)
-    return found
+    return wait_until(
+        f"{wanted} quotas are there", lambda: described(wire), lambda found: len(found) == wanted
+    )
 
 
 def quotas_sweep(wire: Wire) -> None:

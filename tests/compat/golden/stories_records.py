@@ -12,6 +12,7 @@ from odradek.protocol.api import ApiKey
 from odradek.records.builder import build_batch
 from odradek.records.compression import Compression
 from tests.compat.golden.wire import Wire
+from tests.support.polling import wait_until
 
 
 def now_ms() -> int:
@@ -165,8 +166,11 @@ def idempotence_story(wire: Wire) -> None:
     """Sequence numbers: in order, again, with a gap, from before, of other epochs."""
     make_topic(wire, "sequenced")
     asked: dict[str, Any] = {"transactional_id": None, "transaction_timeout": 60_000}
-    while wire.ask_quietly(ApiKey.INIT_PRODUCER_ID, 5, **asked).error_code != 0:
-        time.sleep(0.05)  # Kafka asks its controller for a block of ids first
+    wait_until(
+        "producer ids are given",
+        lambda: wire.ask_quietly(ApiKey.INIT_PRODUCER_ID, 5, **asked).error_code,
+        lambda seen: seen == 0,
+    )
     answer = wire.ask("a producer id", ApiKey.INIT_PRODUCER_ID, 5, **asked)
     producer_id = answer.producer_id
 

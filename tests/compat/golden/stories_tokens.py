@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -10,11 +9,11 @@ from odradek.protocol.api import ApiKey
 from tests.compat.golden.stories_logins import ALICE, WITH_LOGINS, handshake
 from tests.compat.golden.stories_versions import versions
 from tests.compat.golden.wire import Wire
+from tests.support.polling import wait_until
 
 ADMIN: Final = b"\0admin\0admin"
 NO_HMAC: Final = b"x" * 64
 HOUR_MS: Final = 3_600_000
-APPLIED_SECONDS_MAX: Final = 20.0
 _WITH_TOKENS: Final = {**WITH_LOGINS, "delegation.token.secret.key": "the-secret"}
 
 
@@ -50,10 +49,7 @@ def described(wire: Wire, *, on: str = "alice", owners: list[dict[str, str]] | N
 
 
 def settled(wire: Wire, wanted: int) -> None:
-    ends = time.monotonic() + APPLIED_SECONDS_MAX
-    while len((found := described(wire))[1]) != wanted:
-        assert time.monotonic() < ends, found
-        time.sleep(0.05)
+    wait_until(f"{wanted} tokens are there", lambda: described(wire)[1], lambda found: len(found) == wanted)
 
 
 def tokens_sweep(wire: Wire) -> None:

@@ -6,7 +6,6 @@ of an API without a row here would not be compared, so `test_golden` requires a 
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -15,6 +14,7 @@ from odradek.protocol.api import ApiKey
 from tests.compat.golden.stories_groups import ready
 from tests.compat.golden.stories_records import batch, make_topic
 from tests.compat.golden.wire import Wire
+from tests.support.polling import wait_until
 
 Fields = dict[str, Any]
 
@@ -88,8 +88,11 @@ def records_sweep(wire: Wire) -> None:
 def wait_for_producer_ids(wire: Wire) -> None:
     """Kafka asks its controller for a block of ids first."""
     asked: Fields = {"transactional_id": None, "transaction_timeout": 60_000}
-    while wire.ask_quietly(ApiKey.INIT_PRODUCER_ID, 5, **asked).error_code != 0:
-        time.sleep(0.05)
+    wait_until(
+        "producer ids are given",
+        lambda: wire.ask_quietly(ApiKey.INIT_PRODUCER_ID, 5, **asked).error_code,
+        lambda seen: seen == 0,
+    )
 
 
 def admin_sweep(wire: Wire) -> None:

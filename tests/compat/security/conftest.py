@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from tests.support.polling import SECONDS_MAX
+
 with warnings.catch_warnings():
     # kafka-python calls what newer Pythons deprecate.
     warnings.simplefilter("ignore", DeprecationWarning)
@@ -47,9 +49,9 @@ def make_scram_user(broker: SecuredBroker) -> None:
     for mechanism in (ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512):
         credential = ScramCredentialInfo(mechanism, 4096)
         change = UserScramCredentialUpsertion("alice", credential, PASSWORD.encode(), b"some salt")
-        admin.alter_user_scram_credentials([change])["alice"].result(20)
+        admin.alter_user_scram_credentials([change])["alice"].result(SECONDS_MAX)
     asked: Any = admin.describe_user_scram_credentials(["alice"])
-    described = asked["alice"].result(20)
+    described = asked["alice"].result(SECONDS_MAX)
     assert {one.iterations for one in described.scram_credential_infos} == {4096}
 
 

@@ -16,6 +16,7 @@ from odradek.client.secured import secured_network
 from odradek.protocol.api import ApiKey
 from tests.support.java import JavaUnavailableError, run_kafka_tool
 from tests.support.peers import skip_or_fail
+from tests.support.polling import eventually
 from tests.support.secured_broker import SecuredBroker
 
 pytestmark = [pytest.mark.clients, pytest.mark.java, pytest.mark.thorough]
@@ -70,9 +71,7 @@ async def ended_with_its_token(broker: SecuredBroker, token_id: str, hmac: str, 
         assert (await connection.request(ApiKey.LIST_GROUPS, versions=(0, 3))).error_code == 0
         ending = ("--expire", "--expiry-time-period", "-1", "--hmac", hmac)
         await asyncio.to_thread(tool, broker, owner, *ending)
-        async with asyncio.timeout(60):
-            while connection.is_open:
-                await asyncio.sleep(0.02)
+        await eventually("the connection is closed", lambda: not connection.is_open)
     finally:
         await connection.close()
 

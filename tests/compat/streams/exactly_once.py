@@ -28,6 +28,7 @@ from tests.support.java import KAFKA_OLD_VERSION, KAFKA_VERSION, streams_tests_c
 from tests.support.java_program import JavaProgram
 from tests.support.kafka_peer import KafkaCluster
 from tests.support.peers import topic_creator
+from tests.support.polling import wait_until
 from tests.support.zookeeper import ZooKeeper
 
 PARTITIONS = 5
@@ -150,12 +151,14 @@ def eos_test(programs: Programs, *, faults: Sequence[str], chance: random.Random
 
 def _await_records(driver: JavaProgram, *, more_than: int) -> int:
     """Until the driver has sent another thousand records; how many thousands it has."""
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while (found := driver.said().count("000 records produced")) <= more_than:
+
+    def produced() -> int:
         assert driver.is_running, f"the driver ended:\n{driver.said()[-4000:]}"
-        assert time.monotonic() < deadline, f"the driver sends no more:\n{driver.said()[-4000:]}"
-        time.sleep(0.1)
-    return found
+        return driver.said().count("000 records produced")
+
+    return wait_until(
+        "the driver sends more", produced, lambda found: found > more_than, seconds_max=PATIENCE_SECONDS
+    )
 
 
 def smoke_test(programs: Programs, *, faults: Sequence[str], chance: random.Random) -> str:
@@ -184,15 +187,17 @@ def smoke_test(programs: Programs, *, faults: Sequence[str], chance: random.Rand
 def await_in_sync(bootstrap: str) -> None:
     """Until each partition of each topic has a leader and all its replicas in sync."""
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 2})
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while behind := [
-        f"{topic}-{number}"
-        for topic, found in admin.list_topics(timeout=30).topics.items()
-        for number, one in found.partitions.items()
-        if one.leader < 1 or len(one.isrs) < len(one.replicas)
-    ]:
-        assert time.monotonic() < deadline, f"not in sync: {behind}"
-        time.sleep(0.1)
+    wait_until(
+        "all replicas are in sync",
+        lambda: [
+            f"{topic}-{number}"
+            for topic, found in admin.list_topics(timeout=30).topics.items()
+            for number, one in found.partitions.items()
+            if one.leader < 1 or len(one.isrs) < len(one.replicas)
+        ],
+        lambda behind: not behind,
+        seconds_max=PATIENCE_SECONDS,
+    )
 
 
 @contextmanager

@@ -23,6 +23,7 @@ from confluent_kafka.admin import AdminClient
 
 from tests.support.cluster_processes import Cluster
 from tests.support.peers import topic_creator
+from tests.support.polling import wait_until
 from tests.support.verifiable import Receiver, Sender, Verdict, judged
 from tests.support.zookeeper import ZooKeeper
 
@@ -76,10 +77,11 @@ def _bounce(cluster: Cluster, admin: AdminClient, topic: str, kind: str, *, is_q
         member.restart(crash=how == "killed")
         return
     _ = member.kill() if how == "killed" else member.stop()
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while current() in (number, -1):
-        assert time.monotonic() < deadline, f"{what} {number} is gone and nobody takes its place"
-        time.sleep(0.05)
+    wait_until(
+        f"somebody takes the place of {what} {number}",
+        current,
+        lambda seen: seen not in (number, -1),
+    )
     member.start()
 
 
@@ -90,22 +92,23 @@ def partitions_of(admin: AdminClient, topic: str) -> Any:
 
 def await_in_sync(admin: AdminClient, topic: str) -> None:
     """Until all partitions have a leader and all replicas in sync."""
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while not all(
-        one.leader > 0 and len(one.isrs) == REPLICAS for one in partitions_of(admin, topic).values()
-    ):
-        assert time.monotonic() < deadline, f"the replicas of {topic} do not come in sync"
-        time.sleep(0.05)
+    wait_until(
+        f"the replicas of {topic} are in sync",
+        lambda: all(
+            one.leader > 0 and len(one.isrs) == REPLICAS for one in partitions_of(admin, topic).values()
+        ),
+    )
 
 
 def _await_progress(sender: Sender) -> None:
     """Until more is acknowledged than was: the load continues."""
     wanted = len(sender.acknowledged) + RECORDS_PER_SECOND // 2
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while len(sender.acknowledged) < wanted:
+
+    def acknowledged() -> int:
         assert sender.is_running, f"the producer ended\n{sender.said()}"
-        assert time.monotonic() < deadline, f"nothing is acknowledged any more\n{sender.said()}"
-        time.sleep(0.05)
+        return len(sender.acknowledged)
+
+    wait_until("more is acknowledged", acknowledged, lambda seen: seen >= wanted, more=sender.said)
 
 
 @contextmanager

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from tests.compat.three_brokers.bounces import PATIENCE_SECONDS, REPLICAS, await_in_sync
+from tests.compat.three_brokers.bounces import REPLICAS, await_in_sync
 from tests.support.cluster_processes import Cluster
 from tests.support.peers import topic_creator
+from tests.support.polling import wait_until
 from tests.support.steady_load import SteadyLoad
 
 pytestmark = [pytest.mark.clients, pytest.mark.slow, pytest.mark.thorough]
@@ -41,10 +40,7 @@ def test_restarts_in_turn_fail_no_request(cluster: Cluster) -> None:
 
 def _await_more(load: SteadyLoad, count: int) -> None:
     wanted = load.acknowledged + count
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while load.acknowledged < wanted:
-        assert time.monotonic() < deadline, f"{load.acknowledged} acknowledged, and no more since"
-        time.sleep(0.02)
+    wait_until("more is acknowledged", lambda: load.acknowledged, lambda seen: seen >= wanted)
 
 
 def _end_offsets(cluster: Cluster, topic: str) -> list[int]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from tests.operator.support.broker_world import World, in_world
 from tests.support.broker_process import free_port
 from tests.support.cluster_processes import Cluster
 from tests.support.peers import topic_creator
+from tests.support.polling import eventually
 from tests.support.zookeeper import ZooKeeper
 
 pytestmark = pytest.mark.integration
@@ -71,10 +71,11 @@ def write(cluster: Cluster, topic: str, count: int) -> None:
 
 
 async def wait_for_shares(*wanted: tuple[ConsumerConnector, int]) -> None:
-    deadline = time.monotonic() + 20
-    while any(len(connector.owned_partitions) != count for connector, count in wanted):
-        assert time.monotonic() < deadline, [connector.owned_partitions for connector, _ in wanted]
-        await asyncio.sleep(0.02)
+    await eventually(
+        f"they own {[count for _, count in wanted]} partitions",
+        lambda: [len(connector.owned_partitions) for connector, _ in wanted],
+        lambda counts: counts == [count for _, count in wanted],
+    )
 
 
 def test_a_resource_shows_owners_and_lag_and_changes_nothing(cluster: ClusterWithAdmin) -> None:

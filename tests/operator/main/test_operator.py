@@ -42,9 +42,9 @@ from odradek_operator.resources.cluster_status import ClusterStatus
 from odradek_operator.resources.conditions import ready
 from tests.operator.support.api_server import ApiServer
 from tests.operator.support.gateway import gateway_to
+from tests.support.polling import SECONDS_MAX, eventually
 from tests.support.stories import told_by
 
-SECONDS_MAX = 60.0
 SETTINGS = OperatorSettings(
     namespaces=("default",),
     home="system",
@@ -184,9 +184,11 @@ async def test_a_request_on_a_pod_wakes_its_cluster(server: ApiServer) -> None:
         about = {"name": pod, "namespace": "default", "labels": labels}
         server.objects.create({"apiVersion": "v1", "kind": "Pod", "metadata": about})
     seen = server.requests.count(("GET", PODS.path("default")))
-    async with asyncio.timeout(SECONDS_MAX):
-        while server.requests.count(("GET", PODS.path("default"))) < seen + 3:
-            await asyncio.sleep(0.02)
+    await eventually(
+        "pods are listed three times more",
+        lambda: server.requests.count(("GET", PODS.path("default"))),
+        lambda count: count >= seen + 3,
+    )
     assert running.seen.empty(), "nobody has asked for anything"
     asked = {"metadata": {"annotations": {"odradek.io/replace": "true"}}}
     server.objects.merge(PODS, "default", "new-broker-1", asked)
@@ -237,9 +239,7 @@ async def test_probes_and_measures(server: ApiServer) -> None:
     server.objects.create(resource("Topic", "a"))
     running = Running(server)
     await running.woken_for(Key("Topic", "default", "a"))
-    async with asyncio.timeout(SECONDS_MAX):
-        while (await running.ask("/readyz"))[0] != 200:
-            await asyncio.sleep(0.05)
+    await eventually("the operator is ready", lambda: running.ask("/readyz"), lambda seen: seen[0] == 200)
     assert (await running.ask("/healthz"))[0] == 200
     _, text = await running.ask("/metrics")
     assert (
@@ -261,17 +261,13 @@ async def test_a_dead_watch_is_noticed_by_the_resync(
     await running.operator.resync(TOPICS)
     assert (await running.ask("/healthz"))[0] == 200
     # The list that kopf begins a watch with would bring it too.
-    async with asyncio.timeout(SECONDS_MAX):
-        while TOPICS.plural not in server.watched:
-            await asyncio.sleep(0.01)
+    await eventually("Topics are watched", lambda: server.watched, lambda seen: TOPICS.plural in seen)
     server.silent = True
     server.objects.create(resource("Topic", "b"))
     await running.operator.resync(TOPICS)
     # The list has shown it: it is worked on, whatever the watch does.
     await running.woken_for(Key("Topic", "default", "b"))
-    async with asyncio.timeout(SECONDS_MAX):
-        while (await running.ask("/healthz"))[0] == 200:
-            await asyncio.sleep(0.05)
+    await eventually("the operator is not well", lambda: running.ask("/healthz"), lambda seen: seen[0] != 200)
     assert "Topic" in (await running.ask("/healthz"))[1]
     await running.end()
 

@@ -5,7 +5,6 @@ The Mirror and its Users are those of manifests/examples/mirror.yaml.
 
 from __future__ import annotations
 
-import asyncio
 import os
 import subprocess
 import sys
@@ -34,6 +33,7 @@ from odradek_operator.resources.mirror import MirrorSpec
 from odradek_operator.resources.structure import parse
 from odradek_operator.resources.user import UserSpec, UserStatus
 from tests.support.broker_process import CHECKOUT, free_port
+from tests.support.polling import SECONDS_MAX, eventually
 from tests.support.secured_broker import SecuredBroker
 from tests.support.stories import in_real_time
 
@@ -46,7 +46,6 @@ EXAMPLE = {
 USERS = {"shared": "mirror", "backup": "mirror-backup"}
 PASSWORD = "of-no-other-use"
 RECORDS = 500
-SECONDS_MAX = 120.0
 
 
 def secured(folder: Path) -> SecuredBroker:
@@ -110,7 +109,7 @@ def worker(folder: Path, spec: Json, files: dict[str, dict[str, str | bytes]], p
     try:
         yield log
         process.terminate()
-        assert process.wait(30) == 0, log.read_text()[-3000:]
+        assert process.wait(SECONDS_MAX) == 0, log.read_text()[-3000:]
     finally:
         if process.poll() is None:
             process.kill()
@@ -127,35 +126,34 @@ def ran(broker: SecuredBroker, *words: str, stdin: str | None = None) -> str:
 async def seen(port: int, wanted: Any, log: Path) -> WorkerPage:
     """The worker's page, as the operator reads it, once it is as wanted."""
     workers = HttpMirrorWorkers()
-    page: WorkerPage | None = None
     try:
-        async with asyncio.timeout(SECONDS_MAX):
-            while True:
-                (page,) = await workers.pages(["127.0.0.1"], port)
-                if page is not None and wanted(page):
-                    return page
-                await asyncio.sleep(0.2)
-    except TimeoutError:
-        raise AssertionError(f"{page}; {log.read_text()[-3000:]}") from None
+        (page,) = await eventually(
+            "the worker's page is as wanted",
+            lambda: workers.pages(["127.0.0.1"], port),
+            lambda pages: pages[0] is not None and wanted(pages[0]),
+            more=log.read_text,
+        )
+        assert page is not None
+        return page
     finally:
         await workers.close()
 
 
 async def records_of(broker: SecuredBroker, count: int) -> list[str]:
     """What the copy holds, once it holds so many records."""
-    lines: list[str] = []
-    async with asyncio.timeout(SECONDS_MAX):
-        while len(lines) < count:
-            await asyncio.sleep(0.5)
-            lines = ran(broker, "consume", "shared.orders", "--from-beginning").splitlines()
-    return lines
+    return await eventually(
+        f"the copy holds {count} records",
+        lambda: ran(broker, "consume", "shared.orders", "--from-beginning").splitlines(),
+        lambda lines: len(lines) >= count,
+    )
 
 
 async def has_moved(broker: SecuredBroker, group: str, count: int) -> None:
     """Wait until a group's offsets at the target are behind so many records; what is written before is less."""
-    async with asyncio.timeout(SECONDS_MAX), Client(broker.bootstraps["OWN"]) as client:
-        while (offset := await _offset_of(client, group)) < count:
-            await asyncio.sleep(0.5)
+    async with Client(broker.bootstraps["OWN"]) as client:
+        offset = await eventually(
+            f"{group} is at {count}", lambda: _offset_of(client, group), lambda offset: offset >= count
+        )
     assert offset == count
 
 

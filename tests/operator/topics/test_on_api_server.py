@@ -7,10 +7,9 @@ import json
 import os
 import subprocess
 import sys
-import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -18,11 +17,11 @@ import pytest
 from tests.operator.support.broker_world import BrokerWithAdmin
 from tests.support.broker_process import CHECKOUT, free_port
 from tests.support.kubernetes_api import ApiServer, running_api_server
+from tests.support.polling import SECONDS_MAX, wait_until
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow, pytest.mark.thorough]
 
 NAMESPACE = "shop"
-SECONDS_MAX = 90.0
 _NUMBERS = itertools.count()
 
 
@@ -60,7 +59,7 @@ def operator(
         assert process.poll() is None, log.read_text()[-4000:]
     finally:
         process.terminate()
-        process.wait(30)
+        process.wait(SECONDS_MAX)
 
 
 def resource(kind: str, name: str, /, **spec: Any) -> str:
@@ -91,13 +90,6 @@ def refusal(server: ApiServer, kind: str, called: str, /, **spec: Any) -> str:
 def shown(server: ApiServer, kind: str, called: str) -> Any:
     found = server.kubectl("get", f"{kind}.odradek.io", called, "--namespace", NAMESPACE, "--output", "json")
     return json.loads(found)
-
-
-def until(what: str, is_so: Callable[[], object]) -> None:
-    deadline = time.monotonic() + SECONDS_MAX
-    while not is_so():
-        assert time.monotonic() < deadline, f"not within {SECONDS_MAX:g} s: {what}"
-        time.sleep(0.2)
 
 
 def ready(server: ApiServer, kind: str, called: str) -> tuple[str, str] | None:
@@ -227,10 +219,10 @@ def test_a_group_is_shown_and_scaled(server: ApiServer, operator: int) -> None:
     topic, group = name("read"), name("g")
     apply(server, "Topic", topic)
     apply(server, "ConsumerGroup", group, topics=[topic], initialPosition={"at": "Latest"}, replicas=1)
-    until(
+    wait_until(
         "the group begins", lambda: shown(server, "consumergroup", group).get("status", {}).get("startedFrom")
     )
-    until("the group is governed", lambda: ready(server, "consumergroup", group) == ("True", "Governed"))
+    wait_until("the group is governed", lambda: ready(server, "consumergroup", group) == ("True", "Governed"))
     server.kubectl("scale", f"consumergroup.odradek.io/{group}", "--replicas=4", "--namespace", NAMESPACE)
     assert shown(server, "consumergroup", group)["spec"]["replicas"] == 4
     table = server.kubectl("get", "ocg", group, "--namespace", NAMESPACE)
@@ -242,7 +234,7 @@ def test_without_a_cluster_a_topic_says_what_to_do_and_can_be_deleted(
 ) -> None:
     called = name("lost")
     apply(server, "Topic", called, cluster="nowhere", deletionPolicy="Delete")
-    until("it says so", lambda: ready(server, "topic", called) == ("False", "ClusterNotFound"))
+    wait_until("it says so", lambda: ready(server, "topic", called) == ("False", "ClusterNotFound"))
     server.kubectl(
         "delete", f"topic.odradek.io/{called}", "--namespace", NAMESPACE, f"--timeout={SECONDS_MAX:g}s"
     )
@@ -260,4 +252,4 @@ def test_conditions_are_metrics(server: ApiServer, operator: int) -> None:
         except urllib.error.URLError:
             return False  # where this test is the first one, the operator is still on its way up
 
-    until("the condition is a metric", is_reported)
+    wait_until("the condition is a metric", is_reported)
