@@ -77,41 +77,38 @@ def test_every_api_has_a_denied_row() -> None:
     assert {row[0] for row in DENIED} | FILTERED | between_brokers >= served
 
 
-def test_a_client_that_may_describe_learns_that_a_topic_to_delete_is_missing() -> None:
-    async def scenario() -> None:
-        guarded = await Guarded.start()
-        names = ("seen", "missing", "missing-too", "hidden")
+async def test_a_client_that_may_describe_learns_that_a_topic_to_delete_is_missing() -> None:
+    guarded = await Guarded.start()
+    names = ("seen", "missing", "missing-too", "hidden")
 
-        async def delete(version: int) -> dict[str | None, int]:
-            fields: dict[str, Any] = {"timeout": 1000}
-            if version < 6:
-                fields["topic_names"] = list(names)
-            else:
-                fields["topics"] = [{"name": name, "topic_id": None} for name in names]
-            answer = await guarded.ask(ApiKey.DELETE_TOPICS, version, **fields)
-            return {one.name: int(one.error_code) for one in answer.responses}
+    async def delete(version: int) -> dict[str | None, int]:
+        fields: dict[str, Any] = {"timeout": 1000}
+        if version < 6:
+            fields["topic_names"] = list(names)
+        else:
+            fields["topics"] = [{"name": name, "topic_id": None} for name in names]
+        answer = await guarded.ask(ApiKey.DELETE_TOPICS, version, **fields)
+        return {one.name: int(one.error_code) for one in answer.responses}
 
-        assert await delete(6) == dict.fromkeys(names, NO_TOPIC)
-        await guarded.allow(
-            acl(DESCRIBE, TOPIC, "seen"),
-            acl(DESCRIBE, TOPIC, "missing"),
-            acl(DELETE, TOPIC, "missing-too"),
-            acl(DELETE, TOPIC, "hidden"),
-            acl(DESCRIBE, TOPIC, "hidden", permission=PermissionType.DENY),
-        )
-        for version in (5, 6):
-            assert await delete(version) == {
-                "seen": NO_TOPIC,
-                "missing": UNKNOWN_TOPIC,
-                "missing-too": UNKNOWN_TOPIC,
-                "hidden": NO_TOPIC,
-            }
-        # By id, as in Kafka, Delete is enough.
-        hidden_id = guarded.broker.broker.parts.images.current.topics["hidden"].id
-        answer = await guarded.ask(
-            ApiKey.DELETE_TOPICS, 6, topics=[{"name": None, "topic_id": hidden_id}], timeout=1000
-        )
-        assert codes(answer) == []
-        await guarded.stop()
-
-    run(scenario())
+    assert await delete(6) == dict.fromkeys(names, NO_TOPIC)
+    await guarded.allow(
+        acl(DESCRIBE, TOPIC, "seen"),
+        acl(DESCRIBE, TOPIC, "missing"),
+        acl(DELETE, TOPIC, "missing-too"),
+        acl(DELETE, TOPIC, "hidden"),
+        acl(DESCRIBE, TOPIC, "hidden", permission=PermissionType.DENY),
+    )
+    for version in (5, 6):
+        assert await delete(version) == {
+            "seen": NO_TOPIC,
+            "missing": UNKNOWN_TOPIC,
+            "missing-too": UNKNOWN_TOPIC,
+            "hidden": NO_TOPIC,
+        }
+    # By id, as in Kafka, Delete is enough.
+    hidden_id = guarded.broker.broker.parts.images.current.topics["hidden"].id
+    answer = await guarded.ask(
+        ApiKey.DELETE_TOPICS, 6, topics=[{"name": None, "topic_id": hidden_id}], timeout=1000
+    )
+    assert codes(answer) == []
+    await guarded.stop()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any
 
@@ -17,6 +17,7 @@ from odradek.replication import confirmation
 from odradek.replication import leader as leader_role
 from odradek.replication.confirmation import NEVER, Proof
 from tests.server.test_leadership_check import fetch
+from tests.support.loop import run
 from tests.support.whole_cluster import SESSION_SECONDS, ClusterBroker, WholeCluster
 
 NOT_LEADER_OR_FOLLOWER, NOT_COORDINATOR = 6, 16
@@ -373,7 +374,7 @@ def _answer_groups_of_others(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ReplicatedTopicLog, "is_ready", is_ready)
 
 
-BUGS: list[tuple[str, Callable[[pytest.MonkeyPatch], None], Callable[[], None]]] = [
+BUGS: list[tuple[str, Callable[[pytest.MonkeyPatch], None], Callable[[], Coroutine[Any, Any, None]]]] = [
     ("arrival", _count_from_arrival, test_a_late_question_of_a_follower_does_not_confirm_a_leader),
     ("in sync", partial(_forget, forgotten="in_sync"), test_a_leader_that_is_cut_off_alone_stops_and_is_told),
     ("proposed", partial(_forget, forgotten="proposed"), test_who_may_be_elected_has_to_follow_too),
@@ -396,8 +397,10 @@ BUGS: list[tuple[str, Callable[[pytest.MonkeyPatch], None], Callable[[], None]]]
 
 @pytest.mark.parametrize(("plant", "finds"), [bug[1:] for bug in BUGS], ids=[bug[0] for bug in BUGS])
 def test_a_planted_bug_is_found(
-    plant: Callable[[pytest.MonkeyPatch], None], finds: Callable[[], None], monkeypatch: pytest.MonkeyPatch
+    plant: Callable[[pytest.MonkeyPatch], None],
+    finds: Callable[[], Coroutine[Any, Any, None]],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     plant(monkeypatch)
     with pytest.raises((AssertionError, TimeoutError)):
-        finds()
+        run(finds())
