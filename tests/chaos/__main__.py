@@ -25,7 +25,7 @@ from tests.support.broker_process import CHECKOUT
 
 if TYPE_CHECKING:
     from tests.chaos.round import Outcome
-    from tests.chaos.world import World
+    from tests.chaos.world import ChaosCluster
 
 ROUND_SECONDS: Final = 60.0
 GUARDED_EVERY: Final = 5  # runs with ACLs and quotas
@@ -41,13 +41,13 @@ def main(seconds: float, seed: int) -> int:
         flush=True,
     )
     from tests.chaos.history import HistoryFile
-    from tests.chaos.world import World
+    from tests.chaos.world import ChaosCluster
 
     # Its connection is lost again and again, and it says so each time.
     logging.getLogger("kazoo").setLevel(logging.CRITICAL)
 
     history = HistoryFile(kept / "world.jsonl")
-    world = World(kept, history, is_guarded=seed % GUARDED_EVERY == 0)
+    world = ChaosCluster(kept, history, is_guarded=seed % GUARDED_EVERY == 0)
     failed = True
     try:
         world.start()
@@ -68,7 +68,7 @@ def main(seconds: float, seed: int) -> int:
     return 1 if failed else 0
 
 
-def _rounds(world: World, kept: Path, seconds: float, seed: int) -> bool:
+def _rounds(world: ChaosCluster, kept: Path, seconds: float, seed: int) -> bool:
     """Whether all of them held."""
     from tests.chaos.round import Round, summary
 
@@ -104,7 +104,7 @@ def _report(outcome: Outcome, folder: Path, replay: str) -> None:
     print(f"FAILED: {outcome.report}\n{replay}", flush=True)
 
 
-def _keep(world: World, kept: Path) -> None:
+def _keep(world: ChaosCluster, kept: Path) -> None:
     """Copy the brokers' logs out of the file systems that end with this process."""
     from tests.chaos.world import BROKERS
 

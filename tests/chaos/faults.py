@@ -22,7 +22,7 @@ from tests.chaos.history import FaultReported, HistoryFile, Probed, ProcessEnded
 from tests.chaos.moves import Moves
 from tests.chaos.network import CLIENTS
 from tests.chaos.schedule import Kind, Planned
-from tests.chaos.world import BROKERS, CONTROLLERS, ZOOKEEPER, World, broker, controller
+from tests.chaos.world import BROKERS, CONTROLLERS, ZOOKEEPER, ChaosCluster, broker, controller
 
 Undo = Callable[[], None]
 _READY_SECONDS_MAX: Final = 30.0
@@ -35,7 +35,7 @@ class Faults:
 
     def __init__(
         self,
-        world: World,
+        world: ChaosCluster,
         groups: Groups,
         moves: Moves,
         deletions: Deletions,

@@ -10,7 +10,7 @@ from kazoo.exceptions import KazooException
 
 from odradek.cluster import nodes, paths
 from tests.chaos.history import REGISTRY, HistoryFile, StateSeen, now
-from tests.chaos.world import World
+from tests.chaos.world import ChaosCluster
 from tests.support.polling import SECONDS_MAX
 
 LOOK_SECONDS: Final = 0.25
@@ -21,7 +21,7 @@ _READ_SECONDS_MAX: Final = 10
 class Observer:
     """A thread of its own: the registry may be away for seconds."""
 
-    def __init__(self, world: World, history: HistoryFile, *, topic: str, partitions: int) -> None:
+    def __init__(self, world: ChaosCluster, history: HistoryFile, *, topic: str, partitions: int) -> None:
         self._client = world.registry()
         self._history = history
         self._topic = topic

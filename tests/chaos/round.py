@@ -54,7 +54,7 @@ from tests.chaos.probes import Probes
 from tests.chaos.schedule import plan
 from tests.chaos.warden import Warden
 from tests.chaos.workers import Worker
-from tests.chaos.world import BROKERS, World, broker
+from tests.chaos.world import BROKERS, ChaosCluster, broker
 from tests.support.group_commits import LoggedCommits
 from tests.support.polling import SECONDS_MAX
 
@@ -92,7 +92,9 @@ class Outcome:
 class Round:
     """Make it, `play` it; `close` at the end, also of one that failed."""
 
-    def __init__(self, world: World, folder: Path, *, seed: int, seconds: float, per_second: float) -> None:
+    def __init__(
+        self, world: ChaosCluster, folder: Path, *, seed: int, seconds: float, per_second: float
+    ) -> None:
         self._world = world
         self._folder = folder
         self._seed = seed

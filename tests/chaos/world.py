@@ -68,7 +68,7 @@ def controller(number: int) -> str:
     return f"controller-{number}"
 
 
-class World:
+class ChaosCluster:
     """Make it, `start`, hurt it, `close`. `folder` keeps logs; data are in it too where nothing can be mounted."""
 
     def __init__(self, folder: Path, history: HistoryFile, *, is_guarded: bool = False) -> None:

@@ -12,8 +12,8 @@ from odradek.cluster.image import NO_LEADER, BrokerImage, ClusterImage, Partitio
 from odradek.cluster.image_building import apply
 from odradek.cluster.loading import load_nodes
 from odradek.controller.requests import NewTopic
+from tests.support.lone_controller import LoneController
 from tests.support.memory_registry import MemoryRegistry, MemoryStore, load_image
-from tests.support.one_broker import OneBroker
 from tests.support.stories import in_real_time
 
 FIRST, SECOND = uuid.UUID(int=7), uuid.UUID(int=8)
@@ -140,7 +140,7 @@ def test_change_by_change_leads_where_all_at_once_does(seed: int, cuts: int) -> 
 @in_real_time
 async def test_the_registry_read_is_the_image_that_the_controller_has() -> None:
     registry = MemoryRegistry()
-    broker = await OneBroker.start({"num.partitions": "3"}, store=MemoryStore(registry))
+    broker = await LoneController.start({"num.partitions": "3"}, store=MemoryStore(registry))
     await broker.controller.create_topics(
         [NewTopic(name="a", config={"retention.ms": "5"}), NewTopic(name="b")]
     )

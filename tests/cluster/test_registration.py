@@ -14,17 +14,17 @@ from odradek.cluster.image import BrokerImage
 from odradek.foundation.errors import DuplicateBrokerRegistration
 from odradek.registry.store import SessionState
 from tests.support.registering import Member, registered
-from tests.support.registries import MemoryWorld, World, ZookeeperWorld
+from tests.support.registries import SharedMemoryRegistry, SharedRegistry, SharedZookeeper
 
 
 @pytest.fixture(params=["memory", pytest.param("zookeeper", marks=pytest.mark.integration)])
-def world(request: pytest.FixtureRequest) -> World:
+def world(request: pytest.FixtureRequest) -> SharedRegistry:
     if request.param == "memory":
-        return MemoryWorld()
-    return ZookeeperWorld(request.getfixturevalue("zookeeper"))
+        return SharedMemoryRegistry()
+    return SharedZookeeper(request.getfixturevalue("zookeeper"))
 
 
-def test_a_broker_is_a_member_from_its_start_to_its_stop(world: World) -> None:
+def test_a_broker_is_a_member_from_its_start_to_its_stop(world: SharedRegistry) -> None:
     async def scenario() -> None:
         member, watcher = await Member.of(world), await world.open()
         broker = await member.start()
@@ -50,7 +50,7 @@ def test_a_broker_is_a_member_from_its_start_to_its_stop(world: World) -> None:
     world.run(scenario())
 
 
-def test_a_live_id_is_refused_and_named(world: World) -> None:
+def test_a_live_id_is_refused_and_named(world: SharedRegistry) -> None:
     async def scenario() -> None:
         member = await Member.of(world)
         broker = await member.start()
@@ -69,7 +69,7 @@ def test_a_live_id_is_refused_and_named(world: World) -> None:
     world.run(scenario())
 
 
-def test_the_node_of_a_dead_process_is_waited_out(world: World) -> None:
+def test_the_node_of_a_dead_process_is_waited_out(world: SharedRegistry) -> None:
     async def scenario() -> None:
         dead, member = await Member.of(world, identity="directory-old"), await Member.of(world)
         first = await dead.start()
@@ -85,7 +85,7 @@ def test_the_node_of_a_dead_process_is_waited_out(world: World) -> None:
     world.run(scenario())
 
 
-def test_a_process_replaces_the_node_of_its_predecessor_without_waiting(world: World) -> None:
+def test_a_process_replaces_the_node_of_its_predecessor_without_waiting(world: SharedRegistry) -> None:
     async def scenario() -> None:
         dead, member = await Member.of(world), await Member.of(world)
         first = await dead.start()
@@ -100,7 +100,7 @@ def test_a_process_replaces_the_node_of_its_predecessor_without_waiting(world: W
     world.run(scenario())
 
 
-def test_a_broker_whose_session_expires_is_fenced_and_gets_a_new_epoch(world: World) -> None:
+def test_a_broker_whose_session_expires_is_fenced_and_gets_a_new_epoch(world: SharedRegistry) -> None:
     async def scenario() -> None:
         member, watcher = await Member.of(world), await world.open()
         first = await member.start()
@@ -120,7 +120,7 @@ def test_a_broker_whose_session_expires_is_fenced_and_gets_a_new_epoch(world: Wo
     world.run(scenario())
 
 
-def test_a_possible_loss_is_reported_until_the_controller_has_read_it(world: World) -> None:
+def test_a_possible_loss_is_reported_until_the_controller_has_read_it(world: SharedRegistry) -> None:
     async def scenario() -> None:
         member = await Member.of(world)
         assert not (await member.start()).stopped_cleanly
@@ -136,7 +136,7 @@ def test_a_possible_loss_is_reported_until_the_controller_has_read_it(world: Wor
     world.run(scenario())
 
 
-def test_a_registration_that_somebody_deletes_is_made_anew(world: World) -> None:
+def test_a_registration_that_somebody_deletes_is_made_anew(world: SharedRegistry) -> None:
     async def scenario() -> None:
         member, operator = await Member.of(world), await world.open()
         first = await member.start()
@@ -149,7 +149,7 @@ def test_a_registration_that_somebody_deletes_is_made_anew(world: World) -> None
     world.run(scenario())
 
 
-def test_a_broker_whose_id_was_taken_meanwhile_stays_fenced_and_says_so(world: World) -> None:
+def test_a_broker_whose_id_was_taken_meanwhile_stays_fenced_and_says_so(world: SharedRegistry) -> None:
     async def scenario() -> None:
         member = await Member.of(world, wait_seconds=0.05)
         other = await Member.of(world, identity="directory-2", wait_seconds=60)

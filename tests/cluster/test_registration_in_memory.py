@@ -20,18 +20,20 @@ from odradek.registry.store import Delete
 from tests.support.loop import VirtualTimeLoop
 from tests.support.memory_registry import MemoryStore
 from tests.support.registering import Member, registered
-from tests.support.registries import MemoryWorld
+from tests.support.registries import SharedMemoryRegistry
 from tests.support.registry_faults import RegistryFaults
 from tests.support.stories import told_by
 
 
-def in_memory(scenario: Callable[[MemoryWorld], Coroutine[Any, Any, None]]) -> None:
-    world = MemoryWorld()
+def in_memory(scenario: Callable[[SharedMemoryRegistry], Coroutine[Any, Any, None]]) -> None:
+    world = SharedMemoryRegistry()
     world.run(scenario(world))
 
 
 @told_by(in_memory)
-async def test_silence_is_reported_after_the_timeout_and_fences_after_expiry(world: MemoryWorld) -> None:
+async def test_silence_is_reported_after_the_timeout_and_fences_after_expiry(
+    world: SharedMemoryRegistry,
+) -> None:
     store = await world.open()
     member = Member(store)
     broker = await member.start()
@@ -53,7 +55,7 @@ async def test_silence_is_reported_after_the_timeout_and_fences_after_expiry(wor
 
 
 @told_by(in_memory)
-async def test_a_session_that_outlived_the_silence_keeps_its_epoch(world: MemoryWorld) -> None:
+async def test_a_session_that_outlived_the_silence_keeps_its_epoch(world: SharedMemoryRegistry) -> None:
     # The registry itself was away, and its sessions' time with it.
     store = MemoryStore(world.registry, session_timeout_seconds=10)
     member = Member(store)
@@ -74,7 +76,9 @@ async def test_a_session_that_outlived_the_silence_keeps_its_epoch(world: Memory
 
 
 @told_by(in_memory)
-async def test_a_process_stopped_longer_than_a_session_is_fenced_and_reads_again(world: MemoryWorld) -> None:
+async def test_a_process_stopped_longer_than_a_session_is_fenced_and_reads_again(
+    world: SharedMemoryRegistry,
+) -> None:
     store = await world.open()
     member = Member(store)
     broker = await member.start()
@@ -98,7 +102,7 @@ async def test_a_process_stopped_longer_than_a_session_is_fenced_and_reads_again
 
 
 @told_by(in_memory)
-async def test_who_stands_still_while_the_registry_is_silent_is_fenced(world: MemoryWorld) -> None:
+async def test_who_stands_still_while_the_registry_is_silent_is_fenced(world: SharedMemoryRegistry) -> None:
     store = await world.open()
     member = Member(store)
     broker = await member.start()
@@ -121,7 +125,7 @@ async def test_who_stands_still_while_the_registry_is_silent_is_fenced(world: Me
 
 
 @told_by(in_memory)
-async def test_short_cuts_do_not_fence(world: MemoryWorld) -> None:
+async def test_short_cuts_do_not_fence(world: SharedMemoryRegistry) -> None:
     store = await world.open()
     member = Member(store)
     broker = await member.start()
@@ -136,7 +140,7 @@ async def test_short_cuts_do_not_fence(world: MemoryWorld) -> None:
 
 
 @told_by(in_memory)
-async def test_a_registration_whose_answer_was_lost_is_recognised(world: MemoryWorld) -> None:
+async def test_a_registration_whose_answer_was_lost_is_recognised(world: SharedMemoryRegistry) -> None:
     store = await world.open()
     member = Member(store, identity="")
     for path in ("/brokers", paths.BROKER_IDS, paths.BROKER_EPOCHS):
@@ -159,7 +163,9 @@ async def test_a_registration_whose_answer_was_lost_is_recognised(world: MemoryW
 
 
 @told_by(in_memory)
-async def test_a_session_that_ends_with_the_answer_leaves_nobody_registered(world: MemoryWorld) -> None:
+async def test_a_session_that_ends_with_the_answer_leaves_nobody_registered(
+    world: SharedMemoryRegistry,
+) -> None:
     store = await world.open()
     member = Member(store)
     write = store._write
@@ -178,7 +184,7 @@ async def test_a_session_that_ends_with_the_answer_leaves_nobody_registered(worl
 
 
 @told_by(in_memory)
-async def test_an_epoch_that_another_session_took_is_not_reused(world: MemoryWorld) -> None:
+async def test_an_epoch_that_another_session_took_is_not_reused(world: SharedMemoryRegistry) -> None:
     store, other = await world.open(), await Member.of(world, broker_id=2)
     member = Member(store)
     write = store._write
@@ -198,7 +204,7 @@ async def test_an_epoch_that_another_session_took_is_not_reused(world: MemoryWor
 
 
 @told_by(in_memory)
-async def test_a_broker_gives_way_to_a_later_run_of_itself(world: MemoryWorld) -> None:
+async def test_a_broker_gives_way_to_a_later_run_of_itself(world: SharedMemoryRegistry) -> None:
     # Both claim one log directory: the later one was let in by its lock, so it is the one that has it.
     first, second = await Member.of(world, wait_seconds=1), await Member.of(world)
     await first.start()
@@ -211,7 +217,7 @@ async def test_a_broker_gives_way_to_a_later_run_of_itself(world: MemoryWorld) -
 
 
 def test_members_of_one_id_never_serve_at_once_however_bad_the_registry() -> None:
-    async def play(world: MemoryWorld, seed: int) -> None:
+    async def play(world: SharedMemoryRegistry, seed: int) -> None:
         chance = random.Random(seed)
         world.registry.faults = RegistryFaults(
             chance,
@@ -263,4 +269,4 @@ def test_a_single_node_registers_in_its_file(tmp_path: Any) -> None:
         assert (await registered(store)).epoch > broker.epoch
         await member.leave()
 
-    MemoryWorld().run(scenario())
+    SharedMemoryRegistry().run(scenario())

@@ -8,8 +8,8 @@ from odradek.cluster.image import ResourceKind
 from odradek.controller.requests import AlterConfigOp, ConfigOperation, NewTopic, Resource
 from odradek.foundation.errors import InvalidConfig, InvalidRequest, RequestError, UnknownTopicOrPartition
 from odradek.foundation.settings import Settings
+from tests.support.lone_controller import LoneController
 from tests.support.memory_registry import MemoryRegistry, MemoryStore
-from tests.support.one_broker import OneBroker
 from tests.support.stories import in_real_time
 
 TOPIC = Resource(ResourceKind.TOPIC, "t")
@@ -21,7 +21,7 @@ SET, DELETE, APPEND, SUBTRACT = ConfigOperation
 
 @in_real_time
 async def test_single_settings_are_set_taken_back_and_edited_as_lists() -> None:
-    broker = await OneBroker.start()
+    broker = await LoneController.start()
     await broker.controller.create_topics([NewTopic(name="t", config={"retention.ms": "5"})])
 
     async def change(*changes: AlterConfigOp, validate_only: bool = False) -> dict[str, str]:
@@ -94,7 +94,7 @@ REFUSED: list[tuple[Resource, list[AlterConfigOp], type[RequestError], str]] = [
 async def test_what_may_not_be_is_refused(
     resource: Resource, changes: list[AlterConfigOp], error: type[RequestError], words: str
 ) -> None:
-    broker = await OneBroker.start()
+    broker = await LoneController.start()
     await broker.controller.create_topics([NewTopic(name="t")])
     before = broker.images.current
     refused, done = await broker.controller.incremental_alter_configs([(resource, changes), (TOPIC, [])])
@@ -107,7 +107,7 @@ async def test_what_may_not_be_is_refused(
 
 @in_real_time
 async def test_replacing_all_settings_drops_those_not_named() -> None:
-    broker = await OneBroker.start()
+    broker = await LoneController.start()
     await broker.controller.create_topics([NewTopic(name="t", config={"retention.ms": "5"})])
     outcomes = await broker.controller.alter_configs(
         [(TOPIC, {"segment.ms": "7"}), (TOPIC, {"segment.ms": None}), (TOPIC, {"nope": "1"})]
@@ -121,7 +121,7 @@ async def test_replacing_all_settings_drops_those_not_named() -> None:
 @in_real_time
 async def test_dynamic_broker_settings_take_effect_at_once_and_after_a_restart() -> None:
     registry = MemoryRegistry()
-    broker = await OneBroker.start({"log.retention.hours": "1"}, store=MemoryStore(registry))
+    broker = await LoneController.start({"log.retention.hours": "1"}, store=MemoryStore(registry))
     notified: list[tuple[int, int]] = []
 
     def follow(old: Settings, new: Settings) -> None:
@@ -142,7 +142,7 @@ async def test_dynamic_broker_settings_take_effect_at_once_and_after_a_restart()
     assert await change(ALL_BROKERS, SET, "3000") == 2000, "the broker's own wins"
     await broker.store.close()
 
-    again = await OneBroker.start({"log.retention.hours": "1"}, store=MemoryStore(registry))
+    again = await LoneController.start({"log.retention.hours": "1"}, store=MemoryStore(registry))
     assert again.dynamic.current.effective_retention_ms == 2000
     broker = again
     assert await change(BROKER, DELETE, None) == 3000
@@ -154,23 +154,23 @@ async def test_dynamic_broker_settings_take_effect_at_once_and_after_a_restart()
 @in_real_time
 async def test_a_start_ignores_dynamic_settings_that_no_longer_fit() -> None:
     registry = MemoryRegistry()
-    broker = await OneBroker.start(store=MemoryStore(registry))
+    broker = await LoneController.start(store=MemoryStore(registry))
     change = AlterConfigOp("log.cleaner.min.compaction.lag.ms", SET, "50")
     assert await broker.controller.incremental_alter_configs([(BROKER, [change])]) == [None]
     await broker.store.close()
     static = {"log.cleaner.max.compaction.lag.ms": "10"}
-    again = await OneBroker.start(static, store=MemoryStore(registry))
+    again = await LoneController.start(static, store=MemoryStore(registry))
     assert again.dynamic.current == again.settings
 
 
 @in_real_time
 async def test_groups_of_any_name_keep_their_settings() -> None:
     registry = MemoryRegistry()
-    broker = await OneBroker.start(store=MemoryStore(registry))
+    broker = await LoneController.start(store=MemoryStore(registry))
     change = AlterConfigOp("consumer.session.timeout.ms", SET, "50000")
     assert await broker.controller.incremental_alter_configs([(GROUP, [change])]) == [None]
     await broker.store.close()
-    again = await OneBroker.start(store=MemoryStore(registry))
+    again = await LoneController.start(store=MemoryStore(registry))
     assert again.images.current.config(ResourceKind.GROUP, "a/b%") == {"consumer.session.timeout.ms": "50000"}
 
 
@@ -178,7 +178,7 @@ async def test_groups_of_any_name_keep_their_settings() -> None:
 async def test_a_follower_that_fails_does_not_keep_others_from_hearing(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    broker = await OneBroker.start()
+    broker = await LoneController.start()
     notified: list[int] = []
 
     def fail(old: object, new: object) -> None:
@@ -197,7 +197,7 @@ async def test_what_an_earlier_version_took_is_ignored_alone_and_can_be_deleted(
 ) -> None:
     registry = MemoryRegistry()
     store = MemoryStore(registry)
-    broker = await OneBroker.start(store=store)
+    broker = await LoneController.start(store=store)
     await broker.controller.incremental_alter_configs(
         [(BROKER, [AlterConfigOp("log.retention.ms", SET, "7")])]
     )
@@ -206,7 +206,7 @@ async def test_what_an_earlier_version_took_is_ignored_alone_and_can_be_deleted(
     await store.put(path, nodes.write_config(kept))
     await store.close()
 
-    again = await OneBroker.start(store=MemoryStore(registry))
+    again = await LoneController.start(store=MemoryStore(registry))
     assert again.dynamic.current.effective_retention_ms == 7
     assert "ssl.client.auth=required" in caplog.text
     assert "promises protection" in caplog.text

@@ -13,15 +13,15 @@ from odradek.foundation.clock import SystemClock
 from odradek.foundation.errors import StoreConnectionLost, StoreSessionExpired, VersionConflict
 from odradek.registry.store import Create, Put, Store
 from tests.support.memory_registry import MemoryStore
-from tests.support.registries import Callbacks, MemoryWorld, World, ZookeeperWorld
+from tests.support.registries import Callbacks, SharedMemoryRegistry, SharedRegistry, SharedZookeeper
 from tests.support.registry_faults import RegistryFaults
 
 
 @pytest.fixture(params=["memory", pytest.param("zookeeper", marks=pytest.mark.integration)])
-def world(request: pytest.FixtureRequest) -> World:
+def world(request: pytest.FixtureRequest) -> SharedRegistry:
     if request.param == "memory":
-        return MemoryWorld()
-    return ZookeeperWorld(request.getfixturevalue("zookeeper"))
+        return SharedMemoryRegistry()
+    return SharedZookeeper(request.getfixturevalue("zookeeper"))
 
 
 class Candidate:
@@ -46,7 +46,7 @@ class Candidate:
         )
 
     @classmethod
-    async def of(cls, world: World, number: int, **arguments: Any) -> "Candidate":
+    async def of(cls, world: SharedRegistry, number: int, **arguments: Any) -> "Candidate":
         return cls(await world.open(), number, **arguments)
 
     def _elected(self, term: ControllerTerm) -> None:
@@ -72,7 +72,7 @@ async def until_active(candidate: Candidate, controller_id: int) -> None:
         await candidate.news.wait()
 
 
-def test_the_first_is_elected_and_the_next_when_it_resigns(world: World) -> None:
+def test_the_first_is_elected_and_the_next_when_it_resigns(world: SharedRegistry) -> None:
     async def scenario() -> None:
         first, second = await Candidate.of(world, 1), await Candidate.of(world, 2)
         first.election.start()
@@ -99,7 +99,7 @@ def test_the_first_is_elected_and_the_next_when_it_resigns(world: World) -> None
     world.run(scenario())
 
 
-def test_an_expired_controller_writes_nothing_more(world: World) -> None:
+def test_an_expired_controller_writes_nothing_more(world: SharedRegistry) -> None:
     async def scenario() -> None:
         first, second = await Candidate.of(world, 1), await Candidate.of(world, 2)
         await first.store.create("/truth", b"0")
@@ -131,7 +131,7 @@ def test_an_expired_controller_writes_nothing_more(world: World) -> None:
     world.run(scenario())
 
 
-def test_deleting_the_node_asks_for_another_term(world: World) -> None:
+def test_deleting_the_node_asks_for_another_term(world: SharedRegistry) -> None:
     async def scenario() -> None:
         first, operator = await Candidate.of(world, 1), await world.open()
         first.election.start()
@@ -145,7 +145,7 @@ def test_deleting_the_node_asks_for_another_term(world: World) -> None:
     world.run(scenario())
 
 
-def test_a_process_that_died_is_succeeded_by_its_next_run_at_once(world: World) -> None:
+def test_a_process_that_died_is_succeeded_by_its_next_run_at_once(world: SharedRegistry) -> None:
     async def scenario() -> None:
         dead, stranger = await Candidate.of(world, 1), await Candidate.of(world, 2)
         dead.election.start()
@@ -171,7 +171,7 @@ def test_a_process_that_died_is_succeeded_by_its_next_run_at_once(world: World) 
 
 def test_a_silent_registry_ends_the_term_after_the_sessions_timeout() -> None:
     async def scenario() -> None:
-        world = MemoryWorld()
+        world = SharedMemoryRegistry()
         store = await world.open()
         first, second = Candidate(store, 1), await Candidate.of(world, 2)
         first.election.start()
@@ -190,12 +190,12 @@ def test_a_silent_registry_ends_the_term_after_the_sessions_timeout() -> None:
         await first.leave()
         await second.leave()
 
-    MemoryWorld().run(scenario())
+    SharedMemoryRegistry().run(scenario())
 
 
 def test_a_candidacy_whose_answer_was_lost_becomes_a_term_of_its_own() -> None:
     async def scenario() -> None:
-        world = MemoryWorld()
+        world = SharedMemoryRegistry()
         store = await world.open()
         first = Candidate(store, 1, identity="")
 
@@ -215,12 +215,12 @@ def test_a_candidacy_whose_answer_was_lost_becomes_a_term_of_its_own() -> None:
         assert first.terms[0].epoch == 2
         await first.leave()
 
-    MemoryWorld().run(scenario())
+    SharedMemoryRegistry().run(scenario())
 
 
 def test_a_session_that_ends_with_the_answer_begins_no_term() -> None:
     async def scenario() -> None:
-        world = MemoryWorld()
+        world = SharedMemoryRegistry()
         store = await world.open()
         first = Candidate(store, 1)
         write = store._write
@@ -239,12 +239,12 @@ def test_a_session_that_ends_with_the_answer_begins_no_term() -> None:
         assert first.term() is not None
         await first.leave()
 
-    MemoryWorld().run(scenario())
+    SharedMemoryRegistry().run(scenario())
 
 
 def test_an_epoch_that_another_controller_took_is_not_reused() -> None:
     async def scenario() -> None:
-        world = MemoryWorld()
+        world = SharedMemoryRegistry()
         store = await world.open()
         first = Candidate(store, 1)
         write = store._write
@@ -279,13 +279,13 @@ def test_an_epoch_that_another_controller_took_is_not_reused() -> None:
         assert first.terms[1] == ControllerTerm(1, 21, 4)
         await first.leave()
 
-    MemoryWorld().run(scenario())
+    SharedMemoryRegistry().run(scenario())
 
 
 @pytest.mark.thorough
 def test_terms_never_share_an_epoch_and_only_the_newest_writes() -> None:
     async def play(seed: int) -> None:
-        world = MemoryWorld()
+        world = SharedMemoryRegistry()
         chance = random.Random(seed)
         writer = await world.open()
         await writer.create("/truth", b"0")
@@ -333,4 +333,4 @@ def test_terms_never_share_an_epoch_and_only_the_newest_writes() -> None:
             await candidate.leave()
 
     for seed in range(10):
-        MemoryWorld().run(play(seed))
+        SharedMemoryRegistry().run(play(seed))

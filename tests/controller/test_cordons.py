@@ -23,14 +23,14 @@ from odradek.controller.requests import (
 )
 from odradek.foundation.errors import InvalidReplicaAssignment, InvalidReplicationFactor, InvalidRequest
 from odradek.foundation.ids import TopicPartition
+from tests.support.lone_controller import ENDPOINTS, LoneController
 from tests.support.memory_registry import MemoryRegistry, MemoryStore
-from tests.support.one_broker import ENDPOINTS, OneBroker
 from tests.support.stories import told_by
 
 
-def run(story: Callable[[OneBroker], Awaitable[None]]) -> None:
+def run(story: Callable[[LoneController], Awaitable[None]]) -> None:
     async def whole() -> None:
-        one = await OneBroker.start(store=MemoryStore(MemoryRegistry()))
+        one = await LoneController.start(store=MemoryStore(MemoryRegistry()))
         for broker_id in (2, 3):
             await one.controller.register_broker(endpoints=ENDPOINTS, broker_id=broker_id)
         await story(one)
@@ -38,7 +38,7 @@ def run(story: Callable[[OneBroker], Awaitable[None]]) -> None:
     asyncio.run(whole())
 
 
-async def set_cordon(one: OneBroker, broker: str, value: str | None) -> object:
+async def set_cordon(one: LoneController, broker: str, value: str | None) -> object:
     operation = ConfigOperation.DELETE if value is None else ConfigOperation.SET
     change = AlterConfigOp(cordons.CORDON_KEY, operation, value)
     (outcome,) = await one.controller.incremental_alter_configs(
@@ -48,7 +48,7 @@ async def set_cordon(one: OneBroker, broker: str, value: str | None) -> object:
 
 
 @told_by(run)
-async def test_new_replicas_avoid_a_cordoned_broker(one: OneBroker) -> None:
+async def test_new_replicas_avoid_a_cordoned_broker(one: LoneController) -> None:
     await one.controller.create_topics([NewTopic("before", assignment={0: (3,)})])
     assert await set_cordon(one, "3", "*") is None
     (made,) = await one.controller.create_topics([NewTopic("t", 12, 2)])
@@ -74,7 +74,7 @@ async def test_new_replicas_avoid_a_cordoned_broker(one: OneBroker) -> None:
 
 
 @told_by(run)
-async def test_partitions_move_off_it_and_about_on_it_but_not_onto_it(one: OneBroker) -> None:
+async def test_partitions_move_off_it_and_about_on_it_but_not_onto_it(one: LoneController) -> None:
     await one.controller.create_topics([NewTopic("t", assignment={0: (3, 1), 1: (1, 2)})])
     await set_cordon(one, "3", "*")
     leadership = Leadership(one.store, one.controller.writer, one.images, one.dynamic, one.controller)
@@ -94,12 +94,12 @@ async def test_partitions_move_off_it_and_about_on_it_but_not_onto_it(one: OneBr
 
 @pytest.mark.parametrize(("broker", "value"), [("3", "/logs"), ("3", "*,/logs"), ("", "*"), ("9", "*")])
 @told_by(run)
-async def test_what_cannot_be_cordoned(one: OneBroker, broker: str, value: str) -> None:
+async def test_what_cannot_be_cordoned(one: LoneController, broker: str, value: str) -> None:
     assert isinstance(await set_cordon(one, broker, value), InvalidRequest)
 
 
 @told_by(run)
-async def test_a_broker_that_is_down_can_be_cordoned_while_it_has_replicas(one: OneBroker) -> None:
+async def test_a_broker_that_is_down_can_be_cordoned_while_it_has_replicas(one: LoneController) -> None:
     await one.controller.create_topics([NewTopic("t", assignment={0: (3, 1)})])
     await one.store.delete("/brokers/ids/3")
     await one.controller.writer.begin(one.controller.writer.term)
@@ -110,7 +110,7 @@ async def test_a_broker_that_is_down_can_be_cordoned_while_it_has_replicas(one: 
 
 
 @told_by(run)
-async def test_a_controller_ignores_settings_of_a_broker_with_its_id(one: OneBroker) -> None:
+async def test_a_controller_ignores_settings_of_a_broker_with_its_id(one: LoneController) -> None:
     images = ImageHolder(one.images.current)
     as_controller = DynamicSettings(one.settings, images, is_broker=False)
     as_broker = DynamicSettings(one.settings, images)

@@ -13,14 +13,14 @@ from odradek.foundation.errors import (
     UnknownTopicOrPartition,
 )
 from tests.support.dying_store import DyingStore
+from tests.support.lone_controller import LoneController
 from tests.support.memory_registry import MemoryRegistry, MemoryStore
-from tests.support.one_broker import OneBroker
 from tests.support.stories import in_real_time
 
 
 @in_real_time
 async def test_a_deleted_topic_leaves_nothing_to_its_successor() -> None:
-    broker = await OneBroker.start()
+    broker = await LoneController.start()
     await broker.controller.create_topics(
         [NewTopic(name="t", partition_count=2, config={"retention.ms": "5"}), NewTopic(name="u")]
     )
@@ -55,7 +55,7 @@ async def test_a_deleted_topic_leaves_nothing_to_its_successor() -> None:
 async def test_death_at_any_step_ends_in_a_topic_that_is_whole_or_gone(writes: int) -> None:
     registry = MemoryRegistry()
     store = DyingStore(registry)
-    broker = await OneBroker.start(store=store)
+    broker = await LoneController.start(store=store)
     await broker.controller.create_topics([NewTopic(name="t", partition_count=2)])
     topic = broker.images.current.topics["t"]
     store.writes_left = writes
@@ -66,7 +66,7 @@ async def test_death_at_any_step_ends_in_a_topic_that_is_whole_or_gone(writes: i
         await broker.controller.delete_topics(["t"])
     store.expire()
 
-    after = await OneBroker.start(store=MemoryStore(registry))
+    after = await LoneController.start(store=MemoryStore(registry))
     if writes == 0:
         assert after.images.current.topics == {"t": topic}
         assert after.controller.pending_deletions == {}
@@ -86,7 +86,7 @@ async def test_death_at_any_step_ends_in_a_topic_that_is_whole_or_gone(writes: i
 
 @in_real_time
 async def test_deletion_can_be_switched_off() -> None:
-    broker = await OneBroker.start({"delete.topic.enable": "false"})
+    broker = await LoneController.start({"delete.topic.enable": "false"})
     await broker.controller.create_topics([NewTopic(name="t")])
     (outcome,) = await broker.controller.delete_topics(["t"])
     assert isinstance(outcome, TopicDeletionDisabled)

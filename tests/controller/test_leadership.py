@@ -27,8 +27,8 @@ from odradek.foundation.errors import (
 )
 from odradek.foundation.ids import TopicPartition
 from odradek.registry.store import Put
+from tests.support.lone_controller import LoneController
 from tests.support.memory_registry import MemoryRegistry, MemoryStore, load_image
-from tests.support.one_broker import OneBroker
 from tests.support.stories import told_by
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -37,7 +37,7 @@ T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 class Cluster:
     """A controller, and brokers that are nothing but their registrations."""
 
-    def __init__(self, controller: OneBroker, registry: MemoryRegistry) -> None:
+    def __init__(self, controller: LoneController, registry: MemoryRegistry) -> None:
         self.controller = controller.controller
         self.images = controller.images
         self.registry = registry
@@ -62,7 +62,7 @@ class Cluster:
     @classmethod
     def of_registry(cls, registry: MemoryRegistry, *, entries: dict[str, str] | None = None) -> "Cluster":
         """One that is yet to start."""
-        return cls(OneBroker(MemoryStore(registry), {"node.id": "100"} | (entries or {})), registry)
+        return cls(LoneController(MemoryStore(registry), {"node.id": "100"} | (entries or {})), registry)
 
     async def join(
         self, broker_id: int, *, stopped_cleanly: bool = True, min_in_sync: int = 1, look: bool = True
@@ -319,7 +319,7 @@ async def test_the_next_controller_sees_an_unclean_return() -> None:
     await cluster.join(1, stopped_cleanly=False, look=False)
     # The controller dies before it has looked; the next one finds two brokers, as if nothing had been.
     await cluster.controller.stop()
-    successor = OneBroker(MemoryStore(cluster.registry), {"node.id": "101"})
+    successor = LoneController(MemoryStore(cluster.registry), {"node.id": "101"})
     await successor.controller.start()
     after = Leadership(
         successor.store,

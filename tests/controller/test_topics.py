@@ -30,14 +30,14 @@ from odradek.foundation.errors import (
 from odradek.foundation.ids import TopicPartition
 from odradek.protocol.group_partitions import OFFSETS_TOPIC
 from odradek.registry.sqlite_store import SqliteStore
+from tests.support.lone_controller import LoneController
 from tests.support.memory_registry import MemoryRegistry, MemoryStore
-from tests.support.one_broker import OneBroker
 from tests.support.stories import in_real_time
 
 
 @in_real_time
 async def test_a_topic_is_made_with_what_was_asked_or_the_brokers_defaults() -> None:
-    broker = await OneBroker.start({"num.partitions": "3"})
+    broker = await LoneController.start({"num.partitions": "3"})
     asked = [
         NewTopic(name="plain"),
         NewTopic(name="wide", partition_count=5, replication_factor=1, config={"retention.ms": "99"}),
@@ -99,7 +99,7 @@ REFUSED: list[tuple[NewTopic, type[RequestError], str]] = [
 async def test_what_may_not_be_is_refused_and_the_rest_of_the_request_is_done(
     asked: NewTopic, error: type[RequestError], words: str
 ) -> None:
-    broker = await OneBroker.start()
+    broker = await LoneController.start()
     await broker.controller.create_topics([NewTopic(name="there"), NewTopic(name="dotted.name")])
     refused, made = await broker.controller.create_topics([asked, NewTopic(name="other")])
     assert type(refused) is error
@@ -112,7 +112,7 @@ async def test_what_may_not_be_is_refused_and_the_rest_of_the_request_is_done(
 
 @in_real_time
 async def test_names_that_collide_within_one_request_collide() -> None:
-    broker = await OneBroker.start()
+    broker = await LoneController.start()
     first, second = await broker.controller.create_topics([NewTopic(name="a.b"), NewTopic(name="a_b")])
     assert isinstance(first, TopicMetadataAndConfig)
     assert isinstance(second, InvalidTopic)
@@ -123,7 +123,7 @@ async def test_names_that_collide_within_one_request_collide() -> None:
 
 @in_real_time
 async def test_too_many_partitions_in_one_request_make_none() -> None:
-    broker = await OneBroker.start()
+    broker = await LoneController.start()
     asked = [NewTopic(name=f"t{number}", partition_count=4000) for number in range(3)]
     with pytest.raises(PolicyViolation):
         await broker.controller.create_topics(asked)
@@ -132,7 +132,7 @@ async def test_too_many_partitions_in_one_request_make_none() -> None:
 
 @in_real_time
 async def test_of_many_creations_of_one_topic_one_wins() -> None:
-    broker = await OneBroker.start()
+    broker = await LoneController.start()
     results = await asyncio.gather(
         *(broker.controller.create_topics([NewTopic(name="t", partition_count=n + 1)]) for n in range(8))
     )
@@ -145,7 +145,7 @@ async def test_of_many_creations_of_one_topic_one_wins() -> None:
 
 @in_real_time
 async def test_a_cancelled_caller_leaves_registry_and_image_equal(tmp_path: Path) -> None:
-    broker = await OneBroker.start(store=SqliteStore.open(str(tmp_path / "registry.db")))
+    broker = await LoneController.start(store=SqliteStore.open(str(tmp_path / "registry.db")))
     for steps in range(6):
         name = f"t{steps}"
         task = asyncio.ensure_future(broker.controller.create_topics([NewTopic(name=name)]))
@@ -163,7 +163,7 @@ async def test_a_cancelled_caller_leaves_registry_and_image_equal(tmp_path: Path
 
 @in_real_time
 async def test_validating_makes_nothing() -> None:
-    broker = await OneBroker.start()
+    broker = await LoneController.start()
     before = broker.images.current
     made, refused = await broker.controller.create_topics(
         [NewTopic(name="t"), NewTopic(name="!")], validate_only=True
@@ -177,7 +177,7 @@ async def test_validating_makes_nothing() -> None:
 @in_real_time
 async def test_a_registry_that_fails_leaves_the_image_as_it_was() -> None:
     store = MemoryStore()
-    broker = await OneBroker.start(store=store)
+    broker = await LoneController.start(store=store)
     store.sever()
     with pytest.raises(StoreConnectionLost):
         await broker.controller.create_topics([NewTopic(name="t")])
@@ -190,7 +190,7 @@ async def test_a_registry_that_fails_leaves_the_image_as_it_was() -> None:
 @in_real_time
 async def test_topics_survive_a_restart_in_kafkas_registry_layout() -> None:
     registry = MemoryRegistry()
-    first = await OneBroker.start(store=MemoryStore(registry))
+    first = await LoneController.start(store=MemoryStore(registry))
     await first.controller.create_topics(
         [NewTopic(name="t", partition_count=3, config={"retention.ms": "5"}), NewTopic(name="u")]
     )
@@ -204,7 +204,7 @@ async def test_topics_survive_a_restart_in_kafkas_registry_layout() -> None:
     await first.controller.stop()
     await first.store.close()
 
-    second = await OneBroker.start(store=MemoryStore(registry))
+    second = await LoneController.start(store=MemoryStore(registry))
     after = second.images.current
     assert after.topics == before.topics
     assert after.topics_by_id == before.topics_by_id
@@ -219,8 +219,8 @@ async def test_topics_survive_a_restart_in_kafkas_registry_layout() -> None:
 @in_real_time
 async def test_a_second_controller_or_broker_of_one_id_is_refused() -> None:
     registry = MemoryRegistry()
-    first = await OneBroker.start(store=MemoryStore(registry))
-    other = OneBroker(MemoryStore(registry), {})
+    first = await LoneController.start(store=MemoryStore(registry))
+    other = LoneController(MemoryStore(registry), {})
     with pytest.raises(DuplicateBrokerRegistration, match="another controller"):
         await other.controller.start()
     with pytest.raises(DuplicateBrokerRegistration, match=r"node\.id"):
@@ -230,18 +230,18 @@ async def test_a_second_controller_or_broker_of_one_id_is_refused() -> None:
 @in_real_time
 async def test_the_cluster_id_of_the_log_directories_counts() -> None:
     registry = MemoryRegistry()
-    first = OneBroker(MemoryStore(registry), {})
+    first = LoneController(MemoryStore(registry), {})
     await first.controller.start(cluster_id="as-the-logs-say")
     assert first.images.current.cluster_id == "as-the-logs-say"
     await first.store.close()
-    second = OneBroker(MemoryStore(registry), {})
+    second = LoneController(MemoryStore(registry), {})
     with pytest.raises(InconsistentClusterId, match="as-the-logs-say"):
         await second.controller.start(cluster_id="other")
 
 
 @in_real_time
 async def test_partitions_are_added_and_never_taken_away() -> None:
-    broker = await OneBroker.start()
+    broker = await LoneController.start()
     await broker.controller.create_topics([NewTopic(name="t", partition_count=2)])
     topic = broker.images.current.topics["t"]
     grow = broker.controller.create_partitions
@@ -267,7 +267,7 @@ async def test_partitions_are_added_and_never_taken_away() -> None:
 
 @in_real_time
 async def test_internal_topics_have_their_settings_and_all_replicas() -> None:
-    broker = await OneBroker.start({"offsets.topic.num.partitions": "7"})
+    broker = await LoneController.start({"offsets.topic.num.partitions": "7"})
     topic = await broker.controller.ensure_topic(OFFSETS_TOPIC)
     assert topic is await broker.controller.ensure_topic(OFFSETS_TOPIC)
     assert (len(topic.partitions), topic.partitions[0].replicas, topic.is_internal) == (7, (1,), True)
@@ -283,7 +283,7 @@ async def test_internal_topics_have_their_settings_and_all_replicas() -> None:
 
 @in_real_time
 async def test_topics_found_on_disk_are_taken_in_above_their_last_epoch() -> None:
-    broker = await OneBroker.start()
+    broker = await LoneController.start()
     known = uuid.uuid4()
     topic = await broker.controller.register_existing(
         "old", topic_id=known, partition_count=3, leader_epochs={0: 4, 2: 0}
@@ -302,7 +302,7 @@ async def test_topics_found_on_disk_are_taken_in_above_their_last_epoch() -> Non
 @in_real_time
 async def test_a_log_that_may_have_lost_its_end_gets_a_new_epoch() -> None:
     registry = MemoryRegistry()
-    broker = await OneBroker.start(store=MemoryStore(registry))
+    broker = await LoneController.start(store=MemoryStore(registry))
     await broker.controller.create_topics([NewTopic(name="t", partition_count=3), NewTopic(name="u")])
     await broker.controller.bump_leader_epochs(
         [
@@ -317,7 +317,7 @@ async def test_a_log_that_may_have_lost_its_end_gets_a_new_epoch() -> None:
     assert [partition.leader_epoch for partition in image.topics["t"].partitions] == [1, 0, 2]
     assert [partition.partition_epoch for partition in image.topics["t"].partitions] == [1, 0, 2]
     await broker.store.close()
-    again = await OneBroker.start(store=MemoryStore(registry))
+    again = await LoneController.start(store=MemoryStore(registry))
     assert again.images.current.topics == image.topics
 
 
@@ -326,7 +326,7 @@ async def test_producer_ids_are_never_given_twice() -> None:
     registry = MemoryRegistry()
     given: list[int] = []
     for _ in range(2):
-        broker = await OneBroker.start(store=MemoryStore(registry))
+        broker = await LoneController.start(store=MemoryStore(registry))
         for _ in range(2):
             first, count = await broker.controller.allocate_producer_ids()
             given.extend(range(first, first + count))

@@ -15,7 +15,7 @@ from typing import Final
 
 import psutil
 
-from tests.fuzz.world import FuzzFailure, World, left_over, watching
+from tests.fuzz.world import FuzzedBroker, FuzzFailure, left_over, watching
 from tests.support.loop import run
 
 # Modules, caches of schemas and malloc's arenas have grown to their size by then.
@@ -35,7 +35,7 @@ def main(seconds: float, seed: int) -> int:
         while worlds == 0 or time.monotonic() - started < seconds:
             try:
                 # Every second world is behind a login.
-                requests += run(World.play(seed + worlds, watch, logins=bool((seed + worlds) % 2)))
+                requests += run(FuzzedBroker.play(seed + worlds, watch, logins=bool((seed + worlds) % 2)))
             except FuzzFailure as failure:
                 print(f"FAILED: {failure}\nreplay: make fuzz SECONDS=0 SEED={seed + worlds}", flush=True)
                 return 1

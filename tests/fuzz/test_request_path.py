@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from odradek.security.sasl import Login
-from tests.fuzz.world import FuzzFailure, World, left_over, watching
+from tests.fuzz.world import FuzzedBroker, FuzzFailure, left_over, watching
 from tests.support.loop import run
 
 SEEDS = (1, 8, 77, 4_711)
@@ -16,7 +16,7 @@ SEEDS = (1, 8, 77, 4_711)
 def test_hostile_clients_are_answered_or_closed_and_leave_nothing(seed: int) -> None:
     before = left_over()
     with watching() as watch:
-        assert run(World.play(seed, watch)) > 100
+        assert run(FuzzedBroker.play(seed, watch)) > 100
     assert len(left_over()) <= len(before)
 
 
@@ -25,7 +25,7 @@ def test_hostile_clients_are_answered_or_closed_and_leave_nothing(seed: int) -> 
 def test_hostile_clients_in_front_of_a_login_and_behind_it(seed: int) -> None:
     before = left_over()
     with watching() as watch:
-        assert run(World.play(seed, watch, logins=True)) > 100
+        assert run(FuzzedBroker.play(seed, watch, logins=True)) > 100
     assert len(left_over()) <= len(before)
 
 
@@ -35,7 +35,7 @@ def test_a_password_that_is_not_looked_at_is_noticed(monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr("odradek.security.sasl_plain.PlainExchange.answer", anybody)
     with watching() as watch, pytest.raises(FuzzFailure, match="without a password"):
-        run(World.play(1, watch, logins=True))
+        run(FuzzedBroker.play(1, watch, logins=True))
 
 
 @pytest.mark.thorough
@@ -45,4 +45,4 @@ def test_a_handler_that_fails_is_noticed(monkeypatch: pytest.MonkeyPatch) -> Non
 
     monkeypatch.setattr("odradek.handlers.metadata.handle", fails)
     with watching() as watch, pytest.raises(FuzzFailure, match="ZeroDivisionError"):
-        run(World.play(1, watch))
+        run(FuzzedBroker.play(1, watch))

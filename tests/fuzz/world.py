@@ -128,8 +128,8 @@ class Stranger(asyncio.Protocol):
         self.is_lost.set()
 
 
-class World:
-    """`await World.play(seed, watch)` plays one to its end; raises FuzzFailure.
+class FuzzedBroker:
+    """`await FuzzedBroker.play(seed, watch)` plays one to its end; raises FuzzFailure.
 
     With `logins` clients log in before they send, but for some that never manage to.
     """

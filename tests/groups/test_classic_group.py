@@ -20,11 +20,11 @@ from odradek.foundation.errors import (
     UnknownMemberId,
 )
 from odradek.groups.classic.members import JoinResult
-from tests.support.group_world import World, done, in_world, result_of, turns
+from tests.support.group_world import GroupWorld, done, in_world, result_of, turns
 from tests.support.stories import told_by
 
 
-def heartbeat(world: World, joined: JoinResult, *, generation: int | None = None) -> None:
+def heartbeat(world: GroupWorld, joined: JoinResult, *, generation: int | None = None) -> None:
     world.groups.heartbeat(
         "g",
         member_id=joined.member_id,
@@ -33,7 +33,7 @@ def heartbeat(world: World, joined: JoinResult, *, generation: int | None = None
     )
 
 
-async def known_id(world: World) -> str:
+async def known_id(world: GroupWorld) -> str:
     """An id that the coordinator handed out."""
     first = await world.join()
     assert isinstance(first.error, MemberIdRequired)
@@ -41,7 +41,7 @@ async def known_id(world: World) -> str:
     return first.member_id
 
 
-async def two_members(world: World) -> tuple[JoinResult, JoinResult]:
+async def two_members(world: GroupWorld) -> tuple[JoinResult, JoinResult]:
     """A stable group of two; the first leads."""
     first, second = await asyncio.gather(
         world.join(requires_known_member_id=False), world.join(requires_known_member_id=False)
@@ -53,7 +53,7 @@ async def two_members(world: World) -> tuple[JoinResult, JoinResult]:
 
 
 @told_by(in_world)
-async def test_a_new_member_gets_its_id_and_then_waits_for_others(world: World) -> None:
+async def test_a_new_member_gets_its_id_and_then_waits_for_others(world: GroupWorld) -> None:
     loop = asyncio.get_running_loop()
     member_id = await known_id(world)
     assert member_id.startswith("client-")
@@ -69,7 +69,7 @@ async def test_a_new_member_gets_its_id_and_then_waits_for_others(world: World) 
 
 
 @told_by(in_world)
-async def test_the_initial_delay_grows_up_to_the_rebalance_timeout(world: World) -> None:
+async def test_the_initial_delay_grows_up_to_the_rebalance_timeout(world: GroupWorld) -> None:
     loop = asyncio.get_running_loop()
     begin = loop.time()
     joins = []
@@ -82,7 +82,7 @@ async def test_the_initial_delay_grows_up_to_the_rebalance_timeout(world: World)
 
 
 @told_by(in_world)
-async def test_only_the_leader_learns_of_the_members_and_all_get_their_part(world: World) -> None:
+async def test_only_the_leader_learns_of_the_members_and_all_get_their_part(world: GroupWorld) -> None:
     first, second = await asyncio.gather(
         world.join(requires_known_member_id=False), world.join(requires_known_member_id=False)
     )
@@ -98,7 +98,7 @@ async def test_only_the_leader_learns_of_the_members_and_all_get_their_part(worl
 
 
 @told_by(in_world)
-async def test_a_third_member_makes_the_others_join_again(world: World) -> None:
+async def test_a_third_member_makes_the_others_join_again(world: GroupWorld) -> None:
     first, second = await two_members(world)
     third = world.join(requires_known_member_id=False)
     await turns()
@@ -113,7 +113,7 @@ async def test_a_third_member_makes_the_others_join_again(world: World) -> None:
 
 
 @told_by(in_world, partitions=1)
-async def test_a_member_that_does_not_rejoin_in_time_is_removed(world: World) -> None:
+async def test_a_member_that_does_not_rejoin_in_time_is_removed(world: GroupWorld) -> None:
     first, second = await two_members(world)
     third = world.join(requires_known_member_id=False, rebalance_timeout_ms=5000)
     await turns()
@@ -124,7 +124,7 @@ async def test_a_member_that_does_not_rejoin_in_time_is_removed(world: World) ->
 
 
 @told_by(in_world)
-async def test_a_silent_member_is_dropped_and_its_group_rebalances(world: World) -> None:
+async def test_a_silent_member_is_dropped_and_its_group_rebalances(world: GroupWorld) -> None:
     first, second = await two_members(world)
     for _ in range(4):
         await asyncio.sleep(3)
@@ -141,7 +141,7 @@ async def test_a_silent_member_is_dropped_and_its_group_rebalances(world: World)
 
 
 @told_by(in_world)
-async def test_a_member_that_never_syncs_is_removed(world: World) -> None:
+async def test_a_member_that_never_syncs_is_removed(world: GroupWorld) -> None:
     first, second = await asyncio.gather(
         world.join(requires_known_member_id=False, session_timeout_ms=600_000),
         world.join(requires_known_member_id=False, session_timeout_ms=600_000),
@@ -156,7 +156,7 @@ async def test_a_member_that_never_syncs_is_removed(world: World) -> None:
 
 
 @told_by(in_world)
-async def test_an_id_handed_out_and_not_used_does_not_hold_up_the_group_for_ever(world: World) -> None:
+async def test_an_id_handed_out_and_not_used_does_not_hold_up_the_group_for_ever(world: GroupWorld) -> None:
     first, _ = await two_members(world)
     await known_id(world)
     third = world.join(requires_known_member_id=False)
@@ -168,7 +168,7 @@ async def test_an_id_handed_out_and_not_used_does_not_hold_up_the_group_for_ever
 
 
 @told_by(in_world)
-async def test_a_rejoining_leader_rebalances_but_not_a_follower(world: World) -> None:
+async def test_a_rejoining_leader_rebalances_but_not_a_follower(world: GroupWorld) -> None:
     first, second = await two_members(world)
     again = await world.join("g", second.member_id)
     assert again.generation == 1
@@ -180,7 +180,7 @@ async def test_a_rejoining_leader_rebalances_but_not_a_follower(world: World) ->
 
 
 @told_by(in_world)
-async def test_leaving_needs_no_timeout(world: World) -> None:
+async def test_leaving_needs_no_timeout(world: GroupWorld) -> None:
     first, second = await two_members(world)
     departures = await result_of(world.groups.leave("g", [(second.member_id, None), ("stranger", None)]))
     assert departures[0].error is None
@@ -194,7 +194,7 @@ async def test_leaving_needs_no_timeout(world: World) -> None:
 
 
 @told_by(in_world)
-async def test_the_group_chooses_what_all_know_and_most_prefer(world: World) -> None:
+async def test_the_group_chooses_what_all_know_and_most_prefer(world: GroupWorld) -> None:
     votes = [
         (("a", b"1"), ("b", b"2"), ("c", b"3")),
         (("c", b"4"), ("b", b"5")),
@@ -215,7 +215,7 @@ async def test_the_group_chooses_what_all_know_and_most_prefer(world: World) -> 
 
 
 @told_by(in_world)
-async def test_a_static_member_returns_without_a_rebalance(world: World) -> None:
+async def test_a_static_member_returns_without_a_rebalance(world: GroupWorld) -> None:
     first = await world.member(instance_id="i1")
     begin = asyncio.get_running_loop().time()
     again = await world.join(instance_id="i1")
@@ -234,7 +234,7 @@ async def test_a_static_member_returns_without_a_rebalance(world: World) -> None
 
 
 @told_by(in_world)
-async def test_an_old_self_that_waits_is_fenced_at_once(world: World) -> None:
+async def test_an_old_self_that_waits_is_fenced_at_once(world: GroupWorld) -> None:
     waiting = world.join(instance_id="i1")
     await turns()
     taking_over = world.join(instance_id="i1")
@@ -244,7 +244,7 @@ async def test_an_old_self_that_waits_is_fenced_at_once(world: World) -> None:
 
 
 @told_by(in_world)
-async def test_a_static_member_expires_after_a_slow_write(world: World) -> None:
+async def test_a_static_member_expires_after_a_slow_write(world: GroupWorld) -> None:
     await world.member(instance_id="i1")
     world.log.is_held = True
     again = world.join(instance_id="i1")
@@ -257,14 +257,14 @@ async def test_a_static_member_expires_after_a_slow_write(world: World) -> None:
 
 
 @told_by(in_world)
-async def test_a_static_member_with_another_choice_of_protocol_rebalances(world: World) -> None:
+async def test_a_static_member_with_another_choice_of_protocol_rebalances(world: GroupWorld) -> None:
     await world.member(instance_id="i1")
     again = await world.join(instance_id="i1", protocols=(("sticky", b""), ("range", b"")))
     assert (again.generation, again.protocol) == (2, "sticky")
 
 
 @told_by(in_world)
-async def test_an_administrator_removes_a_static_member_by_its_instance_id(world: World) -> None:
+async def test_an_administrator_removes_a_static_member_by_its_instance_id(world: GroupWorld) -> None:
     await world.member(instance_id="i1")
     departures = await result_of(world.groups.leave("g", [("", "i1"), ("", "i2")]))
     assert departures[0].error is None
@@ -272,7 +272,7 @@ async def test_an_administrator_removes_a_static_member_by_its_instance_id(world
 
 
 @told_by(in_world, group_max_size=2)
-async def test_a_full_group_turns_newcomers_away(world: World) -> None:
+async def test_a_full_group_turns_newcomers_away(world: GroupWorld) -> None:
     await two_members(world)
     third = await world.join(requires_known_member_id=False)
     assert isinstance(third.error, GroupMaxSizeReached)
@@ -280,7 +280,7 @@ async def test_a_full_group_turns_newcomers_away(world: World) -> None:
 
 
 @told_by(in_world)
-async def test_what_a_join_must_not_ask_for(world: World) -> None:
+async def test_what_a_join_must_not_ask_for(world: GroupWorld) -> None:
     for timeout_ms in (5999, 1_800_001):
         assert isinstance((await world.join(session_timeout_ms=timeout_ms)).error, InvalidSessionTimeout)
     assert isinstance((await world.join("")).error, InvalidGroupId)
@@ -289,7 +289,7 @@ async def test_what_a_join_must_not_ask_for(world: World) -> None:
 
 
 @told_by(in_world)
-async def test_a_sync_must_fit_the_generation(world: World) -> None:
+async def test_a_sync_must_fit_the_generation(world: GroupWorld) -> None:
     joined = await world.member()
     assert isinstance((await world.sync(joined, generation=7)).error, IllegalGeneration)
     assert isinstance((await world.sync(joined, protocol="other")).error, InconsistentGroupProtocol)
@@ -297,7 +297,7 @@ async def test_a_sync_must_fit_the_generation(world: World) -> None:
 
 
 @told_by(in_world)
-async def test_an_assignment_that_cannot_be_written_is_not_given_out(world: World) -> None:
+async def test_an_assignment_that_cannot_be_written_is_not_given_out(world: GroupWorld) -> None:
     joined = await world.join(requires_known_member_id=False)
     world.log.fail_with = NotEnoughReplicas("one of three")
     assert isinstance((await world.sync(joined, {})).error, CoordinatorNotAvailable)
@@ -309,7 +309,7 @@ async def test_an_assignment_that_cannot_be_written_is_not_given_out(world: Worl
 
 
 @told_by(in_world)
-async def test_no_sync_is_answered_before_its_assignment_is_written(world: World) -> None:
+async def test_no_sync_is_answered_before_its_assignment_is_written(world: GroupWorld) -> None:
     joined = await world.join(requires_known_member_id=False)
     world.log.is_held = True
     synced = world.sync(joined, {joined.member_id: b"x"})
@@ -320,7 +320,7 @@ async def test_no_sync_is_answered_before_its_assignment_is_written(world: World
 
 
 @told_by(in_world)
-async def test_a_restart_finds_the_group_and_its_members_continue(world: World) -> None:
+async def test_a_restart_finds_the_group_and_its_members_continue(world: GroupWorld) -> None:
     first, second = await two_members(world)
     before = world.groups.admin.describe("g")
     await world.restart()
@@ -333,7 +333,7 @@ async def test_a_restart_finds_the_group_and_its_members_continue(world: World) 
 
 
 @told_by(in_world)
-async def test_moving_away_answers_waiting_members(world: World) -> None:
+async def test_moving_away_answers_waiting_members(world: GroupWorld) -> None:
     waiting = world.join(requires_known_member_id=False)
     await turns()
     world.log.led.clear()

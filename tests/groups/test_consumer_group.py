@@ -28,18 +28,18 @@ from odradek.foundation.errors import (
 from odradek.groups.consumer.requests import HeartbeatResult
 from odradek.groups.schema import OffsetAndMetadata
 from tests.support.consumer_members import ConsumerMember, converge
-from tests.support.group_world import World, in_world, result_of, topic_id, turns
+from tests.support.group_world import GroupWorld, in_world, result_of, topic_id, turns
 from tests.support.stories import told_by
 
 T = topic_id("t")
 
 
-def state(world: World) -> str:
+def state(world: GroupWorld) -> str:
     return world.groups.admin.describe_consumer_group("g").state
 
 
 @told_by(in_world, topics={"t": 4})
-async def test_the_first_member_gets_everything_at_once(world: World) -> None:
+async def test_the_first_member_gets_everything_at_once(world: GroupWorld) -> None:
     answer = await ConsumerMember(world, "a").must_beat()
     assert answer == HeartbeatResult(member_id="a", member_epoch=1, assigned={T: frozenset(range(4))})
     assert state(world) == "Stable"
@@ -49,7 +49,7 @@ async def test_the_first_member_gets_everything_at_once(world: World) -> None:
 
 
 @told_by(in_world, topics={"t": 4})
-async def test_partitions_are_given_up_before_they_are_given_away(world: World) -> None:
+async def test_partitions_are_given_up_before_they_are_given_away(world: GroupWorld) -> None:
     a, b = ConsumerMember(world, "a"), ConsumerMember(world, "b")
     await a.must_beat()
     joined = await b.must_beat()
@@ -70,7 +70,7 @@ async def test_partitions_are_given_up_before_they_are_given_away(world: World) 
 
 
 @told_by(in_world, topics={"t": 4})
-async def test_a_quiet_heartbeat_writes_nothing(world: World) -> None:
+async def test_a_quiet_heartbeat_writes_nothing(world: GroupWorld) -> None:
     a = ConsumerMember(world, "a")
     await converge([a])
     before = world.log.appends
@@ -80,7 +80,7 @@ async def test_a_quiet_heartbeat_writes_nothing(world: World) -> None:
 
 
 @told_by(in_world, topics={"t": 4})
-async def test_a_member_that_does_not_revoke_in_time_is_fenced(world: World) -> None:
+async def test_a_member_that_does_not_revoke_in_time_is_fenced(world: GroupWorld) -> None:
     a = ConsumerMember(world, "a", rebalance_timeout_ms=20_000)
     b = ConsumerMember(world, "b")
     await a.must_beat()
@@ -96,7 +96,7 @@ async def test_a_member_that_does_not_revoke_in_time_is_fenced(world: World) -> 
 
 
 @told_by(in_world, topics={"t": 4})
-async def test_a_silent_member_is_fenced_after_its_session(world: World) -> None:
+async def test_a_silent_member_is_fenced_after_its_session(world: GroupWorld) -> None:
     a, b = ConsumerMember(world, "a"), ConsumerMember(world, "b")
     await converge([a, b])
     for _ in range(10):
@@ -108,7 +108,7 @@ async def test_a_silent_member_is_fenced_after_its_session(world: World) -> None
 
 @told_by(in_world, topics={"t": 4})
 async def test_a_session_is_extended_while_clients_are_refused(
-    world: World, monkeypatch: pytest.MonkeyPatch
+    world: GroupWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fire = SessionTimers._fire
     fired = 0
@@ -137,7 +137,7 @@ async def test_a_session_is_extended_while_clients_are_refused(
 
 
 @told_by(in_world, topics={"t": 4})
-async def test_a_group_that_cannot_expire_its_members_leaves_the_loop_to_others(world: World) -> None:
+async def test_a_group_that_cannot_expire_its_members_leaves_the_loop_to_others(world: GroupWorld) -> None:
     class Failing:
         wake_at = 0.0
         tries = 0
@@ -156,7 +156,7 @@ async def test_a_group_that_cannot_expire_its_members_leaves_the_loop_to_others(
 
 
 @told_by(in_world, topics={"t": 4})
-async def test_leaving_frees_partitions_at_once(world: World) -> None:
+async def test_leaving_frees_partitions_at_once(world: GroupWorld) -> None:
     a, b = ConsumerMember(world, "a"), ConsumerMember(world, "b")
     await converge([a, b])
     left = await b.leave()
@@ -170,7 +170,7 @@ async def test_leaving_frees_partitions_at_once(world: World) -> None:
 
 
 @told_by(in_world, topics={"t": 4})
-async def test_a_static_member_that_returns_gets_its_partitions(world: World) -> None:
+async def test_a_static_member_that_returns_gets_its_partitions(world: GroupWorld) -> None:
     a = ConsumerMember(world, "a", instance_id="i1")
     b = ConsumerMember(world, "b", instance_id="i2")
     await converge([a, b])
@@ -188,7 +188,7 @@ async def test_a_static_member_that_returns_gets_its_partitions(world: World) ->
 
 
 @told_by(in_world, topics={"t": 4})
-async def test_a_static_member_that_stays_away_is_replaced(world: World) -> None:
+async def test_a_static_member_that_stays_away_is_replaced(world: GroupWorld) -> None:
     a, b = ConsumerMember(world, "a", instance_id="i1"), ConsumerMember(world, "b")
     await converge([a, b])
     await a.leave(epoch=-2)
@@ -199,7 +199,7 @@ async def test_a_static_member_that_stays_away_is_replaced(world: World) -> None
 
 
 @told_by(in_world, topics={"t": 4})
-async def test_a_lost_answer_does_not_fence(world: World) -> None:
+async def test_a_lost_answer_does_not_fence(world: GroupWorld) -> None:
     a, b = ConsumerMember(world, "a"), ConsumerMember(world, "b")
     await a.must_beat()
     await b.must_beat()
@@ -213,7 +213,7 @@ async def test_a_lost_answer_does_not_fence(world: World) -> None:
 
 
 @told_by(in_world, topics={"t": 4})
-async def test_a_fenced_member_may_join_again_under_its_id(world: World) -> None:
+async def test_a_fenced_member_may_join_again_under_its_id(world: GroupWorld) -> None:
     a, b = ConsumerMember(world, "a"), ConsumerMember(world, "b")
     await converge([a, b])
     a.epoch = 0
@@ -224,7 +224,7 @@ async def test_a_fenced_member_may_join_again_under_its_id(world: World) -> None
 
 
 @told_by(in_world, topics={"t": 2})
-async def test_new_partitions_and_topics_are_noticed(world: World) -> None:
+async def test_new_partitions_and_topics_are_noticed(world: GroupWorld) -> None:
     a = ConsumerMember(world, "a", topic_names=("t", "later"))
     await a.must_beat()
     assert a.count() == 2
@@ -244,7 +244,7 @@ async def test_new_partitions_and_topics_are_noticed(world: World) -> None:
 
 
 @told_by(in_world, topics={"t1": 1, "t2": 1, "x": 1})
-async def test_patterns_follow_the_topics(world: World) -> None:
+async def test_patterns_follow_the_topics(world: GroupWorld) -> None:
     a = ConsumerMember(world, "a", topic_names=(), topic_regex="t.*")
     await a.must_beat()
     assert a.owned.keys() == {topic_id("t1"), topic_id("t2")}
@@ -260,7 +260,7 @@ async def test_patterns_follow_the_topics(world: World) -> None:
 
 
 @told_by(in_world, topics={"t": 4})
-async def test_members_vote_for_the_assignor(world: World) -> None:
+async def test_members_vote_for_the_assignor(world: GroupWorld) -> None:
     members = [ConsumerMember(world, name, server_assignor="range") for name in "abc"]
     await converge(members)
     assert members[0].owned == {T: frozenset({0, 1})}
@@ -288,7 +288,7 @@ async def test_members_vote_for_the_assignor(world: World) -> None:
 )
 @told_by(in_world, topics={"t": 4})
 async def test_what_a_heartbeat_must_not_say(
-    world: World, fields: dict[str, Any], error: type[Exception]
+    world: GroupWorld, fields: dict[str, Any], error: type[Exception]
 ) -> None:
     member = ConsumerMember(world, "a")
     whole = {"rebalance_timeout_ms": 1000, "topic_names": ("t",), "owned": {}, **fields}
@@ -296,7 +296,7 @@ async def test_what_a_heartbeat_must_not_say(
 
 
 @told_by(in_world, topics={"t": 4}, group_consumer_max_size=1)
-async def test_a_full_group_turns_newcomers_away(world: World) -> None:
+async def test_a_full_group_turns_newcomers_away(world: GroupWorld) -> None:
     a = ConsumerMember(world, "a")
     await a.must_beat()
     assert isinstance(await ConsumerMember(world, "b").heartbeat(), GroupMaxSizeReached)
@@ -304,7 +304,7 @@ async def test_a_full_group_turns_newcomers_away(world: World) -> None:
 
 
 @told_by(in_world, topics={"t": 4})
-async def test_commits_and_fetches_must_be_of_the_epoch(world: World) -> None:
+async def test_commits_and_fetches_must_be_of_the_epoch(world: GroupWorld) -> None:
     a = ConsumerMember(world, "a")
     await a.must_beat()
 
@@ -337,7 +337,7 @@ async def test_commits_and_fetches_must_be_of_the_epoch(world: World) -> None:
 
 
 @told_by(in_world, topics={"t": 4})
-async def test_a_restart_finds_epochs_assignments_and_sessions(world: World) -> None:
+async def test_a_restart_finds_epochs_assignments_and_sessions(world: GroupWorld) -> None:
     members = [ConsumerMember(world, name) for name in "abc"]
     await converge(members[:2])
     await members[2].must_beat()
@@ -354,7 +354,7 @@ async def test_a_restart_finds_epochs_assignments_and_sessions(world: World) -> 
 
 
 @told_by(in_world, topics={"t": 4})
-async def test_what_cannot_be_written_has_not_happened(world: World) -> None:
+async def test_what_cannot_be_written_has_not_happened(world: GroupWorld) -> None:
     a, b = ConsumerMember(world, "a"), ConsumerMember(world, "b")
     await converge([a])
     before = world.groups.admin.describe_consumer_group("g")
@@ -369,7 +369,7 @@ async def test_what_cannot_be_written_has_not_happened(world: World) -> None:
 
 
 @told_by(in_world, topics={"t": 4})
-async def test_heartbeats_wait_for_the_change_before_them(world: World) -> None:
+async def test_heartbeats_wait_for_the_change_before_them(world: GroupWorld) -> None:
     a, b = ConsumerMember(world, "a"), ConsumerMember(world, "b")
     await converge([a])
     world.log.is_held = True
@@ -387,7 +387,7 @@ async def test_heartbeats_wait_for_the_change_before_them(world: World) -> None:
 
 
 @told_by(in_world, topics={"t": 4})
-async def test_waiting_members_are_answered_when_the_group_moves(world: World) -> None:
+async def test_waiting_members_are_answered_when_the_group_moves(world: GroupWorld) -> None:
     a, b = ConsumerMember(world, "a"), ConsumerMember(world, "b")
     await converge([a])
     world.log.is_held = True

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from odradek.foundation.errors import KafkaStorageError
 from tests.support.consumer_members import ConsumerMember, check_exclusive, converge
 from tests.support.examples import examples
-from tests.support.group_world import World, in_world, topic_id
+from tests.support.group_world import GroupWorld, in_world, topic_id
 from tests.support.stories import told_by
 
 NAMES = "abcdef"
@@ -36,7 +36,7 @@ steps = st.one_of(
 class Group:
     """The members of a story; those in `members` are alive."""
 
-    def __init__(self, world: World, assignor: str) -> None:
+    def __init__(self, world: GroupWorld, assignor: str) -> None:
         self.world = world
         self.assignor = assignor
         self.members: dict[str, ConsumerMember] = {}
@@ -98,7 +98,9 @@ class Group:
 @example("uniform", [("join", "a"), ("slow", "a"), ("join", "b"), ("heartbeat", "a"), ("heartbeat", "b")])
 @given(st.sampled_from(["uniform", "range"]), st.lists(steps, max_size=40))
 @told_by(in_world, topics=TOPICS)
-async def test_the_group_converges(world: World, assignor: str, story_steps: list[tuple[str, str]]) -> None:
+async def test_the_group_converges(
+    world: GroupWorld, assignor: str, story_steps: list[tuple[str, str]]
+) -> None:
     group = Group(world, assignor)
     for step in story_steps:
         await group.step(*step)

@@ -18,7 +18,7 @@ from odradek.foundation.errors import (
 from odradek.groups.classic.members import JoinResult
 from odradek.protocol.consumer import build_assignment, build_subscription, parse_assignment
 from tests.support.consumer_members import ConsumerMember
-from tests.support.group_world import World, in_world, result_of, topic_id, turns
+from tests.support.group_world import GroupWorld, in_world, result_of, topic_id, turns
 from tests.support.stories import told_by
 
 T = topic_id("t")
@@ -29,7 +29,7 @@ def protocols(owned: tuple[int, ...] = ()) -> tuple[tuple[str, bytes], ...]:
     return (("cooperative-sticky", build_subscription(["t"], version=1, owned_partitions=[("t", owned)])),)
 
 
-async def classic_member(world: World, **fields: str) -> JoinResult:
+async def classic_member(world: GroupWorld, **fields: str) -> JoinResult:
     """A classic member alone in its group, with all four partitions."""
     joined = await world.join(
         "g", requires_known_member_id=False, protocols=protocols(), instance_id=fields.get("instance_id")
@@ -40,12 +40,12 @@ async def classic_member(world: World, **fields: str) -> JoinResult:
     return joined
 
 
-def group_type(world: World) -> str:
+def group_type(world: GroupWorld) -> str:
     return world.groups.admin.list_groups()[0].group_type
 
 
 async def classic_step(
-    world: World, member_id: str, generation: int, owned: tuple[int, ...]
+    world: GroupWorld, member_id: str, generation: int, owned: tuple[int, ...]
 ) -> tuple[int, tuple[int, ...]]:
     """What a classic consumer does: heartbeat, and join and sync when the answer says so. Gives generation and
     partitions.
@@ -64,7 +64,7 @@ async def classic_step(
 
 
 @told_by(in_world, topics={"t": 4})
-async def test_an_empty_classic_group_becomes_a_consumer_group_and_back(world: World) -> None:
+async def test_an_empty_classic_group_becomes_a_consumer_group_and_back(world: GroupWorld) -> None:
     joined = await classic_member(world)
     await result_of(world.groups.leave("g", [(joined.member_id, None)]))
     await turns()
@@ -81,7 +81,7 @@ async def test_an_empty_classic_group_becomes_a_consumer_group_and_back(world: W
 
 
 @told_by(in_world, topics={"t": 4})
-async def test_a_classic_group_at_work_becomes_a_consumer_group_and_shares(world: World) -> None:
+async def test_a_classic_group_at_work_becomes_a_consumer_group_and_shares(world: GroupWorld) -> None:
     joined = await classic_member(world)
     member = ConsumerMember(world, "new")
     first = await member.must_beat()
@@ -101,7 +101,7 @@ async def test_a_classic_group_at_work_becomes_a_consumer_group_and_shares(world
 
 
 @told_by(in_world, topics={"t": 4})
-async def test_when_the_last_consumer_member_leaves_the_group_is_classic_again(world: World) -> None:
+async def test_when_the_last_consumer_member_leaves_the_group_is_classic_again(world: GroupWorld) -> None:
     joined = await classic_member(world)
     member = ConsumerMember(world, "new")
     await member.must_beat()
@@ -122,7 +122,7 @@ async def test_when_the_last_consumer_member_leaves_the_group_is_classic_again(w
 
 
 @told_by(in_world, topics={"t": 4})
-async def test_when_the_consumer_member_dies_the_group_is_classic_again(world: World) -> None:
+async def test_when_the_consumer_member_dies_the_group_is_classic_again(world: GroupWorld) -> None:
     joined = await classic_member(world)
     await ConsumerMember(world, "new").must_beat()
     generation, owned = joined.generation, ALL
@@ -135,7 +135,7 @@ async def test_when_the_consumer_member_dies_the_group_is_classic_again(world: W
 
 
 @told_by(in_world, topics={"t": 4})
-async def test_a_static_member_that_downgrades_converts_the_group(world: World) -> None:
+async def test_a_static_member_that_downgrades_converts_the_group(world: GroupWorld) -> None:
     member = ConsumerMember(world, "a", instance_id="i1")
     await member.must_beat()
     joined = await world.join(instance_id="i1", protocols=protocols())
@@ -146,7 +146,7 @@ async def test_a_static_member_that_downgrades_converts_the_group(world: World) 
 
 
 @told_by(in_world, topics={"t": 4})
-async def test_waiting_joins_are_answered_to_rejoin(world: World) -> None:
+async def test_waiting_joins_are_answered_to_rejoin(world: GroupWorld) -> None:
     first = await classic_member(world)
     waiting = world.join("g", requires_known_member_id=False, protocols=protocols())
     await turns()
@@ -169,7 +169,7 @@ async def test_waiting_joins_are_answered_to_rejoin(world: World) -> None:
 
 @pytest.mark.parametrize("policy", ["disabled", "downgrade"])
 def test_the_policy_may_forbid_it(policy: str) -> None:
-    async def story(world: World) -> None:
+    async def story(world: GroupWorld) -> None:
         await classic_member(world)
         answer = await ConsumerMember(world, "new").heartbeat()
         assert isinstance(answer, GroupIdNotFound)
@@ -179,7 +179,7 @@ def test_the_policy_may_forbid_it(policy: str) -> None:
 
 
 @told_by(in_world, topics={"t": 4})
-async def test_a_conversion_that_cannot_be_written_leaves_the_group_as_it_was(world: World) -> None:
+async def test_a_conversion_that_cannot_be_written_leaves_the_group_as_it_was(world: GroupWorld) -> None:
     joined = await classic_member(world)
     world.log.fail_with = NotEnoughReplicas("none")
     assert isinstance(await ConsumerMember(world, "new").heartbeat(), CoordinatorNotAvailable)

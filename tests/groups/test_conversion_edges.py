@@ -7,13 +7,13 @@ import asyncio
 from odradek.foundation.errors import FencedInstanceId, UnknownMemberId
 from odradek.protocol.consumer import build_assignment, build_subscription
 from tests.support.consumer_members import ConsumerMember, converge
-from tests.support.group_world import World, in_world, result_of, turns
+from tests.support.group_world import GroupWorld, in_world, result_of, turns
 from tests.support.stories import told_by
 
 PROTOCOLS = (("cooperative-sticky", build_subscription(["t"], version=1)),)
 
 
-async def classic_group_of_two(world: World) -> list[str]:
+async def classic_group_of_two(world: GroupWorld) -> list[str]:
     """Two classic members with two partitions each, which will be silent; their ids."""
     joins = [
         world.join("g", requires_known_member_id=False, protocols=PROTOCOLS, session_timeout_ms=10_000)
@@ -30,12 +30,12 @@ async def classic_group_of_two(world: World) -> list[str]:
     return ids
 
 
-def members(world: World) -> set[str]:
+def members(world: GroupWorld) -> set[str]:
     return {row.member_id for row in world.groups.admin.describe_consumer_group("g").members}
 
 
 @told_by(in_world, topics={"t": 4})
-async def test_classic_members_silent_since_the_upgrade_expire(world: World) -> None:
+async def test_classic_members_silent_since_the_upgrade_expire(world: GroupWorld) -> None:
     silent = await classic_group_of_two(world)
     member = ConsumerMember(world, "a")
     await member.must_beat()
@@ -49,7 +49,7 @@ async def test_classic_members_silent_since_the_upgrade_expire(world: World) -> 
 
 
 @told_by(in_world, topics={"t": 4})
-async def test_a_failed_upgrade_keeps_the_sessions(world: World) -> None:
+async def test_a_failed_upgrade_keeps_the_sessions(world: GroupWorld) -> None:
     await classic_group_of_two(world)
     world.log.fail_with = OSError("no")
     await ConsumerMember(world, "a").heartbeat()
@@ -60,7 +60,7 @@ async def test_a_failed_upgrade_keeps_the_sessions(world: World) -> None:
 
 
 @told_by(in_world, topics={"t": 4})
-async def test_an_administrator_removes_members_of_either_protocol(world: World) -> None:
+async def test_an_administrator_removes_members_of_either_protocol(world: GroupWorld) -> None:
     dynamic, static = ConsumerMember(world, "a"), ConsumerMember(world, "b", instance_id="i")
     await converge([dynamic, static])
     refused = await result_of(world.groups.leave("g", [("a", "i"), ("x", None), ("", "j")]))
@@ -79,7 +79,7 @@ async def test_an_administrator_removes_members_of_either_protocol(world: World)
 
 
 @told_by(in_world, topics={"t": 4})
-async def test_removing_the_last_consumer_member_makes_the_group_classic(world: World) -> None:
+async def test_removing_the_last_consumer_member_makes_the_group_classic(world: GroupWorld) -> None:
     await classic_group_of_two(world)
     await ConsumerMember(world, "a", instance_id="i").must_beat()
     (left,) = await result_of(world.groups.leave("g", [("", "i")]))
@@ -90,7 +90,7 @@ async def test_removing_the_last_consumer_member_makes_the_group_classic(world: 
 
 
 @told_by(in_world, topics={"t": 4})
-async def test_a_static_member_that_left_for_now_keeps_the_group_reconciling(world: World) -> None:
+async def test_a_static_member_that_left_for_now_keeps_the_group_reconciling(world: GroupWorld) -> None:
     static = ConsumerMember(world, "a", instance_id="i")
     await static.must_beat()
     assert world.groups.admin.describe_consumer_group("g").state == "Stable"

@@ -24,11 +24,11 @@ from odradek.records.builder import build_batch
 from odradek.records.control import build_marker
 from tests.support.consumer_members import ConsumerMember, converge
 from tests.support.examples import examples
-from tests.support.group_world import World, in_world, result_of
+from tests.support.group_world import GroupWorld, in_world, result_of
 from tests.support.stories import told_by
 
 
-async def commit(world: World, group_id: str, topic: str, partition: int, offset: int) -> None:
+async def commit(world: GroupWorld, group_id: str, topic: str, partition: int, offset: int) -> None:
     errors = await result_of(
         world.groups.offsets.commit(
             group_id,
@@ -44,7 +44,7 @@ async def commit(world: World, group_id: str, topic: str, partition: int, offset
     assert errors == [None]
 
 
-def snapshot(world: World) -> Any:
+def snapshot(world: GroupWorld) -> Any:
     """Everything that clients could see of all groups."""
     groups: dict[str, Any] = {}
     for shard in world.groups.runtime.loaded_shards():
@@ -72,7 +72,7 @@ def test_partitions_are_reckoned_without_the_sign() -> None:
 
 
 @told_by(in_world)
-async def test_a_group_of_another_broker_is_refused(world: World) -> None:
+async def test_a_group_of_another_broker_is_refused(world: GroupWorld) -> None:
     world.log.led = {partition_of("here", 2)}
     world.groups.runtime.refresh()
     other = next(name for name in "abcdef" if partition_of(name, 2) not in world.log.led)
@@ -82,7 +82,7 @@ async def test_a_group_of_another_broker_is_refused(world: World) -> None:
 
 
 @told_by(in_world)
-async def test_a_stopped_coordinator_serves_no_group(world: World) -> None:
+async def test_a_stopped_coordinator_serves_no_group(world: GroupWorld) -> None:
     await world.groups.stop()
     with pytest.raises(CoordinatorNotAvailable):
         world.groups.runtime.shard("g")
@@ -90,7 +90,7 @@ async def test_a_stopped_coordinator_serves_no_group(world: World) -> None:
 
 @pytest.mark.thorough
 @told_by(in_world, partitions=1, offsets_load_buffer_size=10_000)
-async def test_while_loading_clients_are_refused_and_the_loop_is_free(world: World) -> None:
+async def test_while_loading_clients_are_refused_and_the_loop_is_free(world: GroupWorld) -> None:
     for number in range(10_000):
         record = (
             encode_offset_key("g", "t", number % 500),
@@ -116,7 +116,7 @@ async def test_while_loading_clients_are_refused_and_the_loop_is_free(world: Wor
 
 
 @told_by(in_world, partitions=1)
-async def test_a_load_that_fails_is_tried_again(world: World) -> None:
+async def test_a_load_that_fails_is_tried_again(world: GroupWorld) -> None:
     await commit(world, "g", "t", 0, 7)
     await world.groups.stop()
     world.groups = world._coordinator()
@@ -136,7 +136,7 @@ async def test_a_load_that_fails_is_tried_again(world: World) -> None:
 
 @told_by(in_world, partitions=1)
 async def test_a_load_that_ends_because_another_broker_leads_is_no_error(
-    world: World, caplog: pytest.LogCaptureFixture
+    world: GroupWorld, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The new leader may have made us truncate our log: the advice for damaged logs would be wrong."""
     await commit(world, "g", "t", 0, 7)
@@ -156,7 +156,7 @@ async def test_a_load_that_ends_because_another_broker_leads_is_no_error(
 
 
 @told_by(in_world, partitions=1)
-async def test_a_partition_that_returns_in_a_new_epoch_is_reloaded(world: World) -> None:
+async def test_a_partition_that_returns_in_a_new_epoch_is_reloaded(world: GroupWorld) -> None:
     await commit(world, "g", "t", 0, 1)
     world.log.append(
         0, build_batch([(0, encode_offset_key("g", "t", 0), encode_offset_value(OffsetAndMetadata(9)))])
@@ -168,7 +168,7 @@ async def test_a_partition_that_returns_in_a_new_epoch_is_reloaded(world: World)
 
 
 @told_by(in_world, partitions=1)
-async def test_offsets_of_transactions_count_from_their_commit(world: World) -> None:
+async def test_offsets_of_transactions_count_from_their_commit(world: GroupWorld) -> None:
     def pending(producer_id: int, offset: int) -> bytearray:
         record = (
             0,
@@ -200,7 +200,7 @@ async def test_offsets_of_transactions_count_from_their_commit(world: World) -> 
 # --- keeping the log short ----------------------------------------------------------------------------------
 
 
-async def some_state(world: World) -> None:
+async def some_state(world: GroupWorld) -> None:
     joined = await world.member("classic")
     members = [ConsumerMember(world, name, group_id="consumer") for name in "ab"]
     await converge(members)
@@ -210,7 +210,7 @@ async def some_state(world: World) -> None:
 
 
 @told_by(in_world, partitions=1, topics={"t": 4})
-async def test_a_compacted_log_says_the_same_and_is_shorter(world: World) -> None:
+async def test_a_compacted_log_says_the_same_and_is_shorter(world: GroupWorld) -> None:
     await some_state(world)
     before, size = snapshot(world), sum(map(len, world.log.batches[0]))
     world.log.compact()
@@ -233,7 +233,7 @@ async def test_a_compacted_log_says_the_same_and_is_shorter(world: World) -> Non
 )
 @told_by(in_world)
 async def test_offsets_are_what_was_committed_last(
-    world: World, steps: list[tuple[str, str, int, int]]
+    world: GroupWorld, steps: list[tuple[str, str, int, int]]
 ) -> None:
     model: dict[tuple[str, str, int], int] = {}
     for action, group_id, partition, offset in steps:
@@ -254,7 +254,7 @@ async def test_offsets_are_what_was_committed_last(
 
 
 @told_by(in_world, partitions=1, topics={"t": 1})
-async def test_the_log_has_no_consumer_records_left_after_a_group_is_gone(world: World) -> None:
+async def test_the_log_has_no_consumer_records_left_after_a_group_is_gone(world: GroupWorld) -> None:
     member = ConsumerMember(world, "a", topic_regex="t", topic_names=())
     await member.must_beat()
     kinds = {int.from_bytes(key[:2], "big") for key in world.log.newest_values()}

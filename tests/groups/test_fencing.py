@@ -14,20 +14,20 @@ from odradek.groups.classic.group import ClassicGroup, GroupState
 from odradek.groups.consumer.requests import HeartbeatResult
 from odradek.groups.schema import OffsetAndMetadata
 from tests.support.consumer_members import ConsumerMember
-from tests.support.group_world import World, in_world, result_of, turns
+from tests.support.group_world import GroupWorld, in_world, result_of, turns
 from tests.support.stories import told_by
 
 FENCE_SECONDS = 60
 
 
-def fence(world: World, *, fenced: bool = True, group_id: str = "g") -> None:
+def fence(world: GroupWorld, *, fenced: bool = True, group_id: str = "g") -> None:
     until = world.clock.wall_ms() + FENCE_SECONDS * 1000
     texts = {(ResourceKind.GROUP, group_id): {FENCED_UNTIL_KEY: str(until)}} if fenced else {}
     world.images.replace(replace(world.images.current, configs=texts))
 
 
 async def commit(
-    world: World, offset: int, *, member_id: str = "", generation: int = -1
+    world: GroupWorld, offset: int, *, member_id: str = "", generation: int = -1
 ) -> list[OdradekError | None]:
     return await result_of(
         world.groups.offsets.commit(
@@ -41,14 +41,14 @@ async def commit(
     )
 
 
-def classic(world: World) -> ClassicGroup:
+def classic(world: GroupWorld) -> ClassicGroup:
     group = world.groups.runtime.shard("g").machine.groups["g"]
     assert isinstance(group, ClassicGroup)
     return group
 
 
 @told_by(in_world)
-async def test_classic_members_are_out_until_the_fence_falls(world: World) -> None:
+async def test_classic_members_are_out_until_the_fence_falls(world: GroupWorld) -> None:
     joined = await world.member()
     assert await commit(world, 5, member_id=joined.member_id, generation=joined.generation) == [None]
     fence(world)
@@ -72,7 +72,7 @@ async def test_classic_members_are_out_until_the_fence_falls(world: World) -> No
 
 
 @told_by(in_world)
-async def test_members_waiting_for_a_rebalance_are_answered_at_once(world: World) -> None:
+async def test_members_waiting_for_a_rebalance_are_answered_at_once(world: GroupWorld) -> None:
     first = world.join(requires_known_member_id=False)
     await asyncio.sleep(0.1)
     fence(world)
@@ -81,7 +81,7 @@ async def test_members_waiting_for_a_rebalance_are_answered_at_once(world: World
 
 
 @told_by(in_world)
-async def test_other_groups_and_other_settings_change_nothing(world: World) -> None:
+async def test_other_groups_and_other_settings_change_nothing(world: GroupWorld) -> None:
     joined = await world.member()
     fence(world, group_id="other")
     world.images.replace(
@@ -95,7 +95,7 @@ async def test_other_groups_and_other_settings_change_nothing(world: World) -> N
 
 
 @told_by(in_world, topics={"t": 2})
-async def test_members_of_the_consumer_protocol_are_out_until_the_fence_falls(world: World) -> None:
+async def test_members_of_the_consumer_protocol_are_out_until_the_fence_falls(world: GroupWorld) -> None:
     member, other = ConsumerMember(world, "a"), ConsumerMember(world, "b")
     assert isinstance(await member.heartbeat(), HeartbeatResult)
     assert isinstance(await other.heartbeat(), HeartbeatResult)
@@ -112,7 +112,7 @@ async def test_members_of_the_consumer_protocol_are_out_until_the_fence_falls(wo
 
 
 @told_by(in_world, topics={"t": 1})
-async def test_a_member_may_leave_a_fenced_group_with_a_failed_log(world: World) -> None:
+async def test_a_member_may_leave_a_fenced_group_with_a_failed_log(world: GroupWorld) -> None:
     member = ConsumerMember(world, "a")
     await member.heartbeat()
     world.log.is_held = True
@@ -126,7 +126,7 @@ async def test_a_member_may_leave_a_fenced_group_with_a_failed_log(world: World)
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 @told_by(in_world, topics={"t": 1})
-async def test_a_group_fenced_during_a_move_is_loaded_empty(world: World, protocol: str) -> None:
+async def test_a_group_fenced_during_a_move_is_loaded_empty(world: GroupWorld, protocol: str) -> None:
     if protocol == "classic":
         await world.member()
     else:
@@ -140,7 +140,7 @@ async def test_a_group_fenced_during_a_move_is_loaded_empty(world: World, protoc
 
 
 @told_by(in_world)
-async def test_a_fence_whose_maker_is_gone_falls_by_itself(world: World) -> None:
+async def test_a_fence_whose_maker_is_gone_falls_by_itself(world: GroupWorld) -> None:
     fence(world)
     assert isinstance((await world.join()).error, CoordinatorLoadInProgress)
     await asyncio.sleep(FENCE_SECONDS)

@@ -22,7 +22,7 @@ from odradek.protocol.api import ApiKey
 from odradek.records.batch import BatchView
 from odradek.records.compression import Compression
 from tests.support.consumer_members import ConsumerMember
-from tests.support.group_world import World, done, in_world, result_of, turns
+from tests.support.group_world import GroupWorld, done, in_world, result_of, turns
 from tests.support.stories import told_by
 from tests.support.whole_broker import WholeBroker
 
@@ -30,7 +30,9 @@ GROUP_RESOURCE = 32
 SET, DELETE = 0, 1
 
 
-def commit(world: World, partition: int, *, metadata: str = "") -> asyncio.Task[list[OdradekError | None]]:
+def commit(
+    world: GroupWorld, partition: int, *, metadata: str = ""
+) -> asyncio.Task[list[OdradekError | None]]:
     return asyncio.ensure_future(
         result_of(
             world.groups.offsets.commit(
@@ -47,7 +49,7 @@ def commit(world: World, partition: int, *, metadata: str = "") -> asyncio.Task[
 
 @pytest.mark.parametrize("codec", list(Compression))
 def test_commits_are_compressed_as_the_offsets_topic_asks(codec: Compression) -> None:
-    async def story(world: World) -> None:
+    async def story(world: GroupWorld) -> None:
         assert await commit(world, 0, metadata="x" * 1000) == [None]
         (written,) = world.log.batches[0]
         assert BatchView(memoryview(written)).compression == codec
@@ -58,7 +60,7 @@ def test_commits_are_compressed_as_the_offsets_topic_asks(codec: Compression) ->
 
 
 @told_by(in_world, offsets_commit_timeout_ms=2000)
-async def test_late_commits_are_answered_in_time_and_count_later(world: World) -> None:
+async def test_late_commits_are_answered_in_time_and_count_later(world: GroupWorld) -> None:
     world.log.is_held = True
     first = commit(world, 0)
     await asyncio.sleep(1)
@@ -78,7 +80,7 @@ async def test_late_commits_are_answered_in_time_and_count_later(world: World) -
 
 
 @told_by(in_world, offsets_commit_timeout_ms=2000)
-async def test_a_commit_in_time_is_not_answered_twice(world: World) -> None:
+async def test_a_commit_in_time_is_not_answered_twice(world: GroupWorld) -> None:
     world.log.is_held = True
     committed = commit(world, 0)
     await asyncio.sleep(1)
@@ -89,7 +91,7 @@ async def test_a_commit_in_time_is_not_answered_twice(world: World) -> None:
 
 
 @told_by(in_world, offset_metadata_max_bytes=4)
-async def test_the_length_of_metadata_is_counted_as_java_does(world: World) -> None:
+async def test_the_length_of_metadata_is_counted_as_java_does(world: GroupWorld) -> None:
     assert await commit(world, 0, metadata="abcd") == [None]
     assert await commit(world, 0, metadata="äöüß") == [None]
     assert await commit(world, 0, metadata="😀😀") == [None]
@@ -99,7 +101,7 @@ async def test_the_length_of_metadata_is_counted_as_java_does(world: World) -> N
 
 
 @told_by(in_world, topics={"t": 1}, group_coordinator_rebalance_protocols=("classic",))
-async def test_a_broker_without_the_consumer_protocol_says_so(world: World) -> None:
+async def test_a_broker_without_the_consumer_protocol_says_so(world: GroupWorld) -> None:
     answer = await ConsumerMember(world, "a").heartbeat()
     assert isinstance(answer, UnsupportedVersion)
     with pytest.raises(UnsupportedVersion, match=r"group\.coordinator\.rebalance\.protocols is classic"):
@@ -114,7 +116,7 @@ async def test_a_broker_without_the_consumer_protocol_says_so(world: World) -> N
     group_min_session_timeout_ms=1000,
     group_max_session_timeout_ms=20_000,
 )
-async def test_classic_groups_have_their_size_delay_and_session_bounds(world: World) -> None:
+async def test_classic_groups_have_their_size_delay_and_session_bounds(world: GroupWorld) -> None:
     for timeout_ms in (999, 20_001):
         refused = await world.join(session_timeout_ms=timeout_ms)
         assert isinstance(refused.error, InvalidSessionTimeout)
@@ -128,7 +130,7 @@ async def test_classic_groups_have_their_size_delay_and_session_bounds(world: Wo
 
 
 @told_by(in_world, topics={"t": 1}, group_consumer_max_size=1, group_consumer_assignors=("range",))
-async def test_consumer_groups_have_their_size_and_assignors(world: World) -> None:
+async def test_consumer_groups_have_their_size_and_assignors(world: GroupWorld) -> None:
     await ConsumerMember(world, "a").must_beat()
     assert isinstance(await ConsumerMember(world, "b").heartbeat(), GroupMaxSizeReached)
     unknown = await ConsumerMember(world, "a", server_assignor="uniform").heartbeat()
@@ -137,7 +139,7 @@ async def test_consumer_groups_have_their_size_and_assignors(world: World) -> No
 
 
 @told_by(in_world, topics={"t": 1}, group_consumer_session_timeout_ms=50_000)
-async def test_sessions_last_as_the_broker_says_also_after_a_restart(world: World) -> None:
+async def test_sessions_last_as_the_broker_says_also_after_a_restart(world: GroupWorld) -> None:
     member = ConsumerMember(world, "a")
     for _ in range(2):
         await member.must_beat()

@@ -16,13 +16,13 @@ from odradek.groups.schema import OffsetAndMetadata, encode_offset_key
 from odradek.records.batch import BatchView
 from odradek.records.builder import build_batch
 from odradek.records.record import records
-from tests.support.group_world import World, in_world, result_of, turns
+from tests.support.group_world import GroupWorld, in_world, result_of, turns
 from tests.support.stories import told_by
 
 DAY_SECONDS = 86_400
 
 
-def stored(world: World) -> list[tuple[bytes, bytes | None]]:
+def stored(world: GroupWorld) -> list[tuple[bytes, bytes | None]]:
     """All records, in the log's order."""
     return [
         (bytes(record.key or b""), None if record.value is None else bytes(record.value))
@@ -31,7 +31,7 @@ def stored(world: World) -> list[tuple[bytes, bytes | None]]:
     ]
 
 
-async def commit(world: World, *partitions: int, group_id: str = "g") -> None:
+async def commit(world: GroupWorld, *partitions: int, group_id: str = "g") -> None:
     now_ms = world.clock.wall_ms()
     commits = [("t", one, OffsetAndMetadata(one, commit_timestamp_ms=now_ms)) for one in partitions]
     fields: dict[str, Any] = {"member_id": "", "instance_id": None, "generation": -1, "version": 9}
@@ -39,7 +39,7 @@ async def commit(world: World, *partitions: int, group_id: str = "g") -> None:
     assert found == [None] * len(partitions)
 
 
-def states(world: World) -> dict[str, str]:
+def states(world: GroupWorld) -> dict[str, str]:
     return {
         row.group_id: world.groups.admin.describe(row.group_id).state
         for row in world.groups.admin.list_groups()
@@ -54,7 +54,7 @@ TOMBSTONES = [
 
 
 @told_by(in_world, partitions=1, topics={"t": 2})
-async def test_a_deletion_writes_the_tombstone_of_a_group_that_only_committed(world: World) -> None:
+async def test_a_deletion_writes_the_tombstone_of_a_group_that_only_committed(world: GroupWorld) -> None:
     await commit(world, 0, 1)
     assert await result_of(world.groups.admin.delete("g")) is None
     assert stored(world)[2:] == TOMBSTONES
@@ -63,7 +63,7 @@ async def test_a_deletion_writes_the_tombstone_of_a_group_that_only_committed(wo
 
 
 @told_by(in_world, partitions=1, topics={"t": 2})
-async def test_an_expiry_writes_it_too(world: World) -> None:
+async def test_an_expiry_writes_it_too(world: GroupWorld) -> None:
     await commit(world, 0, 1)
     await asyncio.sleep(8 * DAY_SECONDS)
     await turns(10)
@@ -72,7 +72,7 @@ async def test_an_expiry_writes_it_too(world: World) -> None:
 
 
 @told_by(in_world, partitions=1, topics={"t": 2})
-async def test_a_group_without_offsets_is_empty_after_a_restart(world: World) -> None:
+async def test_a_group_without_offsets_is_empty_after_a_restart(world: GroupWorld) -> None:
     await commit(world, 0)
     deleted = await result_of(world.groups.offsets.delete("g", [("t", 0)]))
     assert deleted == [None]
@@ -86,7 +86,7 @@ async def test_a_group_without_offsets_is_empty_after_a_restart(world: World) ->
 
 
 @told_by(in_world, partitions=1, topics={"t": 2})
-async def test_a_log_without_the_tombstone_is_read_and_gets_it(world: World) -> None:
+async def test_a_log_without_the_tombstone_is_read_and_gets_it(world: GroupWorld) -> None:
     """Logs of before have deleted groups whose offsets alone were removed."""
     key = encode_offset_key("old", "t", 0)
     # A commit in version 3, which was written before.
@@ -106,7 +106,7 @@ async def test_a_log_without_the_tombstone_is_read_and_gets_it(world: World) -> 
 
 
 @told_by(in_world, partitions=1, topics={"t": 2})
-async def test_the_first_join_writes_that_the_group_is_there(world: World) -> None:
+async def test_the_first_join_writes_that_the_group_is_there(world: GroupWorld) -> None:
     await world.join("g", requires_known_member_id=True)
     ((key, value),) = stored(world)
     assert key == encode_classic_group_key("g") and value is not None
@@ -120,7 +120,7 @@ async def test_the_first_join_writes_that_the_group_is_there(world: World) -> No
 
 
 @told_by(in_world, partitions=1, topics={"t": 2})
-async def test_a_member_joins_also_where_that_record_cannot_be_written(world: World) -> None:
+async def test_a_member_joins_also_where_that_record_cannot_be_written(world: GroupWorld) -> None:
     world.log.fail_with = NotEnoughReplicas("one of three")
     joined = world.join("g", requires_known_member_id=False)
     await turns()

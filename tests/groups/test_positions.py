@@ -26,14 +26,14 @@ from odradek.foundation.errors import (
 from odradek.groups import administration
 from odradek.groups.schema import OffsetAndMetadata
 from tests.support.consumer_members import ConsumerMember
-from tests.support.group_world import World, in_world, result_of, turns
+from tests.support.group_world import GroupWorld, in_world, result_of, turns
 from tests.support.stories import told_by
 
 DAY = 86_400
 
 
 async def commit(
-    world: World, *commits: tuple[str, int, int], group_id: str = "g", **fields: Any
+    world: GroupWorld, *commits: tuple[str, int, int], group_id: str = "g", **fields: Any
 ) -> list[OdradekError | None]:
     values: dict[str, Any] = {"member_id": "", "instance_id": None, "generation": -1, "version": 9, **fields}
     now_ms = world.clock.wall_ms()
@@ -44,13 +44,13 @@ async def commit(
     return await result_of(world.groups.offsets.commit(group_id, commits=offsets, **values))
 
 
-def fetch(world: World, group_id: str = "g") -> dict[tuple[str, int], int]:
+def fetch(world: GroupWorld, group_id: str = "g") -> dict[tuple[str, int], int]:
     found = world.groups.offsets.fetch(group_id, member_id=None, member_epoch=-1, partitions=None)
     return {key: value.offset for key, value in found.items()}
 
 
 @told_by(in_world)
-async def test_what_is_committed_is_read_with_its_note_and_epoch(world: World) -> None:
+async def test_what_is_committed_is_read_with_its_note_and_epoch(world: GroupWorld) -> None:
     assert await commit(world, ("t", 0, 5), ("u", 1, 6)) == [None, None]
     found = world.groups.offsets.fetch("g", member_id=None, member_epoch=-1, partitions=[("t", 0), ("t", 1)])
     assert list(found) == [("t", 0)]
@@ -64,7 +64,7 @@ async def test_what_is_committed_is_read_with_its_note_and_epoch(world: World) -
 
 
 @told_by(in_world, partitions=1)
-async def test_commits_of_one_turn_share_an_append(world: World) -> None:
+async def test_commits_of_one_turn_share_an_append(world: GroupWorld) -> None:
     outcomes = await asyncio.gather(
         *[commit(world, ("t", 0, number), group_id=f"g{number}") for number in range(50)]
     )
@@ -74,7 +74,7 @@ async def test_commits_of_one_turn_share_an_append(world: World) -> None:
 
 
 @told_by(in_world, partitions=1)
-async def test_nothing_is_read_before_it_is_written(world: World) -> None:
+async def test_nothing_is_read_before_it_is_written(world: GroupWorld) -> None:
     world.log.is_held = True
     first = asyncio.ensure_future(commit(world, ("t", 0, 1)))
     await turns()
@@ -99,7 +99,7 @@ async def test_nothing_is_read_before_it_is_written(world: World) -> None:
 )
 @told_by(in_world)
 async def test_a_failed_write_is_answered_and_changes_nothing(
-    world: World, failure: Exception, answered: type[Exception]
+    world: GroupWorld, failure: Exception, answered: type[Exception]
 ) -> None:
     await commit(world, ("t", 0, 1))
     world.log.fail_with = failure
@@ -111,7 +111,7 @@ async def test_a_failed_write_is_answered_and_changes_nothing(
 
 
 @told_by(in_world)
-async def test_members_that_may_commit(world: World) -> None:
+async def test_members_that_may_commit(world: GroupWorld) -> None:
     joined = await world.member()
     as_member: dict[str, Any] = {"member_id": joined.member_id, "generation": joined.generation}
     assert await commit(world, ("t", 0, 1), **as_member) == [None]
@@ -131,7 +131,7 @@ async def test_members_that_may_commit(world: World) -> None:
 
 
 @told_by(in_world)
-async def test_commits_keep_a_member_alive(world: World) -> None:
+async def test_commits_keep_a_member_alive(world: GroupWorld) -> None:
     joined = await world.member()
     for _ in range(5):
         await asyncio.sleep(8)
@@ -140,7 +140,7 @@ async def test_commits_keep_a_member_alive(world: World) -> None:
 
 
 @told_by(in_world, offset_metadata_max_bytes=10)
-async def test_a_note_may_be_too_long(world: World) -> None:
+async def test_a_note_may_be_too_long(world: GroupWorld) -> None:
     commits = [("t", 0, OffsetAndMetadata(1, -1, "x" * 11)), ("t", 1, OffsetAndMetadata(1, -1, "x" * 10))]
     errors = await result_of(
         world.groups.offsets.commit(
@@ -158,7 +158,7 @@ async def rest(seconds: float) -> None:
 
 
 @told_by(in_world)
-async def test_offsets_of_no_group_expire_from_their_commit(world: World) -> None:
+async def test_offsets_of_no_group_expire_from_their_commit(world: GroupWorld) -> None:
     await commit(world, ("t", 0, 1))
     await rest(6 * DAY)
     await commit(world, ("t", 1, 1))
@@ -172,7 +172,7 @@ async def test_offsets_of_no_group_expire_from_their_commit(world: World) -> Non
 
 
 @told_by(in_world)
-async def test_offsets_of_a_group_expire_from_when_it_became_empty(world: World) -> None:
+async def test_offsets_of_a_group_expire_from_when_it_became_empty(world: GroupWorld) -> None:
     joined = await world.member(session_timeout_ms=1_800_000)
     as_member: dict[str, Any] = {"member_id": joined.member_id, "generation": 1}
     await commit(world, ("t", 0, 1), ("other", 0, 1), **as_member)
@@ -190,7 +190,7 @@ async def test_offsets_of_a_group_expire_from_when_it_became_empty(world: World)
 
 
 @told_by(in_world)
-async def test_a_commit_may_bring_its_own_retention(world: World) -> None:
+async def test_a_commit_may_bring_its_own_retention(world: GroupWorld) -> None:
     now_ms = world.clock.wall_ms()
     commits = [("t", 0, OffsetAndMetadata(1, -1, "", now_ms, now_ms + 1000))]
     await result_of(
@@ -204,7 +204,7 @@ async def test_a_commit_may_bring_its_own_retention(world: World) -> None:
 
 
 @told_by(in_world, topics={"t": 1, "u": 1})
-async def test_offsets_of_consumer_groups_expire_without_subscribers(world: World) -> None:
+async def test_offsets_of_consumer_groups_expire_without_subscribers(world: GroupWorld) -> None:
     member = ConsumerMember(world, "a")
     await member.must_beat()
     await commit(world, ("t", 0, 1), ("u", 0, 1), member_id="a", generation=1)
@@ -216,7 +216,7 @@ async def test_offsets_of_consumer_groups_expire_without_subscribers(world: Worl
 
 
 @told_by(in_world)
-async def test_a_failed_expiry_is_tried_again(world: World) -> None:
+async def test_a_failed_expiry_is_tried_again(world: GroupWorld) -> None:
     await commit(world, ("t", 0, 1))
     world.log.fail_with = KafkaStorageError("gone")
     await rest(8 * DAY)
@@ -228,7 +228,7 @@ async def test_a_failed_expiry_is_tried_again(world: World) -> None:
 
 
 @told_by(in_world, topics={"t": 1, "u": 1})
-async def test_offsets_are_deleted_with_their_topic(world: World) -> None:
+async def test_offsets_are_deleted_with_their_topic(world: GroupWorld) -> None:
     await commit(world, ("t", 0, 1), ("u", 0, 2))
     world.set_topics({"u": 1})
     await turns()
@@ -238,7 +238,7 @@ async def test_offsets_are_deleted_with_their_topic(world: World) -> None:
 
 
 @told_by(in_world)
-async def test_delete_offsets_of_unread_partitions(world: World) -> None:
+async def test_delete_offsets_of_unread_partitions(world: GroupWorld) -> None:
     joined = await world.member(topics=("t",))
     await commit(world, ("t", 0, 1), ("u", 0, 2), member_id=joined.member_id, generation=1)
     errors = await result_of(world.groups.offsets.delete("g", [("t", 0), ("u", 0), ("u", 9)]))
@@ -253,7 +253,7 @@ async def test_delete_offsets_of_unread_partitions(world: World) -> None:
 
 
 @told_by(in_world, topics={"t": 1})
-async def test_delete_a_group_and_its_offsets(world: World) -> None:
+async def test_delete_a_group_and_its_offsets(world: GroupWorld) -> None:
     joined = await world.member()
     await commit(world, ("t", 0, 1), member_id=joined.member_id, generation=1)
     assert isinstance(await result_of(world.groups.admin.delete("g")), NonEmptyGroup)

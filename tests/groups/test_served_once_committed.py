@@ -10,11 +10,11 @@ from odradek.coordination.runtime import COMMIT_WAIT_SECONDS_NOTED
 from odradek.foundation.errors import CoordinatorLoadInProgress, NotCoordinator
 from odradek.groups.schema import OffsetAndMetadata, encode_offset_key, encode_offset_value
 from odradek.records.builder import build_batch
-from tests.support.group_world import World, in_world
+from tests.support.group_world import GroupWorld, in_world
 from tests.support.stories import told_by
 
 
-async def take_over(world: World, *, uncommitted: int) -> None:
+async def take_over(world: GroupWorld, *, uncommitted: int) -> None:
     """A new coordinator loads ten offsets; the replicas do not have the last ones yet."""
     for offset in range(10):
         record = (encode_offset_key("g", "t", 0), encode_offset_value(OffsetAndMetadata(offset)))
@@ -27,7 +27,7 @@ async def take_over(world: World, *, uncommitted: int) -> None:
 
 
 @told_by(in_world, partitions=1)
-async def test_requests_are_refused_until_the_replicas_have_what_is_loaded(world: World) -> None:
+async def test_requests_are_refused_until_the_replicas_have_what_is_loaded(world: GroupWorld) -> None:
     await take_over(world, uncommitted=1)
     with pytest.raises(CoordinatorLoadInProgress):
         world.groups.runtime.shard("g")
@@ -37,7 +37,7 @@ async def test_requests_are_refused_until_the_replicas_have_what_is_loaded(world
 
 
 @told_by(in_world, partitions=1)
-async def test_a_log_that_is_committed_is_served_at_once(world: World) -> None:
+async def test_a_log_that_is_committed_is_served_at_once(world: GroupWorld) -> None:
     before = asyncio.get_running_loop().time()
     await take_over(world, uncommitted=0)
     await world.groups.runtime.loaded()
@@ -46,7 +46,7 @@ async def test_a_log_that_is_committed_is_served_at_once(world: World) -> None:
 
 @told_by(in_world, partitions=1)
 async def test_a_partition_that_moves_away_in_between_is_never_served(
-    world: World, caplog: pytest.LogCaptureFixture
+    world: GroupWorld, caplog: pytest.LogCaptureFixture
 ) -> None:
     await take_over(world, uncommitted=1)
     (shard,) = world.groups.runtime.shards()
@@ -61,7 +61,7 @@ async def test_a_partition_that_moves_away_in_between_is_never_served(
 
 
 @told_by(in_world, partitions=1)
-async def test_a_long_wait_is_logged_once(world: World, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_long_wait_is_logged_once(world: GroupWorld, caplog: pytest.LogCaptureFixture) -> None:
     await take_over(world, uncommitted=1)
     assert caplog.records == []
     await asyncio.sleep(10 * COMMIT_WAIT_SECONDS_NOTED)

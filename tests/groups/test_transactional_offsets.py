@@ -22,7 +22,7 @@ from odradek.foundation.errors import (
 from odradek.groups.offset_requests import UNSTABLE
 from odradek.groups.schema import OffsetAndMetadata
 from odradek.records.control import Marker
-from tests.support.group_world import World, in_world, result_of, turns
+from tests.support.group_world import GroupWorld, in_world, result_of, turns
 from tests.support.stories import told_by
 
 GROUP = "g"
@@ -31,7 +31,7 @@ GROUP = "g"
 class Transactions:
     """Producers that commit offsets of one group in transactions of version 2."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: GroupWorld) -> None:
         self.world = world
         self.epochs: dict[int, int] = {}
 
@@ -94,7 +94,7 @@ class Transactions:
 
 
 @told_by(in_world, topics={"t": 3})
-async def test_an_offset_counts_once_its_transaction_is_committed(world: World) -> None:
+async def test_an_offset_counts_once_its_transaction_is_committed(world: GroupWorld) -> None:
     transactions = Transactions(world)
     await transactions.plain(5)
     assert await transactions.commit(1, 10) is None
@@ -107,7 +107,7 @@ async def test_an_offset_counts_once_its_transaction_is_committed(world: World) 
 
 
 @told_by(in_world, topics={"t": 3})
-async def test_an_offset_that_was_never_committed_is_unstable_too(world: World) -> None:
+async def test_an_offset_that_was_never_committed_is_unstable_too(world: GroupWorld) -> None:
     transactions = Transactions(world)
     await transactions.commit(1, 10)
     assert (transactions.fetched(), transactions.fetched(stable=True)) == (None, -2)
@@ -119,7 +119,7 @@ async def test_an_offset_that_was_never_committed_is_unstable_too(world: World) 
 
 
 @told_by(in_world, topics={"t": 3})
-async def test_the_later_record_wins_whatever_the_order_of_markers(world: World) -> None:
+async def test_the_later_record_wins_whatever_the_order_of_markers(world: GroupWorld) -> None:
     transactions = Transactions(world)
     await transactions.commit(1, 10)
     await transactions.commit(2, 20)
@@ -138,7 +138,7 @@ async def test_the_later_record_wins_whatever_the_order_of_markers(world: World)
 
 
 @told_by(in_world, topics={"t": 3})
-async def test_an_abort_lets_an_older_pending_offset_win(world: World) -> None:
+async def test_an_abort_lets_an_older_pending_offset_win(world: GroupWorld) -> None:
     transactions = Transactions(world)
     await transactions.commit(1, 10)
     await transactions.commit(2, 20)
@@ -148,7 +148,7 @@ async def test_an_abort_lets_an_older_pending_offset_win(world: World) -> None:
 
 
 @told_by(in_world, topics={"t": 3})
-async def test_a_producer_commits_many_partitions_in_one_transaction(world: World) -> None:
+async def test_a_producer_commits_many_partitions_in_one_transaction(world: GroupWorld) -> None:
     """redpanda#5163: offsets were kept by producer alone, so all but one partition were lost."""
     transactions = Transactions(world)
     for partition in range(3):
@@ -159,7 +159,7 @@ async def test_a_producer_commits_many_partitions_in_one_transaction(world: Worl
 
 
 @told_by(in_world, topics={"t": 3})
-async def test_a_tombstone_drops_what_is_pending_for_its_key_alone(world: World) -> None:
+async def test_a_tombstone_drops_what_is_pending_for_its_key_alone(world: GroupWorld) -> None:
     """KAFKA-19164: a tombstone of one offset made the producer forget the group."""
     transactions = Transactions(world)
     for producer_id in (1, 2):
@@ -178,7 +178,7 @@ async def test_a_tombstone_drops_what_is_pending_for_its_key_alone(world: World)
 
 
 @told_by(in_world, topics={"t": 3})
-async def test_a_deleted_group_takes_its_pending_offsets_along(world: World) -> None:
+async def test_a_deleted_group_takes_its_pending_offsets_along(world: GroupWorld) -> None:
     transactions = Transactions(world)
     await transactions.commit(1, 10)
     error = await result_of(world.groups.admin.delete(GROUP))
@@ -190,7 +190,7 @@ async def test_a_deleted_group_takes_its_pending_offsets_along(world: World) -> 
 
 
 @told_by(in_world, topics={"t": 3}, offsets_retention_minutes=60)
-async def test_nothing_expires_that_a_transaction_may_commit(world: World) -> None:
+async def test_nothing_expires_that_a_transaction_may_commit(world: GroupWorld) -> None:
     """KAFKA-19163, redpanda#31483: the group or its old offset expired before the transaction ended."""
     transactions = Transactions(world)
     await transactions.plain(5)
@@ -209,7 +209,7 @@ async def test_nothing_expires_that_a_transaction_may_commit(world: World) -> No
 
 
 @told_by(in_world, topics={"t": 3})
-async def test_a_marker_is_answered_once_the_offsets_are_there(world: World) -> None:
+async def test_a_marker_is_answered_once_the_offsets_are_there(world: GroupWorld) -> None:
     """KAFKA-17507, redpanda#9571: a consumer that reads at once must not see the old offset."""
     transactions = Transactions(world)
     await transactions.commit(1, 10)
@@ -223,7 +223,7 @@ async def test_a_marker_is_answered_once_the_offsets_are_there(world: World) -> 
 
 
 @told_by(in_world, topics={"t": 3})
-async def test_a_repeated_marker_is_answered_and_ends_nothing(world: World) -> None:
+async def test_a_repeated_marker_is_answered_and_ends_nothing(world: GroupWorld) -> None:
     transactions = Transactions(world)
     await transactions.commit(1, 10)
     await transactions.end(1, commit=True)
@@ -238,7 +238,7 @@ async def test_a_repeated_marker_is_answered_and_ends_nothing(world: World) -> N
 
 
 @told_by(in_world, topics={"t": 3})
-async def test_a_refused_commit_does_not_fail_others(world: World) -> None:
+async def test_a_refused_commit_does_not_fail_others(world: GroupWorld) -> None:
     transactions = Transactions(world)
     world.log.is_held = True
     first = asyncio.ensure_future(transactions.plain(1))
@@ -264,7 +264,7 @@ async def test_a_refused_commit_does_not_fail_others(world: World) -> None:
 
 
 @told_by(in_world, topics={"t": 3})
-async def test_members_are_checked_where_they_are_named(world: World) -> None:
+async def test_members_are_checked_where_they_are_named(world: GroupWorld) -> None:
     transactions = Transactions(world)
     with pytest.raises(IllegalGeneration):
         await transactions.commit(1, 1, generation=3)
@@ -281,7 +281,7 @@ async def test_members_are_checked_where_they_are_named(world: World) -> None:
 
 
 @told_by(in_world, topics={"t": 3})
-async def test_pending_offsets_survive_the_cleaner(world: World) -> None:
+async def test_pending_offsets_survive_the_cleaner(world: GroupWorld) -> None:
     transactions = Transactions(world)
     partition = world.groups.runtime.shard(GROUP).partition
     await transactions.plain(1)
@@ -301,7 +301,7 @@ async def test_pending_offsets_survive_the_cleaner(world: World) -> None:
 
 
 @told_by(in_world, topics={"t": 3})
-async def test_in_a_compacted_log_the_later_record_wins_too(world: World) -> None:
+async def test_in_a_compacted_log_the_later_record_wins_too(world: GroupWorld) -> None:
     transactions = Transactions(world)
     partition = world.groups.runtime.shard(GROUP).partition
     await transactions.commit(1, 10)
@@ -316,7 +316,7 @@ async def test_in_a_compacted_log_the_later_record_wins_too(world: World) -> Non
 
 @pytest.mark.parametrize("seed", range(6))
 @told_by(in_world, topics={"t": 3})
-async def test_a_load_finds_what_live_changes_had_made(world: World, seed: int) -> None:
+async def test_a_load_finds_what_live_changes_had_made(world: GroupWorld, seed: int) -> None:
     rng = random.Random(seed)
     transactions = Transactions(world)
     for number in range(120):

@@ -16,7 +16,7 @@ from odradek.groups.schema import (
 )
 from odradek.protocol.group_partitions import partition_of
 from odradek.records.builder import build_batch
-from tests.support.group_world import World, in_world, join_request, result_of
+from tests.support.group_world import GroupWorld, in_world, join_request, result_of
 from tests.support.stories import told_by
 
 SHARE_GROUP_KEY = b"\0\x0b\0\1s"
@@ -31,7 +31,7 @@ FOREIGN = {
 }
 
 
-async def commit(world: World, group_id: str, partition: int, offset: int) -> list[OdradekError | None]:
+async def commit(world: GroupWorld, group_id: str, partition: int, offset: int) -> list[OdradekError | None]:
     return await result_of(
         world.groups.offsets.commit(
             group_id,
@@ -45,7 +45,7 @@ async def commit(world: World, group_id: str, partition: int, offset: int) -> li
 
 
 @told_by(in_world, partitions=1)
-async def test_records_that_cannot_be_read_survive_the_cleaner_as_they_are(world: World) -> None:
+async def test_records_that_cannot_be_read_survive_the_cleaner_as_they_are(world: GroupWorld) -> None:
     await commit(world, "g", 0, 1)
     world.log.append(0, build_batch([(0, key, value) for key, value in FOREIGN.items()]))
     await commit(world, "g", 2, 3)
@@ -57,7 +57,7 @@ async def test_records_that_cannot_be_read_survive_the_cleaner_as_they_are(world
 
 
 @told_by(in_world, partitions=1)
-async def test_removed_and_overwritten_foreign_records_stay_gone(world: World) -> None:
+async def test_removed_and_overwritten_foreign_records_stay_gone(world: GroupWorld) -> None:
     world.log.append(0, build_batch([(0, key, value) for key, value in FOREIGN.items()]))
     world.log.append(0, build_batch([(0, SHARE_GROUP_KEY, None), (0, STREAMS_GROUP_KEY, b"newer")]))
     await world.restart()
@@ -74,7 +74,7 @@ async def test_removed_and_overwritten_foreign_records_stay_gone(world: World) -
 
 @pytest.mark.parametrize("way", ["commit", "delete offsets", "delete group"])
 @told_by(in_world, partitions=1, topics={"t": 1})
-async def test_a_later_record_of_its_key_ends_a_foreign_record(world: World, way: str) -> None:
+async def test_a_later_record_of_its_key_ends_a_foreign_record(world: GroupWorld, way: str) -> None:
     key = encode_offset_key("g", "t", 0)
     world.log.append(0, build_batch([(0, key, b"\0\x63")]))
     await world.restart()
@@ -96,7 +96,7 @@ PARTITION = partition_of("damaged", 2)
 SOUND = next(name for name in "abc" if partition_of(name, 2) != PARTITION)
 
 
-async def damaged_world(world: World) -> bytes:
+async def damaged_world(world: GroupWorld) -> bytes:
     """A partition of three batches, a bit of the second flipped; gives the batch as it was."""
     for number in range(3):
         assert await commit(world, "damaged", number, number) == [None]
@@ -113,7 +113,7 @@ async def damaged_world(world: World) -> bytes:
 
 
 @told_by(in_world, topics={"t": 3})
-async def test_a_damaged_partition_is_refused_whole_and_the_others_are_served(world: World) -> None:
+async def test_a_damaged_partition_is_refused_whole_and_the_others_are_served(world: GroupWorld) -> None:
     await damaged_world(world)
     before = list(world.log.batches[PARTITION])
     with pytest.raises(
@@ -134,7 +134,7 @@ async def test_a_damaged_partition_is_refused_whole_and_the_others_are_served(wo
 
 
 @told_by(in_world)
-async def test_a_mended_partition_is_served_without_a_restart(world: World) -> None:
+async def test_a_mended_partition_is_served_without_a_restart(world: GroupWorld) -> None:
     whole = await damaged_world(world)
     await asyncio.sleep(300)
     assert world.groups.runtime.failed_partitions == 1
@@ -146,7 +146,7 @@ async def test_a_mended_partition_is_served_without_a_restart(world: World) -> N
 
 
 @told_by(in_world, topics={"t": 3, "u": 1})
-async def test_a_topic_deleted_during_a_failed_load_is_forgotten(world: World) -> None:
+async def test_a_topic_deleted_during_a_failed_load_is_forgotten(world: GroupWorld) -> None:
     whole = await damaged_world(world)
     world.set_topics({"u": 1})
     world.log.batches[PARTITION][1] = whole
@@ -156,7 +156,7 @@ async def test_a_topic_deleted_during_a_failed_load_is_forgotten(world: World) -
 
 
 @told_by(in_world)
-async def test_a_damaged_partition_that_moves_away_is_left_alone(world: World) -> None:
+async def test_a_damaged_partition_that_moves_away_is_left_alone(world: GroupWorld) -> None:
     await damaged_world(world)
     (failed,) = [shard for shard in world.groups.runtime.shards() if shard.state is ShardState.FAILED]
     world.log.led.discard(PARTITION)

@@ -10,7 +10,7 @@ import pytest
 
 from odradek.handlers.config_resources import ConfigResourceType
 from odradek.protocol.api import ApiKey
-from tests.support.one_broker import OneBroker
+from tests.support.lone_controller import LoneController
 from tests.support.stories import in_real_time
 
 WHO = "client 'test' at 192.0.2.7"
@@ -39,7 +39,7 @@ def _at_info(caplog: pytest.LogCaptureFixture) -> None:
 
 @in_real_time
 async def test_changes_of_topics_are_logged_and_validations_are_not(caplog: pytest.LogCaptureFixture) -> None:
-    broker = await OneBroker.start()
+    broker = await LoneController.start()
     asked = [_topic("t", configs=[{"name": "retention.ms", "value": "5"}]), _topic("bad name")]
     for validate_only in (True, False):
         await broker.ask(ApiKey.CREATE_TOPICS, 7, topics=asked, timeout=1000, validate_only=validate_only)
@@ -63,7 +63,7 @@ async def test_changes_of_topics_are_logged_and_validations_are_not(caplog: pyte
 
 @in_real_time
 async def test_a_topic_that_metadata_created_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
-    broker = await OneBroker.start()
+    broker = await LoneController.start()
     for _ in range(2):
         await broker.ask(
             ApiKey.METADATA,
@@ -78,7 +78,7 @@ async def test_a_topic_that_metadata_created_is_logged_once(caplog: pytest.LogCa
 
 def test_changed_settings_are_logged_in_one_line_without_secrets(caplog: pytest.LogCaptureFixture) -> None:
     async def change(
-        broker: OneBroker, kind: ConfigResourceType, name: str, *configs: tuple[str, int, Any]
+        broker: LoneController, kind: ConfigResourceType, name: str, *configs: tuple[str, int, Any]
     ) -> None:
         resource = {
             "resource_type": int(kind),
@@ -91,7 +91,7 @@ def test_changed_settings_are_logged_in_one_line_without_secrets(caplog: pytest.
         await broker.ask(ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, resources=[resource], validate_only=False)
 
     async def scenario() -> None:
-        broker = await OneBroker.start()
+        broker = await LoneController.start()
         await broker.ask(ApiKey.CREATE_TOPICS, 7, topics=[_topic("t")], timeout=1000, validate_only=False)
         _lines(caplog)
         await change(

@@ -9,8 +9,8 @@ from odradek.cluster import nodes, paths
 from odradek.controller.client_configs import ClientConfigChange
 from odradek.foundation.client_entities import ClientEntity
 from odradek.protocol.api import ApiKey
+from tests.support.lone_controller import LoneController
 from tests.support.memory_registry import load_image
-from tests.support.one_broker import OneBroker
 from tests.support.stories import in_real_time
 
 Parts = dict[str, str | None]
@@ -22,7 +22,7 @@ def entity(parts: Parts) -> list[dict[str, str | None]]:
 
 
 async def alter(
-    broker: OneBroker,
+    broker: LoneController,
     parts: Parts | list[dict[str, Any]],
     values: Mapping[str, float | None],
     *,
@@ -44,7 +44,9 @@ def operations(values: Mapping[str, float | None]) -> list[dict[str, Any]]:
     ]
 
 
-async def described(broker: OneBroker, *components: tuple[str, int, str | None], strict: bool = False) -> Any:
+async def described(
+    broker: LoneController, *components: tuple[str, int, str | None], strict: bool = False
+) -> Any:
     return await broker.ask(
         ApiKey.DESCRIBE_CLIENT_QUOTAS,
         1,
@@ -72,8 +74,8 @@ APP = (("client-id", "app"),)
 ADDRESS = (("ip", "192.0.2.1"),)
 
 
-async def filled() -> OneBroker:
-    broker = await OneBroker.start()
+async def filled() -> LoneController:
+    broker = await LoneController.start()
     for parts in (ALICE, DEFAULT_USER, ALICES_APP, APP):
         assert await alter(broker, dict(parts), {PRODUCE: 1000.0}) == (0, None)
     assert await alter(broker, dict(ADDRESS), {CONNECT: 7.0}) == (0, None)
@@ -114,7 +116,7 @@ async def test_a_filter_finds_names_defaults_and_types() -> None:
 )
 @in_real_time
 async def test_a_wrong_filter_is_refused(components: Any, code: int, words: str) -> None:
-    answer = await described(await OneBroker.start(), *components)
+    answer = await described(await LoneController.start(), *components)
     assert (int(answer.error_code), answer.entries) == (code, None)
     assert words in answer.error_message
 
@@ -140,7 +142,7 @@ async def test_a_wrong_filter_is_refused(components: Any, code: int, words: str)
 )
 @in_real_time
 async def test_a_wrong_change_is_refused_whole(parts: Any, values: dict[str, float], words: str) -> None:
-    broker = await OneBroker.start()
+    broker = await LoneController.start()
     code, message = await alter(broker, parts, {"request_percentage": 50.0, **values})
     assert code == 42
     assert words in (message or "") or "request_percentage" in (message or "")
@@ -172,7 +174,7 @@ async def test_values_are_changed_removed_and_only_checked() -> None:
 
 @in_real_time
 async def test_an_entity_named_twice_and_a_key_named_twice_are_refused() -> None:
-    broker = await OneBroker.start()
+    broker = await LoneController.start()
     one = {"entity": entity({"user": "x"}), "ops": operations({PRODUCE: 1.0})}
     answer = await broker.ask(
         ApiKey.ALTER_CLIENT_QUOTAS,
@@ -186,7 +188,7 @@ async def test_an_entity_named_twice_and_a_key_named_twice_are_refused() -> None
 
 @in_real_time
 async def test_quotas_and_credentials_of_a_user_keep_each_other() -> None:
-    broker = await OneBroker.start()
+    broker = await LoneController.start()
     alice = ClientEntity(user="alice")
     credential = {"SCRAM-SHA-256": "salt=YQ==,stored_key=YQ==,server_key=YQ==,iterations=4096"}
     await broker.controller.change_client_configs([ClientConfigChange(alice, credential)])
@@ -219,7 +221,7 @@ def test_nodes_have_kafkas_names(whose: ClientEntity, path: str) -> None:
 
 @in_real_time
 async def test_addresses_have_one_text() -> None:
-    broker = await OneBroker.start()
+    broker = await LoneController.start()
     for ip in ("2001:DB8:0:0::1", "2001:db8::1", "::ffff:192.0.2.1"):
         assert (await alter(broker, {"ip": ip}, {CONNECT: 3.0}))[0] == 0
     assert found(await described(broker)).keys() == {(("ip", "2001:db8::1"),), (("ip", "192.0.2.1"),)}

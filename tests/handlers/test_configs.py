@@ -10,7 +10,7 @@ from odradek.cluster.image import ResourceKind
 from odradek.controller.requests import NewTopic
 from odradek.foundation.errors import UnsupportedVersion
 from odradek.protocol.api import ApiKey
-from tests.support.one_broker import OneBroker
+from tests.support.lone_controller import LoneController
 from tests.support.stories import in_real_time
 
 TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
@@ -27,14 +27,14 @@ def levels_as_before() -> Iterator[None]:
     logging.getLogger().setLevel(root_level)
 
 
-async def _broker(entries: dict[str, str] | None = None) -> OneBroker:
-    broker = await OneBroker.start(entries)
+async def _broker(entries: dict[str, str] | None = None) -> LoneController:
+    broker = await LoneController.start(entries)
     await broker.controller.create_topics([NewTopic(name="t", config={"retention.ms": "5"})])
     return broker
 
 
 async def _describe(
-    broker: OneBroker, *resources: tuple[int, str, list[str] | None], version: int = 4, **fields: Any
+    broker: LoneController, *resources: tuple[int, str, list[str] | None], version: int = 4, **fields: Any
 ) -> Any:
     asked = [
         {"resource_type": kind, "resource_name": name, "configuration_keys": keys}
@@ -45,7 +45,7 @@ async def _describe(
 
 
 async def _alter(
-    broker: OneBroker, *resources: tuple[int, str, Sequence[tuple[str, int, str | None]]], **fields: Any
+    broker: LoneController, *resources: tuple[int, str, Sequence[tuple[str, int, str | None]]], **fields: Any
 ) -> Any:
     asked = [
         {

@@ -7,7 +7,7 @@ import pytest
 from odradek.protocol.api import ApiKey
 from tests.support.consumer_members import ConsumerMember
 from tests.support.group_requests import ask, topic_id, versions
-from tests.support.group_world import World, in_world
+from tests.support.group_world import GroupWorld, in_world
 from tests.support.stories import told_by
 
 API = ApiKey.CONSUMER_GROUP_DESCRIBE
@@ -15,7 +15,7 @@ API = ApiKey.CONSUMER_GROUP_DESCRIBE
 
 @pytest.mark.parametrize("version", versions(API))
 @told_by(in_world, topics={"t": 2})
-async def test_describe(world: World, version: int) -> None:
+async def test_describe(world: GroupWorld, version: int) -> None:
     await world.member("classic")
     first = ConsumerMember(world, "a", rack_id="r1", instance_id="i")
     await first.must_beat()

@@ -8,13 +8,13 @@ import pytest
 
 from odradek.protocol.api import ApiKey
 from tests.support.group_requests import ask, supported, topic_id, versions
-from tests.support.group_world import World, in_world
+from tests.support.group_world import GroupWorld, in_world
 from tests.support.stories import told_by
 
 API = ApiKey.CONSUMER_GROUP_HEARTBEAT
 
 
-async def heartbeat(world: World, version: int, **fields: Any) -> Any:
+async def heartbeat(world: GroupWorld, version: int, **fields: Any) -> Any:
     return await ask(world, API, version, **supported(API, version, **{"group_id": "g", **fields}))
 
 
@@ -28,7 +28,7 @@ JOIN: dict[str, Any] = {
 
 @pytest.mark.parametrize("version", versions(API))
 @told_by(in_world, topics={"t": 2})
-async def test_join_stay_and_leave(world: World, version: int) -> None:
+async def test_join_stay_and_leave(world: GroupWorld, version: int) -> None:
     joined = await heartbeat(world, version, member_id="m" if version >= 1 else "", **JOIN)
     assert (joined.error_code, joined.member_epoch) == (0, 1)
     assert joined.member_id == "m" if version >= 1 else joined.member_id
@@ -50,7 +50,7 @@ async def test_join_stay_and_leave(world: World, version: int) -> None:
 
 
 @told_by(in_world, topics={"t": 2})
-async def test_refusals_say_why(world: World) -> None:
+async def test_refusals_say_why(world: GroupWorld) -> None:
     without_id = await heartbeat(world, 1, member_id="", **JOIN)
     assert (without_id.error_code, without_id.error_message) == (42, "MemberId can't be empty.")
     assert (await heartbeat(world, 1, member_id="m", member_epoch=3)).error_code == 69
@@ -64,7 +64,7 @@ async def test_refusals_say_why(world: World) -> None:
 
 
 @told_by(in_world, topics={"t": 2, "u": 1, "uu": 1})
-async def test_patterns_since_version_1(world: World) -> None:
+async def test_patterns_since_version_1(world: GroupWorld) -> None:
     pattern = {**JOIN, "subscribed_topic_names": None, "subscribed_topic_regex": "t|u"}
     joined = await heartbeat(world, 1, member_id="m", **pattern)
     assert {row.topic_id for row in joined.assignment.topic_partitions} == {topic_id("t"), topic_id("u")}

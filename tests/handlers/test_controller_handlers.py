@@ -16,8 +16,8 @@ from odradek.protocol import codec, messages
 from odradek.protocol.api import ApiKey
 from odradek.transport.connection import Connection
 from tests.support.field_names import check_field_names
+from tests.support.lone_controller import ENDPOINTS, LoneController
 from tests.support.memory_registry import MemoryRegistry, MemoryStore
-from tests.support.one_broker import ENDPOINTS, OneBroker
 
 STALE_BROKER_EPOCH, UNKNOWN_TOPIC_ID, INELIGIBLE_REPLICA, ELECTION_NOT_NEEDED = 77, 100, 107, 84
 
@@ -25,7 +25,7 @@ STALE_BROKER_EPOCH, UNKNOWN_TOPIC_ID, INELIGIBLE_REPLICA, ELECTION_NOT_NEEDED = 
 class OneController:
     """A controller whose brokers 1 and 2 are nothing but their registrations."""
 
-    def __init__(self, one: OneBroker) -> None:
+    def __init__(self, one: LoneController) -> None:
         self.one = one
         leadership = Leadership(one.store, one.controller.writer, one.images, one.dynamic, one.controller)
         self.leadership = leadership
@@ -43,7 +43,7 @@ class OneController:
 
     @classmethod
     async def start(cls) -> "OneController":
-        one = await OneBroker.start(store=MemoryStore(MemoryRegistry()))
+        one = await LoneController.start(store=MemoryStore(MemoryRegistry()))
         await one.controller.register_broker(endpoints=ENDPOINTS, broker_id=2)
         topic = NewTopic("t", assignment={0: (1, 2), 1: (2, 1)})
         await one.controller.create_topics([topic])

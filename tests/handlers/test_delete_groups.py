@@ -6,7 +6,7 @@ import pytest
 
 from odradek.protocol.api import ApiKey
 from tests.support.group_requests import ask, versions
-from tests.support.group_world import World, in_world, result_of
+from tests.support.group_world import GroupWorld, in_world, result_of
 from tests.support.stories import told_by
 
 API = ApiKey.DELETE_GROUPS
@@ -14,7 +14,7 @@ API = ApiKey.DELETE_GROUPS
 
 @pytest.mark.parametrize("version", versions(API))
 @told_by(in_world)
-async def test_delete(world: World, version: int) -> None:
+async def test_delete(world: GroupWorld, version: int) -> None:
     joined = await world.member("g1")
     await result_of(world.groups.leave("g1", [(joined.member_id, None)]))
     await world.member("g2")

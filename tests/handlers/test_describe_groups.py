@@ -7,7 +7,7 @@ import pytest
 from odradek.protocol.api import ApiKey
 from tests.support.consumer_members import ConsumerMember
 from tests.support.group_requests import ask, versions
-from tests.support.group_world import World, in_world, turns
+from tests.support.group_world import GroupWorld, in_world, turns
 from tests.support.stories import told_by
 
 API = ApiKey.DESCRIBE_GROUPS
@@ -15,7 +15,7 @@ API = ApiKey.DESCRIBE_GROUPS
 
 @pytest.mark.parametrize("version", versions(API))
 @told_by(in_world, topics={"t": 1})
-async def test_describe(world: World, version: int) -> None:
+async def test_describe(world: GroupWorld, version: int) -> None:
     joined = await world.member()
     await ConsumerMember(world, "m", group_id="new").must_beat()
     answer = await ask(world, API, version, groups=("g", "no", "new"))
@@ -42,7 +42,7 @@ async def test_describe(world: World, version: int) -> None:
 
 
 @told_by(in_world)
-async def test_operations_are_included_on_request(world: World) -> None:
+async def test_operations_are_included_on_request(world: GroupWorld) -> None:
     await world.member()
     asked = await ask(world, API, 6, groups=("g",), include_authorized_operations=True)
     assert asked.groups[0].authorized_operations > 0

@@ -7,14 +7,14 @@ import pytest
 from odradek.controller.requests import NewTopic
 from odradek.foundation.errors import InvalidRequest
 from odradek.protocol.api import ApiKey
-from tests.support.one_broker import OneBroker
+from tests.support.lone_controller import LoneController
 from tests.support.stories import in_real_time
 
 API = ApiKey.DESCRIBE_TOPIC_PARTITIONS
 
 
-async def _broker(entries: dict[str, str] | None = None) -> OneBroker:
-    broker = await OneBroker.start(entries)
+async def _broker(entries: dict[str, str] | None = None) -> LoneController:
+    broker = await LoneController.start(entries)
     await broker.controller.create_topics(
         [NewTopic(name=name, partition_count=count) for name, count in (("c", 1), ("a", 3), ("b", 2))]
     )

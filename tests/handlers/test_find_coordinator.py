@@ -6,7 +6,7 @@ import pytest
 
 from odradek.protocol.api import ApiKey
 from tests.support.group_requests import ask, offsets_topic, refuse_topic, versions
-from tests.support.group_world import World, in_world
+from tests.support.group_world import GroupWorld, in_world
 from tests.support.stories import told_by
 
 API = ApiKey.FIND_COORDINATOR
@@ -14,7 +14,7 @@ API = ApiKey.FIND_COORDINATOR
 
 @pytest.mark.parametrize("version", versions(API))
 @told_by(in_world)
-async def test_the_coordinator_is_found(world: World, version: int) -> None:
+async def test_the_coordinator_is_found(world: GroupWorld, version: int) -> None:
     offsets_topic(world)
     if version >= 4:
         answer = await ask(world, API, version, key_type=0, coordinator_keys=("g", "h"))
@@ -26,7 +26,7 @@ async def test_the_coordinator_is_found(world: World, version: int) -> None:
 
 
 @told_by(in_world)
-async def test_the_first_to_ask_has_the_topic_made(world: World) -> None:
+async def test_the_first_to_ask_has_the_topic_made(world: GroupWorld) -> None:
     async def make_topic() -> None:
         offsets_topic(world)
 
@@ -38,7 +38,7 @@ async def test_the_first_to_ask_has_the_topic_made(world: World) -> None:
 
 
 @told_by(in_world)
-async def test_what_is_not_found(world: World) -> None:
+async def test_what_is_not_found(world: GroupWorld) -> None:
     offsets_topic(world, is_broker_there=False)
     answer = await ask(world, API, 3, key="g")
     assert (answer.error_code, answer.node_id, answer.host, answer.port) == (15, -1, "", -1)

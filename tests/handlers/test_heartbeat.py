@@ -7,7 +7,7 @@ import pytest
 from odradek.coordination.shard import ShardState
 from odradek.protocol.api import ApiKey
 from tests.support.group_requests import ask, versions
-from tests.support.group_world import World, in_world, turns
+from tests.support.group_world import GroupWorld, in_world, turns
 from tests.support.stories import told_by
 
 API = ApiKey.HEARTBEAT
@@ -15,7 +15,7 @@ API = ApiKey.HEARTBEAT
 
 @pytest.mark.parametrize("version", versions(API))
 @told_by(in_world)
-async def test_heartbeats(world: World, version: int) -> None:
+async def test_heartbeats(world: GroupWorld, version: int) -> None:
     joined = await world.member()
 
     async def code(member_id: str = joined.member_id, generation: int = 1, group_id: str = "g") -> int:
@@ -36,7 +36,7 @@ async def test_heartbeats(world: World, version: int) -> None:
 
 
 @told_by(in_world)
-async def test_heartbeats_succeed_while_groups_are_loaded(world: World) -> None:
+async def test_heartbeats_succeed_while_groups_are_loaded(world: GroupWorld) -> None:
     for shard in world.groups.runtime.shards():
         shard.state = ShardState.LOADING
     answer = await ask(world, API, 4, group_id="g", generation_id=1, member_id="m")

@@ -8,13 +8,13 @@ import pytest
 
 from odradek.protocol.api import ApiKey
 from tests.support.group_requests import ask, supported, versions
-from tests.support.group_world import World, in_world
+from tests.support.group_world import GroupWorld, in_world
 from tests.support.stories import told_by
 
 API = ApiKey.JOIN_GROUP
 
 
-async def join(world: World, version: int, **fields: Any) -> Any:
+async def join(world: GroupWorld, version: int, **fields: Any) -> Any:
     values = {
         "group_id": "g",
         "session_timeout": 10_000,
@@ -29,7 +29,7 @@ async def join(world: World, version: int, **fields: Any) -> Any:
 
 @pytest.mark.parametrize("version", versions(API))
 @told_by(in_world)
-async def test_a_member_joins(world: World, version: int) -> None:
+async def test_a_member_joins(world: GroupWorld, version: int) -> None:
     answer = await join(world, version)
     if version >= 4:
         assert answer.error_code == 79
@@ -45,7 +45,7 @@ async def test_a_member_joins(world: World, version: int) -> None:
 
 @pytest.mark.parametrize("version", [8, 9])
 @told_by(in_world)
-async def test_a_static_leader_that_returns_need_not_assign(world: World, version: int) -> None:
+async def test_a_static_leader_that_returns_need_not_assign(world: GroupWorld, version: int) -> None:
     first = await join(world, version, group_instance_id="i")
     sync = ApiKey.SYNC_GROUP
     synced = await ask(
@@ -80,6 +80,6 @@ async def test_a_static_leader_that_returns_need_not_assign(world: World, versio
     ],
 )
 @told_by(in_world)
-async def test_refusals(world: World, fields: dict[str, Any], code: int) -> None:
+async def test_refusals(world: GroupWorld, fields: dict[str, Any], code: int) -> None:
     answer = await join(world, 9, **fields)
     assert (answer.error_code, answer.generation_id, answer.members) == (code, -1, ())

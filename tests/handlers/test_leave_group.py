@@ -6,7 +6,7 @@ import pytest
 
 from odradek.protocol.api import ApiKey
 from tests.support.group_requests import ask, versions
-from tests.support.group_world import World, in_world
+from tests.support.group_world import GroupWorld, in_world
 from tests.support.stories import told_by
 
 API = ApiKey.LEAVE_GROUP
@@ -14,7 +14,7 @@ API = ApiKey.LEAVE_GROUP
 
 @pytest.mark.parametrize("version", versions(API))
 @told_by(in_world)
-async def test_leave(world: World, version: int) -> None:
+async def test_leave(world: GroupWorld, version: int) -> None:
     joined = await world.member()
     if version < 3:
         answer = await ask(world, API, version, group_id="g", member_id=joined.member_id)
@@ -32,5 +32,5 @@ async def test_leave(world: World, version: int) -> None:
 
 @pytest.mark.parametrize("version", versions(API))
 @told_by(in_world)
-async def test_a_group_without_a_name(world: World, version: int) -> None:
+async def test_a_group_without_a_name(world: GroupWorld, version: int) -> None:
     assert (await ask(world, API, version, group_id="")).error_code == 24

@@ -10,7 +10,7 @@ from odradek.coordination.shard import ShardState
 from odradek.protocol.api import ApiKey
 from tests.support.consumer_members import ConsumerMember
 from tests.support.group_requests import ask, versions
-from tests.support.group_world import World, in_world
+from tests.support.group_world import GroupWorld, in_world
 from tests.support.stories import told_by
 
 API = ApiKey.LIST_GROUPS
@@ -18,7 +18,7 @@ API = ApiKey.LIST_GROUPS
 
 @pytest.mark.parametrize("version", versions(API))
 @told_by(in_world, topics={"t": 1})
-async def test_list(world: World, version: int) -> None:
+async def test_list(world: GroupWorld, version: int) -> None:
     await world.member("c1")
     await ConsumerMember(world, "m", group_id="c2").must_beat()
 
@@ -40,6 +40,6 @@ async def test_list(world: World, version: int) -> None:
 
 
 @told_by(in_world)
-async def test_while_loading(world: World) -> None:
+async def test_while_loading(world: GroupWorld) -> None:
     world.groups.runtime.shards()[0].state = ShardState.LOADING
     assert (await ask(world, API, 5)).error_code == 14

@@ -8,7 +8,7 @@ import pytest
 from odradek.controller.requests import NewPartitions, NewTopic
 from odradek.handlers.encoded_topics import EncodedTopics
 from odradek.protocol.api import ApiKey
-from tests.support.one_broker import OneBroker
+from tests.support.lone_controller import LoneController
 from tests.support.stories import in_real_time
 
 ALL_TOPIC_OPERATIONS = 3576
@@ -16,8 +16,8 @@ ALL_CLUSTER_OPERATIONS = 8096
 NOT_ASKED = -(2**31)
 
 
-async def _broker(entries: dict[str, str] | None = None) -> OneBroker:
-    broker = await OneBroker.start(entries)
+async def _broker(entries: dict[str, str] | None = None) -> LoneController:
+    broker = await LoneController.start(entries)
     await broker.controller.create_topics([NewTopic(name="a", partition_count=2), NewTopic(name="b.c")])
     return broker
 

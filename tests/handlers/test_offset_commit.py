@@ -10,14 +10,14 @@ from odradek.foundation.errors import KafkaStorageError
 from odradek.groups.schema import OffsetAndMetadata
 from odradek.protocol.api import ApiKey
 from tests.support.group_requests import ask, supported, versions
-from tests.support.group_world import World, in_world
+from tests.support.group_world import GroupWorld, in_world
 from tests.support.loop import WALL_MS_AT_START
 from tests.support.stories import told_by
 
 API = ApiKey.OFFSET_COMMIT
 
 
-async def commit(world: World, version: int, **fields: Any) -> list[list[int]]:
+async def commit(world: GroupWorld, version: int, **fields: Any) -> list[list[int]]:
     """Commit for a topic that is there and one that is not; gives their error codes."""
     partition: dict[str, Any] = {"partition_index": 1, "committed_offset": 42, "committed_metadata": "note"}
     if version >= 6:
@@ -31,7 +31,7 @@ async def commit(world: World, version: int, **fields: Any) -> list[list[int]]:
 
 @pytest.mark.parametrize("version", versions(API))
 @told_by(in_world, topics={"t": 4})
-async def test_commit(world: World, version: int) -> None:
+async def test_commit(world: GroupWorld, version: int) -> None:
     assert await commit(world, version, retention_time=5000) == [[0], [3]]
     (row,) = world.groups.offsets.fetch("g", member_id=None, member_epoch=-1, partitions=None).values()
     expiry = WALL_MS_AT_START + 5000 if version <= 4 else -1
@@ -43,7 +43,9 @@ async def test_commit(world: World, version: int) -> None:
 @pytest.mark.parametrize("version", [2, 9])
 @pytest.mark.parametrize("partition", [4, -1])
 @told_by(in_world, topics={"t": 4})
-async def test_a_commit_to_a_missing_partition_is_refused(world: World, version: int, partition: int) -> None:
+async def test_a_commit_to_a_missing_partition_is_refused(
+    world: GroupWorld, version: int, partition: int
+) -> None:
     rows = [{"partition_index": index, "committed_offset": 1} for index in (partition, 3)]
     topics = [{"name": "t", "partitions": rows}]
     fields = {"group_id": "g", "generation_id_or_member_epoch": -1, "topics": topics}
@@ -53,7 +55,7 @@ async def test_a_commit_to_a_missing_partition_is_refused(world: World, version:
 
 
 @told_by(in_world, topics={"t": 4})
-async def test_failures_are_those_of_every_partition(world: World) -> None:
+async def test_failures_are_those_of_every_partition(world: GroupWorld) -> None:
     assert await commit(world, 9, generation_id_or_member_epoch=4) == [[69], [3]]
     assert await commit(world, 8, generation_id_or_member_epoch=4) == [[22], [3]]
     world.log.fail_with = KafkaStorageError("gone")

@@ -5,14 +5,14 @@ from __future__ import annotations
 from odradek.groups.schema import OffsetAndMetadata
 from odradek.protocol.api import ApiKey
 from tests.support.group_requests import ask
-from tests.support.group_world import World, in_world, result_of
+from tests.support.group_world import GroupWorld, in_world, result_of
 from tests.support.stories import told_by
 
 API = ApiKey.OFFSET_DELETE
 
 
 @told_by(in_world, topics={"t": 4, "u": 1})
-async def test_delete_offsets(world: World) -> None:
+async def test_delete_offsets(world: GroupWorld) -> None:
     joined = await world.member(topics=("t",))
     commits = [("t", 0, OffsetAndMetadata(5)), ("u", 0, OffsetAndMetadata(6))]
     await result_of(

@@ -10,13 +10,13 @@ from odradek.groups.schema import OffsetAndMetadata
 from odradek.protocol.api import ApiKey
 from tests.support.consumer_members import ConsumerMember
 from tests.support.group_requests import ask, versions
-from tests.support.group_world import World, in_world, result_of
+from tests.support.group_world import GroupWorld, in_world, result_of
 from tests.support.stories import told_by
 
 API = ApiKey.OFFSET_FETCH
 
 
-async def committed(world: World) -> None:
+async def committed(world: GroupWorld) -> None:
     commits = [("t", 0, OffsetAndMetadata(5, 2, "note")), ("u", 1, OffsetAndMetadata(6))]
     await result_of(
         world.groups.offsets.commit(
@@ -26,7 +26,7 @@ async def committed(world: World) -> None:
 
 
 async def fetch(
-    world: World,
+    world: GroupWorld,
     version: int,
     names: dict[str, tuple[int, ...]] | None,
     *,
@@ -55,7 +55,7 @@ async def fetch(
 
 @pytest.mark.parametrize("version", versions(API))
 @told_by(in_world, topics={"t": 4, "u": 2})
-async def test_what_is_committed_and_what_is_not(world: World, version: int) -> None:
+async def test_what_is_committed_and_what_is_not(world: GroupWorld, version: int) -> None:
     await committed(world)
     assert await fetch(world, version, {"t": (0, 1)}) == (
         0,
@@ -66,7 +66,7 @@ async def test_what_is_committed_and_what_is_not(world: World, version: int) -> 
 
 @pytest.mark.parametrize("version", versions(API)[1:])
 @told_by(in_world, topics={"t": 4, "u": 2})
-async def test_all_of_a_group(world: World, version: int) -> None:
+async def test_all_of_a_group(world: GroupWorld, version: int) -> None:
     await committed(world)
     code, rows = await fetch(world, version, None)
     assert code == 0
@@ -75,7 +75,7 @@ async def test_all_of_a_group(world: World, version: int) -> None:
 
 @pytest.mark.parametrize("version", versions(API))
 @told_by(in_world, topics={"t": 4})
-async def test_another_broker_coordinates(world: World, version: int) -> None:
+async def test_another_broker_coordinates(world: GroupWorld, version: int) -> None:
     world.log.led.clear()
     world.groups.runtime.refresh()
     code, rows = await fetch(world, version, {"t": (0,)})
@@ -86,7 +86,7 @@ async def test_another_broker_coordinates(world: World, version: int) -> None:
 
 
 @told_by(in_world, topics={"t": 4})
-async def test_members_of_consumer_groups_name_their_epoch(world: World) -> None:
+async def test_members_of_consumer_groups_name_their_epoch(world: GroupWorld) -> None:
     await ConsumerMember(world, "m").must_beat()
     assert (await fetch(world, 9, None, member_id="m", member_epoch=1))[0] == 0
     assert (await fetch(world, 9, None, member_id="m", member_epoch=2))[0] == 113

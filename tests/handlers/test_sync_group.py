@@ -6,7 +6,7 @@ import pytest
 
 from odradek.protocol.api import ApiKey
 from tests.support.group_requests import ask, supported, versions
-from tests.support.group_world import World, in_world
+from tests.support.group_world import GroupWorld, in_world
 from tests.support.stories import told_by
 
 API = ApiKey.SYNC_GROUP
@@ -14,7 +14,7 @@ API = ApiKey.SYNC_GROUP
 
 @pytest.mark.parametrize("version", versions(API))
 @told_by(in_world)
-async def test_the_leader_assigns(world: World, version: int) -> None:
+async def test_the_leader_assigns(world: GroupWorld, version: int) -> None:
     joined = await world.join(requires_known_member_id=False)
     fields = {
         "group_id": "g",
@@ -33,7 +33,7 @@ async def test_the_leader_assigns(world: World, version: int) -> None:
 
 
 @told_by(in_world)
-async def test_the_protocol_must_be_named_since_version_5(world: World) -> None:
+async def test_the_protocol_must_be_named_since_version_5(world: GroupWorld) -> None:
     joined = await world.member()
     answer = await ask(world, API, 5, group_id="g", generation_id=1, member_id=joined.member_id)
     assert answer.error_code == 23

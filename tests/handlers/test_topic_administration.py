@@ -7,7 +7,7 @@ import pytest
 
 from odradek.cluster.image import ResourceKind
 from odradek.protocol.api import ApiKey
-from tests.support.one_broker import OneBroker
+from tests.support.lone_controller import LoneController
 from tests.support.stories import in_real_time
 
 
@@ -22,7 +22,7 @@ def _topic(name: str, **fields: Any) -> dict[str, Any]:
     } | fields
 
 
-async def _create(broker: OneBroker, *topics: dict[str, Any], version: int = 7, **fields: Any) -> Any:
+async def _create(broker: LoneController, *topics: dict[str, Any], version: int = 7, **fields: Any) -> Any:
     asked = [{key: value for key, value in topic.items() if key != "timeout"} for topic in topics]
     answer = await broker.ask(ApiKey.CREATE_TOPICS, version, topics=asked, timeout=1000, **fields)
     return answer.topics
@@ -31,7 +31,7 @@ async def _create(broker: OneBroker, *topics: dict[str, Any], version: int = 7, 
 @pytest.mark.parametrize("version", range(2, 8))
 @in_real_time
 async def test_topics_are_made_in_every_version(version: int) -> None:
-    broker = await OneBroker.start()
+    broker = await LoneController.start()
     (answered,) = await _create(
         broker,
         _topic("t", num_partitions=3, configs=[{"name": "retention.ms", "value": " 5"}]),
@@ -53,7 +53,7 @@ async def test_topics_are_made_in_every_version(version: int) -> None:
 
 @in_real_time
 async def test_each_topic_succeeds_or_fails_by_itself() -> None:
-    broker = await OneBroker.start()
+    broker = await LoneController.start()
     answered = await _create(
         broker,
         _topic("good"),
@@ -105,7 +105,7 @@ async def test_each_topic_succeeds_or_fails_by_itself() -> None:
 
 @in_real_time
 async def test_validation_makes_nothing() -> None:
-    broker = await OneBroker.start()
+    broker = await LoneController.start()
     (answered,) = await _create(broker, _topic("t", num_partitions=9), validate_only=True)
     assert (answered.error_code, answered.num_partitions) == (0, 9)
     assert broker.images.current.topics == {}
@@ -114,7 +114,7 @@ async def test_validation_makes_nothing() -> None:
 @pytest.mark.parametrize("version", range(4))
 @in_real_time
 async def test_topics_grow(version: int) -> None:
-    broker = await OneBroker.start()
+    broker = await LoneController.start()
     await _create(broker, _topic("t"), _topic("u"))
     answer = await broker.ask(
         ApiKey.CREATE_PARTITIONS,
@@ -148,7 +148,7 @@ async def test_topics_grow(version: int) -> None:
 @pytest.mark.parametrize("version", range(1, 7))
 @in_real_time
 async def test_topics_are_deleted_by_name(version: int) -> None:
-    broker = await OneBroker.start()
+    broker = await LoneController.start()
     await _create(broker, _topic("t"), _topic("u"))
     names = ["t", "x", "u", "u"]
     fields: dict[str, Any] = {"topic_names": names}
@@ -165,7 +165,7 @@ async def test_topics_are_deleted_by_name(version: int) -> None:
 
 @in_real_time
 async def test_topics_are_deleted_by_id() -> None:
-    broker = await OneBroker.start()
+    broker = await LoneController.start()
     await _create(broker, _topic("t"), _topic("u"))
     topic_id, unknown = broker.images.current.topics["t"].id, uuid.uuid4()
     answer = await broker.ask(
@@ -191,7 +191,7 @@ async def test_topics_are_deleted_by_id() -> None:
 @pytest.mark.parametrize(("version", "code"), [(1, 42), (2, 42), (3, 73), (6, 73)])
 @in_real_time
 async def test_deletion_switched_off_is_said_in_the_versions_words(version: int, code: int) -> None:
-    broker = await OneBroker.start({"delete.topic.enable": "false"})
+    broker = await LoneController.start({"delete.topic.enable": "false"})
     await _create(broker, _topic("t"))
     fields: dict[str, Any] = {"topic_names": ["t"]}
     if version >= 6:

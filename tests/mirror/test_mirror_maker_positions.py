@@ -20,7 +20,7 @@ from odradek.foundation.ids import TopicPartition
 from odradek.mirror.mirror_maker import StoredPositions
 from odradek.mirror.positions import Mismatch
 from odradek.mirror.source_batches import Position
-from tests.mirror.virtual_clusters import GROUP, Clusters, clusters, mirroring
+from tests.mirror.virtual_clusters import GROUP, TwoWholeClusters, clusters, mirroring
 from tests.support.java import JavaUnavailableError, java_arguments, java_environment, mirror_maker_classpath
 from tests.support.loop import run
 from tests.support.mirroring import committed, entries, mirrored, running, until, write
@@ -88,7 +88,7 @@ def test_a_position_that_cannot_be_read_is_not_guessed(value: bytes) -> None:
     assert isinstance(one, Mismatch) and "cannot be read" in one.what
 
 
-async def store(both: Clusters, *positions: tuple[int, bytes], alias: str = "a") -> None:
+async def store(both: TwoWholeClusters, *positions: tuple[int, bytes], alias: str = "a") -> None:
     """Write positions of `t` at the target, as MirrorMaker does."""
     async with both.client("b") as target, Producer(target) as producer:
         for number, value in positions:
@@ -96,7 +96,7 @@ async def store(both: Clusters, *positions: tuple[int, bytes], alias: str = "a")
             await producer.send(TOPIC, value, key=key % (alias.encode(), number), timestamp_ms=START_MS)
 
 
-async def make_topic(both: Clusters) -> None:
+async def make_topic(both: TwoWholeClusters) -> None:
     async with both.client("b") as target:
         await TopicAdmin(target).create(TOPIC, partitions=25, configs={"cleanup.policy": "compact"})
 

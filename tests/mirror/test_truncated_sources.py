@@ -11,7 +11,7 @@ from odradek.client.admin.topics import TopicAdmin
 from odradek.foundation.ids import TopicPartition
 from odradek.mirror.counters import FlowCounters, FlowError
 from odradek.mirror.mirror import Mirror
-from tests.mirror.virtual_clusters import GROUP, Clusters, clusters, mirroring
+from tests.mirror.virtual_clusters import GROUP, TwoWholeClusters, clusters, mirroring
 from tests.support.loop import run
 from tests.support.mirroring import running, until
 from tests.support.polling import eventually
@@ -33,7 +33,7 @@ async def stopped(mirror: Mirror) -> FlowError:
     return of.stopped
 
 
-async def without_the_follower(both: Clusters) -> int:
+async def without_the_follower(both: TwoWholeClusters) -> int:
     """Leave the leader alone. Returns the other broker, which has what was written before and no more."""
     leader = await both.leader()
     await both.source.kill_broker(3 - leader)
@@ -41,7 +41,7 @@ async def without_the_follower(both: Clusters) -> int:
     return 3 - leader
 
 
-async def replaced(both: Clusters, follower: int) -> None:
+async def replaced(both: TwoWholeClusters, follower: int) -> None:
     """Kill the leader; the other broker is elected although it lacks records."""
     await both.source.kill_broker(3 - follower)
     await both.source.start_broker(follower)
@@ -87,7 +87,7 @@ async def test_a_leader_without_copied_records_stops_it(
             await until(lambda: both.copy_is("a", "b", "lost", *grown, "after"))
 
 
-async def with_an_isolated_leader(both: Clusters) -> tuple[int, int]:
+async def with_an_isolated_leader(both: TwoWholeClusters) -> tuple[int, int]:
     """Isolate the leader from its cluster. Returns it, and its successor; clients still reach both."""
     source, first = both.source, await both.leader()
     second = 3 - first

@@ -27,7 +27,7 @@ SMALL = {
 }
 
 
-class Clusters:
+class TwoWholeClusters:
     """A source of two brokers, whose elections may be unclean, and a target of one."""
 
     def __init__(self, source: WholeCluster, target: WholeCluster) -> None:
@@ -76,12 +76,12 @@ class Clusters:
 
 
 @asynccontextmanager
-async def clusters(patch: pytest.MonkeyPatch, *, partitions: int = 1) -> AsyncIterator[Clusters]:
+async def clusters(patch: pytest.MonkeyPatch, *, partitions: int = 1) -> AsyncIterator[TwoWholeClusters]:
     """Both clusters, with the topic `t` on both brokers of the source."""
     settings = {"unclean.leader.election.enable": "true", **SMALL}
     source = await WholeCluster.start(brokers=2, controllers=1, entries=settings, seed=1)
     target = await WholeCluster.start(brokers=1, controllers=1, entries=SMALL, seed=2)
-    both = Clusters(source, target)
+    both = TwoWholeClusters(source, target)
 
     def client_of(cluster: ClusterSettings) -> Client:
         return both.client(cluster.alias)

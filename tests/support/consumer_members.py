@@ -8,7 +8,7 @@ from uuid import UUID
 
 from odradek.foundation.errors import OdradekError
 from odradek.groups.consumer.requests import ConsumerGroupHeartbeat, HeartbeatResult
-from tests.support.group_world import World, result_of
+from tests.support.group_world import GroupWorld, result_of
 
 Parts = dict[UUID, frozenset[int]]
 
@@ -18,7 +18,7 @@ class ConsumerMember:
     revoked partitions, and owns them.
     """
 
-    def __init__(self, world: World, member_id: str, *, group_id: str = "g", **fields: Any) -> None:
+    def __init__(self, world: GroupWorld, member_id: str, *, group_id: str = "g", **fields: Any) -> None:
         self.world = world
         self.group_id = group_id
         self.member_id = member_id

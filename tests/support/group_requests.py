@@ -19,7 +19,7 @@ from odradek.protocol.api import ApiKey
 from odradek.protocol.framing import parse_request_header
 from odradek.protocol.schema import REQUEST, fields_of, message_class
 from tests.support.field_names import check_field_names
-from tests.support.group_world import World, image, topic_id
+from tests.support.group_world import GroupWorld, image, topic_id
 
 
 def versions(api: ApiKey) -> range:
@@ -34,7 +34,7 @@ def supported(api: ApiKey, version: int, **fields: Any) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if name in names}
 
 
-async def ask(world: World, api: ApiKey, version: int, **fields: Any) -> Any:
+async def ask(world: GroupWorld, api: ApiKey, version: int, **fields: Any) -> Any:
     """The answer to a request, both having gone through their bytes."""
     check_field_names()
     sent = codec.encode_request(api, version, 7, "client", messages.request(api, version, **fields))
@@ -64,7 +64,7 @@ async def ask(world: World, api: ApiKey, version: int, **fields: Any) -> Any:
     return message
 
 
-def offsets_topic(world: World, *, is_broker_there: bool = True) -> None:
+def offsets_topic(world: GroupWorld, *, is_broker_there: bool = True) -> None:
     """Let the image have the offsets topic, led by broker 0."""
     made = image({"__consumer_offsets": world.log.partition_count(), "t": 4})
     brokers = {}

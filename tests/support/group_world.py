@@ -66,7 +66,7 @@ def image(topics: Mapping[str, int]) -> ClusterImage:
     return ClusterImage(topics=made, topics_by_id={topic.id: topic for topic in made.values()})
 
 
-class World:
+class GroupWorld:
     """One coordinator over a log that outlives it."""
 
     def __init__(
@@ -169,11 +169,11 @@ async def result_of(result: T | Awaitable[T]) -> T:
     return result
 
 
-def in_world(story: Callable[[World], Coroutine[Any, Any, None]], **changes: Any) -> None:
+def in_world(story: Callable[[GroupWorld], Coroutine[Any, Any, None]], **changes: Any) -> None:
     """Run `story` with a started coordinator, on virtual time."""
 
     async def run() -> None:
-        world = World(**changes)
+        world = GroupWorld(**changes)
         world.groups.start()
         await world.groups.runtime.loaded()
         try:

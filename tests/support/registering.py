@@ -9,7 +9,7 @@ from odradek.cluster.image import BrokerImage
 from odradek.cluster.registration import BrokerRegistration, Registrant, RegistrationCallbacks
 from odradek.foundation.clock import SystemClock
 from odradek.registry.store import Store
-from tests.support.registries import Callbacks, World
+from tests.support.registries import Callbacks, SharedRegistry
 
 
 class Member:
@@ -47,7 +47,7 @@ class Member:
         )
 
     @classmethod
-    async def of(cls, world: World, **arguments: Any) -> Member:
+    async def of(cls, world: SharedRegistry, **arguments: Any) -> Member:
         return cls(await world.open(), **arguments)
 
     async def start(self) -> BrokerImage:

@@ -18,7 +18,7 @@ from tests.support.memory_registry import MemoryRegistry, MemoryStore
 from tests.support.zookeeper import ZooKeeper, end_session
 
 
-class World(Protocol):
+class SharedRegistry(Protocol):
     """A registry for several members."""
 
     # How long the registry keeps a session that is silent.
@@ -33,7 +33,7 @@ class World(Protocol):
     def run(self, scenario: Coroutine[Any, Any, None]) -> None: ...
 
 
-class MemoryWorld:
+class SharedMemoryRegistry:
     """In virtual time."""
 
     session_timeout_seconds = 10.0
@@ -52,7 +52,7 @@ class MemoryWorld:
         loop.run(scenario)
 
 
-class ZookeeperWorld:
+class SharedZookeeper:
     """Below a node of its own. Sessions are long: on a busy machine a short one could expire unasked."""
 
     session_timeout_seconds = 20.0

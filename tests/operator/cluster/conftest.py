@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from tests.operator.support.world import World
+from tests.operator.support.cluster_world import ClusterWorld
 
 
 @pytest.fixture
-def world() -> World:
+def world() -> ClusterWorld:
     """A Cluster of three brokers, two controllers and a ZooKeeper, with which there is nothing left to do."""
-    world = World()
+    world = ClusterWorld()
     world.settle()
     return world

@@ -21,7 +21,7 @@ from odradek_operator.gateways.kubernetes import (
     STATEFUL_SETS,
     Json,
 )
-from tests.operator.support.world import World
+from tests.operator.support.cluster_world import ClusterWorld
 
 SECURED: Json = {
     "internalListener": {"authentication": {"type": "scram-sha-512"}},
@@ -50,30 +50,30 @@ OWN = "events-bootstrap.default.svc.cluster.local:9091"
 
 
 @pytest.fixture(scope="module")
-def secured() -> World:
+def secured() -> ClusterWorld:
     """A settled Cluster with security, for tests that only look."""
     return _settled()
 
 
-def _settled(**more: Json) -> World:
-    world = World({**SECURED, **more})
+def _settled(**more: Json) -> ClusterWorld:
+    world = ClusterWorld({**SECURED, **more})
     world.settle()
     return world
 
 
-def _files(world: World, name: str) -> dict[str, str]:
+def _files(world: ClusterWorld, name: str) -> dict[str, str]:
     found = world.get(SECRETS, name)
     assert found is not None, name
     return {key: base64.b64decode(text).decode() for key, text in found["data"].items()}
 
 
-def _properties(world: World, component: str) -> dict[str, str]:
+def _properties(world: ClusterWorld, component: str) -> dict[str, str]:
     found = world.get(CONFIG_MAPS, f"events-{component}")
     assert found is not None
     return dict(parse_properties(found["data"][f"{component}.properties"]))
 
 
-def test_brokers_have_one_certificate_for_all_of_their_names(secured: World) -> None:
+def test_brokers_have_one_certificate_for_all_of_their_names(secured: ClusterWorld) -> None:
     cluster, brokers = _files(secured, "events-cluster-ca"), _files(secured, "events-broker-tls")
     clients = _files(secured, "events-clients-ca")
     assert is_issued_by(brokers["tls.crt"], cluster["tls.crt"])
@@ -90,7 +90,7 @@ def test_brokers_have_one_certificate_for_all_of_their_names(secured: World) -> 
     } <= names
 
 
-def test_a_node_that_brokers_come_to_is_a_name_too(secured: World) -> None:
+def test_a_node_that_brokers_come_to_is_a_name_too(secured: ClusterWorld) -> None:
     names = facts_of(_files(secured, "events-broker-tls")["tls.crt"]).names
     nodes = {
         str((pod.get("status") or {}).get("hostIP"))
@@ -99,7 +99,7 @@ def test_a_node_that_brokers_come_to_is_a_name_too(secured: World) -> None:
     assert nodes <= names
 
 
-def test_brokers_settings_are_accepted_and_name_each_listener(secured: World) -> None:
+def test_brokers_settings_are_accepted_and_name_each_listener(secured: ClusterWorld) -> None:
     file = _properties(secured, "broker")
     assert file["listener.security.protocol.map"] == (
         "INTERNAL:SASL_SSL,MUTUAL:SSL,WORLD:SASL_SSL,REPLICATION:SSL,CONTROLLER:SSL,HTTP:SSL"
@@ -131,7 +131,7 @@ def test_brokers_settings_are_accepted_and_name_each_listener(secured: World) ->
     ]
 
 
-def test_pods_mount_certificates_and_no_authority(secured: World) -> None:
+def test_pods_mount_certificates_and_no_authority(secured: ClusterWorld) -> None:
     found = secured.get(STATEFUL_SETS, "events-broker")
     assert found is not None
     pod = found["spec"]["template"]["spec"]
@@ -146,7 +146,7 @@ def test_pods_mount_certificates_and_no_authority(secured: World) -> None:
     assert mounts["world-tls"]["mountPath"] == "/etc/odradek-tls/listener-world"
 
 
-def test_brokers_and_the_operator_have_a_listener_of_their_own(secured: World) -> None:
+def test_brokers_and_the_operator_have_a_listener_of_their_own(secured: ClusterWorld) -> None:
     properties = secured.brokers.secured[OWN]
     assert properties[SECURITY_PROTOCOL] == "SSL"
     cluster = _files(secured, "events-cluster-ca")["tls.crt"]
@@ -161,7 +161,7 @@ def test_brokers_and_the_operator_have_a_listener_of_their_own(secured: World) -
     assert len(own["from"]) == 2, "brokers and the operator"
 
 
-def test_what_clients_mount_says_how_to_connect(secured: World) -> None:
+def test_what_clients_mount_says_how_to_connect(secured: ClusterWorld) -> None:
     binding, spark = secured.get(CONFIG_MAPS, "events-binding"), secured.get(CONFIG_MAPS, "events-spark")
     assert binding is not None and spark is not None
     cluster = _files(secured, "events-cluster-ca")["tls.crt"]
@@ -172,7 +172,7 @@ def test_what_clients_mount_says_how_to_connect(secured: World) -> None:
     assert "sasl.jaas.config" not in str(binding) + str(spark)
 
 
-def test_a_settled_cluster_is_left_alone_by_a_new_operator_too(secured: World) -> None:
+def test_a_settled_cluster_is_left_alone_by_a_new_operator_too(secured: ClusterWorld) -> None:
     before = _files(secured, "events-broker-tls")
     written = len(secured.kubernetes.written)
     secured.restart_operator()
@@ -204,7 +204,7 @@ def test_certificates_are_renewed_in_time_and_no_pod_restarts() -> None:
     assert world.pods() == pods, "brokers take files while they run"
 
 
-def _rotate(world: World, value: str) -> None:
+def _rotate(world: ClusterWorld, value: str) -> None:
     change: Json = {"metadata": {"annotations": {"odradek.io/rotate-authority": value}}}
     world.objects.merge(CLUSTERS, "default", "events", change)
     world.settle()
@@ -255,7 +255,7 @@ def test_authorities_get_new_keys_step_by_step() -> None:
 
 
 def test_an_annotation_that_is_there_from_the_start_changes_nothing() -> None:
-    world = World(SECURED)
+    world = ClusterWorld(SECURED)
     change: Json = {"metadata": {"annotations": {"odradek.io/rotate-authority": "old"}}}
     world.objects.merge(CLUSTERS, "default", "events", change)
     world.settle()
@@ -285,7 +285,7 @@ def test_a_new_name_of_a_listener_brings_a_new_certificate() -> None:
 
 
 def test_a_secret_of_another_is_not_taken_over() -> None:
-    world = World(SECURED)
+    world = ClusterWorld(SECURED)
     about = {"name": "events-cluster-ca", "namespace": "default"}
     theirs: Json = {"apiVersion": "v1", "kind": "Secret", "metadata": about, "data": {"tls.key": "aGVpZGk="}}
     world.objects.create(theirs)
@@ -298,6 +298,6 @@ def test_a_secret_of_another_is_not_taken_over() -> None:
     assert world.pods() == {}
 
 
-def test_a_cluster_without_security_has_no_secrets(world: World) -> None:
+def test_a_cluster_without_security_has_no_secrets(world: ClusterWorld) -> None:
     assert world.objects.list(SECRETS, None) == []
     assert world.brokers.secured == {}

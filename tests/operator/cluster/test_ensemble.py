@@ -21,7 +21,7 @@ from odradek_operator.reconcilers.cluster.facts import Objects, ServerPod, broke
 from odradek_operator.resources.cluster import ClusterSpec
 from odradek_operator.resources.cluster_status import ClusterStatus, Ensemble, Pods
 from odradek_operator.resources.structure import parse
-from tests.operator.support.world import World
+from tests.operator.support.cluster_world import ClusterWorld
 from tests.support.disk import SimulatedDisk
 from tests.support.logs import StillClock
 
@@ -87,7 +87,7 @@ def test_servers_join_together_and_leave_together() -> None:
 
 
 @pytest.mark.parametrize("loses_answers", [False, True])
-def test_an_ensemble_grows_and_shrinks_while_it_runs(world: World, loses_answers: bool) -> None:
+def test_an_ensemble_grows_and_shrinks_while_it_runs(world: ClusterWorld, loses_answers: bool) -> None:
     world.brokers.loses_answers = loses_answers
     first = world.pods("zookeeper")
     world.change(spec__zookeeper__servers__replicas=3)
@@ -116,7 +116,7 @@ def test_an_ensemble_grows_and_shrinks_while_it_runs(world: World, loses_answers
 
 
 def test_an_ensemble_stays_without_a_controller_or_while_pods_roll(
-    world: World,
+    world: ClusterWorld,
 ) -> None:
     world.brokers.has_controller = False
     world.change(spec__zookeeper__servers__replicas=3)
@@ -133,14 +133,14 @@ def test_an_ensemble_stays_without_a_controller_or_while_pods_roll(
 @pytest.mark.parametrize("number", [1, 3, 5, 7])
 def test_a_resize_that_is_cut_off_between_any_two_writes_is_carried_on(number: int) -> None:
     for writes in range(9):
-        world = World()
+        world = ClusterWorld()
         world.settle()
         world.change(spec__zookeeper__servers__replicas=number)
         world.settle_through_kills(writes)
         assert len(world.brokers.voters) == len(world.pods("zookeeper")) == number
 
 
-def voters(world: World) -> list[int]:
+def voters(world: ClusterWorld) -> list[int]:
     return list(world.brokers.voters)
 
 
@@ -169,7 +169,7 @@ def test_most_servers_without_data_are_lost_data_and_fewer_are_not() -> None:
     assert problem_of(lost) is not None
 
 
-def members(world: World) -> list[str]:
+def members(world: ClusterWorld) -> list[str]:
     made = world.get(CONFIG_MAPS, "events-zookeeper")
     assert made is not None
     return [line.partition("=")[0] for line in made["data"]["members"].splitlines()]

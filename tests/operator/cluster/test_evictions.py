@@ -9,14 +9,14 @@ from odradek_operator.foundation.keys import Key
 from odradek_operator.gateways.cluster_admin import RestartAnswer
 from odradek_operator.gateways.kubernetes import DISRUPTION_BUDGETS, PODS, Json, metadata
 from odradek_operator.reconcilers.cluster.evictions import outdated_budgets
-from tests.operator.support.world import World
+from tests.operator.support.cluster_world import ClusterWorld
 from tests.support.loop import run
 
 BEHIND = RestartAnswer(known=True, waiting_for=("orders-3",))
 KEY = Key("Cluster", "default", "events")
 
 
-def allowed(world: World) -> int:
+def allowed(world: ClusterWorld) -> int:
     """How many brokers Kubernetes would evict now, by the rule of its disruption controller (for maxUnavailable)."""
     counts = []
     for name in ("events-broker", "events-broker-catching-up"):
@@ -45,21 +45,21 @@ def is_ready(pod: Json) -> bool:
     return any(one["status"] == "True" for one in pod["status"]["conditions"] if one["type"] == "Ready")
 
 
-def budget(world: World, name: str = "events-broker") -> Json:
+def budget(world: ClusterWorld, name: str = "events-broker") -> Json:
     found = world.get(DISRUPTION_BUDGETS, name)
     assert found is not None
     return found
 
 
-def broker_pods(world: World) -> list[Json]:
+def broker_pods(world: ClusterWorld) -> list[Json]:
     return world.objects.list(PODS, "default", {"app.kubernetes.io/component": "broker"})
 
 
-def outdated(world: World) -> set[Key]:
+def outdated(world: ClusterWorld) -> set[Key]:
     return run(outdated_budgets(world.kubernetes, world.brokers, ()))
 
 
-def test_one_broker_may_go_where_all_are_in_sync_and_each_has_one_budget(world: World) -> None:
+def test_one_broker_may_go_where_all_are_in_sync_and_each_has_one_budget(world: ClusterWorld) -> None:
     assert allowed(world) == 1
     for pod in broker_pods(world):
         budgets = world.objects.list(DISRUPTION_BUDGETS, "default", {"app.kubernetes.io/component": "broker"})
@@ -69,7 +69,7 @@ def test_one_broker_may_go_where_all_are_in_sync_and_each_has_one_budget(world: 
 
 
 @pytest.mark.thorough
-def test_a_new_pod_does_not_count_before_its_partitions_are_in_sync(world: World) -> None:
+def test_a_new_pod_does_not_count_before_its_partitions_are_in_sync(world: ClusterWorld) -> None:
     world.delete(PODS, "events-broker-1")
     assert allowed(world) == 0
     # The operator is away: the pod comes, and is ready.
@@ -89,7 +89,7 @@ def test_a_new_pod_does_not_count_before_its_partitions_are_in_sync(world: World
     assert world.condition("Evictions") == {}
 
 
-def test_a_replica_that_falls_behind_by_itself_holds_the_budget(world: World) -> None:
+def test_a_replica_that_falls_behind_by_itself_holds_the_budget(world: ClusterWorld) -> None:
     assert outdated(world) == set()
     world.brokers.answers[2] = BEHIND
     assert outdated(world) == {KEY}
@@ -102,7 +102,7 @@ def test_a_replica_that_falls_behind_by_itself_holds_the_budget(world: World) ->
     assert allowed(world) == 1
 
 
-def test_a_broker_that_restarts_in_its_pod_holds_the_budget(world: World) -> None:
+def test_a_broker_that_restarts_in_its_pod_holds_the_budget(world: ClusterWorld) -> None:
     """Its label stays, so it would count as soon as it is ready."""
     (pod,) = [one for one in broker_pods(world) if metadata(one)["name"] == "events-broker-1"]
     world.nodes.broken.add("events-broker-1")
@@ -121,14 +121,14 @@ def test_a_broker_that_restarts_in_its_pod_holds_the_budget(world: World) -> Non
     assert allowed(world) == 1
 
 
-def test_a_broker_that_does_not_answer_holds_the_budget(world: World) -> None:
+def test_a_broker_that_does_not_answer_holds_the_budget(world: ClusterWorld) -> None:
     world.brokers.answers[0] = RestartAnswer(known=False)
     world.look()
     assert allowed(world) == 0
     assert "broker 0 does not say" in world.condition("Evictions")["message"]
 
 
-def test_what_no_waiting_makes_safe_does_not_hold_drains(world: World) -> None:
+def test_what_no_waiting_makes_safe_does_not_hold_drains(world: ClusterWorld) -> None:
     """Partitions with one replica or none to spare, and full disks: a node could never be drained."""
     world.brokers.answers = {
         0: RestartAnswer(known=True, never_safe=("fragile-0",)),
@@ -139,7 +139,7 @@ def test_what_no_waiting_makes_safe_does_not_hold_drains(world: World) -> None:
     assert allowed(world) == 1
 
 
-def test_the_operators_own_roll_closes_the_budget_before_it_takes_a_pod(world: World) -> None:
+def test_the_operators_own_roll_closes_the_budget_before_it_takes_a_pod(world: ClusterWorld) -> None:
     taken: list[int] = []
 
     def before_write(what: str, kind: str, name: str) -> None:
@@ -154,7 +154,7 @@ def test_the_operators_own_roll_closes_the_budget_before_it_takes_a_pod(world: W
 
 
 def test_a_single_broker_may_be_drained() -> None:
-    world = World({"brokers": {"replicas": 1}})
+    world = ClusterWorld({"brokers": {"replicas": 1}})
     world.settle()
     assert budget(world)["spec"]["maxUnavailable"] == 1
     assert all(metadata(pod)["labels"][CAUGHT_UP_LABEL] == "true" for pod in broker_pods(world))

@@ -7,7 +7,7 @@ import logging
 import pytest
 
 from odradek_operator.gateways.kubernetes import SERVICES
-from tests.operator.support.world import World
+from tests.operator.support.cluster_world import ClusterWorld
 
 KEY = "Cluster default/events"
 
@@ -19,7 +19,7 @@ def log(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
 
 
 def test_the_log_says_what_was_made_and_then_nothing(log: pytest.LogCaptureFixture) -> None:
-    world = World()
+    world = ClusterWorld()
     world.settle()
     for made in ("Service events-bootstrap", "StatefulSet events-broker", "ConfigMap events-binding"):
         assert log.messages.count(f"{KEY}: made {made}") == 1
@@ -31,7 +31,7 @@ def test_the_log_says_what_was_made_and_then_nothing(log: pytest.LogCaptureFixtu
 
 @pytest.mark.thorough
 def test_the_log_says_what_is_altered_rolled_and_deleted_and_why(
-    world: World, log: pytest.LogCaptureFixture
+    world: ClusterWorld, log: pytest.LogCaptureFixture
 ) -> None:
     world.change(spec__image="odradek:0.2.0", spec__brokers={"config": {"log.retention.ms": 5000}})
     world.settle()

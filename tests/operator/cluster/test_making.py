@@ -24,10 +24,10 @@ from odradek_operator.gateways.kubernetes import (
     Refused,
     metadata,
 )
-from tests.operator.support.world import BROKER_PODS, World
+from tests.operator.support.cluster_world import BROKER_PODS, ClusterWorld
 
 
-def test_a_cluster_is_made_and_then_left_alone(world: World) -> None:
+def test_a_cluster_is_made_and_then_left_alone(world: ClusterWorld) -> None:
     assert world.status["brokers"] == {"wanted": 3, "ready": 3, "current": 3}
     assert world.status["controllers"]["ready"] == 2 and world.status["zookeeper"]["ready"] == 1
     assert world.condition("Ready")["status"] == "True"
@@ -42,7 +42,7 @@ def test_a_cluster_is_made_and_then_left_alone(world: World) -> None:
 
 
 def test_topics_are_reconciled_once_the_cluster_serves_and_after_moves() -> None:
-    world = World()
+    world = ClusterWorld()
     for api, name, cluster in (
         (TOPICS, "orders", "events"),
         (CONSUMER_GROUPS, "billing", "events"),
@@ -70,7 +70,7 @@ def test_topics_are_reconciled_once_the_cluster_serves_and_after_moves() -> None
 
 
 def test_pods_come_after_their_accounts_and_zookeeper_before_all_else() -> None:
-    world = World()
+    world = ClusterWorld()
     world.look()
     applied = [(kind, name) for what, kind, name in world.kubernetes.written if what == "apply"]
     sets = [place for place in applied if place[0] in ("StatefulSet", "Deployment")]
@@ -82,12 +82,12 @@ def test_pods_come_after_their_accounts_and_zookeeper_before_all_else() -> None:
 
 @pytest.mark.thorough
 def test_whatever_happens_between_two_writes_the_next_operator_goes_on() -> None:
-    whole = World()
+    whole = ClusterWorld()
     whole.settle()
     writes = len(whole.kubernetes.written)
     assert writes > 20
     for cut in range(writes):
-        world = World()
+        world = ClusterWorld()
         world.settle_through_kills(cut)
         assert world.status["brokers"] == {"wanted": 3, "ready": 3, "current": 3}, cut
         assert set(world.pods()) == BROKER_PODS
@@ -96,7 +96,7 @@ def test_whatever_happens_between_two_writes_the_next_operator_goes_on() -> None
 @pytest.mark.thorough
 def test_load_balancers_are_waited_for_at_the_first_start_and_not_for_ever() -> None:
     listener = {"name": "outside", "type": "LoadBalancer", "port": 9094}
-    world = World({"listeners": [listener]})
+    world = ClusterWorld({"listeners": [listener]})
     for _ in range(5):
         world.look()
     assert world.pods() == {}
@@ -107,7 +107,7 @@ def test_load_balancers_are_waited_for_at_the_first_start_and_not_for_ever() -> 
     world.settle()
     assert world.status["listeners"][0]["brokers"] == ["1.2.3.0:9094", "1.2.3.1:9094", "1.2.3.2:9094"]
     assert world.condition("Listeners") == {}
-    late = World({"listeners": [listener]})
+    late = ClusterWorld({"listeners": [listener]})
     for _ in range(70):
         late.look()
     assert set(late.pods()) == BROKER_PODS and late.condition("Ready")["status"] == "True"
@@ -115,7 +115,7 @@ def test_load_balancers_are_waited_for_at_the_first_start_and_not_for_ever() -> 
 
 
 def test_an_address_that_a_load_balancer_loses_restarts_no_broker() -> None:
-    world = World({"listeners": [{"name": "outside", "type": "LoadBalancer", "port": 9094}]})
+    world = ClusterWorld({"listeners": [{"name": "outside", "type": "LoadBalancer", "port": 9094}]})
 
     def balance(ip: str | None) -> None:
         ingress = [{"ip": ip}] if ip else []
@@ -142,7 +142,7 @@ def test_an_address_that_a_load_balancer_loses_restarts_no_broker() -> None:
 
 @pytest.mark.thorough
 def test_a_listener_that_is_taken_away_takes_its_services_along() -> None:
-    world = World({"listeners": [{"name": "outside", "type": "Internal", "port": 9094}]})
+    world = ClusterWorld({"listeners": [{"name": "outside", "type": "Internal", "port": 9094}]})
     world.settle()
     assert world.get(SERVICES, "events-outside-2") is not None
     world.change(spec__listeners=[])
@@ -151,7 +151,7 @@ def test_a_listener_that_is_taken_away_takes_its_services_along() -> None:
     assert world.get(SERVICES, "events-bootstrap") is not None
 
 
-def test_a_paused_cluster_is_left_alone_and_says_so(world: World) -> None:
+def test_a_paused_cluster_is_left_alone_and_says_so(world: ClusterWorld) -> None:
     world.change(metadata__annotations={"odradek.io/paused": "true"}, spec__image="odradek:0.2.0")
     before = world.pods()
     world.settle()
@@ -166,7 +166,7 @@ def test_a_paused_cluster_is_left_alone_and_says_so(world: World) -> None:
     assert world.condition("Ready")["status"] == "True"
 
 
-def test_a_cluster_that_cannot_be_seen_is_unknown(world: World) -> None:
+def test_a_cluster_that_cannot_be_seen_is_unknown(world: ClusterWorld) -> None:
     refusal = Forbidden("services is forbidden", status=403)
 
     async def refuse(api: Api, *_: Any, **__: Any) -> Any:
@@ -184,7 +184,7 @@ def test_a_cluster_that_cannot_be_seen_is_unknown(world: World) -> None:
     assert world.condition("Ready")["status"] == "True"
 
 
-def test_a_cluster_whose_brokers_do_not_answer_the_operator_is_unknown(world: World) -> None:
+def test_a_cluster_whose_brokers_do_not_answer_the_operator_is_unknown(world: ClusterWorld) -> None:
     world.brokers.silent = {0, 1}
     world.look()
     assert world.condition("Ready")["status"] == "True", "one of them answers"
@@ -194,7 +194,7 @@ def test_a_cluster_whose_brokers_do_not_answer_the_operator_is_unknown(world: Wo
     assert (ready["status"], ready["reason"]) == ("Unknown", "NoAnswer")
 
 
-def test_a_spec_that_cannot_be_is_said_and_changes_nothing(world: World) -> None:
+def test_a_spec_that_cannot_be_is_said_and_changes_nothing(world: ClusterWorld) -> None:
     before = world.pods()
     world.change(spec__brokers={"config": {"num.partition": 3}})
     world.settle()
@@ -203,7 +203,7 @@ def test_a_spec_that_cannot_be_is_said_and_changes_nothing(world: World) -> None
     assert world.pods() == before
 
 
-def test_what_kubernetes_refuses_is_said_and_nothing_is_forgotten_by_it(world: World) -> None:
+def test_what_kubernetes_refuses_is_said_and_nothing_is_forgotten_by_it(world: ClusterWorld) -> None:
     def refuse(what: str, kind: str, name: str) -> None:
         if (what, kind, name) == ("apply", "StatefulSet", "events-broker"):
             raise Refused("spec.template.spec.containers[1].image: Required value", status=422)
@@ -226,7 +226,7 @@ def test_what_kubernetes_refuses_is_said_and_nothing_is_forgotten_by_it(world: W
 
 
 def test_a_right_that_racks_need_is_missed_in_a_condition(
-    world: World, monkeypatch: pytest.MonkeyPatch
+    world: ClusterWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     list_all = world.kubernetes.list
 
@@ -245,7 +245,7 @@ def test_a_right_that_racks_need_is_missed_in_a_condition(
     assert world.condition("Zones") == {}
 
 
-def test_brokers_that_do_not_answer_are_no_reason_to_touch_them(world: World) -> None:
+def test_brokers_that_do_not_answer_are_no_reason_to_touch_them(world: ClusterWorld) -> None:
     before = world.pods()
     world.brokers.failure = ConnectionFailed("nobody there")
     assert world.look() is not None
@@ -256,7 +256,7 @@ def test_brokers_that_do_not_answer_are_no_reason_to_touch_them(world: World) ->
     assert world.condition("Reachable") == {}
 
 
-def test_what_vanishes_while_it_is_worked_on_is_done(world: World) -> None:
+def test_what_vanishes_while_it_is_worked_on_is_done(world: ClusterWorld) -> None:
     """Between what was read and what is written a controller's pod goes, a claim goes, and at last the Cluster."""
     gone: list[str] = []
 
@@ -291,7 +291,7 @@ def test_what_vanishes_while_it_is_worked_on_is_done(world: World) -> None:
 
 @pytest.mark.parametrize("deleted", [True, False])
 def test_a_cluster_that_goes_holds_nothing_up(deleted: bool) -> None:
-    world = World()
+    world = ClusterWorld()
     if not deleted:
         world.settle()
     world.delete(CLUSTERS, "events")

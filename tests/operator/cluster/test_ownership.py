@@ -20,7 +20,7 @@ from odradek_operator.gateways.kubernetes import (
     Json,
     metadata,
 )
-from tests.operator.support.world import BROKER_PODS, World
+from tests.operator.support.cluster_world import BROKER_PODS, ClusterWorld
 
 MARKED = {"odradek.io/cluster": "events", "app.kubernetes.io/managed-by": "odradek-operator"}
 NAMES = (
@@ -38,7 +38,7 @@ NAMES = (
 )
 
 
-def put(world: World, api: Api, name: str, **about: object) -> Json:
+def put(world: ClusterWorld, api: Api, name: str, **about: object) -> Json:
     """Another owner's object."""
     return world.objects.create(
         {
@@ -59,7 +59,7 @@ def controlled_by(kind: str, name: str, api_version: str = "apps/v1") -> list[Js
 @pytest.mark.parametrize(("api", "name"), NAMES, ids=lambda one: one if isinstance(one, str) else one.kind)
 @pytest.mark.parametrize("labels", [{}, MARKED], ids=["plain", "marked"])
 def test_a_foreign_object_is_named_and_never_touched(api: Api, name: str, labels: dict[str, str]) -> None:
-    world = World()
+    world = ClusterWorld()
     # With our labels it still has an owner of its own.
     owners = controlled_by("Release", "web") if labels else []
     theirs = put(world, api, name, labels=labels, ownerReferences=owners)
@@ -83,7 +83,7 @@ def test_a_foreign_object_is_named_and_never_touched(api: Api, name: str, labels
 
 
 def test_all_that_are_in_the_way_are_named_together() -> None:
-    world = World()
+    world = ClusterWorld()
     put(world, SERVICES, "events-bootstrap")
     put(world, CONFIG_MAPS, "events-binding", ownerReferences=controlled_by("Certificate", "web"))
     for _ in range(3):
@@ -93,7 +93,7 @@ def test_all_that_are_in_the_way_are_named_together() -> None:
     assert world.pods() == {}, "the bootstrap Service leads to foreign pods"
 
 
-def test_a_new_listener_with_a_foreign_service_leaves_the_cluster_running(world: World) -> None:
+def test_a_new_listener_with_a_foreign_service_leaves_the_cluster_running(world: ClusterWorld) -> None:
     before = world.pods()
     put(world, SERVICES, "events-out-1")
     world.change(spec__listeners=[{"name": "out", "type": "NodePort", "port": 9094}])
@@ -108,7 +108,7 @@ def test_a_new_listener_with_a_foreign_service_leaves_the_cluster_running(world:
 
 
 def test_what_an_earlier_cluster_of_the_name_leaves_is_waited_for() -> None:
-    world = World()
+    world = ClusterWorld()
     owners = controlled_by("Cluster", "events", "odradek.io/v1")
     put(world, SERVICES, "events-bootstrap", labels=MARKED, ownerReferences=owners)
     assert world.look() == 1.0
@@ -117,7 +117,7 @@ def test_what_an_earlier_cluster_of_the_name_leaves_is_waited_for() -> None:
     world.settle()
 
 
-def test_what_was_left_behind_without_an_owner_is_taken_up_again(world: World) -> None:
+def test_what_was_left_behind_without_an_owner_is_taken_up_again(world: ClusterWorld) -> None:
     before = world.pods()
     for api, name in NAMES:
         # As `kubectl delete cluster --cascade=orphan` leaves them, or a backup that was restored.
@@ -130,7 +130,7 @@ def test_what_was_left_behind_without_an_owner_is_taken_up_again(world: World) -
     assert world.replaced(before) == set()
 
 
-def test_one_of_its_own_that_lost_its_labels_gets_them_back(world: World) -> None:
+def test_one_of_its_own_that_lost_its_labels_gets_them_back(world: ClusterWorld) -> None:
     world.objects.merge(SERVICES, "default", "events-bootstrap", {"metadata": {"labels": None}})
     world.restart_operator()
     world.settle()
@@ -138,7 +138,7 @@ def test_one_of_its_own_that_lost_its_labels_gets_them_back(world: World) -> Non
     assert kept is not None and metadata(kept)["labels"].items() >= MARKED.items()
 
 
-def test_a_pod_with_a_brokers_labels_and_another_name_is_no_broker(world: World) -> None:
+def test_a_pod_with_a_brokers_labels_and_another_name_is_no_broker(world: ClusterWorld) -> None:
     labels = {**MARKED, "app.kubernetes.io/component": "broker"}
     put(world, PODS, "job-7", labels=labels)
     world.settle()

@@ -8,12 +8,12 @@ import pytest
 
 from odradek_operator.gateways.kubernetes import DEPLOYMENTS, EVENTS, PODS, STATEFUL_SETS, VOLUME_CLAIMS, Json
 from odradek_operator.reconcilers.cluster.facts import pod_problem
-from tests.operator.support.world import World
+from tests.operator.support.cluster_world import ClusterWorld
 
 QUOTA = "create Pod events-broker-0 failed: pods is forbidden: exceeded quota: small, used: pods=4, limited: pods=4"
 
 
-def warn(world: World, kind: str, name: str, message: str, *, minutes_ago: float = 1) -> None:
+def warn(world: ClusterWorld, kind: str, name: str, message: str, *, minutes_ago: float = 1) -> None:
     """An event as Kubernetes' controllers write it."""
     when = world.now - timedelta(minutes=minutes_ago)
     world.objects.create(
@@ -29,12 +29,12 @@ def warn(world: World, kind: str, name: str, message: str, *, minutes_ago: float
     )
 
 
-def reported(world: World) -> list[str]:
+def reported(world: ClusterWorld) -> list[str]:
     return [one.message for one in world.kubernetes.events if one.reason == "PodsNotReady"]
 
 
 def test_a_quota_that_lets_no_pod_be_made_is_said() -> None:
-    world = World()
+    world = ClusterWorld()
     world.look()
     world.nodes.frozen = True
     for pod in world.pods():
@@ -56,7 +56,7 @@ def test_a_quota_that_lets_no_pod_be_made_is_said() -> None:
 
 
 def test_a_claim_of_a_class_that_is_not_there_is_said_with_its_class() -> None:
-    world = World({"brokers": {"storage": {"class": "fats"}}})
+    world = ClusterWorld({"brokers": {"storage": {"class": "fats"}}})
     world.nodes.broken = {f"events-broker-{number}" for number in range(3)}
     for _ in range(3):
         world.look()
@@ -73,7 +73,7 @@ def test_a_claim_of_a_class_that_is_not_there_is_said_with_its_class() -> None:
 
 
 def test_a_crash_loop_is_said_with_the_last_line_of_the_log() -> None:
-    world = World()
+    world = ClusterWorld()
     world.nodes.broken = {"events-zookeeper-0"}
     for _ in range(3):
         world.look()

@@ -10,10 +10,10 @@ from odradek.foundation.errors import PolicyViolation
 from odradek_operator.desired.names import REPLACE_ANNOTATION, ROLL_ANNOTATION
 from odradek_operator.gateways.cluster_admin import RestartAnswer
 from odradek_operator.gateways.kubernetes import PODS, VOLUME_CLAIMS
-from tests.operator.support.world import BROKER_PODS, World
+from tests.operator.support.cluster_world import BROKER_PODS, ClusterWorld
 
 
-def test_a_new_image_restarts_brokers_one_by_one_and_controllers_last(world: World) -> None:
+def test_a_new_image_restarts_brokers_one_by_one_and_controllers_last(world: ClusterWorld) -> None:
     before, controllers = world.pods(), world.pods("controller")
     world.change(spec__image="odradek:0.2.0")
     gone: list[set[str]] = []
@@ -35,7 +35,7 @@ def test_a_new_image_restarts_brokers_one_by_one_and_controllers_last(world: Wor
 
 @pytest.mark.thorough
 def test_a_roll_waits_only_for_replicas_that_can_be_in_sync(
-    world: World,
+    world: ClusterWorld,
 ) -> None:
     before = world.pods()
     for broker in range(3):
@@ -59,7 +59,7 @@ def test_a_roll_waits_only_for_replicas_that_can_be_in_sync(
     assert world.condition("Rolling")["status"] == "False"
 
 
-def test_a_pod_that_does_not_serve_is_replaced_first_without_asking(world: World) -> None:
+def test_a_pod_that_does_not_serve_is_replaced_first_without_asking(world: ClusterWorld) -> None:
     world.nodes.broken.add("events-broker-2")
     world.delete(PODS, "events-broker-2")
     world.nodes.turn()
@@ -75,7 +75,7 @@ def test_a_pod_that_does_not_serve_is_replaced_first_without_asking(world: World
     assert world.status["brokers"]["current"] == 3
 
 
-def test_only_settings_that_cannot_change_live_restart_brokers(world: World) -> None:
+def test_only_settings_that_cannot_change_live_restart_brokers(world: ClusterWorld) -> None:
     before, controllers = world.pods(), world.pods("controller")
     world.change(spec__brokers={"config": {"log.retention.ms": 3600000}})
     world.settle()
@@ -88,7 +88,7 @@ def test_only_settings_that_cannot_change_live_restart_brokers(world: World) -> 
     assert set(world.pods("controller")).isdisjoint(controllers)
 
 
-def test_a_brokers_own_setting_that_covers_the_clusters_is_named(world: World) -> None:
+def test_a_brokers_own_setting_that_covers_the_clusters_is_named(world: ClusterWorld) -> None:
     before = world.pods()
     world.brokers.own = {1: {"log.retention.ms": "5"}}
     world.change(spec__brokers={"config": {"log.retention.ms": 3600000}})
@@ -100,7 +100,7 @@ def test_a_brokers_own_setting_that_covers_the_clusters_is_named(world: World) -
     assert world.condition("Settings") == {}
 
 
-def test_settings_that_brokers_refuse_are_not_tried_again_at_once(world: World) -> None:
+def test_settings_that_brokers_refuse_are_not_tried_again_at_once(world: ClusterWorld) -> None:
     world.brokers.refusal = PolicyViolation("not this one")
     world.change(spec__brokers={"config": {"log.retention.ms": 3600000}})
     again_seconds = world.look()
@@ -108,7 +108,7 @@ def test_settings_that_brokers_refuse_are_not_tried_again_at_once(world: World) 
     assert "log.retention.ms could not be altered: " in world.condition("Settings")["message"]
 
 
-def test_a_setting_that_has_no_default_is_taken_back_without_a_restart(world: World) -> None:
+def test_a_setting_that_has_no_default_is_taken_back_without_a_restart(world: ClusterWorld) -> None:
     before = world.pods()
     world.change(spec__brokers={"config": {"log.retention.ms": 3600000}})
     world.settle()
@@ -119,7 +119,7 @@ def test_a_setting_that_has_no_default_is_taken_back_without_a_restart(world: Wo
     assert "log.retention.ms back to its default" in world.kubernetes.events[-1].message
 
 
-def test_the_restart_annotation_counts_once_for_each_value(world: World) -> None:
+def test_the_restart_annotation_counts_once_for_each_value(world: ClusterWorld) -> None:
     first = world.pods()
     world.change(metadata__annotations={"odradek.io/restart": "monday"})
     world.settle()
@@ -131,7 +131,7 @@ def test_the_restart_annotation_counts_once_for_each_value(world: World) -> None
 
 
 @pytest.mark.thorough
-def test_brokers_wait_for_a_zookeeper_that_is_replaced(world: World) -> None:
+def test_brokers_wait_for_a_zookeeper_that_is_replaced(world: ClusterWorld) -> None:
     before, servers = world.pods(), world.pods("zookeeper")
     world.nodes.broken.add("events-zookeeper-0")
     world.change(metadata__annotations={"odradek.io/restart": "monday"})
@@ -146,7 +146,7 @@ def test_brokers_wait_for_a_zookeeper_that_is_replaced(world: World) -> None:
 
 
 def test_controllers_wait_for_a_broker_that_reports_no_settings(
-    world: World,
+    world: ClusterWorld,
 ) -> None:
     before, controllers = world.pods(), world.pods("controller")
     world.brokers.silent = {1}
@@ -166,7 +166,7 @@ def test_controllers_wait_for_a_broker_that_reports_no_settings(
     assert set(world.pods("controller")).isdisjoint(controllers)
 
 
-def test_a_broker_with_a_full_disk_is_not_restarted_before_it_has_room(world: World) -> None:
+def test_a_broker_with_a_full_disk_is_not_restarted_before_it_has_room(world: ClusterWorld) -> None:
     before = world.pods()
     full = RestartAnswer(known=True, refused_writes="the log directory /var/lib/odradek is full since 9 s")
     for broker in range(3):
@@ -184,7 +184,7 @@ def test_a_broker_with_a_full_disk_is_not_restarted_before_it_has_room(world: Wo
 
 
 @pytest.mark.thorough
-def test_full_volumes_are_a_condition_that_says_what_to_do(world: World) -> None:
+def test_full_volumes_are_a_condition_that_says_what_to_do(world: ClusterWorld) -> None:
     assert world.condition("Volumes") == {}
     world.brokers.full = {2: "/data/log", 0: "/data/log"}
     world.look()
@@ -201,7 +201,7 @@ def test_full_volumes_are_a_condition_that_says_what_to_do(world: World) -> None
     assert world.condition("Volumes") == {}
 
 
-def test_a_broker_with_a_full_disk_gets_a_new_volume_on_request(world: World) -> None:
+def test_a_broker_with_a_full_disk_gets_a_new_volume_on_request(world: ClusterWorld) -> None:
     before = world.pods()
     world.brokers.answers[1] = RestartAnswer(known=True, refused_writes="the log directory is full")
     world.annotate_pod("events-broker-1", REPLACE_ANNOTATION, "true")
@@ -210,7 +210,9 @@ def test_a_broker_with_a_full_disk_gets_a_new_volume_on_request(world: World) ->
 
 
 @pytest.mark.parametrize("name", ["events-broker-1", "events-zookeeper-0"])
-def test_one_pod_is_rolled_when_that_is_asked_for_and_keeps_its_volume(world: World, name: str) -> None:
+def test_one_pod_is_rolled_when_that_is_asked_for_and_keeps_its_volume(
+    world: ClusterWorld, name: str
+) -> None:
     component = name.split("-")[1]
     before, claim = world.pods(component), world.get(VOLUME_CLAIMS, f"data-{name}")
     world.annotate_pod(name, ROLL_ANNOTATION, "true")
@@ -223,7 +225,7 @@ def test_one_pod_is_rolled_when_that_is_asked_for_and_keeps_its_volume(world: Wo
     assert world.pods(component) == after, "the annotation went with the pod"
 
 
-def test_a_broker_that_is_to_roll_waits_until_that_is_safe(world: World) -> None:
+def test_a_broker_that_is_to_roll_waits_until_that_is_safe(world: ClusterWorld) -> None:
     before = world.pods()
     world.brokers.answers[1] = RestartAnswer(known=True, waiting_for=("orders-0",))
     world.annotate_pod("events-broker-1", ROLL_ANNOTATION, "true")
@@ -234,7 +236,7 @@ def test_a_broker_that_is_to_roll_waits_until_that_is_safe(world: World) -> None
     assert world.replaced(before) == {"events-broker-1"}
 
 
-def test_a_controller_is_rolled_when_that_is_asked_for(world: World) -> None:
+def test_a_controller_is_rolled_when_that_is_asked_for(world: ClusterWorld) -> None:
     before = world.pods("controller")
     name = min(before)
     world.annotate_pod(name, ROLL_ANNOTATION, "true")

@@ -32,7 +32,7 @@ from odradek_operator.gateways.brokers import BrokerClients, pods_context
 from odradek_operator.gateways.cluster_admin import HttpClusterAdmin
 from odradek_operator.gateways.kubernetes import CLUSTERS, CONFIG_MAPS, SECRETS, Json
 from odradek_operator.gateways.record_times import RecordTimes
-from tests.operator.support.world import World
+from tests.operator.support.cluster_world import ClusterWorld
 from tests.support.broker_process import free_port
 from tests.support.cluster_processes import Cluster, Member
 from tests.support.polling import eventually
@@ -76,7 +76,7 @@ class _Member(Member):
 class _Processes(Cluster):
     """What the operator wants of the Cluster `events`, running here."""
 
-    def __init__(self, folder: Path, zookeeper: str, world: World) -> None:
+    def __init__(self, folder: Path, zookeeper: str, world: ClusterWorld) -> None:
         super().__init__(folder, zookeeper, brokers=0, controllers=0)
         self.mounted = mounted = folder / "broker-tls"
         mounted.mkdir(parents=True)
@@ -94,7 +94,7 @@ class _Processes(Cluster):
             for number in numbers:
                 group[number] = _Member(folder, verb, number, connect=self.connect, file=file)
 
-    def mount(self, world: World) -> None:
+    def mount(self, world: ClusterWorld) -> None:
         """Bring the present Secret to the brokers. The kubelet does so for all files at once."""
         secret = world.get(SECRETS, "events-broker-tls")
         assert secret is not None
@@ -110,15 +110,15 @@ class _Processes(Cluster):
 
 
 @pytest.fixture(scope="module")
-def world() -> World:
-    made = World(SPEC)
+def world() -> ClusterWorld:
+    made = ClusterWorld(SPEC)
     made.now = datetime.now(UTC)
     made.settle()
     return made
 
 
 @pytest.fixture(scope="module")
-def processes(world: World, tmp_path_factory: pytest.TempPathFactory) -> Iterator[_Processes]:
+def processes(world: ClusterWorld, tmp_path_factory: pytest.TempPathFactory) -> Iterator[_Processes]:
     folder = tmp_path_factory.mktemp("processes")
     zookeeper = ZooKeeper(folder / "zookeeper")
     zookeeper.start()
@@ -131,12 +131,12 @@ def processes(world: World, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         zookeeper.close()
 
 
-def _operators(world: World, processes: _Processes, listener: str = "REPLICATION") -> dict[str, str]:
+def _operators(world: ClusterWorld, processes: _Processes, listener: str = "REPLICATION") -> dict[str, str]:
     (properties,) = world.brokers.secured.values()
     return {**properties, "bootstrap.servers": processes.address(listener)}
 
 
-def _pair(world: World, name: str) -> KeyPair:
+def _pair(world: ClusterWorld, name: str) -> KeyPair:
     found = world.get(SECRETS, name)
     assert found is not None
     files = {key: base64.b64decode(text).decode() for key, text in found["data"].items()}
@@ -151,7 +151,9 @@ async def _topics(properties: dict[str, str], *make: str) -> set[str]:
 
 
 @in_real_time
-async def test_the_operator_administers_and_brokers_replicate(world: World, processes: _Processes) -> None:
+async def test_the_operator_administers_and_brokers_replicate(
+    world: ClusterWorld, processes: _Processes
+) -> None:
     properties = _operators(world, processes)
     assert "orders" in await _topics(properties, "orders")
     async with (
@@ -165,7 +167,7 @@ async def test_the_operator_administers_and_brokers_replicate(world: World, proc
             await asyncio.sleep(0.2)
 
 
-def test_no_client_passes_for_a_broker_or_the_operator(world: World, processes: _Processes) -> None:
+def test_no_client_passes_for_a_broker_or_the_operator(world: ClusterWorld, processes: _Processes) -> None:
     """A certificate of the authority for clients is none for the brokers' own listener, whatever its name is."""
     authority, clients = _pair(world, "events-cluster-ca"), _pair(world, "events-clients-ca")
     stranger = issue(clients, "events-broker", organization="odradek.io", days=1, now=datetime.now(UTC))
@@ -193,7 +195,7 @@ def _admin_port(processes: _Processes, verb: str = "broker") -> int:
 
 
 @in_real_time
-async def test_the_operator_asks_the_http_ports_over_tls(world: World, processes: _Processes) -> None:
+async def test_the_operator_asks_the_http_ports_over_tls(world: ClusterWorld, processes: _Processes) -> None:
     """Lag in seconds, restarts and measures: the operator is a super user, and others learn no name."""
     key = Key("Cluster", "default", "events")
     properties = _operators(world, processes)
@@ -235,7 +237,7 @@ def test_probes_of_a_secured_cluster_reach_its_http_port(processes: _Processes) 
 
 
 @pytest.mark.thorough
-def test_new_keys_of_the_authorities_fail_no_request(world: World, processes: _Processes) -> None:
+def test_new_keys_of_the_authorities_fail_no_request(world: ClusterWorld, processes: _Processes) -> None:
     """Last of the file. At each step the Secret changes while records are produced to both brokers."""
     old = _operators(world, processes)
     change: Json = {"metadata": {"annotations": {"odradek.io/rotate-authority": "now"}}}

@@ -20,7 +20,7 @@ from odradek_operator.gateways.kubernetes import (
 )
 from odradek_operator.reconcilers.cluster.spreading import enough
 from odradek_operator.resources.pods import Pod
-from tests.operator.support.world import World
+from tests.operator.support.cluster_world import ClusterWorld
 
 NODE, STRICT, LOOSE = "kubernetes.io/hostname", "DoNotSchedule", "ScheduleAnyway"
 ZK_TAINT = {"key": "dedicated", "value": "kafka", "effect": "NoSchedule"}
@@ -37,21 +37,21 @@ def node(name: str, zone: str | None = None, *, taints: list[Json] | None = None
     }
 
 
-def add(world: World, made: Json) -> None:
+def add(world: ClusterWorld, made: Json) -> None:
     """A node that joins: its status comes apart, as on a real API server."""
     world.objects.create(made)
     world.objects.set_status(NODES, None, metadata(made)["name"], made["status"], uid=None)
 
 
-def world_of(nodes: int, *, spec: Json | None = None, zones: int = 0) -> World:
-    world = World({"zookeeper": {"servers": {"replicas": 3}}, **(spec or {})})
+def world_of(nodes: int, *, spec: Json | None = None, zones: int = 0) -> ClusterWorld:
+    world = ClusterWorld({"zookeeper": {"servers": {"replicas": 3}}, **(spec or {})})
     for number in range(nodes):
         add(world, node(f"node-{number}", f"zone-{number % zones}" if zones else None))
     world.settle()
     return world
 
 
-def spread(world: World, name: str = "broker", api: Api = STATEFUL_SETS) -> dict[str, str]:
+def spread(world: ClusterWorld, name: str = "broker", api: Api = STATEFUL_SETS) -> dict[str, str]:
     """How strictly, by the label of nodes."""
     found = world.get(api, f"events-{name}")
     assert found is not None
@@ -80,7 +80,7 @@ def test_two_nodes_suffice_for_two_controllers_but_not_for_three_brokers() -> No
 
 
 def test_without_the_right_to_read_nodes_it_is_loose(monkeypatch: pytest.MonkeyPatch) -> None:
-    world = World()
+    world = ClusterWorld()
     found = world.kubernetes.list
 
     async def forbidden(api: Api, *arguments: Any, **given: Any) -> Any:

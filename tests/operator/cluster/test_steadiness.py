@@ -14,7 +14,7 @@ from odradek_operator.gateways.cluster_admin import Health, HttpClusterAdmin
 from odradek_operator.reconcilers.cluster.ensemble_rolling import next_server
 from odradek_operator.reconcilers.cluster.facts import ServerPod
 from odradek_operator.reconcilers.cluster.steadiness import Observed, waits_for
-from tests.operator.support.world import World
+from tests.operator.support.cluster_world import ClusterWorld
 from tests.support.stories import in_real_time
 
 KEY = Key("Cluster", "default", "events")
@@ -86,8 +86,8 @@ def test_a_server_that_does_not_serve_is_replaced_first_at_once() -> None:
     assert chosen(pods, None, "ZooKeeper's servers have no leader") == "zk-1"
 
 
-def ensemble() -> World:
-    world = World({"zookeeper": {"servers": {"replicas": 3}}})
+def ensemble() -> ClusterWorld:
+    world = ClusterWorld({"zookeeper": {"servers": {"replicas": 3}}})
     world.settle()
     return world
 

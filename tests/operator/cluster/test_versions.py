@@ -7,7 +7,7 @@ import pytest
 from odradek_operator.foundation import versions
 from odradek_operator.foundation.versions import Series
 from odradek_operator.gateways.kubernetes import STATEFUL_SETS
-from tests.operator.support.world import BROKER_PODS, World
+from tests.operator.support.cluster_world import BROKER_PODS, ClusterWorld
 
 TABLE = (
     Series(major=0, minor=1, data_format=1, registry_format=1),
@@ -21,20 +21,20 @@ def changed_formats(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(versions.check, "__kwdefaults__", {"known": TABLE})
 
 
-def image_of(world: World) -> str:
+def image_of(world: ClusterWorld) -> str:
     body = world.get(STATEFUL_SETS, "events-broker")
     assert body is not None
     return str(body["spec"]["template"]["spec"]["containers"][0]["image"])
 
 
-def settle(world: World) -> None:
+def settle(world: ClusterWorld) -> None:
     for _ in range(40):
         world.look()
 
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("image", ["odradek:9.0.0", "odradek:latest", "odradek@sha256:0123"])
-def test_an_unknown_version_is_not_rolled_out(world: World, image: str) -> None:
+def test_an_unknown_version_is_not_rolled_out(world: ClusterWorld, image: str) -> None:
     before = world.pods()
     world.change(spec__image=image)
     settle(world)
@@ -51,7 +51,7 @@ def test_an_unknown_version_is_not_rolled_out(world: World, image: str) -> None:
     assert world.condition("Ready")["status"] == "True"
 
 
-def test_a_version_may_be_named_where_the_tag_is_none(world: World) -> None:
+def test_a_version_may_be_named_where_the_tag_is_none(world: ClusterWorld) -> None:
     world.change(spec__image="odradek@sha256:0123", spec__version="0.2.0")
     world.settle()
     assert image_of(world) == "odradek@sha256:0123"
@@ -59,13 +59,13 @@ def test_a_version_may_be_named_where_the_tag_is_none(world: World) -> None:
 
 
 def test_a_cluster_that_has_no_brokers_makes_none_of_an_unknown_version() -> None:
-    world = World({"image": "odradek:9.0.0", "zookeeper": {"servers": {"replicas": 1}}})
+    world = ClusterWorld({"image": "odradek:9.0.0", "zookeeper": {"servers": {"replicas": 1}}})
     settle(world)
     assert world.condition("Ready")["reason"] == "UnknownVersion" and world.pods() == {}
 
 
 @pytest.mark.thorough
-def test_a_downgrade_across_formats_is_refused(world: World, changed_formats: None) -> None:
+def test_a_downgrade_across_formats_is_refused(world: ClusterWorld, changed_formats: None) -> None:
     world.change(spec__image="odradek:0.2.0")
     world.settle()
     assert world.status["newestVersion"] == "0.2.0" and world.condition("Ready")["status"] == "True"
@@ -77,7 +77,7 @@ def test_a_downgrade_across_formats_is_refused(world: World, changed_formats: No
     assert ready["reason"] == "DowngradeRefused" and "broker directories" in ready["message"]
 
 
-def test_an_upgrade_that_has_only_begun_counts(world: World, changed_formats: None) -> None:
+def test_an_upgrade_that_has_only_begun_counts(world: ClusterWorld, changed_formats: None) -> None:
     world.change(spec__image="odradek:0.2.0")
     while image_of(world) != "odradek:0.2.0":
         world.reconcile()
@@ -90,7 +90,7 @@ def test_an_upgrade_that_has_only_begun_counts(world: World, changed_formats: No
 
 
 @pytest.mark.thorough
-def test_versions_of_the_same_formats_go_forth_and_back(world: World) -> None:
+def test_versions_of_the_same_formats_go_forth_and_back(world: ClusterWorld) -> None:
     for image in ("odradek:0.2.0", "odradek:0.1.0"):
         world.change(spec__image=image)
         world.settle()

@@ -19,7 +19,7 @@ from odradek.client.producer.producer import Producer
 from odradek.foundation.ids import TopicPartition
 from odradek_operator.gateways.groups import BrokerGroups
 from odradek_operator.gateways.kubernetes import CLUSTERS, CONSUMER_GROUPS, DEPLOYMENTS
-from tests.operator.support.broker_world import NAMESPACE, BrokerWithAdmin, World, in_world
+from tests.operator.support.broker_world import NAMESPACE, BrokerWithAdmin, BrokerWorld, in_world
 from tests.support.polling import eventually
 
 pytestmark = [pytest.mark.integration, pytest.mark.clients]
@@ -29,7 +29,7 @@ def unique(prefix: str) -> str:
     return f"{prefix}-{uuid.uuid4().hex[:10]}"
 
 
-async def topic_with(world: World, records: int, *, partitions: int = 1, age_seconds: float = 0) -> str:
+async def topic_with(world: BrokerWorld, records: int, *, partitions: int = 1, age_seconds: float = 0) -> str:
     """A topic with so many records in each partition, made so long ago."""
     name = unique("t")
     timestamp_ms = round((datetime.now(UTC).timestamp() - age_seconds) * 1000)
@@ -43,7 +43,7 @@ async def topic_with(world: World, records: int, *, partitions: int = 1, age_sec
     return name
 
 
-async def commit(world: World, group: str, topic: str, *offsets: int) -> None:
+async def commit(world: BrokerWorld, group: str, topic: str, *offsets: int) -> None:
     async with world.admin() as admin:
         await admin.groups.alter_offsets(
             group,
@@ -51,7 +51,7 @@ async def commit(world: World, group: str, topic: str, *offsets: int) -> None:
         )
 
 
-async def committed(world: World, group: str) -> list[int]:
+async def committed(world: BrokerWorld, group: str) -> list[int]:
     async with world.admin() as admin:
         found = await admin.groups.offsets(group)
         return [found[where].offset for where in sorted(found)]
@@ -91,7 +91,9 @@ class Reader:
 
 
 @asynccontextmanager
-async def reading(world: World, group: str, topic: str, protocol: str = "classic") -> AsyncIterator[Reader]:
+async def reading(
+    world: BrokerWorld, group: str, topic: str, protocol: str = "classic"
+) -> AsyncIterator[Reader]:
     reader = Reader(world.broker.bootstrap, group, topic, protocol)
     try:
         yield reader
@@ -99,7 +101,7 @@ async def reading(world: World, group: str, topic: str, protocol: str = "classic
         await asyncio.to_thread(reader.close)
 
 
-def real_time(world: World) -> None:
+def real_time(world: BrokerWorld) -> None:
     """Ages of records and fences are reckoned with the time that the broker has."""
     start = datetime.now(UTC)
     loop = asyncio.get_running_loop()
@@ -113,12 +115,12 @@ def real_time(world: World) -> None:
     world.groups._environment = world.environment
 
 
-def status(world: World, name: str) -> Any:
+def status(world: BrokerWorld, name: str) -> Any:
     return world.body(CONSUMER_GROUPS, name)["status"]
 
 
 def test_lag_is_shown_in_messages_and_seconds(broker: BrokerWithAdmin) -> None:
-    async def story(world: World) -> None:
+    async def story(world: BrokerWorld) -> None:
         real_time(world)
         topic = await topic_with(world, 10, partitions=2, age_seconds=600)
         name, other = unique("g"), unique("g")
@@ -146,7 +148,7 @@ def test_lag_is_shown_in_messages_and_seconds(broker: BrokerWithAdmin) -> None:
 
 
 def test_a_group_begins_where_its_resource_says_and_only_once(broker: BrokerWithAdmin) -> None:
-    async def story(world: World) -> None:
+    async def story(world: BrokerWorld) -> None:
         topic = await topic_with(world, 10)
         name = unique("g")
         world.make(CONSUMER_GROUPS, name, topics=[topic], initialPosition={"at": "Latest"})
@@ -162,7 +164,7 @@ def test_a_group_begins_where_its_resource_says_and_only_once(broker: BrokerWith
 
 
 def test_a_group_begins_at_a_time(broker: BrokerWithAdmin) -> None:
-    async def story(world: World) -> None:
+    async def story(world: BrokerWorld) -> None:
         real_time(world)
         topic = await topic_with(world, 10, age_seconds=600)
         name, later = unique("g"), unique("g")
@@ -180,7 +182,7 @@ def test_a_group_begins_at_a_time(broker: BrokerWithAdmin) -> None:
 
 
 def test_a_reset_and_its_undo(broker: BrokerWithAdmin) -> None:
-    async def story(world: World) -> None:
+    async def story(world: BrokerWorld) -> None:
         topic = await topic_with(world, 10)
         name = unique("g")
         await commit(world, name, topic, 7)
@@ -211,7 +213,7 @@ def test_a_reset_and_its_undo(broker: BrokerWithAdmin) -> None:
 def test_a_running_group_is_fenced_reset_and_goes_on_by_itself(
     broker: BrokerWithAdmin, protocol: str
 ) -> None:
-    async def story(world: World) -> None:
+    async def story(world: BrokerWorld) -> None:
         real_time(world)
         topic = await topic_with(world, 20)
         name = unique("g")
@@ -242,7 +244,7 @@ def test_a_running_group_is_fenced_reset_and_goes_on_by_itself(
 
 
 def test_a_workload_follows_the_scale_of_its_group(broker: BrokerWithAdmin) -> None:
-    async def story(world: World) -> None:
+    async def story(world: BrokerWorld) -> None:
         topic, name = await topic_with(world, 1), unique("g")
         world.kubernetes.objects.create(
             {
@@ -263,7 +265,7 @@ def test_a_workload_follows_the_scale_of_its_group(broker: BrokerWithAdmin) -> N
 
 
 def test_deleting_keeps_the_group_or_takes_it_along(broker: BrokerWithAdmin) -> None:
-    async def story(world: World) -> None:
+    async def story(world: BrokerWorld) -> None:
         topic = await topic_with(world, 3)
         kept, gone = unique("g"), unique("g")
         for name, policy in ((kept, "Retain"), (gone, "Delete")):
@@ -285,7 +287,7 @@ def test_an_operator_that_is_killed_between_any_two_writes_goes_on(
 ) -> None:
     carry_out = BrokerGroups.carry_out
 
-    async def story(world: World) -> None:
+    async def story(world: BrokerWorld) -> None:
         real_time(world)
         topic = await topic_with(world, 10)
 

@@ -12,7 +12,7 @@ from odradek.client.client import Client
 from odradek.clients import ConsumerConnector, KafkaStream, KeyedMessage, Producer
 from odradek_operator.gateways.groups import BrokerGroups
 from odradek_operator.gateways.kubernetes import CONSUMER_GROUPS
-from tests.operator.support.broker_world import World, in_world
+from tests.operator.support.broker_world import BrokerWorld, in_world
 from tests.support.broker_process import free_port
 from tests.support.cluster_processes import Cluster
 from tests.support.peers import topic_creator
@@ -83,7 +83,7 @@ def test_a_resource_shows_owners_and_lag_and_changes_nothing(cluster: ClusterWit
     write(cluster, topic, 30)
     first, second = connector_of(cluster, "a"), connector_of(cluster, "b")
 
-    async def story(world: World) -> None:
+    async def story(world: BrokerWorld) -> None:
         reset = {"id": "one", "to": {"at": "Earliest"}}
         world.make(
             CONSUMER_GROUPS,

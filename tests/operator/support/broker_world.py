@@ -50,7 +50,7 @@ class BrokerWithAdmin(Broker):
         )
 
 
-class World:
+class BrokerWorld:
     """A broker and Kubernetes for an operator that may be killed; `restart_operator` forgets all that it remembers."""
 
     def __init__(self, broker: Brokers) -> None:
@@ -145,9 +145,9 @@ class World:
             yield Admin(client)
 
 
-def in_world(broker: Brokers, story: Callable[[World], Awaitable[T]]) -> T:
+def in_world(broker: Brokers, story: Callable[[BrokerWorld], Awaitable[T]]) -> T:
     async def run() -> T:
-        world = World(broker)
+        world = BrokerWorld(broker)
         world.cluster()
         try:
             return await story(world)

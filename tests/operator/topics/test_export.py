@@ -17,7 +17,7 @@ from odradek_operator.gateways.kubernetes import TOPICS
 from odradek_operator.gateways.topic_values import ActualTopic, Partition
 from odradek_operator.main.cli import main
 from odradek_operator.main.export import documents, resource_name
-from tests.operator.support.broker_world import NAMESPACE, BrokerWithAdmin, World, in_world
+from tests.operator.support.broker_world import NAMESPACE, BrokerWithAdmin, BrokerWorld, in_world
 
 DNS_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 
@@ -68,7 +68,7 @@ def test_every_topic_has_a_name_that_kubernetes_takes(name: str) -> None:
 def test_what_was_exported_and_applied_changes_nothing(broker: BrokerWithAdmin) -> None:
     plain, odd = f"t-{uuid.uuid4().hex[:8]}", f"T_{uuid.uuid4().hex[:8]}"
 
-    async def make(world: World) -> None:
+    async def make(world: BrokerWorld) -> None:
         async with world.admin() as admin:
             await admin.topics.create(plain, partitions=3, configs={"retention.ms": "60000"})
             await admin.topics.create(odd, partitions=1)
@@ -95,7 +95,7 @@ def test_what_was_exported_and_applied_changes_nothing(broker: BrokerWithAdmin) 
         [plain, odd]
     )
 
-    async def apply(world: World) -> None:
+    async def apply(world: BrokerWorld) -> None:
         for manifest in manifests:
             world.kubernetes.objects.create(manifest)
         for manifest in manifests:

@@ -13,7 +13,7 @@ from odradek.client.admin.admin import Admin
 from odradek.client.client import Client
 from odradek.client.producer.producer import Producer
 from odradek_operator.gateways.kubernetes import TOPICS
-from tests.operator.support.broker_world import World, in_world
+from tests.operator.support.broker_world import BrokerWorld, in_world
 from tests.support.cluster_processes import Cluster
 from tests.support.zookeeper import ZooKeeper
 
@@ -33,7 +33,7 @@ def cluster(tmp_path: Path, zookeeper: ZooKeeper) -> Iterator[Any]:
         made.close()
 
 
-async def settled(world: World, name: str) -> list[str]:
+async def settled(world: BrokerWorld, name: str) -> list[str]:
     """Look until the Topic is as wanted; the reasons of Ready on the way."""
     reasons: list[str] = []
     for _ in range(LOOKS_MAX):
@@ -47,13 +47,13 @@ async def settled(world: World, name: str) -> list[str]:
     raise AssertionError(f"not as wanted after {LOOKS_MAX} looks: {reasons[-3:]}")
 
 
-async def replicas_of(world: World, name: str) -> list[int]:
+async def replicas_of(world: BrokerWorld, name: str) -> list[int]:
     async with Client(world.bootstrap) as client:
         return [len(one.in_sync_replicas) for one in (await Admin(client).topics.describe(name)).partitions]
 
 
 def test_replicas_grow_and_shrink(cluster: Any) -> None:
-    async def story(world: World) -> None:
+    async def story(world: BrokerWorld) -> None:
         world.make(TOPICS, "orders", partitions=4, replicas=1)
         await settled(world, "orders")
         async with Client(world.bootstrap) as client, Producer(client) as producer:

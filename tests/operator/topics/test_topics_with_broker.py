@@ -11,7 +11,7 @@ from odradek.client.admin.results import ConfigChange, ConfigSource, ResourceTyp
 from odradek.foundation.errors import UnknownTopicOrPartition
 from odradek_operator.gateways.kubernetes import CLUSTERS, TOPICS
 from odradek_operator.gateways.topics import BrokerTopics
-from tests.operator.support.broker_world import NAMESPACE, BrokerWithAdmin, World, in_world
+from tests.operator.support.broker_world import NAMESPACE, BrokerWithAdmin, BrokerWorld, in_world
 from tests.support.broker_process import free_port
 
 pytestmark = pytest.mark.integration
@@ -21,19 +21,19 @@ def unique() -> str:
     return f"t-{uuid.uuid4().hex[:10]}"
 
 
-async def settings_of(world: World, topic: str) -> dict[str, str | None]:
+async def settings_of(world: BrokerWorld, topic: str) -> dict[str, str | None]:
     async with world.admin() as admin:
         entries = await admin.configs.describe(ResourceType.TOPIC, topic)
         return {entry.name: entry.value for entry in entries if entry.source is ConfigSource.TOPIC}
 
 
-async def partitions_of(world: World, topic: str) -> int:
+async def partitions_of(world: BrokerWorld, topic: str) -> int:
     async with world.admin() as admin:
         return len((await admin.topics.describe(topic)).partitions)
 
 
 def test_a_topic_is_made_grown_and_changed(broker: BrokerWithAdmin) -> None:
-    async def story(world: World) -> None:
+    async def story(world: BrokerWorld) -> None:
         name = unique()
         world.make(
             TOPICS,
@@ -61,7 +61,7 @@ def test_a_topic_is_made_grown_and_changed(broker: BrokerWithAdmin) -> None:
 
 
 def test_what_is_as_wanted_is_not_written_again(broker: BrokerWithAdmin) -> None:
-    async def story(world: World) -> None:
+    async def story(world: BrokerWorld) -> None:
         name = unique()
         world.make(TOPICS, name)
         await world.topic(name)
@@ -75,7 +75,7 @@ def test_what_is_as_wanted_is_not_written_again(broker: BrokerWithAdmin) -> None
 
 
 def test_drift_is_corrected_or_reported(broker: BrokerWithAdmin) -> None:
-    async def story(world: World) -> None:
+    async def story(world: BrokerWorld) -> None:
         enforced, warned = unique(), unique()
         world.make(TOPICS, enforced)
         world.make(TOPICS, warned, drift="Warn")
@@ -97,7 +97,7 @@ def test_drift_is_corrected_or_reported(broker: BrokerWithAdmin) -> None:
 
 
 def test_refused_settings_are_shown_and_others_go_on(broker: BrokerWithAdmin) -> None:
-    async def story(world: World) -> None:
+    async def story(world: BrokerWorld) -> None:
         bad, good = unique(), unique()
         world.make(TOPICS, bad, replicas=3)
         world.make(TOPICS, good)
@@ -117,7 +117,7 @@ def test_refused_settings_are_shown_and_others_go_on(broker: BrokerWithAdmin) ->
 
 
 def test_the_oldest_of_two_resources_has_the_topic(broker: BrokerWithAdmin) -> None:
-    async def story(world: World) -> None:
+    async def story(world: BrokerWorld) -> None:
         name, older, younger = unique(), unique(), unique()
         world.make(TOPICS, younger, "2026-01-01T00:00:09Z", name=name, partitions=3, deletionPolicy="Delete")
         world.make(TOPICS, older, "2026-01-01T00:00:03Z", name=name, partitions=2, deletionPolicy="Delete")
@@ -133,7 +133,7 @@ def test_the_oldest_of_two_resources_has_the_topic(broker: BrokerWithAdmin) -> N
 
 
 def test_deleting_keeps_the_topic_or_takes_it_along(broker: BrokerWithAdmin) -> None:
-    async def story(world: World) -> None:
+    async def story(world: BrokerWorld) -> None:
         kept, gone = unique(), unique()
         world.make(TOPICS, kept)
         world.make(TOPICS, gone, deletionPolicy="Delete")
@@ -152,7 +152,7 @@ def test_deleting_keeps_the_topic_or_takes_it_along(broker: BrokerWithAdmin) -> 
 
 
 def test_a_topic_whose_resource_is_only_missing_stays(broker: BrokerWithAdmin) -> None:
-    async def story(world: World) -> None:
+    async def story(world: BrokerWorld) -> None:
         name = unique()
         world.make(TOPICS, name, deletionPolicy="Delete")
         await world.topic(name)
@@ -172,7 +172,7 @@ def test_a_topic_whose_resource_is_only_missing_stays(broker: BrokerWithAdmin) -
 
 
 def test_without_the_cluster_nothing_hangs(broker: BrokerWithAdmin) -> None:
-    async def story(world: World) -> None:
+    async def story(world: BrokerWorld) -> None:
         name, other = unique(), unique()
         world.make(TOPICS, name, deletionPolicy="Delete")
         world.make(TOPICS, other, cluster="never-made", deletionPolicy="Delete")
@@ -206,7 +206,7 @@ def test_many_topics_are_one_pass(broker: BrokerWithAdmin, monkeypatch: pytest.M
 
     monkeypatch.setattr(BrokerTopics, "look", counted)
 
-    async def story(world: World) -> None:
+    async def story(world: BrokerWorld) -> None:
         names = [unique() for _ in range(250)]
         for name in names:
             world.make(TOPICS, name)
@@ -221,7 +221,7 @@ def test_many_topics_are_one_pass(broker: BrokerWithAdmin, monkeypatch: pytest.M
 
 
 def test_conditions_are_metrics_until_the_resource_is_gone(broker: BrokerWithAdmin) -> None:
-    async def story(world: World) -> None:
+    async def story(world: BrokerWorld) -> None:
         name = unique()
         world.make(TOPICS, name)
         await world.topic(name)
@@ -233,7 +233,9 @@ def test_conditions_are_metrics_until_the_resource_is_gone(broker: BrokerWithAdm
     in_world(broker, story)
 
 
-async def cut_off_everywhere(world: World, begin: Any, until: Any, *, monkeypatch: pytest.MonkeyPatch) -> int:
+async def cut_off_everywhere(
+    world: BrokerWorld, begin: Any, until: Any, *, monkeypatch: pytest.MonkeyPatch
+) -> int:
     """Kill the operator after 0, 1, 2, … writes of the story that `begin` makes; each time a new one must finish it."""
     carry_out = BrokerTopics.carry_out
 
@@ -262,13 +264,13 @@ async def cut_off_everywhere(world: World, begin: Any, until: Any, *, monkeypatc
 def test_an_operator_that_is_killed_between_any_two_writes_goes_on(
     broker: BrokerWithAdmin, monkeypatch: pytest.MonkeyPatch, policy: str
 ) -> None:
-    async def story(world: World) -> None:
-        def make(world: World) -> str:
+    async def story(world: BrokerWorld) -> None:
+        def make(world: BrokerWorld) -> str:
             name = unique()
             world.make(TOPICS, name, partitions=2, deletionPolicy="Delete", adoptionPolicy=policy)
             return name
 
-        async def is_made(world: World, name: str) -> None:
+        async def is_made(world: BrokerWorld, name: str) -> None:
             assert world.ready(TOPICS, name) == ("True", "AsWanted")
             assert (
                 world.body(TOPICS, name)["status"]["ownerUid"] == world.body(TOPICS, name)["metadata"]["uid"]
@@ -282,18 +284,18 @@ def test_an_operator_that_is_killed_between_any_two_writes_goes_on(
 def test_a_deletion_that_is_cut_off_anywhere_is_finished(
     broker: BrokerWithAdmin, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def story(world: World) -> None:
+    async def story(world: BrokerWorld) -> None:
         names = [unique() for _ in range(4)]
         for name in names:
             world.make(TOPICS, name, deletionPolicy="Delete")
         await world.topic(names[0])
 
-        def delete(world: World) -> str:
+        def delete(world: BrokerWorld) -> str:
             name = names.pop()
             world.delete(TOPICS, name)
             return name
 
-        async def is_gone(world: World, name: str) -> None:
+        async def is_gone(world: BrokerWorld, name: str) -> None:
             assert not world.is_there(TOPICS, name)
             with pytest.raises(UnknownTopicOrPartition):
                 await partitions_of(world, name)

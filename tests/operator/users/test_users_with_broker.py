@@ -21,7 +21,7 @@ from odradek_operator.desired.user_secret import ROTATION_ANNOTATION
 from odradek_operator.foundation.authority_keys import AuthorityKeys
 from odradek_operator.foundation.certificates import KeyPair, facts_of, is_issued_by, issue, new_authority
 from odradek_operator.gateways.kubernetes import CLUSTERS, SECRETS, USERS, Json
-from tests.operator.support.broker_world import NAMESPACE, World
+from tests.operator.support.broker_world import NAMESPACE, BrokerWorld
 from tests.support.certificates import Authority
 from tests.support.secured_broker import SecuredBroker
 
@@ -77,7 +77,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[_Brokers]:
     made.close()
 
 
-class _World(World):
+class _World(BrokerWorld):
     """A Cluster with both listeners, whose authorities are the broker's."""
 
     broker: Any

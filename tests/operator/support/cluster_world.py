@@ -23,7 +23,7 @@ BROKER_PODS = {"events-broker-0", "events-broker-1", "events-broker-2"}
 _KEY = Key("Cluster", "default", "events")
 
 
-class World:
+class ClusterWorld:
     """Everything around one Cluster called `events`."""
 
     def __init__(self, spec: Json | None = None) -> None:

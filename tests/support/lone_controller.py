@@ -28,8 +28,8 @@ from tests.support.memory_registry import MemoryStore
 ENDPOINTS = {"PLAINTEXT": ("broker.test", 9092), "EXTERNAL": ("outside.test", 19092)}
 
 
-class OneBroker:
-    """Make it with `await OneBroker.start(...)`."""
+class LoneController:
+    """Make it with `await LoneController.start(...)`."""
 
     def __init__(self, store: Store, entries: dict[str, str], *, seed: int = 1) -> None:
         self.store = store
@@ -39,7 +39,9 @@ class OneBroker:
         self.controller = Controller(store, self.images, self.dynamic, SystemClock(), rng=random.Random(seed))
 
     @classmethod
-    async def start(cls, entries: dict[str, str] | None = None, *, store: Store | None = None) -> OneBroker:
+    async def start(
+        cls, entries: dict[str, str] | None = None, *, store: Store | None = None
+    ) -> LoneController:
         broker = cls(store or MemoryStore(), entries or {})
         await broker.controller.start()
         await broker.controller.register_broker(endpoints=ENDPOINTS, rack="r1")
