@@ -17,7 +17,6 @@ from odradek.protocol.api import ApiKey
 from odradek.protocol.messages import request
 from odradek.protocol.schema import REQUEST, RESPONSE, fields_of, message_class
 from tests.support.large_requests import ROWS
-from tests.support.loop import run
 from tests.support.whole_broker import WholeBroker, decoded
 
 COUNT = 4 * REQUEST_ELEMENTS_PER_TURN_MAX
@@ -61,32 +60,26 @@ async def _turns_until(answer: Any) -> tuple[Any, int]:
 
 
 @pytest.mark.parametrize("name", IN_PARTS)
-def test_others_are_served_between_the_parts_of_a_large_request(name: str) -> None:
-    async def scenario() -> None:
-        whole = await WholeBroker.start()
-        row = ROWS[name]
-        sent = whole.dispatcher(whole.connection, row.body(COUNT))
-        assert inspect.isawaitable(sent)
-        answer, turns = await _turns_until(sent)
-        assert turns >= COUNT // REQUEST_ELEMENTS_PER_TURN_MAX
-        names = _names_in(decoded(row.api, row.version, answer))
-        if name != "metadata of ids":
-            assert sorted(names) == [f"n{number:07}" for number in range(COUNT)]
-
-    run(scenario())
+async def test_others_are_served_between_the_parts_of_a_large_request(name: str) -> None:
+    whole = await WholeBroker.start()
+    row = ROWS[name]
+    sent = whole.dispatcher(whole.connection, row.body(COUNT))
+    assert inspect.isawaitable(sent)
+    answer, turns = await _turns_until(sent)
+    assert turns >= COUNT // REQUEST_ELEMENTS_PER_TURN_MAX
+    names = _names_in(decoded(row.api, row.version, answer))
+    if name != "metadata of ids":
+        assert sorted(names) == [f"n{number:07}" for number in range(COUNT)]
 
 
-def test_a_small_request_is_answered_at_once() -> None:
-    async def scenario() -> None:
-        whole = await WholeBroker.start()
-        for name in IN_PARTS[:-1]:
-            if name != "find coordinator":  # It makes its topic first.
-                assert isinstance(whole.dispatcher(whole.connection, ROWS[name].body(20)), bytes), name
-
-    run(scenario())
+async def test_a_small_request_is_answered_at_once() -> None:
+    whole = await WholeBroker.start()
+    for name in IN_PARTS[:-1]:
+        if name != "find coordinator":  # It makes its topic first.
+            assert isinstance(whole.dispatcher(whole.connection, ROWS[name].body(20)), bytes), name
 
 
-def test_a_topic_that_stands_in_several_parts_is_answered_once() -> None:
+async def test_a_topic_that_stands_in_several_parts_is_answered_once() -> None:
     count = 10 * REQUEST_ELEMENTS_PER_TURN_MAX
     asked = request(
         ApiKey.OFFSET_FETCH, 5, group_id="g", topics=[{"name": "t", "partition_indexes": list(range(count))}]
@@ -95,17 +88,13 @@ def test_a_topic_that_stands_in_several_parts_is_answered_once() -> None:
     assert split is not None
     parts = long_requests.parts_of(asked, split)
     assert [len(part.topics[0].partition_indexes) for part in parts] == [REQUEST_ELEMENTS_PER_TURN_MAX] * 10  # type: ignore[attr-defined]
-
-    async def scenario() -> None:
-        whole = await WholeBroker.start()
-        await whole.broker.coordinators.groups.ensure_topic()
-        await asyncio.sleep(1)
-        body = memoryview(codec.encode_request(ApiKey.OFFSET_FETCH, 5, 7, "c", asked))[4:]
-        answer = decoded(ApiKey.OFFSET_FETCH, 5, await _sent(whole, body))
-        (topic,) = answer.topics
-        assert [one.partition_index for one in topic.partitions] == list(range(count))
-
-    run(scenario())
+    whole = await WholeBroker.start()
+    await whole.broker.coordinators.groups.ensure_topic()
+    await asyncio.sleep(1)
+    body = memoryview(codec.encode_request(ApiKey.OFFSET_FETCH, 5, 7, "c", asked))[4:]
+    answer = decoded(ApiKey.OFFSET_FETCH, 5, await _sent(whole, body))
+    (topic,) = answer.topics
+    assert [one.partition_index for one in topic.partitions] == list(range(count))
 
 
 def test_each_split_names_arrays_of_its_api() -> None:
@@ -136,51 +125,44 @@ def _has_path(structure: Any, path: tuple[str, ...]) -> bool:
     return True
 
 
-def test_a_large_request_that_cannot_be_read_ends_its_connection() -> None:
-    async def scenario() -> None:
-        from odradek.foundation.errors import InvalidRequest
+async def test_a_large_request_that_cannot_be_read_ends_its_connection() -> None:
+    from odradek.foundation.errors import InvalidRequest
 
-        whole = await WholeBroker.start()
-        body = ROWS["metadata"].body(COUNT)[:-20]
-        with pytest.raises(InvalidRequest):
-            await _sent(whole, body)
-        assert whole.broker.counters.malformed == 1
-
-    run(scenario())
+    whole = await WholeBroker.start()
+    body = ROWS["metadata"].body(COUNT)[:-20]
+    with pytest.raises(InvalidRequest):
+        await _sent(whole, body)
+    assert whole.broker.counters.malformed == 1
 
 
-def test_a_turn_that_takes_too_long_is_counted_and_named(
+async def test_a_turn_that_takes_too_long_is_counted_and_named(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lines_of_its_own = RateLimitedLog(dispatch.logger, "requests", lines_per_minute_max=10)
     monkeypatch.setattr(dispatch, "_long_turns", lines_of_its_own)
+    from time import sleep
 
-    async def scenario() -> None:
-        from time import sleep
+    whole = await WholeBroker.start()
 
-        whole = await WholeBroker.start()
+    def slow(_: object, __: object) -> None:
+        sleep(0.03)
 
-        def slow(_: object, __: object) -> None:
-            sleep(0.03)
+    async def slow_later(request: object, context: object) -> None:
+        await asyncio.sleep(0)
+        sleep(0.03)
 
-        async def slow_later(request: object, context: object) -> None:
-            await asyncio.sleep(0)
-            sleep(0.03)
+    from odradek.handlers.dispatch import Dispatcher
+    from odradek.transport.pending import Pending
 
-        from odradek.handlers.dispatch import Dispatcher
-        from odradek.transport.pending import Pending
-
-        handles: list[Any] = [slow, lambda request, context: Pending(slow_later(request, context))]
-        for number, handle in enumerate(handles, 1):
-            dispatcher = Dispatcher(whole.broker.parts, handles={ApiKey.LIST_GROUPS: handle})
-            body = memoryview(
-                codec.encode_request(ApiKey.LIST_GROUPS, 5, 7, "c", request(ApiKey.LIST_GROUPS, 5))
-            )[4:]
-            sent = dispatcher(whole.connection, body)
-            if inspect.isawaitable(sent):
-                await sent
-            assert whole.broker.counters.by_api[ApiKey.LIST_GROUPS].long_turns == number
-        lines = [one.getMessage() for one in caplog.records if "held up" in one.getMessage()]
-        assert lines and all(line.startswith("LIST_GROUPS version 5 from") for line in lines)
-
-    run(scenario())
+    handles: list[Any] = [slow, lambda request, context: Pending(slow_later(request, context))]
+    for number, handle in enumerate(handles, 1):
+        dispatcher = Dispatcher(whole.broker.parts, handles={ApiKey.LIST_GROUPS: handle})
+        body = memoryview(
+            codec.encode_request(ApiKey.LIST_GROUPS, 5, 7, "c", request(ApiKey.LIST_GROUPS, 5))
+        )[4:]
+        sent = dispatcher(whole.connection, body)
+        if inspect.isawaitable(sent):
+            await sent
+        assert whole.broker.counters.by_api[ApiKey.LIST_GROUPS].long_turns == number
+    lines = [one.getMessage() for one in caplog.records if "held up" in one.getMessage()]
+    assert lines and all(line.startswith("LIST_GROUPS version 5 from") for line in lines)

@@ -13,7 +13,6 @@ from odradek.protocol.api import ApiKey
 from odradek.records.builder import build_batch
 from odradek.records.compression import Compression
 from odradek.transport.connection import Connection
-from tests.support.loop import run
 from tests.support.whole_broker import START_MS, WholeBroker, decoded
 
 CODECS = [codec for codec in Compression if codec is not Compression.NONE]
@@ -67,31 +66,25 @@ async def _answer(sent: Any) -> list[tuple[int, int]]:
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_a_batch_that_grows_is_read_in_a_thread_and_its_connection_waits(codec: Compression) -> None:
-    async def scenario() -> None:
-        whole = await _broker()
-        connection = HeldConnection()
-        bomb = _bomb(codec)
-        assert len(bomb) < BATCH_BYTES_CHECKED_AT_ONCE_MAX
-        sent = whole.send(ApiKey.PRODUCE, 9, connection, **_fields(("compacted", bomb)))
-        assert inspect.isawaitable(sent) and connection.holds == 1
-        # Another client is answered at the same time, and stands before it in the log.
-        other = whole.send(ApiKey.PRODUCE, 9, **_fields(("compacted", _batch(b"small"))))
-        assert await _answer(other) == [(0, 0)]
-        assert await _answer(sent) == [(0, 1)]
-        assert connection.holds == 0
-
-    run(scenario())
+async def test_a_batch_that_grows_is_read_in_a_thread_and_its_connection_waits(codec: Compression) -> None:
+    whole = await _broker()
+    connection = HeldConnection()
+    bomb = _bomb(codec)
+    assert len(bomb) < BATCH_BYTES_CHECKED_AT_ONCE_MAX
+    sent = whole.send(ApiKey.PRODUCE, 9, connection, **_fields(("compacted", bomb)))
+    assert inspect.isawaitable(sent) and connection.holds == 1
+    # Another client is answered at the same time, and stands before it in the log.
+    other = whole.send(ApiKey.PRODUCE, 9, **_fields(("compacted", _batch(b"small"))))
+    assert await _answer(other) == [(0, 0)]
+    assert await _answer(sent) == [(0, 1)]
+    assert connection.holds == 0
 
 
-def test_a_small_batch_is_appended_at_once() -> None:
-    async def scenario() -> None:
-        whole = await _broker()
-        for codec in Compression:
-            batch = _batch(*[b"value"] * 100, compression=codec)
-            assert isinstance(whole.send(ApiKey.PRODUCE, 9, **_fields(("compacted", batch))), bytes)
-
-    run(scenario())
+async def test_a_small_batch_is_appended_at_once() -> None:
+    whole = await _broker()
+    for codec in Compression:
+        batch = _batch(*[b"value"] * 100, compression=codec)
+        assert isinstance(whole.send(ApiKey.PRODUCE, 9, **_fields(("compacted", batch))), bytes)
 
 
 @pytest.mark.parametrize(
@@ -102,60 +95,46 @@ def test_a_small_batch_is_appended_at_once() -> None:
         {"message_timestamp_before_max_ms": "1000000"},
     ],
 )
-def test_every_setting_that_asks_for_the_records_reads_many_in_a_thread(config: dict[str, Any]) -> None:
-    async def scenario() -> None:
-        whole = await _broker(**config)
-        for batch in (
-            _bomb(Compression.ZSTD),
-            _batch(*[b"v"] * (BATCH_RECORDS_CHECKED_AT_ONCE_MAX + 1)),
-            _batch(bytes(BATCH_BYTES_CHECKED_AT_ONCE_MAX)),
-        ):
-            sent = whole.send(ApiKey.PRODUCE, 9, **_fields(("compacted", batch)))
-            assert inspect.isawaitable(sent)
-            ((code, _),) = await _answer(sent)
-            assert code == 0
-        # Where nobody asks for them they are not read, however many they are.
-        assert isinstance(whole.send(ApiKey.PRODUCE, 9, **_fields(("plain", batch))), bytes)
-
-    run(scenario())
-
-
-def test_a_large_batch_that_is_wrong_fails_for_its_partition_alone() -> None:
-    async def scenario() -> None:
-        whole = await _broker()
-        connection = HeldConnection()
-        keyless = _bomb(Compression.ZSTD, key=None)
-        sent = whole.send(
-            ApiKey.PRODUCE, 9, connection, **_fields(("plain", _batch(b"a")), ("compacted", keyless))
-        )
-        assert await _answer(sent) == [(0, 0), (INVALID_RECORD, -1)]
-        assert connection.holds == 0
-
-    run(scenario())
-
-
-def test_settings_that_change_since_then_count() -> None:
-    async def scenario() -> None:
-        whole = await _broker(message_timestamp_before_max_ms="1000000")
-        sent = whole.send(ApiKey.PRODUCE, 9, **_fields(("compacted", _bomb(Compression.ZSTD, key=None))))
+async def test_every_setting_that_asks_for_the_records_reads_many_in_a_thread(config: dict[str, Any]) -> None:
+    whole = await _broker(**config)
+    for batch in (
+        _bomb(Compression.ZSTD),
+        _batch(*[b"v"] * (BATCH_RECORDS_CHECKED_AT_ONCE_MAX + 1)),
+        _batch(bytes(BATCH_BYTES_CHECKED_AT_ONCE_MAX)),
+    ):
+        sent = whole.send(ApiKey.PRODUCE, 9, **_fields(("compacted", batch)))
         assert inspect.isawaitable(sent)
-        waiting = asyncio.ensure_future(_answer(sent))
-        await asyncio.sleep(0)
-        (partition,) = [one for one in whole.broker.partitions if one.topic_partition.topic == "compacted"]
-        config = partition.log.config
-        partition.log.reconfigure(config._replace(cleanup_compact=True))
-        assert await waiting == [(INVALID_RECORD, -1)]
-
-    run(scenario())
+        ((code, _),) = await _answer(sent)
+        assert code == 0
+    # Where nobody asks for them they are not read, however many they are.
+    assert isinstance(whole.send(ApiKey.PRODUCE, 9, **_fields(("plain", batch))), bytes)
 
 
-def test_without_acknowledgement_the_batch_is_appended_all_the_same() -> None:
-    async def scenario() -> None:
-        whole = await _broker()
-        sent = whole.send(ApiKey.PRODUCE, 9, **_fields(("compacted", _bomb(Compression.LZ4)), acks=0))
-        assert await sent is None
-        assert await _answer(whole.send(ApiKey.PRODUCE, 9, **_fields(("compacted", _batch(b"v"))))) == [
-            (0, 1)
-        ]
+async def test_a_large_batch_that_is_wrong_fails_for_its_partition_alone() -> None:
+    whole = await _broker()
+    connection = HeldConnection()
+    keyless = _bomb(Compression.ZSTD, key=None)
+    sent = whole.send(
+        ApiKey.PRODUCE, 9, connection, **_fields(("plain", _batch(b"a")), ("compacted", keyless))
+    )
+    assert await _answer(sent) == [(0, 0), (INVALID_RECORD, -1)]
+    assert connection.holds == 0
 
-    run(scenario())
+
+async def test_settings_that_change_meanwhile_count() -> None:
+    whole = await _broker(message_timestamp_before_max_ms="1000000")
+    sent = whole.send(ApiKey.PRODUCE, 9, **_fields(("compacted", _bomb(Compression.ZSTD, key=None))))
+    assert inspect.isawaitable(sent)
+    waiting = asyncio.ensure_future(_answer(sent))
+    await asyncio.sleep(0)
+    (partition,) = [one for one in whole.broker.partitions if one.topic_partition.topic == "compacted"]
+    config = partition.log.config
+    partition.log.reconfigure(config._replace(cleanup_compact=True))
+    assert await waiting == [(INVALID_RECORD, -1)]
+
+
+async def test_without_acknowledgement_the_batch_is_appended_all_the_same() -> None:
+    whole = await _broker()
+    sent = whole.send(ApiKey.PRODUCE, 9, **_fields(("compacted", _bomb(Compression.LZ4)), acks=0))
+    assert await sent is None
+    assert await _answer(whole.send(ApiKey.PRODUCE, 9, **_fields(("compacted", _batch(b"v"))))) == [(0, 1)]

@@ -10,14 +10,14 @@ from odradek_operator.gateways.kubernetes import CONFIG_MAPS, PODS, STATEFUL_SET
 from odradek_operator.reconcilers.cluster.facts import SetState
 from odradek_operator.reconcilers.cluster.scaling import Reason, brokers_there
 from odradek_operator.resources.cluster_status import Movement
+from tests.operator.support.cluster_world import BROKER_PODS, ClusterWorld
 from tests.operator.support.objects import Change
-from tests.operator.support.world import BROKER_PODS, World
 
 
 @pytest.mark.thorough
 def test_new_brokers_are_filled_even_when_the_operator_dies_meanwhile() -> None:
     for cut in range(12):
-        world = World()
+        world = ClusterWorld()
         world.settle()
         world.change(spec__brokers={"replicas": 4})
         world.settle_through_kills(cut)
@@ -27,7 +27,7 @@ def test_new_brokers_are_filled_even_when_the_operator_dies_meanwhile() -> None:
 
 
 def test_the_throttle_of_a_fill_is_ended_although_the_first_try_fails() -> None:
-    world = World({"brokers": {"moveRate": "10Mi"}})
+    world = ClusterWorld({"brokers": {"moveRate": "10Mi"}})
     world.settle()
     world.brokers.throttles_kept = 1
     world.change(spec__brokers={"replicas": 4})
@@ -37,7 +37,7 @@ def test_the_throttle_of_a_fill_is_ended_although_the_first_try_fails() -> None:
 
 
 def test_brokers_are_emptied_before_they_go_and_their_volumes_stay() -> None:
-    world = World({"brokers": {"replicas": 4}})
+    world = ClusterWorld({"brokers": {"replicas": 4}})
     world.settle()
     world.brokers.replicas = {3: 5}
     world.change(spec__brokers={"replicas": 3})
@@ -51,7 +51,7 @@ def test_brokers_are_emptied_before_they_go_and_their_volumes_stay() -> None:
     assert "movement" not in world.status
 
 
-def test_brokers_that_cannot_be_emptied_stay_and_it_is_said_why(world: World) -> None:
+def test_brokers_that_cannot_be_emptied_stay_and_it_is_said_why(world: ClusterWorld) -> None:
     world.brokers.too_few = True
     world.change(spec__brokers={"replicas": 2, "config": {"min.insync.replicas": 1}})
     for _ in range(8):
@@ -66,7 +66,7 @@ def test_brokers_that_cannot_be_emptied_stay_and_it_is_said_why(world: World) ->
     assert world.condition("Scaling") == {}
 
 
-def test_defaults_change_only_when_the_removed_brokers_are_empty(world: World) -> None:
+def test_defaults_change_only_when_the_removed_brokers_are_empty(world: ClusterWorld) -> None:
     before, file = world.pods(), _settings(world)
     assert (file["default.replication.factor"], file["min.insync.replicas"]) == ("3", "2")
     world.brokers.too_few = True
@@ -86,7 +86,7 @@ def test_defaults_change_only_when_the_removed_brokers_are_empty(world: World) -
     assert world.condition("Ready")["message"] == "the broker serves"
 
 
-def test_volumes_grow_and_pods_stay(world: World) -> None:
+def test_volumes_grow_and_pods_stay(world: ClusterWorld) -> None:
     before = world.pods()
     world.change(spec__brokers={"storage": {"size": "20Gi"}})
     world.settle()
@@ -99,7 +99,7 @@ def test_volumes_grow_and_pods_stay(world: World) -> None:
     assert world.pods() == before
 
 
-def test_claims_get_other_labels_and_pods_stay(world: World) -> None:
+def test_claims_get_other_labels_and_pods_stay(world: ClusterWorld) -> None:
     before, old = world.pods(), world.get(STATEFUL_SETS, "events-broker")
     world.change(spec__brokers={"storage": {"labels": {"backup": "daily"}}})
     world.settle()
@@ -113,7 +113,7 @@ def test_claims_get_other_labels_and_pods_stay(world: World) -> None:
 @pytest.mark.thorough
 def test_a_wrong_storage_class_is_corrected_while_no_claim_has_a_volume() -> None:
     for cut in range(8):
-        world = World({"brokers": {"storage": {"class": "fats"}}})
+        world = ClusterWorld({"brokers": {"storage": {"class": "fats"}}})
         world.nodes.broken = set(BROKER_PODS)
         for _ in range(3):
             world.look()
@@ -135,7 +135,7 @@ def test_a_wrong_storage_class_is_corrected_while_no_claim_has_a_volume() -> Non
         assert world.condition("Ready")["status"] == "True" and world.pods("zookeeper") == zookeeper
 
 
-def test_the_class_of_volumes_that_are_there_stays(world: World) -> None:
+def test_the_class_of_volumes_that_are_there_stays(world: ClusterWorld) -> None:
     before = world.pods()
     claims = [metadata(world.claim(broker))["uid"] for broker in range(3)]
     assert world.status["boundVolumes"] == ["broker", "zookeeper"]
@@ -146,7 +146,7 @@ def test_the_class_of_volumes_that_are_there_stays(world: World) -> None:
     assert "stays the default: its volumes were made with it" in world.condition("Volumes")["message"]
 
 
-def test_a_pod_and_its_volume_are_replaced_when_asked_for(world: World) -> None:
+def test_a_pod_and_its_volume_are_replaced_when_asked_for(world: ClusterWorld) -> None:
     claim, before = world.claim(1), world.pods()
     world.annotate_pod("events-broker-1", "odradek.io/replace", "true")
     world.settle()
@@ -154,7 +154,7 @@ def test_a_pod_and_its_volume_are_replaced_when_asked_for(world: World) -> None:
     assert world.replaced(before) == {"events-broker-1"}
 
 
-def test_a_broker_that_serves_does_not_lose_the_only_replica_of_anything(world: World) -> None:
+def test_a_broker_that_serves_does_not_lose_the_only_replica_of_anything(world: ClusterWorld) -> None:
     claim, before = world.claim(1), world.pods()
     world.brokers.answers[1] = RestartAnswer(known=True, only_here=2)
     world.annotate_pod("events-broker-1", "odradek.io/replace", "true")
@@ -168,7 +168,7 @@ def test_a_broker_that_serves_does_not_lose_the_only_replica_of_anything(world: 
     assert world.replaced(before) == {"events-broker-1"}
 
 
-def test_a_pod_of_a_lost_node_that_is_to_be_replaced_is_removed_by_force(world: World) -> None:
+def test_a_pod_of_a_lost_node_that_is_to_be_replaced_is_removed_by_force(world: ClusterWorld) -> None:
     claim, before = world.claim(1), world.pods()
     # Kubernetes has begun to remove it, and waits for a node that is no more.
     world.objects.merge(
@@ -188,7 +188,7 @@ def test_a_pod_of_a_lost_node_that_is_to_be_replaced_is_removed_by_force(world: 
 @pytest.mark.thorough
 def test_brokers_are_emptied_first_even_while_their_set_is_recreated() -> None:
     for cut in range(16):
-        world = World({"brokers": {"replicas": 4}})
+        world = ClusterWorld({"brokers": {"replicas": 4}})
         world.settle()
         world.brokers.replicas = {3: 5}
         world.change(spec__brokers={"replicas": 3, "storage": {"size": "20Gi"}})
@@ -198,7 +198,7 @@ def test_brokers_are_emptied_first_even_while_their_set_is_recreated() -> None:
 
 
 def test_a_deleted_set_returns_with_the_brokers_that_are_not_empty() -> None:
-    world = World({"brokers": {"replicas": 4}})
+    world = ClusterWorld({"brokers": {"replicas": 4}})
     world.settle()
     world.brokers.replicas = {3: 5}
     world.objects.delete(STATEFUL_SETS, "default", "events-broker", uid=None, orphan=True)
@@ -216,20 +216,20 @@ def test_a_broker_whose_set_is_gone_counts_by_its_number() -> None:
 
 
 @pytest.mark.thorough
-def test_new_brokers_are_filled_when_volumes_grow_at_the_same_time(world: World) -> None:
+def test_new_brokers_are_filled_when_volumes_grow_at_the_same_time(world: ClusterWorld) -> None:
     world.change(spec__brokers={"replicas": 4, "storage": {"size": "20Gi"}})
     world.settle()
     assert world.brokers.replicas[3] == 4
 
 
-def _settings(world: World) -> dict[str, str]:
+def _settings(world: ClusterWorld) -> dict[str, str]:
     """The brokers' file as it is in the ConfigMap."""
     found = world.get(CONFIG_MAPS, "events-broker")
     assert found is not None
     return dict(parse_properties(found["data"]["broker.properties"], source="broker.properties"))
 
 
-def _watch_for_the_loss_of(world: World, *, broker: int) -> None:
+def _watch_for_the_loss_of(world: ClusterWorld, *, broker: int) -> None:
     """Fail as soon as a broker's pod goes while it has replicas."""
 
     def watch(change: Change) -> None:
