@@ -236,8 +236,9 @@ def test_a_connection_made_as_a_registration_ends_is_not_used() -> None:
         images = _images(broker)
         client = _client(broker, images)
         changes = [lambda: _change(images, epoch=2), lambda: None]
-        client._network = _ChangesAtTheEnd(client._network, lambda: changes.pop(0)())
-        with pytest.raises(ConnectionError, match="no longer registered as it was at broker.test"):
+        changing: Any = _ChangesAtTheEnd(client._network, lambda: changes.pop(0)())
+        client._network = changing
+        with pytest.raises(ConnectionError, match=r"no longer registered as it was at broker\.test"):
             await _ask(client)
         assert await _ask(client) == 1
         await asyncio.sleep(1)

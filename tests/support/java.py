@@ -17,6 +17,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import warnings
 from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.util import find_spec
@@ -445,9 +446,28 @@ def _fetch_with_ivy(folder: Path, coordinates: Sequence[str]) -> None:
 
 
 def _machine_trust() -> list[str]:
-    """The certificates the machine trusts, where it keeps them in Java's form: a proxy's may be there."""
+    """The certificates that the machine trusts, in Java's form: a proxy's may be among them, which no wheel has.
+
+    Where the machine has no store for Java, one is made of the file that SSL_CERT_FILE names.
+    """
     store = Path("/etc/ssl/certs/java/cacerts")
-    return [f"-Djavax.net.ssl.trustStore={store}"] if store.exists() else []
+    if store.exists():
+        return [f"-Djavax.net.ssl.trustStore={store}"]
+    file = os.environ.get("SSL_CERT_FILE")
+    if not file or not Path(file).exists():
+        return []
+    # Few runs fetch, and all import this module.
+    from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, pkcs12
+    from cryptography.x509 import load_pem_x509_certificates
+
+    made = CACHE / "trusted.p12"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of certificates that the machine trusts and newer rules refuse
+        trusted = load_pem_x509_certificates(Path(file).read_bytes())
+    entries = [pkcs12.PKCS12Certificate(one, b"%d" % number) for number, one in enumerate(trusted)]
+    made.parent.mkdir(parents=True, exist_ok=True)
+    made.write_bytes(pkcs12.serialize_java_truststore(entries, BestAvailableEncryption(b"changeit")))
+    return [f"-Djavax.net.ssl.trustStore={made}", "-Djavax.net.ssl.trustStorePassword=changeit"]
 
 
 def _fetching(command: Sequence[str], coordinates: Sequence[str]) -> None:
