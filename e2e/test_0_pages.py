@@ -42,6 +42,7 @@ def test_the_page_with_helm(empty: Kube, tmp_path: Path) -> None:
         )
 
 
+@pytest.mark.thorough
 def test_the_page_without_helm(empty: Kube, tmp_path: Path) -> None:
     play(PAGE, tmp_path, "without-helm")
     assert (Kube(WITHOUT_HELM).get("cluster", "dev") or {})["status"]["brokers"]["ready"] == 1

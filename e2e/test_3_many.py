@@ -7,6 +7,7 @@ import random
 import time
 from typing import Any
 
+import pytest
 import yaml
 
 from e2e.conftest import READY_SECONDS_MAX, RUN, named
@@ -71,6 +72,7 @@ def spent(pod: str) -> tuple[float, float]:
     return float(used), float(resident)
 
 
+@pytest.mark.thorough
 def test_a_thousand_topics_become_true(kube: Kube) -> None:
     began = time.monotonic()
     selector = made(kube, "many", TOPICS)
@@ -97,6 +99,7 @@ def test_a_thousand_topics_become_true(kube: Kube) -> None:
     all_deleted(kube, selector)
 
 
+@pytest.mark.thorough
 def test_an_operator_that_is_killed_amid_its_work_finishes_it(kube: Kube) -> None:
     seed = int(RUN, 16)
     print(f"seed {seed}")

@@ -146,6 +146,7 @@ def test_a_mirror_copies_each_record_once_while_a_worker_is_lost(shop: Kube) -> 
     )
 
 
+@pytest.mark.thorough
 @pytest.mark.timeout(600)
 def test_a_paused_mirror_goes_on_where_it_stopped(shop: Kube) -> None:
     shop.apply(MIRROR)
@@ -158,6 +159,7 @@ def test_a_paused_mirror_goes_on_where_it_stopped(shop: Kube) -> None:
     settled(shop)
 
 
+@pytest.mark.thorough
 @pytest.mark.timeout(300)
 def test_without_its_source_it_is_refused_and_deleted_it_is_gone(shop: Kube) -> None:
     lost = of("Mirror", "lost", **{**MIRROR["spec"], "sources": [{"alias": "gone", "cluster": "gone"}]})

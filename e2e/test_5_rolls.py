@@ -31,6 +31,7 @@ def test_a_setting_that_needs_a_restart_rolls_through_the_brokers(kube: Kube, to
     load.check_promises(kube, BOOTSTRAP)
 
 
+@pytest.mark.thorough
 def test_another_image_rolls_through_all_pods(kube: Kube, topic: str) -> None:
     image = another_image()
     before = {**pods_by_name(kube, "broker"), **pods_by_name(kube, "controller")}

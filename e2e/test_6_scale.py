@@ -33,6 +33,7 @@ def test_a_fourth_broker_is_filled_and_emptied_again(kube: Kube) -> None:
     load.check_promises(kube, BOOTSTRAP)
 
 
+@pytest.mark.thorough
 def test_zookeeper_becomes_one_server_and_three_again_under_load(kube: Kube, topic: str) -> None:
     others = {**pods_by_name(kube, "broker"), **pods_by_name(kube, "controller")}
     first = pods_by_name(kube, "zookeeper")["demo-zookeeper-0"]
