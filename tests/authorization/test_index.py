@@ -40,6 +40,7 @@ def test_a_deny_for_a_prefix_counts_beside_acls_for_longer_ones() -> None:
     for name in ("a", "ab", "abcd", "abcde"):
         decision = index.decide("User:alice", "10.0.0.1", AclOperation.READ, AclResourceType.TOPIC, name)
         assert decision is Decision.DENIED, name
+    assert not index.allows_any("User:alice", "10.0.0.1", AclOperation.READ, AclResourceType.TOPIC)
 
 
 @pytest.mark.thorough
