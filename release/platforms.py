@@ -11,7 +11,7 @@ PYTHON_MINIMUM: Final = "3.11"
 """What `requires-python` asks for. Every test runs on it."""
 
 PYTHONS_TRIED: Final = ("3.11", "3.12", "3.13")
-"""Versions with a classifier: every module is imported with warnings as errors, and tests have run."""
+"""Versions with a classifier: every module is imported with warnings as errors, and tests of the lower layers pass."""
 
 PYTHONS_READ: Final = ("3.14",)
 """Versions on which no test has run: sources compile there without a warning, and dependencies have wheels."""
