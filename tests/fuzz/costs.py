@@ -45,12 +45,30 @@ GROWTH: Final = 4
 RATIO_MAX: Final = 8.0
 # Below this, ratios say nothing.
 SECONDS_COMPARED_MIN: Final = 0.04
-LOGGED_BYTES_MAX: Final = 64 * 1024
+# Denials are logged up to 600 times a minute.
+LOGGED_BYTES_MAX: Final = 160 * 1024
 KEPT_BYTES_MAX: Final = 48 << 20
 SIZES: Final = (500, 2000, 4000)
 TRIES: Final = 3
 CASES_PER_WORLD: Final = 12
 
+# Still planned in one turn, as design/0025 says; each needs a right of its own. A mend takes its API out of here.
+WHOLE: Final = frozenset(
+    {
+        ApiKey.ADD_PARTITIONS_TO_TXN,
+        ApiKey.ALTER_CLIENT_QUOTAS,
+        ApiKey.ALTER_CONFIGS,
+        ApiKey.ALTER_PARTITION_REASSIGNMENTS,
+        ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
+        ApiKey.CREATE_ACLS,
+        ApiKey.CREATE_PARTITIONS,
+        ApiKey.CREATE_TOPICS,
+        ApiKey.DELETE_ACLS,
+        ApiKey.ELECT_LEADERS,
+        ApiKey.INCREMENTAL_ALTER_CONFIGS,
+        ApiKey.WRITE_TXN_MARKERS,
+    }
+)
 AUTHORIZER: Final = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "super.users": "User:root",
@@ -63,6 +81,8 @@ class Case(NamedTuple):
 
     name: str
     body: Callable[[int], memoryview]
+    is_whole: bool = False
+    """Whether it is known to be answered in one turn, however long that is: then only its growth is judged."""
 
 
 class Cost(NamedTuple):
@@ -147,10 +167,11 @@ class _Logged(logging.Handler):
 class CostWorld:
     """One broker, and what requests cost it. Make it with `await CostWorld.start(entries)`."""
 
-    def __init__(self, whole: WholeBroker, *, logs_in: bool) -> None:
+    def __init__(self, whole: WholeBroker, entries: dict[str, str]) -> None:
         self._whole = whole
+        self._entries = entries
         self._dispatch = whole.broker.listeners[0]._dispatch
-        self._logs_in = logs_in
+        self._logs_in = entries.keys() >= logins.ENTRIES.keys()
         self._process = psutil.Process()
 
     @classmethod
@@ -164,7 +185,7 @@ class CostWorld:
             await whole.broker.control.controller.create_acls(
                 [acl(operation, GROUP, "*", principal="User:*") for operation in (DESCRIBE, READ, DELETE)]
             )
-        return cls(whole, logs_in=entries.keys() >= logins.ENTRIES.keys())
+        return cls(whole, entries)
 
     async def stop(self) -> None:
         await self._whole.broker.stop()
@@ -181,16 +202,17 @@ class CostWorld:
         logged = _Logged()
         root = logging.getLogger("odradek")
         root.addHandler(logged)
+        level = root.level
+        root.setLevel(logging.INFO)
         gc.collect()
         gc.disable()
         before = self._process.memory_info().rss
+        # A turn of its own: what made the request is not the broker's cost.
+        await asyncio.sleep(0)
         loop.reset()
-        begin = time.thread_time()
         answer: Any = None
         try:
             answer = self._dispatch(connection, body)
-            # Before the first wait: what follows is timed by the loop.
-            loop.took(time.thread_time() - begin)
             if inspect.isawaitable(answer):
                 answer = await asyncio.ensure_future(_waited(answer))
         except OdradekError:
@@ -198,6 +220,9 @@ class CostWorld:
         finally:
             gc.enable()
             root.removeHandler(logged)
+            root.setLevel(level)
+        # The turn of the answer is timed when it is over.
+        await asyncio.sleep(0)
         seconds, longest = loop.seconds, loop.longest_seconds
         del answer, body
         gc.collect()
@@ -206,10 +231,14 @@ class CostWorld:
     async def excess(self, case: Case, size: int) -> str | None:
         """The reason for which a case of this size costs too much; without one it does not."""
         reason = None
-        for _ in range(TRIES):
-            few = await self.cost(case, max(1, size // GROWTH))
-            many = await self.cost(case, size)
-            reason = _reason(few, many)
+        for number in range(TRIES):
+            # A broker that has made the request's changes would make none the next time.
+            world = self if number == 0 else await CostWorld.start(self._entries)
+            few = await world.cost(case, max(1, size // GROWTH))
+            many = await world.cost(case, size)
+            if world is not self:
+                await world.stop()
+            reason = _reason(few, many, is_whole=case.is_whole)
             if reason is None:
                 return None
         return reason
@@ -228,10 +257,10 @@ async def _waited(answer: Any) -> Any:
     return await answer
 
 
-def _reason(few: Cost, many: Cost) -> str | None:
+def _reason(few: Cost, many: Cost, *, is_whole: bool) -> str | None:
     """What is too much of a request's cost, beside that of a quarter of it."""
     reasons = []
-    if many.longest_seconds > TURN_SECONDS_MAX:
+    if many.longest_seconds > TURN_SECONDS_MAX and not is_whole:
         reasons.append(f"a turn of {many.longest_seconds * 1000:.0f} ms")
     if many.seconds > SECONDS_COMPARED_MIN and many.seconds > RATIO_MAX * few.seconds:
         ratio = many.seconds / max(few.seconds, 1e-6)
@@ -307,7 +336,7 @@ def grown(chance: random.Random) -> Case:
         repeated = (elements * (size // len(elements) + 1))[:size]
         return _encoded(api, version, dataclasses.replace(message, **{name: repeated}))
 
-    return Case(f"{api.name} version {version} with many {name}", body)
+    return Case(f"{api.name} version {version} with many {name}", body, api in WHOLE)
 
 
 def _decoded(api: ApiKey, version: int, frame: bytes) -> Any:
@@ -324,7 +353,7 @@ def _encoded(api: ApiKey, version: int, message: Any, *, client_id: str = "costs
 
 def row(name: str) -> Case:
     """One of the large requests."""
-    return Case(name, ROWS[name].body)
+    return Case(name, ROWS[name].body, ROWS[name].api in WHOLE)
 
 
 LONG_NAMES: Final = long_names(ApiKey.FIND_COORDINATOR, 3, key=lambda name: name, key_type=lambda _: 0)
