@@ -93,7 +93,7 @@ def _tools_are_there() -> None:
     missing = [name for name in ("build", "twine", "check_wheel_contents") if find_spec(name) is None]
     if missing:
         raise ReleaseError(
-            f"{', '.join(missing)} not installed: use `make release`, or pip install -e '.[test]'"
+            f"{', '.join(missing)} not installed: use `make release`, or pip install -e '.[dev]'"
         )
 
 

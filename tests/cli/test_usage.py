@@ -249,7 +249,9 @@ def test_errors_of_the_operating_system_name_the_file_in_words(invoke: Invoke, t
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="the system has no device that is always full")
-def test_an_output_that_is_full_is_told() -> None:
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_an_output_that_is_full_is_told(unbuffered: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONUNBUFFERED", unbuffered)
     with open("/dev/full", "wb") as full:
         done = as_process("completion", "bash", stdout=full.fileno())
     assert done.returncode == ExitCode.FAILED

@@ -186,6 +186,7 @@ def test_a_checkout_with_changes_or_off_main_or_with_the_tag_is_refused(
     assert "releases are made from main, and side is checked out" in capsys.readouterr().err
 
 
+@pytest.mark.thorough
 def test_a_commit_for_which_the_gate_has_not_passed_is_put_through_it(
     green: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -15,13 +15,14 @@ from email import message_from_string
 from pathlib import Path
 
 import pytest
-from hatchling.build import build_editable
 from packaging.requirements import Requirement
 
 from release import build, contents, tryout, version
 from release.__main__ import check
 from release.distributions import DISTRIBUTIONS, Distribution
 from tests.support.broker_process import CHECKOUT
+
+hatchling_build = pytest.importorskip("hatchling.build", reason="`make test-all` installs it")
 
 pytestmark = pytest.mark.integration
 INSTALLED = Path(sysconfig.get_path("purelib"))
@@ -175,7 +176,7 @@ def test_a_script_beside_a_clone_imports_what_the_clone_installed(
     """`git clone …/odradek`, `pip install -e ./odradek`, and a script that stands beside the folder `odradek/`."""
     assert copy.name == "odradek"
     monkeypatch.chdir(copy)
-    wheel = build_editable(str(tmp_path))
+    wheel = hatchling_build.build_editable(str(tmp_path))
     environment = tmp_path / "venv"
     venv.create(environment)
     (site,) = environment.glob("lib/python*/site-packages")

@@ -11,6 +11,7 @@ import psutil
 import pytest
 
 from tests.shaken import STOP_SECONDS, Shaker
+from tests.support.polling import wait_until
 
 pytestmark = pytest.mark.integration
 
@@ -35,24 +36,28 @@ def parent() -> Iterator[psutil.Process]:
         process.communicate()
 
 
-def stopped(root: psutil.Process) -> int:
-    return sum(child.status() == psutil.STATUS_STOPPED for child in root.children())
+def wait_for_stopped(root: psutil.Process, count: int) -> None:
+    """A process that was sent SIGSTOP or SIGCONT shows it once it had a processor."""
+    wait_until(
+        f"{count} of the children are stopped",
+        lambda: sum(child.status() == psutil.STATUS_STOPPED for child in root.children()) == count,
+    )
 
 
 def test_two_are_stopped_at_each_moment_and_none_at_the_end(parent: psutil.Process) -> None:
     shaker = Shaker(parent, stopped_max=2, chance=random.Random(1))
     for moment in range(20):
         shaker.turn(moment * STOP_SECONDS[1])
-        assert stopped(parent) == 2
+        wait_for_stopped(parent, 2)
     assert shaker.stops > 20
     shaker.end()
-    assert stopped(parent) == 0
+    wait_for_stopped(parent, 0)
 
 
 def test_a_process_is_stopped_for_its_time_only(parent: psutil.Process) -> None:
     shaker = Shaker(parent, stopped_max=3, chance=random.Random(1))
     shaker.turn(0)
-    assert stopped(parent) == 3
+    wait_for_stopped(parent, 3)
     shaker.turn(STOP_SECONDS[0] / 2)
     assert shaker.stops == 3
     shaker.turn(STOP_SECONDS[1])

@@ -118,8 +118,10 @@ def report(failure: Exception, *, verbose: bool) -> int:
     from odradek.cli.output import print_error
     from odradek.foundation.errors import OdradekError
 
-    with contextlib.suppress(BrokenPipeError):
+    try:
         sys.stdout.flush()
+    except OSError:
+        _forget_stdout()  # what it still holds cannot be written either
     if verbose:
         traceback.print_exception(failure)
     words = " ".join("; ".join((_said(failure), *getattr(failure, "__notes__", ()))).split())
@@ -143,7 +145,7 @@ def _said(failure: Exception) -> str:
 
 
 def _forget_stdout() -> None:
-    """Point stdout at /dev/null, or the interpreter reports the closed pipe again at exit."""
+    """Point stdout at /dev/null, or the interpreter reports at exit, again, that it cannot be written."""
     with contextlib.suppress(OSError, ValueError):
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, sys.stdout.fileno())
