@@ -321,12 +321,7 @@ class InboundConnection(EndingConnection, asyncio.BufferedProtocol):
             return
         queued = QueuedAnswer()
         self._answers.append(queued)
-        self._make_ready(queued, answer)
-
-    def _make_ready(self, queued: QueuedAnswer, frame: Frame | None) -> None:
-        queued.frame = frame
-        queued.is_ready = True
-        queued.bytes = _bytes_in_memory(frame)
+        queued.make_ready(answer)
         self._queued_bytes += queued.bytes
 
     def _settled(self, queued: QueuedAnswer, pending: Pending[Frame | None]) -> None:
@@ -342,7 +337,8 @@ class InboundConnection(EndingConnection, asyncio.BufferedProtocol):
         if self.is_lost:
             return
         queued.pending = None
-        self._make_ready(queued, frame)
+        queued.make_ready(frame)
+        self._queued_bytes += queued.bytes
         if queued.request_bytes:
             self._pending_bytes -= queued.request_bytes
             self._account()
@@ -446,12 +442,3 @@ class InboundConnection(EndingConnection, asyncio.BufferedProtocol):
     def read_again(self) -> None:
         self._is_short = False
         self._resume()
-
-
-def _bytes_in_memory(frame: Frame | None) -> int:
-    """The bytes of an answer, without slices of files."""
-    if frame is None:
-        return 0
-    if isinstance(frame, list):
-        return sum(len(part) for part in frame if isinstance(part, bytes | bytearray | memoryview))
-    return len(frame)

@@ -242,3 +242,17 @@ class QueuedAnswer:
         self.is_ready = False
         self.bytes = 0
         self.request_bytes = 0
+
+    def make_ready(self, frame: Frame | None) -> None:
+        self.frame = frame
+        self.is_ready = True
+        self.bytes = _bytes_in_memory(frame)
+
+
+def _bytes_in_memory(frame: Frame | None) -> int:
+    """The bytes of an answer, without slices of files."""
+    if frame is None:
+        return 0
+    if isinstance(frame, list):
+        return sum(len(part) for part in frame if isinstance(part, bytes | bytearray | memoryview))
+    return len(frame)

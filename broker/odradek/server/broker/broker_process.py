@@ -56,7 +56,7 @@ from odradek.server.secured_listeners import SecuredListeners
 from odradek.transport.flow_control import Admission
 from odradek.transport.listener import Listener
 from odradek.transport.network import Network, SystemNetwork
-from odradek.transport.request_memory import request_memory
+from odradek.transport.request_memory import RequestMemory, request_memory
 
 if TYPE_CHECKING:
     from odradek.authorization.authorizer import Authorizer
@@ -372,31 +372,35 @@ class BrokerProcess(Generic[ControlT]):
         )
         memory = request_memory(settings)
         for endpoint in settings.listener_endpoints:
-            name = endpoint.listener_name
-            listener = Listener(
-                name=name,
-                host=endpoint.host,
-                port=endpoint.port,
-                network=self._network,
-                dispatch=self.secured.dispatch(name, dispatcher, now=self.clock.monotonic_seconds),
-                admission=self.admission,
-                frame_bytes_max=settings.socket_request_max_bytes,
-                idle_ms_max=settings.connections_max_idle_ms,
-                backlog=max(settings.socket_listen_backlog_size, LISTEN_BACKLOG_DEFAULT),
-                executor=self.blocking.executor,
-                tls=self.secured.tls(name),
-                login=self.secured.login_bounds(name),
-                memory=memory,
-                now=self.clock.monotonic_seconds,
-            )
-            try:
-                await listener.start(accepts=False)
-            except OSError as error:
-                raise OSError(
-                    error.errno, f"listener {endpoint} cannot listen: {error.strerror or error}"
-                ) from error
-            self._closing.push_async_callback(listener.close)
-            self.listeners.append(listener)
+            await self._listen_at(endpoint, dispatcher, memory)
+
+    async def _listen_at(self, endpoint: Endpoint, dispatcher: Dispatcher, memory: RequestMemory) -> None:
+        settings = self.settings
+        name = endpoint.listener_name
+        listener = Listener(
+            name=name,
+            host=endpoint.host,
+            port=endpoint.port,
+            network=self._network,
+            dispatch=self.secured.dispatch(name, dispatcher, now=self.clock.monotonic_seconds),
+            admission=self.admission,
+            frame_bytes_max=settings.socket_request_max_bytes,
+            idle_ms_max=settings.connections_max_idle_ms,
+            backlog=max(settings.socket_listen_backlog_size, LISTEN_BACKLOG_DEFAULT),
+            executor=self.blocking.executor,
+            tls=self.secured.tls(name),
+            login=self.secured.login_bounds(name),
+            memory=memory,
+            now=self.clock.monotonic_seconds,
+        )
+        try:
+            await listener.start(accepts=False)
+        except OSError as error:
+            raise OSError(
+                error.errno, f"listener {endpoint} cannot listen: {error.strerror or error}"
+            ) from error
+        self._closing.push_async_callback(listener.close)
+        self.listeners.append(listener)
 
     def _bound_connections(self) -> None:
         self.connection_watch = ConnectionWatch(
