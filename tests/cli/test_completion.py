@@ -18,7 +18,7 @@ from click.shell_completion import FishComplete, ShellComplete, ZshComplete
 from click.testing import Result
 
 from odradek.cli.main import command_line
-from odradek.foundation.limits import COMPLETION_SECONDS_MAX
+from odradek.foundation.client_limits import COMPLETION_SECONDS_MAX
 from tests.cli.conftest import Shell
 from tests.support.broker_process import free_port
 
@@ -27,8 +27,8 @@ PATIENCE_SECONDS = 60.0
 BASH_SECONDS_MAX = 2 * PATIENCE_SECONDS
 PATIENT_COMMAND = f"""
 import sys
-from odradek.foundation import limits
-limits.COMPLETION_SECONDS_MAX = {PATIENCE_SECONDS}
+from odradek.foundation import client_limits
+client_limits.COMPLETION_SECONDS_MAX = {PATIENCE_SECONDS}
 from odradek.__main__ import main
 sys.exit(main())
 """
@@ -44,7 +44,7 @@ def completed(*words: str) -> list[str]:
 @pytest.fixture(autouse=True)
 def patience(monkeypatch: pytest.MonkeyPatch) -> None:
     """Names that are expected come however busy the machine is; only the test of a silent broker is about the limit."""
-    monkeypatch.setattr("odradek.foundation.limits.COMPLETION_SECONDS_MAX", PATIENCE_SECONDS)
+    monkeypatch.setattr("odradek.foundation.client_limits.COMPLETION_SECONDS_MAX", PATIENCE_SECONDS)
 
 
 @pytest.fixture

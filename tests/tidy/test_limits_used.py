@@ -14,6 +14,7 @@ from tests.tidy.checkout import PRODUCT, ROOT, sources
 
 LIMITS: Final = [
     ROOT / "broker" / "odradek" / "foundation" / "limits.py",
+    ROOT / "broker" / "odradek" / "foundation" / "client_limits.py",
     ROOT / "broker" / "odradek" / "foundation" / "mirror_limits.py",
     ROOT / "broker" / "odradek" / "foundation" / "turn_limits.py",
 ]

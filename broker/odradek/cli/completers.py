@@ -51,7 +51,7 @@ def ask(ctx: click.Context, names: Names) -> list[str]:
     failure.
     """
     from odradek.cli.connection_settings import GivenOptions, new_client, resolve
-    from odradek.foundation.limits import COMPLETION_SECONDS_MAX
+    from odradek.foundation.client_limits import COMPLETION_SECONDS_MAX
 
     def given(params: dict[str, str | None]) -> GivenOptions:
         return GivenOptions(

@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator
 from typing import BinaryIO
 
 from odradek.cli.record_formats import InputError
-from odradek.foundation.limits import INPUT_LINE_BYTES_MAX
+from odradek.foundation.client_limits import INPUT_LINE_BYTES_MAX
 
 _READ_BYTES = 256 * 1024
 

@@ -15,8 +15,8 @@ from odradek.client.consumer.consumer import PartitionConsumer
 from odradek.client.consumer.fetches import FetchBounds
 from odradek.client.producer.batches import Delivery
 from odradek.client.producer.producer import Producer
+from odradek.foundation.client_limits import TIMED_DELIVERIES_MAX
 from odradek.foundation.errors import OdradekError
-from odradek.foundation.limits import TIMED_DELIVERIES_MAX
 
 PERCENTILES = (50.0, 95.0, 99.0, 99.9)
 # One of so many records is timed: timing each would be most of the work.

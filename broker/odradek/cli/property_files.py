@@ -12,8 +12,8 @@ def read_property_file(path: str) -> ReadProperties:
 
 def read_entries(path: str, *, what: str) -> dict[str, str]:
     """The unchecked entries of a property file. Raises FileNotFoundError, and SettingError naming `what`."""
+    from odradek.foundation.client_limits import CLIENT_PROPERTIES_BYTES_MAX
     from odradek.foundation.errors import SettingError
-    from odradek.foundation.limits import CLIENT_PROPERTIES_BYTES_MAX
     from odradek.foundation.properties import parse_properties
 
     try:

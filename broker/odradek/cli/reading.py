@@ -18,9 +18,9 @@ from odradek.client.client import Client
 from odradek.client.consumer.blocks import RecordBlock
 from odradek.client.consumer.consumer import PartitionConsumer
 from odradek.client.consumer.group import GroupConsumer
+from odradek.foundation.client_limits import TOPICS_CHECK_SECONDS
 from odradek.foundation.errors import OdradekError, OffsetOutOfRange
 from odradek.foundation.ids import TopicPartition
-from odradek.foundation.limits import TOPICS_CHECK_SECONDS
 
 logger = logging.getLogger(__name__)
 

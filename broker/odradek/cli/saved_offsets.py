@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 import click
 
 from odradek.cli.atomic_files import replace_file
-from odradek.foundation.limits import SAVED_OFFSETS_BYTES_MAX
+from odradek.foundation.client_limits import SAVED_OFFSETS_BYTES_MAX
 
 FORMAT = "odradek-offsets"
 VERSION = 1

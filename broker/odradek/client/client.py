@@ -23,6 +23,11 @@ from odradek.client.errors import (
     raise_for,
 )
 from odradek.client.metadata import NO_LEADER, ClusterInfo, NewestLeaders, cluster_info
+from odradek.foundation.client_limits import (
+    CLIENT_RETRY_PAUSE_MS_MAX,
+    CLIENT_RETRY_PAUSE_MS_MIN,
+    CLIENT_UNKNOWN_TOPIC_RETRIES_MAX,
+)
 from odradek.foundation.errors import (
     CoordinatorNotAvailable,
     LeaderNotAvailable,
@@ -32,11 +37,6 @@ from odradek.foundation.errors import (
     UnknownTopicOrPartition,
 )
 from odradek.foundation.ids import TopicPartition
-from odradek.foundation.limits import (
-    CLIENT_RETRY_PAUSE_MS_MAX,
-    CLIENT_RETRY_PAUSE_MS_MIN,
-    CLIENT_UNKNOWN_TOPIC_RETRIES_MAX,
-)
 from odradek.protocol.api import ApiKey
 from odradek.protocol.errors import code_of
 from odradek.transport.network import Network, SystemNetwork

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 from struct import Struct
 from typing import Any, Final, cast
 
-from odradek.foundation.limits import CLIENT_REQUESTS_IN_FLIGHT_MAX, CLIENT_RESPONSE_BYTES_MAX
+from odradek.foundation.client_limits import CLIENT_REQUESTS_IN_FLIGHT_MAX, CLIENT_RESPONSE_BYTES_MAX
 from odradek.protocol import codec, messages
 from odradek.protocol.api import ApiKey
 from odradek.protocol.framing import FrameReader

@@ -32,14 +32,14 @@ from odradek.clients.registrations import STATIC, Registration
 from odradek.clients.shares import own_shares, subscribed, thread_id
 from odradek.clients.stream_fetcher import StreamFetcher
 from odradek.clients.streams import StreamBuffer
-from odradek.foundation.errors import OdradekError, StoreConnectionLost, StoreError, StoreSessionExpired
-from odradek.foundation.ids import TopicPartition
-from odradek.foundation.limits import (
+from odradek.foundation.client_limits import (
     CONSUMER_CHANGES_SECONDS_MAX,
     CONSUMER_QUIET_SECONDS,
     CONSUMER_REBALANCE_PAUSE_SECONDS_MIN,
     CONSUMER_RECORD_IN_HAND_SECONDS_MAX,
 )
+from odradek.foundation.errors import OdradekError, StoreConnectionLost, StoreError, StoreSessionExpired
+from odradek.foundation.ids import TopicPartition
 from odradek.foundation.tasks import TaskOwner
 from odradek.registry.store import SessionState, Store
 from odradek.transport.network import Network

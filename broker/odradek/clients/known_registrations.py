@@ -18,7 +18,7 @@ from typing import Final
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from odradek.clients.registrations import Registration
-from odradek.foundation.limits import CONSUMER_READS_TOGETHER_SECONDS_MAX
+from odradek.foundation.client_limits import CONSUMER_READS_TOGETHER_SECONDS_MAX
 
 _UNIQUE: Final = re.compile(r"-\d{13}-[0-9a-f]{1,8}\Z")
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from odradek.clients.errors import FailedToSendMessageException, QueueClosedException
 from odradek.clients.messages import KeyedMessage
 from odradek.clients.properties import Properties
-from odradek.foundation.limits import PRODUCER_QUEUE_FAILURES_MAX
+from odradek.foundation.client_limits import PRODUCER_QUEUE_FAILURES_MAX
 
 logger = logging.getLogger(__name__)
 

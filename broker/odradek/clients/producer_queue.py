@@ -14,7 +14,7 @@ from odradek.clients.errors import FailedToSendMessageException, QueueClosedExce
 from odradek.clients.message_queue import MessageQueue
 from odradek.clients.messages import CallbackHandler, EventHandler, KeyedMessage
 from odradek.clients.properties import Properties
-from odradek.foundation.limits import PRODUCER_QUEUE_EXIT_SECONDS_MAX
+from odradek.foundation.client_limits import PRODUCER_QUEUE_EXIT_SECONDS_MAX
 
 logger = logging.getLogger(__name__)
 

@@ -1,7 +1,8 @@
 """Every bound of the broker that is not a setting of Kafka's, each with its reason.
 
 A queue, retry, cache or buffer without a row here is a bug. Those that users may change are settings instead
-(`foundation.settings`), under Kafka's key.
+(`foundation.settings`), under Kafka's key. Those of one part each are in `client_limits`,
+`mirror_limits` and `turn_limits`.
 """
 
 from __future__ import annotations
@@ -157,45 +158,6 @@ DECOMPRESSED_BATCH_BYTES_MAX: Final = 256 * 1024 * 1024
 # kilobyte.
 PRODUCER_IDS_PER_PARTITION_MAX: Final = 20_000
 
-# A client's pause before a retry. It is short at first, because most retriable errors end soon: a coordinator loads, a
-# topic was just created. It doubles up to a second, so that retries do not overload a broken cluster.
-CLIENT_RETRY_PAUSE_MS_MIN: Final = 20
-CLIENT_RETRY_PAUSE_MS_MAX: Final = 1_000
-
-# Seconds until a consumer logs again that brokers are away, doubled up to a minute. A reader of the log sees that it
-# still tries, and a night without a broker is some hundred lines.
-CLIENT_OUTAGE_LOG_SECONDS_MIN: Final = 10.0
-CLIENT_OUTAGE_LOG_SECONDS_MAX: Final = 60.0
-
-# Seconds between two checks for new topics and partitions, by a command that follows them. A user waits no longer than
-# that, and each check is one small request. Kafka's consumers wait five minutes (metadata.max.age.ms).
-TOPICS_CHECK_SECONDS: Final = 5.0
-
-# Further tries for a topic that the broker does not know, within a client's call.
-CLIENT_UNKNOWN_TOPIC_RETRIES_MAX: Final = 2
-# How long brokers may answer that a topic does not exist until a consumer that reads it takes it as deleted. A broker
-# that has just started, or gets a topic late, catches up within a second.
-CLIENT_TOPIC_GONE_SECONDS: Final = 5.0
-
-# Failed messages with their errors that an asynchronous producer keeps until its next flush; more are only counted. As
-# many as its queue has by default.
-PRODUCER_QUEUE_FAILURES_MAX: Final = 10_000
-# How long the end of a program may wait for messages of a producer that was not closed.
-PRODUCER_QUEUE_EXIT_SECONDS_MAX: Final = 10.0
-
-# A consumer that shares partitions through ZooKeeper computes its share once changes have stopped for so long, or after
-# so long at the latest. The start of a group with hundreds of members is then few passes for each.
-CONSUMER_QUIET_SECONDS: Final = 0.075
-CONSUMER_CHANGES_SECONDS_MAX: Final = 0.5
-# Its first pause after a try to own partitions that others still own; they double up to rebalance.backoff.ms.
-CONSUMER_REBALANCE_PAUSE_SECONDS_MIN: Final = 0.1
-# How long a consumer waits while another one of its process reads the members of the group. With 500 members that is
-# some milliseconds; one that ZooKeeper does not answer may take the session's timeout.
-CONSUMER_READS_TOGETHER_SECONDS_MAX: Final = 1.0
-# How long a rebalance waits for a program to finish the record that it works on. Kafka's own consumers try for 8 s to
-# take over, so ours must have released within that time.
-CONSUMER_RECORD_IN_HAND_SECONDS_MAX: Final = 2.0
-
 # A broker reads the groups in ZooKeeper for its metrics: so many groups and offsets at most, with such a pause. That is
 # a few dozen requests for a thousand offsets, and no more than one scrape in fifteen seconds would cause.
 ZOOKEEPER_GROUPS_PAUSE_SECONDS: Final = 15.0
@@ -206,54 +168,6 @@ ZOOKEEPER_GROUPS_UNASKED_SECONDS_MAX: Final = 300.0
 # How long a request about such a group waits for the registry. Clients wait for an answer of theirs for 30 s or so, and
 # the other groups of the answer do not depend on it.
 ZOOKEEPER_GROUPS_READ_SECONDS_MAX: Final = 5.0
-
-# Bytes of an answer that a client accepts: what librdkafka allows (receive.message.max.bytes). It also detects a peer
-# that is not a Kafka broker: the letters of an HTTP answer, read as a size, are much larger.
-CLIENT_RESPONSE_BYTES_MAX: Final = 100_000_000
-
-# Bytes of records that a producer adds in one step of a call with many. A step is done whole or not at all, and runs on
-# the event loop without a pause: a megabyte takes some milliseconds.
-PRODUCER_SLICE_BYTES_MAX: Final = 1024 * 1024
-
-# Short keys whose partition a producer caches, since keys mostly repeat: two megabytes at most.
-PRODUCER_KEYS_REMEMBERED_MAX: Final = 10_000
-
-# Windows of partitions whose counts an audited producer keeps, at some 300 bytes each: three megabytes. One that was
-# published leaves first; records that follow for it are counted in another part.
-AUDIT_WINDOWS_MAX: Final = 10_000
-
-# Seconds that a producer waits at its end for its last counts to be written; without them its session looks dead.
-AUDIT_CLOSE_SECONDS_MAX: Final = 10.0
-
-# Topics or groups whose settings a client asks for by one request: a few keys of so many are an answer of some hundred
-# kilobytes.
-CONFIG_RESOURCES_PER_REQUEST_MAX: Final = 1000
-
-# Seconds for which one broker that does not answer delays a request to all brokers.
-BROKER_ANSWER_SECONDS_MAX: Final = 10.0
-
-# Seconds for which a health check waits for a broker or the controller. Those that answer do so in milliseconds.
-HEALTH_ANSWER_SECONDS_MAX: Final = 5.0
-
-# Bytes of a line that `odradek produce` reads. A longer one is mostly from a file that is not text.
-INPUT_LINE_BYTES_MAX: Final = 64 * 1024 * 1024
-
-# Deliveries that a measurement times at once; those beyond are not timed.
-TIMED_DELIVERIES_MAX: Final = 10_000
-
-# Requests that a client has under way on one connection. The broker accepts more, but more are not faster.
-CLIENT_REQUESTS_IN_FLIGHT_MAX: Final = 64
-
-# How long a shell waits for the names of topics and groups when the tab key is pressed. A longer wait looks like a
-# hang.
-COMPLETION_SECONDS_MAX: Final = 1.0
-
-# Bytes of a client.properties or a profile: a hundred times what such a file has. A wrong file (a log, a device) is
-# refused and not read to its end.
-CLIENT_PROPERTIES_BYTES_MAX: Final = 1 << 20
-
-# Bytes of a file with saved offsets: some 150 for a partition, so 400,000 partitions, which are read at once.
-SAVED_OFFSETS_BYTES_MAX: Final = 64 << 20
 
 # Index entries of a segment that are kept in memory until they are written in one call. 256 entries cover a megabyte of
 # log, so index writes cost little beside the appends. A thousand busy partitions hold some 20 MB of them.
@@ -461,14 +375,3 @@ CONNECTIONS_HELD_MAX: Final = 1_000
 
 # Users and client ids with a series of their own in /metrics, for each kind of quota: those that waited longest.
 QUOTA_CLIENTS_PER_SCRAPE_MAX: Final = 100
-
-# Rows that a mirror keeps for a partition to translate offsets, 40 bytes each. At ten transactions in a second the
-# last three minutes are translated exactly, and a day ago within a thousand records.
-MIRROR_OFFSET_RUNS_PER_PARTITION_MAX: Final = 4_096
-
-# Such rows of all partitions of a source together: 40 MB.
-MIRROR_OFFSET_RUNS_MAX: Final = 1_000_000
-
-# Offset syncs, and checkpoints, that a mirror reads when it starts: the newest ones, some ten seconds of reading in the
-# background. Groups that are further behind are translated by the first one that is known.
-MIRROR_STORED_OFFSETS_READ_MAX: Final = 1_000_000

@@ -58,3 +58,14 @@ MIRROR_IDLE_MS: Final = 10
 # How often positions of idle partitions are committed again, so that the target does not forget them
 # (offsets.retention.minutes is a week).
 MIRROR_POSITIONS_RENEWED_SECONDS: Final = 86_400
+
+# Rows that a mirror keeps for a partition to translate offsets, 40 bytes each. At ten transactions in a second the
+# last three minutes are translated exactly, and a day ago within a thousand records.
+MIRROR_OFFSET_RUNS_PER_PARTITION_MAX: Final = 4_096
+
+# Such rows of all partitions of a source together: 40 MB.
+MIRROR_OFFSET_RUNS_MAX: Final = 1_000_000
+
+# Offset syncs, and checkpoints, that a mirror reads when it starts: the newest ones, some ten seconds of reading in the
+# background. Groups that are further behind are translated by the first one that is known.
+MIRROR_STORED_OFFSETS_READ_MAX: Final = 1_000_000

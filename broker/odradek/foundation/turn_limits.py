@@ -25,12 +25,12 @@ REQUEST_BYTES_DECODED_AT_ONCE_MAX: Final = 8 * 1024
 # Elements of a large request that one turn answers: at 10 to 40 microseconds each, less than ten milliseconds.
 REQUEST_ELEMENTS_PER_TURN_MAX: Final = 250
 
-# What of a client's batch is read within a turn, where its topic's settings ask for the records: so many bytes, also
-# decompressed, and so many records, at a microsecond each. Larger batches are read in a thread. Compressing takes more.
+# What of a client's batch is read within a turn, where its topic's settings ask for the records. The bytes count also
+# decompressed, and a record takes a microsecond. Larger batches are read in a thread. Compressing takes more.
 BATCH_BYTES_CHECKED_AT_ONCE_MAX: Final = 64 * 1024
 BATCH_RECORDS_CHECKED_AT_ONCE_MAX: Final = 500
 BATCH_BYTES_RECOMPRESSED_AT_ONCE_MAX: Final = 16 * 1024
 
-# Bytes from which on decompressed records go to memory of their own from the kernel: it needs not be cleared first,
-# which would hold up all threads, and is given back at once.
+# Bytes from which on decompressed records go to memory of their own from the kernel, which is given back at once. It
+# needs not be cleared first, which would hold up all threads.
 DECOMPRESSED_BYTES_OF_MALLOC_MAX: Final = 1024 * 1024

@@ -25,7 +25,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from odradek.foundation.ids import TopicPartition
-from odradek.foundation.limits import MIRROR_OFFSET_RUNS_MAX, MIRROR_OFFSET_RUNS_PER_PARTITION_MAX
+from odradek.foundation.mirror_limits import MIRROR_OFFSET_RUNS_MAX, MIRROR_OFFSET_RUNS_PER_PARTITION_MAX
 from odradek.foundation.named_tuple import NamedTuple
 
 _RUNS_PER_PARTITION_MIN: Final = 64

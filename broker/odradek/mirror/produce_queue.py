@@ -25,6 +25,7 @@ from odradek.client.producer.requests import (
     BatchOutcome,
     produce,
 )
+from odradek.foundation.client_limits import CLIENT_RETRY_PAUSE_MS_MAX, CLIENT_RETRY_PAUSE_MS_MIN
 from odradek.foundation.errors import (
     CorruptRecord,
     InvalidProducerEpoch,
@@ -35,7 +36,6 @@ from odradek.foundation.errors import (
     ProducerFenced,
 )
 from odradek.foundation.ids import TopicPartition
-from odradek.foundation.limits import CLIENT_RETRY_PAUSE_MS_MAX, CLIENT_RETRY_PAUSE_MS_MIN
 from odradek.foundation.mirror_limits import (
     MIRROR_BATCHES_WAITING_MAX,
     MIRROR_PRODUCE_BYTES_MAX,

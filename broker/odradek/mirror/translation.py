@@ -22,7 +22,7 @@ from odradek.client.metadata import NO_TOPIC_ID
 from odradek.client.producer.producer import Producer
 from odradek.foundation.errors import OdradekError, UnknownTopicOrPartition
 from odradek.foundation.ids import TopicPartition
-from odradek.foundation.limits import MIRROR_STORED_OFFSETS_READ_MAX
+from odradek.foundation.mirror_limits import MIRROR_STORED_OFFSETS_READ_MAX
 from odradek.foundation.rate_limited_log import RateLimitedLog
 from odradek.foundation.tasks import TaskOwner
 from odradek.mirror.checkpoints import CheckpointWriter, GroupTranslator, Translated

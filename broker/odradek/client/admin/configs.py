@@ -10,8 +10,8 @@ from odradek.client.admin.results import AlterOperation, ConfigChange, ConfigEnt
 from odradek.client.client import Client
 from odradek.client.connection import BrokerConnection
 from odradek.client.errors import UnsupportedByBroker, error_for, raise_first
+from odradek.foundation.client_limits import CONFIG_RESOURCES_PER_REQUEST_MAX
 from odradek.foundation.errors import OdradekError
-from odradek.foundation.limits import CONFIG_RESOURCES_PER_REQUEST_MAX
 from odradek.protocol.api import ApiKey
 
 if TYPE_CHECKING:

@@ -13,9 +13,9 @@ from odradek.client.admin.logs import LogAdmin
 from odradek.client.admin.results import GroupDescription, LogDirectoryDescription
 from odradek.client.client import Client
 from odradek.client.errors import ClientTimeout
+from odradek.foundation.client_limits import BROKER_ANSWER_SECONDS_MAX
 from odradek.foundation.errors import OdradekError
 from odradek.foundation.ids import TopicPartition
-from odradek.foundation.limits import BROKER_ANSWER_SECONDS_MAX
 from odradek.protocol.group_partitions import OFFSETS_TOPIC, partition_of
 
 Directories = Mapping[int, list[LogDirectoryDescription] | OdradekError]

@@ -27,9 +27,9 @@ from odradek.client.admin.results import GroupListing, LogDirectoryDescription
 from odradek.client.client import Client
 from odradek.client.errors import ClientTimeout, raise_for
 from odradek.client.metadata import NO_LEADER, BrokerInfo
+from odradek.foundation.client_limits import HEALTH_ANSWER_SECONDS_MAX
 from odradek.foundation.errors import NotController, OdradekError, RequestTimedOut
 from odradek.foundation.ids import TopicPartition
-from odradek.foundation.limits import HEALTH_ANSWER_SECONDS_MAX
 from odradek.protocol.api import ApiKey
 
 QUORUM_VERSIONS: Final = (0, 2)

@@ -19,9 +19,9 @@ from odradek.client.admin.reassignments import OngoingPartitionReassignment, Rea
 from odradek.client.admin.results import ResourceType
 from odradek.client.client import Client
 from odradek.client.metadata import NO_LEADER, PartitionInfo, TopicInfo
+from odradek.foundation.client_limits import HEALTH_ANSWER_SECONDS_MAX
 from odradek.foundation.errors import OdradekError
 from odradek.foundation.ids import TopicPartition
-from odradek.foundation.limits import HEALTH_ANSWER_SECONDS_MAX
 
 T = TypeVar("T")
 U = TypeVar("U")

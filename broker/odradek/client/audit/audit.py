@@ -26,8 +26,8 @@ from odradek.client.errors import ClientClosed
 from odradek.client.producer.batches import PendingBatch
 from odradek.client.producer.partitioners import partition_for_key
 from odradek.client.producer.requests import BatchOutcome
+from odradek.foundation.client_limits import AUDIT_CLOSE_SECONDS_MAX, AUDIT_WINDOWS_MAX
 from odradek.foundation.errors import InvalidRequest, OdradekError, TopicAlreadyExists
-from odradek.foundation.limits import AUDIT_CLOSE_SECONDS_MAX, AUDIT_WINDOWS_MAX
 from odradek.foundation.tasks import TaskOwner
 from odradek.records.batch import BatchView
 from odradek.records.record import records

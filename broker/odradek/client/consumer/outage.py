@@ -9,13 +9,13 @@ from collections.abc import Collection, Iterable
 from typing import Final
 
 from odradek.client.metadata import ClusterInfo
-from odradek.foundation.errors import OdradekError, UnknownTopicOrPartition
-from odradek.foundation.ids import TopicPartition
-from odradek.foundation.limits import (
+from odradek.foundation.client_limits import (
     CLIENT_OUTAGE_LOG_SECONDS_MAX,
     CLIENT_OUTAGE_LOG_SECONDS_MIN,
     CLIENT_TOPIC_GONE_SECONDS,
 )
+from odradek.foundation.errors import OdradekError, UnknownTopicOrPartition
+from odradek.foundation.ids import TopicPartition
 
 logger = logging.getLogger(__name__)
 

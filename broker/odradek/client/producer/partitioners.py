@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from random import Random
 
-from odradek.foundation.limits import PRODUCER_KEYS_REMEMBERED_MAX
+from odradek.foundation.client_limits import PRODUCER_KEYS_REMEMBERED_MAX
 
 _SEED = 0x9747B28C
 _M = 0x5BD1E995

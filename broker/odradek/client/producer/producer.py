@@ -37,9 +37,9 @@ from odradek.client.producer.requests import ACKS_ALL
 from odradek.client.producer.sender import OnFailure, OnRetry, Sender, SenderSettings
 from odradek.client.producer.transaction_calls import TransactionCalls
 from odradek.client.producer.transactions import Phase
+from odradek.foundation.client_limits import PRODUCER_SLICE_BYTES_MAX
 from odradek.foundation.errors import InvalidRequest, OdradekError, RecordTooLarge
 from odradek.foundation.ids import TopicPartition
-from odradek.foundation.limits import PRODUCER_SLICE_BYTES_MAX
 from odradek.records.compression import Compression
 from odradek.records.record import Headers
 

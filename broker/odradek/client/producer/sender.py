@@ -21,6 +21,7 @@ from odradek.client.metadata import NO_LEADER
 from odradek.client.producer.batches import NO_IDENTITY, PartitionQueue, PendingBatch, ProducerIdAndEpoch
 from odradek.client.producer.requests import BatchOutcome, initialize_producer_id, produce, produce_versions
 from odradek.client.producer.transactions import Transactions
+from odradek.foundation.client_limits import CLIENT_RETRY_PAUSE_MS_MAX, CLIENT_RETRY_PAUSE_MS_MIN
 from odradek.foundation.errors import (
     DuplicateSequence,
     InvalidRequest,
@@ -31,7 +32,6 @@ from odradek.foundation.errors import (
     UnknownProducerId,
 )
 from odradek.foundation.ids import TopicPartition
-from odradek.foundation.limits import CLIENT_RETRY_PAUSE_MS_MAX, CLIENT_RETRY_PAUSE_MS_MIN
 from odradek.foundation.tasks import TaskOwner
 from odradek.foundation.transaction_errors import ConcurrentTransactions
 from odradek.foundation.words import count
