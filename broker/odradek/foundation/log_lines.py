@@ -18,7 +18,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final, Protocol, TextIO
+from typing import Final, Protocol, TextIO
 
 from odradek.foundation.limits import (
     LOG_LINE_BYTES_MAX,
@@ -211,7 +211,7 @@ def _message(record: logging.LogRecord) -> str:
     return str(record.msg)
 
 
-def _shortened(argument: Any) -> Any:
+def _shortened(argument: object) -> object:
     if isinstance(argument, str | bytes) and len(argument) > _ARGUMENT_CHARACTERS_MAX:
         beginning = argument[: _ARGUMENT_CHARACTERS_MAX // 2]
         if isinstance(beginning, bytes):

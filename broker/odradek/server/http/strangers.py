@@ -4,20 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
-from typing import Any
 
 from aiohttp import web
 
 from odradek.foundation.limits import HTTP_CONNECTIONS_MAX
 
 
-async def json_body(request: web.Request) -> Any:
-    """The document of a request, which is UTF-8 (RFC 8259) whatever charset it names. Raises ValueError."""
-    return parse_json(await request.read())
-
-
-def parse_json(data: bytes) -> Any:
-    """The document of UTF-8 bytes. Raises ValueError."""
+def parse_json(data: bytes) -> object:
+    """The document of a body, which is UTF-8 (RFC 8259) whatever charset a request names. Raises ValueError."""
     try:
         return json.loads(data.decode())
     except RecursionError:
