@@ -1,8 +1,8 @@
 """Deletes records up to any offset during faults, also inside batches, of a topic whose replicas come and go.
 
-A thread of its own writes batches of a few records and deletes behind them. Meanwhile replicas move, lose their log, or
-are away while what they lack is deleted. Each then begins at its leader's log start. In the end all are in sync, with
-one start and one end. What was acknowledged is not compared here: most of it is deleted.
+A thread of its own writes batches of a few records and deletes behind them. At the same time replicas move, lose their
+log, or are away while what they lack is deleted. Each then begins at its leader's log start. In the end all are in
+sync, with one start and one end. What was acknowledged is not compared here: most of it is deleted.
 """
 
 from __future__ import annotations

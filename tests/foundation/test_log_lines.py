@@ -98,7 +98,7 @@ def test_lines_of_a_kind_are_bounded_and_those_left_out_are_counted() -> None:
     assert "later" in texts[-1]
 
 
-def test_what_was_left_out_is_told_at_the_end_of_the_minute_and_of_the_process() -> None:
+def test_lines_left_out_are_counted_when_the_minute_or_the_process_ends() -> None:
     async def story() -> None:
         log = Log()
         for _ in range(LOG_LINES_OF_KIND_PER_MINUTE_MAX + 1):

@@ -105,7 +105,7 @@ def test_a_slice_outlives_the_deletion_of_its_segment() -> None:
 
 
 def test_the_newest_time_counts_until_its_segment_is_deleted() -> None:
-    """As in Kafka, where DeleteRecords has cut the batch that has it; look-ups by time stay above the start."""
+    """As in Kafka, where DeleteRecords ends inside the batch that has it; look-ups by time stay above the start."""
     log = open_log(SimulatedDisk())
     newest_first = [(START_MS + 50, None, b"0"), (START_MS + 10, None, b"1"), (START_MS + 20, None, b"2")]
     log.append(bytes(build_batch(newest_first)), leader_epoch=0)

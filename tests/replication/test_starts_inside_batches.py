@@ -1,7 +1,7 @@
 """DeleteRecords names any offset, also one inside a batch. A replica that starts there takes the whole batch.
 
-Each road on which a replica comes to start from its leader's log start has its test, and so has what follows: restarts,
-elections, idempotent producers, compaction.
+Each way in which a replica starts from its leader's log start has its test. So has what follows: restarts, elections,
+idempotent producers, compaction.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ async def test_such_a_replica_restarts_and_leads(road: Road, is_clean: bool) -> 
         assert (after.error_code, after.base_offset) == (0, 7)
 
 
-def test_a_retry_of_the_batch_that_holds_the_start_is_a_duplicate_after_a_crash() -> None:
+def test_after_a_crash_a_retry_of_the_batch_at_the_start_is_a_duplicate() -> None:
     """The batch begins below the log's start, and its producer is known by it alone."""
     disk = SimulatedDisk()
     log = open_log(disk)
@@ -163,7 +163,7 @@ def test_a_transaction_whose_data_holds_the_start_is_open_after_a_crash() -> Non
     assert log.producers.transactions.last_stable_offset(high_watermark=3) == 0
 
 
-def test_an_empty_log_takes_the_batch_that_holds_its_start_and_keeps_its_start() -> None:
+def test_an_empty_log_takes_the_batch_at_its_start_and_keeps_its_start() -> None:
     disk = SimulatedDisk()
     log = open_log(disk)
     log.truncate_fully_and_start_at(2)

@@ -1,8 +1,8 @@
 """A client of a simulation that deletes records up to any offset, also inside batches, while replicas come and go.
 
-It writes batches of several records to a topic of its own, and one after another: a replica is added by a reassignment,
+It writes batches of several records to a topic of its own. One after another, a replica is added by a reassignment,
 loses its whole log, or is away while its leader deletes what it lacks. Each then begins at its leader's log start. At
-the end every replica is in sync (I12), and all hold the same records from the same offset on, with those that were
+the end every replica is in sync (I12), and all hold the same records from the same offset on. Those include what was
 acknowledged and not deleted (I1). Left out: order and duplicates, which the other clients' checks cover.
 """
 
@@ -206,7 +206,7 @@ class Deletions:
             await asyncio.sleep(1.0)
             if all(self._is_everywhere(broker_id) for broker_id in BROKERS):
                 break
-        # A leader may have died before all had heard of its last deletion, which holds where it was heard of.
+        # A leader may have died before all had learned of its last deletion, which holds where it is known.
         starts = {
             broker_id: broker.partitions.get(DELETED_TOPIC, 0).log.log_start_offset
             for broker_id, broker in self._cluster.brokers.items()

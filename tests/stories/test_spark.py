@@ -1,6 +1,6 @@
 """Spark's story: a topic is loaded into a table, streamed into another, and written back into a topic.
 
-`tests/spark` asks each of these far more. Here one session tells all, with the jars that PySpark's own Ivy fetches.
+`tests/spark` asks each of these far more. Here one session does all, with the jars that PySpark's own Ivy fetches.
 """
 
 from __future__ import annotations

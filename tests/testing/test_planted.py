@@ -47,7 +47,7 @@ def test_bugs_are_chosen_by_words_of_their_names() -> None:
 
 
 class Suite:
-    """A suite that is told which bugs make which tests fail. `broken` tests fail always."""
+    """A suite that gets, for each bug, the tests that it makes fail. `broken` tests fail always."""
 
     def __init__(self, finds: dict[str, set[str]], broken: Collection[str] = ()) -> None:
         self._finds = finds

@@ -32,7 +32,7 @@ OFFSET_VALUE_VERSION: Final = 4
 OFFSET_VALUE_VERSION_WITH_EXPIRY: Final = 1
 
 # The head of a committed offset: version, offset, leader epoch, length of the metadata. In version 4 the length is a
-# varint of one more, which is one byte for short metadata, and a byte at the end counts the tagged fields.
+# varint of one more, which is one byte for short metadata. A byte at the end counts the tagged fields.
 _OFFSET_HEAD: Final = struct.Struct(">hqib")
 _OFFSET_HEAD_3: Final = struct.Struct(">hqih")
 _SHORT_METADATA_BYTES_MAX: Final = 126

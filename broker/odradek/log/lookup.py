@@ -47,7 +47,7 @@ def first_at_or_after(
 def newest(segments: Sequence[Segment], *, offset_limit: int) -> TimestampOffset | None:
     """The first record of those with the newest timestamp; None in a log without timestamps.
 
-    As in Kafka it may lie below the log's start, where DeleteRecords has cut a segment that is still there. A log with
+    As in Kafka it may lie below the log's start, where DeleteRecords has deleted a part of a segment. A log with
     one record left has a newest time then, although a reader cannot have that very record.
     """
     candidates = [segment for segment in segments if segment.size_bytes]

@@ -1,4 +1,4 @@
-"""Stories of what is in a log: the newest time where it was cut, the records of groups, markers, and small rest."""
+"""Stories of what is in a log: newest times in batches that are partly deleted, records of groups, markers, more."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def with_times(*times: int, **more: Any) -> bytes:
 
 
 def cut_times_story(wire: Wire) -> None:
-    """Look-ups by time where DeleteRecords has cut the batch that has the time."""
+    """Look-ups by time where DeleteRecords ends inside the batch that has the time."""
     logs = {
         # The newest record is the first, the middle one, and the last of its batch; older batches follow or do not.
         "first-newest": [with_times(50, 10, 20), with_times(30)],
