@@ -77,7 +77,7 @@ def test_every_api_has_a_denied_row() -> None:
     assert {row[0] for row in DENIED} | FILTERED | between_brokers >= served
 
 
-async def test_a_client_that_may_describe_learns_that_a_topic_to_delete_is_missing() -> None:
+async def test_who_may_describe_learns_that_a_topic_to_delete_is_missing() -> None:
     guarded = await Guarded.start()
     names = ("seen", "missing", "missing-too", "hidden")
 

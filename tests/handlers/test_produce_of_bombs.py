@@ -106,7 +106,7 @@ async def test_every_setting_that_asks_for_the_records_reads_many_in_a_thread(co
         assert inspect.isawaitable(sent)
         ((code, _),) = await _answer(sent)
         assert code == 0
-    # Where nobody asks for them they are not read, however many they are.
+    # Where no client asks for them they are not read, however many they are.
     assert isinstance(whole.send(ApiKey.PRODUCE, 9, **_fields(("plain", batch))), bytes)
 
 

@@ -24,7 +24,7 @@ def leader_of_epoch(*, at: float = 0.0) -> tuple[FollowerStates, FollowerState]:
         (6, 3, 6, True),
     ],
 )
-def test_a_follower_joins_with_all_committed_records_and_all_from_before_the_epoch(
+def test_a_follower_joins_with_all_that_is_committed(
     offset: int, high_watermark: int, epoch_start_offset: int, expected: bool
 ) -> None:
     followers, follower = leader_of_epoch()

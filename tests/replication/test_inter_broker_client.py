@@ -158,7 +158,7 @@ def test_an_attempt_to_reach_a_dead_host_is_given_up_on_demand() -> None:
     run(story())
 
 
-def test_an_attempt_to_reach_the_old_address_is_given_up_when_a_broker_returns() -> None:
+def test_an_old_address_is_given_up_when_a_broker_returns() -> None:
     async def story() -> None:
         broker = await WholeBroker.start()
         images = _images(broker)

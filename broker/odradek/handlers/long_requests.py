@@ -59,14 +59,14 @@ _NAMES: Final = ("name", "topic", "group_id")
 
 
 def split_of(api_key: int, request: object) -> Split | None:
-    """The way in which the request may be cut into parts; None where it is answered as a whole."""
+    """The way in which the request may be split into parts; None where it is answered as a whole."""
     return next((one for one in SPLITS.get(api_key, ()) if getattr(request, one.request[0], None)), None)
 
 
 def parts_of(
     request: object, split: Split, *, elements_max: int = REQUEST_ELEMENTS_PER_TURN_MAX
 ) -> list[object]:
-    """The request cut into requests of `elements_max` innermost elements at most."""
+    """The request split into requests of `elements_max` innermost elements at most."""
     field, *deeper = split.request
     parts: list[object] = []
     taken: list[object] = []
@@ -82,7 +82,7 @@ def parts_of(
 
 
 def _pieces(elements: Iterable[object], path: Sequence[str], size_max: int) -> Iterator[tuple[object, int]]:
-    """The elements and how many innermost ones each has; one with more than `size_max` comes in pieces."""
+    """The elements and how many innermost ones each has; one with more than `size_max` is in pieces."""
     if not path:
         for element in elements:
             yield element, 1

@@ -2,7 +2,7 @@
 
 A client has one connection to each broker. When a broker returns with another address, or as another registration, the
 next request goes there. Requests and attempts to connect that wait for a registration which has ended are given up at
-once: a dead host answers nothing, and they would wait for their whole timeout.
+once. A dead host answers nothing, and they would wait for their whole timeout.
 
 Requests on one connection wait for each other, so callers whose requests may wait long have clients of their own.
 """
