@@ -4,7 +4,6 @@ returned."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -18,6 +17,7 @@ from odradek.protocol.api import ApiKey
 from odradek.replication.broker_transport import MessageRequest
 from odradek.replication.inter_broker_client import InterBrokerClient, InterBrokerClientPool
 from tests.support.loop import run
+from tests.support.network import ChangesAfterConnect
 from tests.support.whole_broker import WholeBroker
 
 
@@ -217,27 +217,14 @@ def test_a_request_to_an_ended_registration_waits_no_longer(is_back: bool) -> No
     run(story())
 
 
-class _ChangesAtTheEnd:
-    """A network that calls `change` in the turn in which an attempt to connect succeeds."""
-
-    def __init__(self, network: Any, change: Callable[[], None]) -> None:
-        self._network = network
-        self._change = change
-
-    async def connect(self, protocol_factory: Any, *, host: str, port: int) -> Any:
-        made = await self._network.connect(protocol_factory, host=host, port=port)
-        asyncio.get_running_loop().call_soon(self._change)
-        return made
-
-
 def test_a_connection_made_as_a_registration_ends_is_not_used() -> None:
     async def story() -> None:
         broker = await WholeBroker.start()
         images = _images(broker)
         client = _client(broker, images)
-        changes = [lambda: _change(images, epoch=2), lambda: None]
-        changing: Any = _ChangesAtTheEnd(client._network, lambda: changes.pop(0)())
-        client._network = changing
+        client._network = ChangesAfterConnect(
+            broker.network, "follower.test", [lambda: _change(images, epoch=2), lambda: None]
+        )
         with pytest.raises(ConnectionError, match=r"no longer registered as it was at broker\.test"):
             await _ask(client)
         assert await _ask(client) == 1

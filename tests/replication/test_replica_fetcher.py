@@ -127,6 +127,38 @@ async def test_a_leader_that_learns_late_of_a_topic_is_retried_soon() -> None:
         assert (await cluster.produce(1, b"v", timeout_ms=500)).error_code == 0
 
 
+async def test_a_leader_with_another_registration_is_asked_without_a_pause() -> None:
+    """The request to the registration that has ended fails, and says nothing about the new one."""
+    async with ReplicaCluster(brokers=2, replica_fetch_backoff_ms="5000") as cluster:
+        await cluster.create_topic(replicas=(1, 2))
+        node = cluster.nodes[2]
+        (fetcher,) = node.fetchers
+        # Wait for a fetch that waits for records.
+        await asyncio.sleep(1)
+        old = node.images.current
+        registration = old.brokers[1]._replace(epoch=old.brokers[1].epoch + 100)
+        node.images.replace(replace(old, brokers={**old.brokers, 1: registration}))
+        node.interrupt(1)
+        assert (await cluster.produce(1, b"v", timeout_ms=500)).error_code == 0
+        assert fetcher.failures == 0
+        node.interrupt(1)
+        await asyncio.sleep(0.1)
+        assert fetcher.failures == 1, "nothing has changed this time"
+        assert (await cluster.produce(1, b"w", timeout_ms=500)).error_code != 0
+
+
+async def test_a_partition_added_while_a_request_fails_waits_no_longer() -> None:
+    async with ReplicaCluster(brokers=2, replica_fetch_backoff_ms="5000") as cluster:
+        await cluster.create_topic(partitions=2, replicas=(1, 2))
+        node = cluster.nodes[2]
+        (fetcher,) = node.fetchers
+        await asyncio.sleep(1)
+        fetcher.add(node.partition(1))
+        node.interrupt(1)
+        assert (await cluster.produce(1, b"v", index=1, timeout_ms=500)).error_code == 0
+        assert fetcher.failures == 0
+
+
 async def test_a_torn_batch_at_the_end_is_left_for_the_next_fetch() -> None:
     async with ReplicaCluster(brokers=2) as cluster:
         await cluster.create_topic(replicas=(1, 2))

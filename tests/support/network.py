@@ -154,6 +154,21 @@ class HostNetwork:
         return near, protocol
 
 
+class ChangesAfterConnect(HostNetwork):
+    """Connects as `HostNetwork`. The next of `changes` happens as each attempt succeeds, before its caller runs."""
+
+    def __init__(self, network: MemoryNetwork, host: str, changes: list[Callable[[], None]]) -> None:
+        super().__init__(network, host)
+        self.changes = changes
+
+    async def connect(
+        self, protocol_factory: Callable[[], asyncio.BaseProtocol], *, host: str, port: int
+    ) -> tuple[asyncio.Transport, Any]:
+        made = await super().connect(protocol_factory, host=host, port=port)
+        asyncio.get_running_loop().call_soon(self.changes.pop(0))
+        return made
+
+
 class MemoryListening:
     """An address that accepts connections."""
 

@@ -239,11 +239,15 @@ def read_seen_brokers(path: str, data: bytes) -> dict[int, int]:
 
 
 class ControllerAddress(NamedTuple):
-    """The address at which brokers reach the active controller; no host if it has no listener."""
+    """Where brokers reach the active controller; no host if it has no listener.
+
+    `identity` differs after a restart at the same address.
+    """
 
     id: int
     host: str
     port: int
+    identity: str
 
 
 def write_controller(
@@ -266,7 +270,10 @@ def write_controller(
 def read_controller_address(path: str, data: bytes) -> ControllerAddress:
     value = read_json(path, data)
     return ControllerAddress(
-        int(_field(path, value, "brokerid")), str(value.get("host", "")), int(value.get("port", -1))
+        int(_field(path, value, "brokerid")),
+        str(value.get("host", "")),
+        int(value.get("port", -1)),
+        str(value.get("identity", "")),
     )
 
 

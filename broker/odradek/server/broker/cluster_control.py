@@ -147,14 +147,14 @@ class ClusterControl:
                         self._registry or "the registry",
                     )
                 else:
-                    number, host, port = self.location.address
+                    address = self.location.address
                     logger.info(
                         "broker %d waits for controller %d at %s:%d, which does not answer (%s); can it be reached "
                         "from here?",
                         self._environment.broker_id,
-                        number,
-                        host,
-                        port,
+                        address.id,
+                        address.host,
+                        address.port,
                         channel.last_failure or "no reason is known",
                     )
 

@@ -105,15 +105,20 @@ class ControllerChannel:
                 return None
             self._release_connection()
             self._dialled = address
-            self._connection = await self._connect_attempt.connect(
+            connection = await self._connect_attempt.connect(
                 self._network,
                 host=address.host,
                 port=address.port,
                 client_id=self._client_id,
                 timeout_ms=_CONNECT_MS_MAX,
             )
+            if self._location.address not in (address, None):
+                # The location changed between the end of the attempt and now.
+                connection.interrupt()
+                raise ConnectionError(f"controller {address.id} is no longer active")
+            self._connection = connection
             self._connected_to = address
-            return self._connection
+            return connection
 
     async def _pause(self, pause_ms: float) -> None:
         """Wait until another controller is known, or for about the given time."""
