@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
 
+from tests.support import pytest_hooks
 from tests.support.loop import VirtualTimeLoop
 from tests.support.stories import in_real_time, told_by
 
@@ -26,6 +28,8 @@ def test_a_failure_prints_what_plays_it_again(
         def test_breaks(seed): assert seed == 4
         """
     )
+    for name in [name for name in os.environ if pytest_hooks._decides(name)]:
+        monkeypatch.delenv(name)  # what this run itself was given
     monkeypatch.setenv("CHAOS_SEED", "5")
     result = pytester.runpytest("-p", "tests.support.pytest_hooks", "--randomly-seed=7")
     result.assert_outcomes(passed=1, failed=1)
