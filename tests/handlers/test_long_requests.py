@@ -140,6 +140,7 @@ async def test_a_turn_that_takes_too_long_is_counted_and_named(
 ) -> None:
     lines_of_its_own = RateLimitedLog(dispatch.logger, "requests", lines_per_minute_max=10)
     monkeypatch.setattr(dispatch, "_long_turns", lines_of_its_own)
+    caplog.set_level("INFO", logger=dispatch.logger.name)
     from time import sleep
 
     whole = await WholeBroker.start()
