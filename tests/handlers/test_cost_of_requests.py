@@ -96,11 +96,13 @@ def _assert_linear(name: str, entries: dict[str, str], *, count: int) -> None:
     raise AssertionError(f"four times the elements of {name!r} cost {min(ratios):.1f} times as much")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", QUICK[True])
 def test_a_request_of_many_hidden_names_costs_as_much_as_it_has(name: str) -> None:
     _assert_linear(name, AUTHORIZER, count=3000)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", QUICK[False])
 def test_a_request_of_many_names_costs_as_much_as_it_has(name: str) -> None:
     _assert_linear(name, {}, count=1000)

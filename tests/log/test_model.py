@@ -164,5 +164,5 @@ class LogMachine(RuleBasedStateMachine):
             assert first.offset == offset
 
 
-LogMachine.TestCase.settings = settings(max_examples=examples(60), stateful_step_count=30, deadline=None)
+LogMachine.TestCase.settings = settings(max_examples=examples(40), stateful_step_count=30, deadline=None)
 TestLog = LogMachine.TestCase

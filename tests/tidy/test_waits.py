@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+import pytest
+
 from tests.support.polling import SECONDS_MAX
 from tests.tidy.checkout import named, sources
 
@@ -60,11 +62,13 @@ def _files() -> list[Path]:
     return [path for path in sources("tests", "bench", "e2e") if named(path) != _HELPER]
 
 
+@pytest.mark.thorough
 def test_no_loop_is_added_that_waits_by_itself() -> None:
     found = [one for path in _files() for one in loops_that_sleep(path)]
     assert len(found) <= LOOPS_MAX, f"use {_HELPER}: {found}"
 
 
+@pytest.mark.thorough
 def test_no_wait_is_added_with_a_bound_of_its_own() -> None:
     found = [one for path in _files() for one in bounds_of_their_own(path)]
     assert len(found) <= BOUNDS_MAX, f"use SECONDS_MAX of {_HELPER}: {found}"
