@@ -1,8 +1,7 @@
 """No test of the quick run takes more of the processor than its budget: tests/budget.toml.
 
 The costs are those of the last `make test`. A test that comes first pays for what others find loaded, another one for
-the garbage of those before it, and a busy machine takes longer. So a test fails here at twice its budget and half a
-second.
+the garbage of those before it. A busy machine takes longer. So a test fails here at twice its budget and half a second.
 """
 
 from __future__ import annotations
