@@ -55,15 +55,13 @@ def reloads(member: SecuredMember) -> float:
     )
 
 
-def change_everywhere(cluster: SecuredCluster, change: Any, *, but: str = "") -> None:
+async def change_everywhere(cluster: SecuredCluster, change: Any, *, but: str = "") -> None:
     """Make a change of files, and wait until every listener of every member has taken it, `but` one kind."""
     due = {member.number: reloads(member) + len(member.ports.keys() - {but}) for member in cluster.members}
     change()
-    asyncio.run(
-        eventually(
-            "all have taken the change",
-            lambda: all(reloads(member) >= due[member.number] for member in cluster.members),
-        )
+    await eventually(
+        "all have taken the change",
+        lambda: all(reloads(member) >= due[member.number] for member in cluster.members),
     )
 
 
@@ -117,16 +115,16 @@ async def test_everything_is_renewed_without_a_failed_request(secured_cluster: S
         settings={**cluster.client("writer", FIRST), "ssl.ca.location": str(clients_trust)},
     )
     try:
-        change_everywhere(cluster, issue_all)
+        await change_everywhere(cluster, issue_all)
         # NAMED trusts an authority of its own.
-        change_everywhere(cluster, lambda: trust(former, fresh), but="NAMED")
+        await change_everywhere(cluster, lambda: trust(former, fresh), but="NAMED")
         cluster.authority = fresh
-        change_everywhere(cluster, issue_all)
+        await change_everywhere(cluster, issue_all)
         # New connections in both directions, of a process that has only new certificates.
         restarted.restart()
-        change_everywhere(cluster, lambda: trust(fresh), but="NAMED")
+        await change_everywhere(cluster, lambda: trust(fresh), but="NAMED")
         set_password(cluster, "writer", SECOND)
-        asyncio.run(eventually("more records", lambda: load.acknowledged > 500 or load.failed))
+        await eventually("more records", lambda: load.acknowledged > 500 or load.failed)
     finally:
         load.stop()
     assert load.failed == []
