@@ -22,7 +22,6 @@ _GROUPS: Final = {
 }
 _LEFT_OUT: Final = (
     "tests/spark/test_killed_sink.py",
-    "tests/spark/test_isolation.py",
     "tests/compat/java/test_first_kafka.py",
     "tests/compat/java/test_kafka_directory.py",
     "tests/compat/java/test_mixed_group.py",
