@@ -89,7 +89,7 @@ class NodeProtection:
         return found, children
 
     async def protect(self, path: str) -> OpenNode | None:
-        """Give an open node the access list of a new one. What was found; None for a node that is in order, or gone.
+        """Give an open node the access list of a new one. What was found; None for a protected or missing node.
 
         A foreign node stays as it is.
         """
