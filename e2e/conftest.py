@@ -137,12 +137,12 @@ def declare_topic(kube: Kube, name: str, **spec: Any) -> Resource:
 
 def pods_by_name(kube: Kube, component: str) -> dict[str, str]:
     """The uids of the pods of a component: a pod with another uid is another pod."""
-    found = kube.items("pods", f"app.kubernetes.io/component={component}")
-    return {
-        one["metadata"]["name"]: one["metadata"]["uid"]
-        for one in found
-        if "deletionTimestamp" not in one["metadata"]
-    }
+    return uids(kube.pods(f"app.kubernetes.io/component={component}"))
+
+
+def uids(resources: list[Resource]) -> dict[str, str]:
+    """The uid of each resource by its name."""
+    return {one["metadata"]["name"]: one["metadata"]["uid"] for one in resources}
 
 
 def settled(kube: Kube, seconds_max: float = READY_SECONDS_MAX) -> Resource:

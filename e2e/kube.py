@@ -72,6 +72,10 @@ class Kube:
             raise KubectlError(f"get {kind}: {refusal}") from refusal
         return sorted(found, key=lambda one: str(one["metadata"]["name"]))
 
+    def pods(self, selector: str = "") -> list[Resource]:
+        """The pods that stay: those that are being deleted are still listed until they have ended."""
+        return [one for one in self.items("pods", selector) if "deletionTimestamp" not in one["metadata"]]
+
     @property
     def _looks(self) -> Looks:
         return looks(os.environ["KUBECONFIG"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from e2e.conftest import settled
+from e2e.conftest import settled, uids
 from e2e.install import BOOTSTRAP, OPERATOR_NAMESPACE, helm_test
 from e2e.kube import Kube, condition, until
 from e2e.workload import CLIENT_POD, everything, produce
@@ -18,14 +18,14 @@ def test_the_installation_is_whole_and_restricted(kube: Kube) -> None:
     status = settled(kube)["status"]
     assert status["brokers"] == {"wanted": 3, "ready": 3, "current": 3}
     assert status["controllers"]["ready"] == 2
-    pods = kube.items("pods", "odradek.io/cluster=demo")
+    pods = kube.pods("odradek.io/cluster=demo")
     assert len(pods) == 8, "three brokers, two controllers, three ZooKeeper servers"
     for pod in pods:
         assert pod["spec"]["securityContext"]["runAsNonRoot"] is True
         for container in pod["spec"]["containers"]:
             assert container["securityContext"]["allowPrivilegeEscalation"] is False
             assert container["securityContext"]["capabilities"]["drop"] == ["ALL"]
-    brokers = kube.items("pods", "app.kubernetes.io/component=broker")
+    brokers = kube.pods("app.kubernetes.io/component=broker")
     assert all(one["spec"]["containers"][0]["securityContext"]["readOnlyRootFilesystem"] for one in brokers)
     assert len(kube.items("pvc", "app.kubernetes.io/component=broker")) == 3
     refused = [one["message"] for one in kube.items("events") if one["reason"] == "FailedCreate"]
@@ -38,7 +38,7 @@ def test_a_healthy_start_puts_no_warning_on_pods(kube: Kube) -> None:
     for namespace in (kube, Kube(OPERATOR_NAMESPACE)):
         ready_at = {
             pod["metadata"]["name"]: condition(pod, "Ready").get("lastTransitionTime")
-            for pod in namespace.items("pods")
+            for pod in namespace.pods()
         }
         warnings = [
             f"{one['involvedObject']['name']}: {one['message']}"
@@ -80,7 +80,7 @@ def test_the_charts_own_test_passes(kube: Kube) -> None:
 
 
 def test_objects_that_are_deleted_by_hand_are_back(kube: Kube) -> None:
-    pods = [(one["metadata"]["name"], one["metadata"]["uid"]) for one in kube.items("pods", OURS)]
+    pods = uids(kube.pods(OURS))
     objects = (
         "service/demo-bootstrap",
         "configmap/demo-spark",
@@ -100,7 +100,7 @@ def test_objects_that_are_deleted_by_hand_are_back(kube: Kube) -> None:
     )
     print(f"\n{len(objects)} objects were back after {time.monotonic() - began:.1f} s")
     settled(kube)
-    assert [(one["metadata"]["name"], one["metadata"]["uid"]) for one in kube.items("pods", OURS)] == pods
+    assert uids(kube.pods(OURS)) == pods
 
 
 def uid_of(kube: Kube, what: str) -> str:

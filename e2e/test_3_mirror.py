@@ -117,7 +117,7 @@ def test_a_mirror_copies_each_record_once_while_a_worker_is_lost(shop: Kube) -> 
         mirror = shop.ready("mirror", "copy", READY_SECONDS_MAX)
         assert condition(mirror, "Mirroring")["status"] == "True"
         until(lambda: copied(shop), lambda seen: seen > 500, seconds_max=COPIED_SECONDS_MAX, what="it copies")
-        before = shop.items("pods", WORKERS)
+        before = shop.pods(WORKERS)
         assert len(before) == 2
         shop.kill_pod(before[0]["metadata"]["name"])
         at_kill = copied(shop)

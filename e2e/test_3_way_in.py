@@ -146,7 +146,7 @@ def test_brokers_know_the_zone_of_their_node(edge: Kube) -> None:
     reported = client.describe_cluster().result(CLIENT_SECONDS_MAX)
     nodes = {
         int(pod["metadata"]["name"].rpartition("-")[2]): pod["spec"]["nodeName"]
-        for pod in edge.items("pods", "app.kubernetes.io/component=broker")
+        for pod in edge.pods("app.kubernetes.io/component=broker")
     }
     assert {one.id: one.rack for one in reported.nodes} == {
         broker: f"zone-of-{node}" for broker, node in nodes.items()

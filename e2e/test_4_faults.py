@@ -133,8 +133,8 @@ def ready_pods(kube: Kube, component: str) -> dict[str, str]:
     """The uids of the pods of a component that serve, and are not about to end."""
     return {
         one["metadata"]["name"]: one["metadata"]["uid"]
-        for one in kube.items("pods", f"app.kubernetes.io/component={component}")
-        if "deletionTimestamp" not in one["metadata"] and condition(one, "Ready").get("status") == "True"
+        for one in kube.pods(f"app.kubernetes.io/component={component}")
+        if condition(one, "Ready").get("status") == "True"
     }
 
 

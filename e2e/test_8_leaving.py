@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from e2e.conftest import READY_SECONDS_MAX, declare_topic, named
+from e2e.conftest import READY_SECONDS_MAX, declare_topic, named, settled, uids
 from e2e.install import (
     BOOTSTRAP,
     NAMESPACE,
@@ -22,18 +22,12 @@ pytestmark = pytest.mark.quiet
 
 
 def test_an_upgrade_of_the_operator_touches_no_pod(kube: Kube) -> None:
-    before = [
-        (one["metadata"]["name"], one["metadata"]["uid"])
-        for one in kube.items("pods", "odradek.io/cluster=demo")
-    ]
+    settled(kube)
+    before = uids(kube.pods("odradek.io/cluster=demo"))
     with load_on(kube, BOOTSTRAP, "orders") as load:
         upgrade_operator("--set", "settings.resyncSeconds=120")
         kube.ready("cluster", "demo", 60)
-    after = [
-        (one["metadata"]["name"], one["metadata"]["uid"])
-        for one in kube.items("pods", "odradek.io/cluster=demo")
-    ]
-    assert after == before
+    assert uids(kube.pods("odradek.io/cluster=demo")) == before
     load.check_promises(kube, BOOTSTRAP)
 
 

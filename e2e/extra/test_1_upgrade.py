@@ -54,11 +54,10 @@ def runs(kube: Kube, tag: str) -> Resource:
     )
     cluster = settled(kube, STEP_SECONDS_MAX)
     for pod in [
-        *kube.items("pods", "app.kubernetes.io/component=broker"),
-        *kube.items("pods", "app.kubernetes.io/component=controller"),
+        *kube.pods("app.kubernetes.io/component=broker"),
+        *kube.pods("app.kubernetes.io/component=controller"),
     ]:
-        if "deletionTimestamp" not in pod["metadata"]:
-            assert pod["spec"]["containers"][0]["image"].endswith(f":{tag}"), pod["metadata"]["name"]
+        assert pod["spec"]["containers"][0]["image"].endswith(f":{tag}"), pod["metadata"]["name"]
     return cluster
 
 

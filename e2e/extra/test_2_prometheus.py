@@ -174,9 +174,9 @@ def test_every_broker_controller_and_the_operator_is_scraped(prometheus: Prometh
     wanted = {
         one["metadata"]["name"]
         for one in [
-            *kube.items("pods", "app.kubernetes.io/component=broker"),
-            *kube.items("pods", "app.kubernetes.io/component=controller"),
-            *Kube(OPERATOR_NAMESPACE).items("pods", "app.kubernetes.io/name=odradek-operator"),
+            *kube.pods("app.kubernetes.io/component=broker"),
+            *kube.pods("app.kubernetes.io/component=controller"),
+            *Kube(OPERATOR_NAMESPACE).pods("app.kubernetes.io/name=odradek-operator"),
         ]
         if "deletionTimestamp" not in one["metadata"]
     }

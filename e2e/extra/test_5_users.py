@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from e2e import boot
-from e2e.conftest import READY_SECONDS_MAX
+from e2e.conftest import READY_SECONDS_MAX, uids
 from e2e.extra import new_keys
 from e2e.install import helm, upgrade_operator
 from e2e.kube import Kube, KubectlError, Resource, until
@@ -223,7 +223,7 @@ def test_upgrades_of_releases_leave_users_as_they_are(shared: Kube) -> None:
     shared.ready("user", "late", 60)
     names = ("shop", "reports", "loads", "tills", "late")
     secrets = {name: new_keys.files(shared, name) for name in names}
-    pods = {one["metadata"]["name"]: one["metadata"]["uid"] for one in shared.items("pods")}
+    pods = uids(shared.pods())
     with new_keys.writing(shared, "shop", "orders") as written:
         upgrade_operator("--set", "settings.resyncSeconds=60")
         helm("upgrade", "teams", "helm/odradek", *late, "--set", "users.late.quotas.consumerByteRate=1000000")
@@ -231,7 +231,7 @@ def test_upgrades_of_releases_leave_users_as_they_are(shared: Kube) -> None:
             shared.ready("user", name, 60)
     written.check(kept(shared))
     assert {name: new_keys.files(shared, name) for name in names} == secrets
-    now = {one["metadata"]["name"]: one["metadata"]["uid"] for one in shared.items("pods")}
+    now = uids(shared.pods())
     assert {name: now.get(name) for name in pods} == pods
     helm("uninstall", "teams", "--namespace", NAMESPACE, "--wait")
     until(

@@ -25,8 +25,7 @@ from odradek_operator.gateways.mirrors import HttpMirrorWorkers
 from odradek_operator.main.strip_finalizers import strip
 from odradek_operator.reconcilers.mirror.reconciler import MirrorReconciler
 from odradek_operator.reconcilers.reconciler import CLEANUP_FINALIZER, Environment
-from tests.charts.cases import CHART_NAMES, accepted, golden
-from tests.charts.test_kubernetes_schemas import WITHOUT_SCHEMAS
+from tests.charts.cases import CHART_NAMES, WITHOUT_SCHEMAS, accepted, golden
 from tests.operator.support.gateway import gateway_to
 from tests.support.helm import CHARTS, CHECKOUT, HelmFailed, helm, objects
 from tests.support.kubernetes_api import TOKEN, ApiServer, running_api_server

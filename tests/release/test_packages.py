@@ -20,9 +20,8 @@ from packaging.requirements import Requirement
 from release import build, contents, tryout, version
 from release.__main__ import check
 from release.distributions import DISTRIBUTIONS, Distribution
+from tests.release.conftest import build_tool
 from tests.support.broker_process import CHECKOUT
-
-hatchling_build = pytest.importorskip("hatchling.build", reason="`make test-all` installs it")
 
 pytestmark = pytest.mark.integration
 INSTALLED = Path(sysconfig.get_path("purelib"))
@@ -176,7 +175,7 @@ def test_a_script_beside_a_clone_imports_what_the_clone_installed(
     """`git clone …/odradek`, `pip install -e ./odradek`, and a script that stands beside the folder `odradek/`."""
     assert copy.name == "odradek"
     monkeypatch.chdir(copy)
-    wheel = hatchling_build.build_editable(str(tmp_path))
+    wheel = build_tool().build_editable(str(tmp_path))
     environment = tmp_path / "venv"
     venv.create(environment)
     (site,) = environment.glob("lib/python*/site-packages")
