@@ -55,7 +55,7 @@ QUICK := -m "not thorough"
 # The quick and whole story, from nothing but Python: every promise once.
 test: $(VENV)/.test
 	@$(BIN)/python -m tests.tools --where-possible spark-connector
-	$(PYTEST) $(QUICK) --costs .cache/costs-of-test.tsv $(PYTEST_ARGS)
+	$(PYTEST) $(QUICK) --costs=.cache/costs-of-test.tsv $(PYTEST_ARGS)
 
 # Everything: `make test`, and what takes longer, needs programs of others, or asks each question of each client.
 test-all: export ODRADEK_TESTS := thorough
