@@ -25,16 +25,20 @@ from typing import Final, NamedTuple
 from tests.support import java
 from tests.support.class_archives import one_at_a_time
 from tests.support.peers import in_ci
-from tests.support.programs import BUILT, ETCD_VERSION, HELM_VERSION, KUBERNETES_VERSION, find_program
+from tests.support.programs import (
+    BUILT,
+    ETCD_VERSION,
+    HELM_VERSION,
+    KUBERNETES_VERSION,
+    UnavailableError,
+    find_program,
+)
+from tests.support.spark_archive import write_spark_archive
 
 CHECKOUT: Final = Path(__file__).resolve().parents[1]
 FRANZ_GO: Final = CHECKOUT / "tests" / "compat" / "franz-go" / "run"
 _BUILD_SECONDS_MAX: Final = 3600
 _GO_FLAGS: Final = "-buildvcs=false -trimpath"
-
-
-class UnavailableError(Exception):
-    """A tool that could not be had, with the reason."""
 
 
 class Tool(NamedTuple):
@@ -142,6 +146,7 @@ TOOLS: Final = (
     Tool("mirror-maker", _JARS, java.mirror_maker_classpath),
     Tool("kafka-tests", _TEST_JARS, java.kafka_tests_classpath),
     Tool("kafka-streams", _TEST_JARS, java.streams_tests_classpath),
+    Tool("spark-classes", "an archive of classes that Spark's Java writes", write_spark_archive),
     Tool("helm", f"helm.sh/helm {HELM_VERSION}, built by Go", helm),
     Tool("franz-go", "github.com/twmb/franz-go with its tests, built by Go", franz_go),
     Tool("etcd", f"go.etcd.io/etcd {ETCD_VERSION}, built by Go", etcd),

@@ -19,6 +19,10 @@ _OF_THE_CLUSTER: Final = Path(os.environ.get("CLUSTER_CACHE", Path.home() / ".ca
 _FRANZ_GO: Final = CHECKOUT / ".cache" / "franz-go"
 
 
+class UnavailableError(Exception):
+    """A tool that could not be had, with the reason."""
+
+
 def find_program(name: str) -> str | None:
     """Path of a program, or None."""
     for folder in (_OF_THE_CLUSTER, BUILT):

@@ -1,14 +1,17 @@
 """The classes of Spark's driver, kept parsed below `.cache/`: with them a driver's start takes half the CPU time.
 
-A small job writes the archive once in a checkout. A Java that makes none, or cannot use it, continues without.
+`make tools` has a small job write the archive. A driver without one, or whose Java cannot use it, starts as slowly as
+any other.
 """
 
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import tempfile
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Final
@@ -20,6 +23,7 @@ from tests.support.java import (
     java_home,
     pyspark_jars,
 )
+from tests.support.programs import UnavailableError
 
 SECONDS_MAX: Final = 600
 
@@ -48,13 +52,19 @@ def spark_home() -> str:
 
 @cache
 def driver_options() -> str:
-    """JVM options of a driver that lives for seconds; the first call in a checkout makes the archive."""
+    """JVM options of a driver that lives for seconds."""
     archive = class_archive(spark_home())
     quick = " ".join(QUICK_OPTIONS)
-    if " " in str(archive):
-        return quick
+    is_usable = archive.exists() and " " not in str(archive)
+    return " ".join([quick, *reading_options(archive)]) if is_usable else quick
+
+
+def write_spark_archive() -> None:
+    """Have the archive. Raises UnavailableError where no Java could write one."""
+    archive = class_archive(spark_home())
     keep_class_archive(archive, _write)
-    return " ".join([quick, *reading_options(archive)]) if archive.exists() else quick
+    if not archive.exists():
+        raise UnavailableError(f"Spark's Java wrote no archive within {SECONDS_MAX} s: drivers start without")
 
 
 def _write(file: Path) -> None:
@@ -69,12 +79,19 @@ def _write(file: Path) -> None:
             "SPARK_LOCAL_IP": "127.0.0.1",
             "PYSPARK_SUBMIT_ARGS": f"{submit} pyspark-shell",
         }
-        subprocess.run(
+        job = subprocess.Popen(
             [sys.executable, "-c", _JOB],
             cwd=folder,
             env={**os.environ, **environment},
             stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=SECONDS_MAX,
-            check=False,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
         )
+        try:
+            job.wait(SECONDS_MAX)
+        finally:
+            # Its Java is a process of its own, and outlives it.
+            with suppress(ProcessLookupError):
+                os.killpg(job.pid, signal.SIGKILL)
+            job.wait()
