@@ -68,8 +68,7 @@ def _files(world: ClusterWorld, name: str) -> dict[str, str]:
 
 
 def _properties(world: ClusterWorld, component: str) -> dict[str, str]:
-    found = world.get(CONFIG_MAPS, f"events-{component}")
-    assert found is not None
+    found = world.body(CONFIG_MAPS, f"events-{component}")
     return dict(parse_properties(found["data"][f"{component}.properties"]))
 
 
@@ -206,7 +205,7 @@ def test_certificates_are_renewed_in_time_and_no_pod_restarts() -> None:
 
 def _rotate(world: ClusterWorld, value: str) -> None:
     change: Json = {"metadata": {"annotations": {"odradek.io/rotate-authority": value}}}
-    world.objects.merge(CLUSTERS, "default", "events", change)
+    world.merge(CLUSTERS, "events", change)
     world.settle()
 
 
@@ -224,8 +223,8 @@ def test_authorities_get_new_keys_step_by_step() -> None:
     for name, file in zip(names, ("cluster-ca.crt", "clients-ca.crt"), strict=True):
         assert not is_issued_by(new[name], old[name]), "it is another key"
         assert brokers[file] == old[name] + new[name]
-    binding = world.get(CONFIG_MAPS, "events-binding")
-    assert binding is not None and binding["data"]["ca.crt"] == old[names[0]] + new[names[0]]
+    binding = world.body(CONFIG_MAPS, "events-binding")
+    assert binding["data"]["ca.crt"] == old[names[0]] + new[names[0]]
     assert world.brokers.secured[OWN]["ssl.truststore.certificates"] == old[names[0]] + new[names[0]]
     world.now += timedelta(days=2.9)
     world.restart_operator()
@@ -257,7 +256,7 @@ def test_authorities_get_new_keys_step_by_step() -> None:
 def test_an_annotation_that_is_there_from_the_start_changes_nothing() -> None:
     world = ClusterWorld(SECURED)
     change: Json = {"metadata": {"annotations": {"odradek.io/rotate-authority": "old"}}}
-    world.objects.merge(CLUSTERS, "default", "events", change)
+    world.merge(CLUSTERS, "events", change)
     world.settle()
     assert set(_files(world, "events-cluster-ca")) == {"tls.crt", "tls.key", "rotation"}
 
@@ -293,8 +292,8 @@ def test_a_secret_of_another_is_not_taken_over() -> None:
         world.look()
     assert world.condition("Ready")["reason"] == "ObjectsOfOthers"
     assert "Secret events-cluster-ca" in world.condition("Ready")["message"]
-    found = world.get(SECRETS, "events-cluster-ca")
-    assert found is not None and found["data"] == {"tls.key": "aGVpZGk="}
+    found = world.body(SECRETS, "events-cluster-ca")
+    assert found["data"] == {"tls.key": "aGVpZGk="}
     assert world.pods() == {}
 
 

@@ -46,9 +46,7 @@ def is_ready(pod: Json) -> bool:
 
 
 def budget(world: ClusterWorld, name: str = "events-broker") -> Json:
-    found = world.get(DISRUPTION_BUDGETS, name)
-    assert found is not None
-    return found
+    return world.body(DISRUPTION_BUDGETS, name)
 
 
 def broker_pods(world: ClusterWorld) -> list[Json]:
@@ -107,7 +105,7 @@ def test_a_broker_that_restarts_in_its_pod_holds_the_budget(world: ClusterWorld)
     (pod,) = [one for one in broker_pods(world) if metadata(one)["name"] == "events-broker-1"]
     world.nodes.broken.add("events-broker-1")
     unready = {**pod["status"], "conditions": [{"type": "Ready", "status": "False"}]}
-    world.objects.set_status(PODS, "default", "events-broker-1", unready, uid=None)
+    world.set_status(PODS, "events-broker-1", unready)
     assert outdated(world) == {KEY}
     world.look()
     assert budget(world)["spec"]["maxUnavailable"] == 0

@@ -103,7 +103,7 @@ def test_load_balancers_are_waited_for_at_the_first_start_and_not_for_ever() -> 
     assert "outside" in world.condition("Listeners")["message"]
     for broker in range(3):
         ingress = {"loadBalancer": {"ingress": [{"ip": f"1.2.3.{broker}"}]}}
-        world.objects.set_status(SERVICES, "default", f"events-outside-{broker}", ingress, uid=None)
+        world.set_status(SERVICES, f"events-outside-{broker}", ingress)
     world.settle()
     assert world.status["listeners"][0]["brokers"] == ["1.2.3.0:9094", "1.2.3.1:9094", "1.2.3.2:9094"]
     assert world.condition("Listeners") == {}
@@ -122,7 +122,7 @@ def test_an_address_that_a_load_balancer_loses_restarts_no_broker() -> None:
         for service in world.objects.list(SERVICES, "default"):
             if service["spec"].get("type") == "LoadBalancer":
                 status = {"loadBalancer": {"ingress": ingress}}
-                world.objects.set_status(SERVICES, "default", metadata(service)["name"], status, uid=None)
+                world.set_status(SERVICES, metadata(service)["name"], status)
 
     world.look()
     balance("2001:db8::1")

@@ -103,8 +103,8 @@ def test_a_new_listener_with_a_foreign_service_leaves_the_cluster_running(world:
     assert world.replaced(before) == set()
     world.change(spec__listeners=[])
     world.settle()
-    kept = world.get(SERVICES, "events-out-1")
-    assert kept is not None and kept["spec"]["theirs"]
+    kept = world.body(SERVICES, "events-out-1")
+    assert kept["spec"]["theirs"]
 
 
 def test_what_an_earlier_cluster_of_the_name_leaves_is_waited_for() -> None:
@@ -121,21 +121,21 @@ def test_what_was_left_behind_without_an_owner_is_taken_up_again(world: ClusterW
     before = world.pods()
     for api, name in NAMES:
         # As `kubectl delete cluster --cascade=orphan` leaves them, or a backup that was restored.
-        world.objects.merge(api, "default", name, {"metadata": {"ownerReferences": None}})
+        world.merge(api, name, {"metadata": {"ownerReferences": None}})
     world.restart_operator()
     world.settle()
     for api, name in NAMES:
-        kept = world.get(api, name)
-        assert kept is not None and metadata(kept)["ownerReferences"], name
+        kept = world.body(api, name)
+        assert metadata(kept)["ownerReferences"], name
     assert world.replaced(before) == set()
 
 
 def test_one_of_its_own_that_lost_its_labels_gets_them_back(world: ClusterWorld) -> None:
-    world.objects.merge(SERVICES, "default", "events-bootstrap", {"metadata": {"labels": None}})
+    world.merge(SERVICES, "events-bootstrap", {"metadata": {"labels": None}})
     world.restart_operator()
     world.settle()
-    kept = world.get(SERVICES, "events-bootstrap")
-    assert kept is not None and metadata(kept)["labels"].items() >= MARKED.items()
+    kept = world.body(SERVICES, "events-bootstrap")
+    assert metadata(kept)["labels"].items() >= MARKED.items()
 
 
 def test_a_pod_with_a_brokers_labels_and_another_name_is_no_broker(world: ClusterWorld) -> None:

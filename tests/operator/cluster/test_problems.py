@@ -40,14 +40,14 @@ def test_a_quota_that_lets_no_pod_be_made_is_said() -> None:
     for pod in world.pods():
         world.delete(PODS, pod)
     status = {"readyReplicas": 0, "observedGeneration": 99}
-    world.objects.set_status(STATEFUL_SETS, "default", "events-broker", status, uid=None)
+    world.set_status(STATEFUL_SETS, "events-broker", status)
     warn(world, "StatefulSet", "events-broker", "an old story", minutes_ago=90)
     warn(world, "StatefulSet", "events-broker", QUOTA)
     warn(world, "StatefulSet", "events-zookeeper", "of another")
     for component in ("zookeeper", "controller"):
         api, kind = (STATEFUL_SETS, "events-zookeeper") if component == "zookeeper" else (DEPLOYMENTS, "")
         status = {"readyReplicas": 2, "updatedReplicas": 2, "observedGeneration": 99}
-        world.objects.set_status(api, "default", kind or "events-controller", status, uid=None)
+        world.set_status(api, kind or "events-controller", status)
     for _ in range(3):
         world.look()
     ready = world.condition("Ready")
@@ -62,7 +62,7 @@ def test_a_claim_of_a_class_that_is_not_there_is_said_with_its_class() -> None:
         world.look()
     for number in range(3):
         claim = f"data-events-broker-{number}"
-        world.objects.set_status(VOLUME_CLAIMS, "default", claim, {"phase": "Pending"}, uid=None)
+        world.set_status(VOLUME_CLAIMS, claim, {"phase": "Pending"})
         message = 'storageclass.storage.k8s.io "fats" not found'
         warn(world, "PersistentVolumeClaim", claim, message)
     for _ in range(3):
@@ -77,7 +77,7 @@ def test_a_crash_loop_is_said_with_the_last_line_of_the_log() -> None:
     world.nodes.broken = {"events-zookeeper-0"}
     for _ in range(3):
         world.look()
-    world.objects.set_status(PODS, "default", "events-zookeeper-0", crashing(10), uid=None)
+    world.set_status(PODS, "events-zookeeper-0", crashing(10))
     world.look()
     ready = world.condition("Ready")
     assert ready["reason"] == "ZookeeperNotReady"
@@ -86,7 +86,7 @@ def test_a_crash_loop_is_said_with_the_last_line_of_the_log() -> None:
     )
     assert "starting" not in ready["message"].partition("FATAL")[2]
     # The same crash with other numbers is the same events.
-    world.objects.set_status(PODS, "default", "events-zookeeper-0", crashing(20), uid=None)
+    world.set_status(PODS, "events-zookeeper-0", crashing(20))
     world.look()
     assert "after 20 s" in world.condition("Ready")["message"]
     assert len(reported(world)) == 1

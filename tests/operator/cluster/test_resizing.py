@@ -92,8 +92,7 @@ def test_volumes_grow_and_pods_stay(world: ClusterWorld) -> None:
     world.settle()
     for broker in range(3):
         assert world.claim(broker)["spec"]["resources"]["requests"]["storage"] == "20Gi"
-    stateful_set = world.get(STATEFUL_SETS, "events-broker")
-    assert stateful_set is not None
+    stateful_set = world.body(STATEFUL_SETS, "events-broker")
     template = stateful_set["spec"]["volumeClaimTemplates"][0]
     assert template["spec"]["resources"]["requests"]["storage"] == "20Gi"
     assert world.pods() == before
@@ -119,7 +118,7 @@ def test_a_wrong_storage_class_is_corrected_while_no_claim_has_a_volume() -> Non
             world.look()
         for broker in range(3):
             claim = f"data-events-broker-{broker}"
-            world.objects.set_status(VOLUME_CLAIMS, "default", claim, {"phase": "Pending"}, uid=None)
+            world.set_status(VOLUME_CLAIMS, claim, {"phase": "Pending"})
         zookeeper = world.pods("zookeeper")
         world.look()
         assert "broker" not in world.status["boundVolumes"] and "zookeeper" in world.status["boundVolumes"]
@@ -171,16 +170,14 @@ def test_a_broker_that_serves_does_not_lose_the_only_replica_of_anything(world: 
 def test_a_pod_of_a_lost_node_that_is_to_be_replaced_is_removed_by_force(world: ClusterWorld) -> None:
     claim, before = world.claim(1), world.pods()
     # Kubernetes has begun to remove it, and waits for a node that is no more.
-    world.objects.merge(
-        PODS, "default", "events-broker-1", {"metadata": {"finalizers": ["example.com/kubelet"]}}
-    )
+    world.merge(PODS, "events-broker-1", {"metadata": {"finalizers": ["example.com/kubelet"]}})
     world.annotate_pod("events-broker-1", "odradek.io/replace", "true")
     world.delete(PODS, "events-broker-1")
     world.look()
     assert world.kubernetes.forced == ["events-broker-1"]
     renewed = world.get(VOLUME_CLAIMS, "data-events-broker-1")
     assert renewed is None or renewed["metadata"]["uid"] != claim["metadata"]["uid"]
-    world.objects.merge(PODS, "default", "events-broker-1", {"metadata": {"finalizers": None}})
+    world.merge(PODS, "events-broker-1", {"metadata": {"finalizers": None}})
     world.settle()
     assert world.replaced(before) == {"events-broker-1"}
 
@@ -224,8 +221,7 @@ def test_new_brokers_are_filled_when_volumes_grow_at_the_same_time(world: Cluste
 
 def _settings(world: ClusterWorld) -> dict[str, str]:
     """The brokers' file as it is in the ConfigMap."""
-    found = world.get(CONFIG_MAPS, "events-broker")
-    assert found is not None
+    found = world.body(CONFIG_MAPS, "events-broker")
     return dict(parse_properties(found["data"]["broker.properties"], source="broker.properties"))
 
 

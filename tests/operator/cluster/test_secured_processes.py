@@ -85,8 +85,7 @@ class _Processes(Cluster):
             ("controller", self.controllers, (101,)),
             ("broker", self.brokers, (0, 1)),
         ):
-            found = world.get(CONFIG_MAPS, f"events-{verb}")
-            assert found is not None
+            found = world.body(CONFIG_MAPS, f"events-{verb}")
             file = dict(parse_properties(found["data"][f"{verb}.properties"]))
             for key in ("zookeeper.connect", "log.dirs"):
                 file.pop(key, None)
@@ -96,8 +95,7 @@ class _Processes(Cluster):
 
     def mount(self, world: ClusterWorld) -> None:
         """Bring the present Secret to the brokers. The kubelet does so for all files at once."""
-        secret = world.get(SECRETS, "events-broker-tls")
-        assert secret is not None
+        secret = world.body(SECRETS, "events-broker-tls")
         for name, text in secret["data"].items():
             staged = self.mounted / f".{name}"
             staged.write_bytes(base64.b64decode(text))
@@ -137,8 +135,7 @@ def _operators(world: ClusterWorld, processes: _Processes, listener: str = "REPL
 
 
 def _pair(world: ClusterWorld, name: str) -> KeyPair:
-    found = world.get(SECRETS, name)
-    assert found is not None
+    found = world.body(SECRETS, name)
     files = {key: base64.b64decode(text).decode() for key, text in found["data"].items()}
     return KeyPair(files["tls.crt"], files["tls.key"])
 
@@ -241,7 +238,7 @@ def test_new_keys_of_the_authorities_fail_no_request(world: ClusterWorld, proces
     """Last of the file. At each step the Secret changes while records are produced to both brokers."""
     old = _operators(world, processes)
     change: Json = {"metadata": {"annotations": {"odradek.io/rotate-authority": "now"}}}
-    world.objects.merge(CLUSTERS, "default", "events", change)
+    world.merge(CLUSTERS, "events", change)
 
     async def step() -> int:
         """Produce while brokers take what the operator writes now; how many records were acknowledged."""

@@ -53,8 +53,7 @@ def world_of(nodes: int, *, spec: Json | None = None, zones: int = 0) -> Cluster
 
 def spread(world: ClusterWorld, name: str = "broker", api: Api = STATEFUL_SETS) -> dict[str, str]:
     """How strictly, by the label of nodes."""
-    found = world.get(api, f"events-{name}")
-    assert found is not None
+    found = world.body(api, f"events-{name}")
     constraints = found["spec"]["template"]["spec"]["topologySpreadConstraints"]
     assert all(one["maxSkew"] == 1 and one["nodeTaintsPolicy"] == "Honor" for one in constraints)
     return {one["topologyKey"]: one["whenUnsatisfiable"] for one in constraints}
@@ -146,8 +145,7 @@ def test_a_pod_that_finds_no_place_because_of_it_makes_it_loose() -> None:
     world.nodes.broken.add("events-broker-1")
     world.delete(PODS, "events-broker-1")
     world.look()
-    pod = world.get(PODS, "events-broker-1")
-    assert pod is not None
+    pod = world.body(PODS, "events-broker-1")
     first = metadata(pod)["uid"]
 
     def waits(message: str) -> None:
@@ -159,7 +157,7 @@ def test_a_pod_that_finds_no_place_because_of_it_makes_it_loose() -> None:
             "lastTransitionTime": world.now.isoformat(),
         }
         conditions = [unscheduled, {"type": "Ready", "status": "False"}]
-        world.objects.set_status(PODS, "default", "events-broker-1", {"conditions": conditions}, uid=None)
+        world.set_status(PODS, "events-broker-1", {"conditions": conditions})
 
     waits("0/3 nodes are available: 3 Insufficient memory")
     world.now += timedelta(seconds=600)

@@ -22,8 +22,7 @@ def changed_formats(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def image_of(world: ClusterWorld) -> str:
-    body = world.get(STATEFUL_SETS, "events-broker")
-    assert body is not None
+    body = world.body(STATEFUL_SETS, "events-broker")
     return str(body["spec"]["template"]["spec"]["containers"][0]["image"])
 
 

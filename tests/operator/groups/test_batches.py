@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime
 from typing import Any, cast
 
 import pytest
@@ -13,8 +12,6 @@ import pytest
 from odradek.client.errors import ConnectionFailed
 from odradek.foundation.errors import ClusterAuthorizationFailed, OdradekError
 from odradek.foundation.ids import TopicPartition
-from odradek_operator.foundation.keys import Key
-from odradek_operator.foundation.metrics import ConditionBook
 from odradek_operator.gateways.group_values import (
     ActualGroup,
     GroupsSeen,
@@ -35,7 +32,7 @@ from odradek_operator.gateways.kubernetes import (
 from odradek_operator.reconcilers.consumer_group import run as run_module
 from odradek_operator.reconcilers.consumer_group.reconciler import ConsumerGroupReconciler
 from odradek_operator.reconcilers.reconciler import Environment
-from tests.operator.support.kubernetes import MemoryKubernetes
+from tests.operator.support.world import OperatorWorld
 from tests.support.loop import run
 
 WHERE = TopicPartition("orders", 0)
@@ -100,25 +97,21 @@ class Brokers:
         self.steps.append((step.group_id, step.offsets[WHERE]))
 
 
-class Shop:
-    """A namespace with a Cluster and groups that are to be reset."""
+class Shop(OperatorWorld):
+    """A Cluster and groups that are to be reset."""
+
+    namespace = "shop"
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.kubernetes = MemoryKubernetes()
+        super().__init__()
         self.brokers = Brokers()
         monkeypatch.setattr(run_module, "BrokerGroups", self.brokers.groups)
         self.restart_operator()
-        self.make("Cluster", "main", {})
+        self.create(CLUSTERS, "main", {})
 
-    def restart_operator(self) -> None:
-        self.environment = Environment(
-            kubernetes=self.kubernetes,
-            conditions=ConditionBook(),
-            wake=lambda *_, **__: None,
-            now=lambda: datetime(2026, 1, 1, tzinfo=UTC),
-        )
+    def begin(self, environment: Environment) -> None:
         self.reconciler = ConsumerGroupReconciler(
-            self.environment,
+            environment,
             brokers=cast(Any, self.brokers),
             record_times=cast(Any, None),
             bootstrap=lambda body: str(metadata(body)["name"]),
@@ -126,52 +119,44 @@ class Shop:
 
     def group(self, name: str, **spec: Any) -> None:
         reset = {"id": "1", "to": {"at": "Earliest"}}
-        self.make("ConsumerGroup", name, {"cluster": "main", "topics": ["orders"], "reset": reset, **spec})
+        self.create(CONSUMER_GROUPS, name, {"cluster": "main", "topics": ["orders"], "reset": reset, **spec})
 
-    def make(self, kind: str, name: str, spec: Json) -> None:
-        about = {"name": name, "namespace": "shop"}
-        self.kubernetes.objects.create(
-            {"apiVersion": "odradek.io/v1", "kind": kind, "metadata": about, "spec": spec}
-        )
+    def scaled_group(self, workload: str, *allowed: Json, **about: Any) -> None:
+        """The group `billing`, which wants three pods of another owner's Deployment of one."""
+        self.create(DEPLOYMENTS, workload, {"replicas": 1}, **about)
+        self.let_scale(*allowed)
+        self.group("billing", reset=None, replicas=3, workload={"name": workload})
 
     def let_scale(self, *workloads: Json) -> None:
         """Name workloads in the Cluster."""
-        self.kubernetes.objects.merge(
-            CLUSTERS, "shop", "main", {"spec": {"scalableWorkloads": list(workloads)}}
-        )
-
-    def deployment(self, name: str, **about: Any) -> None:
-        """Another owner's Deployment of one pod."""
-        metadata = {"name": name, "namespace": "shop", **about}
-        self.kubernetes.objects.create(
-            {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": {"replicas": 1}}
-        )
+        self.merge(CLUSTERS, "main", {"spec": {"scalableWorkloads": list(workloads)}})
 
     def replicas(self, name: str) -> int:
         """How many a Deployment is set to."""
-        found = self.kubernetes.objects.get(DEPLOYMENTS, "shop", name)
-        assert found is not None
-        return int(found["spec"]["replicas"])
-
-    def condition(self, name: str, type: str) -> Json:
-        """A condition of a group; the test fails without it."""
-        (found,) = [one for one in self.status(name)["conditions"] if one["type"] == type]
-        return dict(found)
+        return int(self.body(DEPLOYMENTS, name)["spec"]["replicas"])
 
     def reconcile(self, name: str) -> None:
-        run(self.reconciler.reconcile(Key("ConsumerGroup", "shop", name)))
+        run(self.reconciler.reconcile(self.key(CONSUMER_GROUPS, name)))
 
     def status(self, name: str) -> Any:
-        found = self.kubernetes.objects.get(CONSUMER_GROUPS, "shop", name)
-        assert found is not None
-        return found["status"]
+        return self.status_of(CONSUMER_GROUPS, name)
+
+    def condition(self, name: str, type: str) -> Json:
+        return self.stated(CONSUMER_GROUPS, name, type)
 
     def ready(self, name: str) -> str:
-        return next(str(one["reason"]) for one in self.status(name)["conditions"] if one["type"] == "Ready")
+        return str(self.condition(name, "Ready")["reason"])
+
+    def events(self) -> list[str]:
+        return [one.reason for one in self.kubernetes.events]
 
 
-def test_a_group_whose_brokers_go_away_does_not_disturb_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    shop = Shop(monkeypatch)
+@pytest.fixture
+def shop(monkeypatch: pytest.MonkeyPatch) -> Shop:
+    return Shop(monkeypatch)
+
+
+def test_a_group_whose_brokers_go_away_does_not_disturb_the_others(shop: Shop) -> None:
     shop.group("lost")
     shop.group("slow")
     shop.brokers.lost = {"lost"}
@@ -187,8 +172,7 @@ def test_a_group_whose_brokers_go_away_does_not_disturb_the_others(monkeypatch: 
     assert shop.status("lost")["reset"]["phase"] == "Done" and len(shop.brokers.steps) == 2
 
 
-def test_what_brokers_refuse_altogether_stands_in_the_status(monkeypatch: pytest.MonkeyPatch) -> None:
-    shop = Shop(monkeypatch)
+def test_what_brokers_refuse_altogether_stands_in_the_status(shop: Shop) -> None:
     shop.group("billing")
     shop.brokers.refusal = ClusterAuthorizationFailed("the operator may not describe configs")
     shop.reconcile("billing")
@@ -197,10 +181,7 @@ def test_what_brokers_refuse_altogether_stands_in_the_status(monkeypatch: pytest
     assert "refuses" in ready["message"] and "may not describe configs" in ready["message"]
 
 
-def test_an_invalid_group_without_a_report_does_not_hold_others_up(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    shop = Shop(monkeypatch)
+def test_an_invalid_group_without_a_report_does_not_hold_others_up(shop: Shop) -> None:
     shop.group("bad", topics=["no such name/"])
     shop.group("good")
 
@@ -216,15 +197,14 @@ def test_an_invalid_group_without_a_report_does_not_hold_others_up(
 
 
 def test_an_unchanged_resource_is_reconciled_again_after_other_changes(
-    monkeypatch: pytest.MonkeyPatch,
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shop = Shop(monkeypatch)
     shop.group("billing", reset=None)
     shop.reconcile("billing")
     shop.brokers.committed["billing"] = 60
     shop.reconcile("billing")
     assert shop.status("billing")["lag"]["messages"] == 50, "it was left so a moment ago"
-    shop.environment.mark_stale(Key("ConsumerGroup", "shop", "billing"))
+    shop.environment.mark_stale(shop.key(CONSUMER_GROUPS, "billing"))
     # A pass that fails as a whole has looked at nothing.
     with monkeypatch.context() as broken, pytest.raises(KubernetesError):
         broken.setattr(ConsumerGroupReconciler, "reconcile_batch", _fail)
@@ -234,11 +214,8 @@ def test_an_unchanged_resource_is_reconciled_again_after_other_changes(
     assert not shop.environment.stale
 
 
-def test_a_silent_cluster_does_not_hold_up_groups_of_others(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    shop = Shop(monkeypatch)
-    shop.make("Cluster", "silent", {})
+def test_a_silent_cluster_does_not_hold_up_groups_of_others(shop: Shop) -> None:
+    shop.create(CLUSTERS, "silent", {})
     shop.group("stuck", cluster="silent")
     shop.group("billing")
 
@@ -246,7 +223,7 @@ def test_a_silent_cluster_does_not_hold_up_groups_of_others(
         ended: list[str] = []
 
         async def reconcile(name: str) -> None:
-            await shop.reconciler.reconcile(Key("ConsumerGroup", "shop", name))
+            await shop.reconciler.reconcile(shop.key(CONSUMER_GROUPS, name))
             ended.append(name)
 
         async with asyncio.TaskGroup() as tasks:
@@ -263,12 +240,8 @@ async def _fail(*_: Any) -> None:
     raise KubernetesError("not now")
 
 
-def test_a_group_whose_workload_is_refused_has_a_status(monkeypatch: pytest.MonkeyPatch) -> None:
-    shop = Shop(monkeypatch)
-    shop.deployment("app")
-    shop.let_scale({"name": "app"})
-    spec = {"cluster": "main", "topics": ["orders"], "replicas": 3, "workload": {"name": "app"}}
-    shop.make("ConsumerGroup", "billing", spec)
+def test_a_group_whose_workload_is_refused_has_a_status(shop: Shop) -> None:
+    shop.scaled_group("app", {"name": "app"})
 
     def refuse(what: str, kind: str, name: str) -> None:
         if (what, kind) == ("apply", "Deployment"):
@@ -279,7 +252,7 @@ def test_a_group_whose_workload_is_refused_has_a_status(monkeypatch: pytest.Monk
     assert shop.ready("billing") == "Governed"
     members = shop.condition("billing", "MembersAsExpected")
     assert members["reason"] == "WorkloadRefused" and "is forbidden" in members["message"]
-    assert "MembersAsExpectedLost" in [one.reason for one in shop.kubernetes.events]
+    assert "MembersAsExpectedLost" in shop.events()
 
 
 @pytest.mark.parametrize(
@@ -297,13 +270,9 @@ def test_a_group_whose_workload_is_refused_has_a_status(monkeypatch: pytest.Monk
     ids=str,
 )
 def test_only_workloads_that_the_cluster_names_are_scaled(
-    monkeypatch: pytest.MonkeyPatch, named: list[Json], is_scaled: bool
+    shop: Shop, named: list[Json], is_scaled: bool
 ) -> None:
-    shop = Shop(monkeypatch)
-    shop.deployment("app")
-    shop.let_scale(*named)
-    spec = {"cluster": "main", "topics": ["orders"], "replicas": 3, "workload": {"name": "app"}}
-    shop.make("ConsumerGroup", "billing", spec)
+    shop.scaled_group("app", *named)
     shop.reconcile("billing")
     assert shop.replicas("app") == (3 if is_scaled else 1)
     members = shop.condition("billing", "MembersAsExpected")
@@ -312,28 +281,22 @@ def test_only_workloads_that_the_cluster_names_are_scaled(
         assert "spec.scalableWorkloads of the Cluster" in members["message"]
         assert "{kind: Deployment, name: app}" in members["message"]
         assert shop.ready("billing") == "Governed", "the rest of the group is governed"
-        assert "MembersAsExpectedLost" in [one.reason for one in shop.kubernetes.events]
+        assert "MembersAsExpectedLost" in shop.events()
 
 
-def test_no_group_scales_a_part_of_a_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
-    shop = Shop(monkeypatch)
-    shop.deployment("log-controller", labels={"app.kubernetes.io/managed-by": "odradek-operator"})
-    shop.let_scale({"name": "*"})
-    spec = {"cluster": "main", "topics": [], "replicas": 3, "workload": {"name": "log-controller"}}
-    shop.make("ConsumerGroup", "billing", spec)
+def test_no_group_scales_a_part_of_a_cluster(shop: Shop) -> None:
+    labels = {"app.kubernetes.io/managed-by": "odradek-operator"}
+    shop.scaled_group("log-controller", {"name": "*"}, labels=labels)
     shop.reconcile("billing")
     assert shop.replicas("log-controller") == 1
     members = shop.condition("billing", "MembersAsExpected")
     assert members["reason"] == "WorkloadNotAllowed" and "a part of a Cluster" in members["message"]
 
 
-def test_a_workload_that_the_cluster_comes_to_name_is_scaled(monkeypatch: pytest.MonkeyPatch) -> None:
-    shop = Shop(monkeypatch)
-    shop.deployment("app")
-    spec = {"cluster": "main", "topics": ["orders"], "replicas": 3, "workload": {"name": "app"}}
-    shop.make("ConsumerGroup", "billing", spec)
+def test_a_workload_that_the_cluster_comes_to_name_is_scaled(shop: Shop) -> None:
+    shop.scaled_group("app")
     shop.reconcile("billing")
     shop.let_scale({"name": "app"})
-    shop.environment.mark_stale(Key("ConsumerGroup", "shop", "billing"))
+    shop.environment.mark_stale(shop.key(CONSUMER_GROUPS, "billing"))
     shop.reconcile("billing")
     assert shop.replicas("app") == 3

@@ -7,7 +7,7 @@ import threading
 import uuid
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -19,7 +19,7 @@ from odradek.client.producer.producer import Producer
 from odradek.foundation.ids import TopicPartition
 from odradek_operator.gateways.groups import BrokerGroups
 from odradek_operator.gateways.kubernetes import CLUSTERS, CONSUMER_GROUPS, DEPLOYMENTS
-from tests.operator.support.broker_world import NAMESPACE, BrokerWithAdmin, BrokerWorld, in_world
+from tests.operator.support.broker_world import BrokerWorld, in_world
 from tests.support.polling import eventually
 
 pytestmark = [pytest.mark.integration, pytest.mark.clients]
@@ -103,219 +103,183 @@ async def reading(
 
 def real_time(world: BrokerWorld) -> None:
     """Ages of records and fences are reckoned with the time that the broker has."""
-    start = datetime.now(UTC)
-    loop = asyncio.get_running_loop()
-    began = loop.time()
-    world.environment = type(world.environment)(
-        kubernetes=world.kubernetes,
-        conditions=world.environment.conditions,
-        wake=world.environment.wake,
-        now=lambda: start + timedelta(seconds=loop.time() - began),
-    )
-    world.groups._environment = world.environment
+    world.clock = lambda: datetime.now(UTC)
 
 
 def status(world: BrokerWorld, name: str) -> Any:
-    return world.body(CONSUMER_GROUPS, name)["status"]
+    return world.status_of(CONSUMER_GROUPS, name)
 
 
-def test_lag_is_shown_in_messages_and_seconds(broker: BrokerWithAdmin) -> None:
-    async def story(world: BrokerWorld) -> None:
-        real_time(world)
-        topic = await topic_with(world, 10, partitions=2, age_seconds=600)
-        name, other = unique("g"), unique("g")
-        await commit(world, name, topic, 4, 10)
-        world.make(CONSUMER_GROUPS, name, topics=[topic], lag={"messages": 3, "seconds": 3600})
-        world.make(CONSUMER_GROUPS, other, groupId=unique("other"), topics=[topic], lag={"seconds": 60})
-        assert await world.group(name) is not None
-        found = status(world, name)
-        assert (found["state"], found["replicas"], found["lag"]["messages"]) == ("Empty", 0, 6)
-        assert 600 <= found["lag"]["seconds"] < 700
-        assert [(row["partition"], row["committed"], row["messages"]) for row in found["partitions"]] == [
-            (0, 4, 6),
-            (1, 10, 0),
-        ]
-        assert world.condition(CONSUMER_GROUPS, name, "LagWithinObjective") == ("False", "Behind")
-        assert world.condition(CONSUMER_GROUPS, other, "LagWithinObjective") == ("False", "Behind")
-        assert {one.reason for one in world.kubernetes.events} == {"LagWithinObjectiveLost"}
-        await commit(world, name, topic, 9, 10)
-        world.groups._reconciled.clear()
-        await world.group(name)
-        assert world.condition(CONSUMER_GROUPS, name, "LagWithinObjective") == ("True", "Within")
-        assert world.kubernetes.events[-1].reason == "LagWithinObjectiveRestored"
-
-    in_world(broker, story)
+@in_world()
+async def test_lag_is_shown_in_messages_and_seconds(world: BrokerWorld) -> None:
+    real_time(world)
+    topic = await topic_with(world, 10, partitions=2, age_seconds=600)
+    name, other = unique("g"), unique("g")
+    await commit(world, name, topic, 4, 10)
+    world.make(CONSUMER_GROUPS, name, topics=[topic], lag={"messages": 3, "seconds": 3600})
+    world.make(CONSUMER_GROUPS, other, groupId=unique("other"), topics=[topic], lag={"seconds": 60})
+    assert await world.group(name) is not None
+    found = status(world, name)
+    assert (found["state"], found["replicas"], found["lag"]["messages"]) == ("Empty", 0, 6)
+    assert 600 <= found["lag"]["seconds"] < 700
+    assert [(row["partition"], row["committed"], row["messages"]) for row in found["partitions"]] == [
+        (0, 4, 6),
+        (1, 10, 0),
+    ]
+    assert world.condition(CONSUMER_GROUPS, name, "LagWithinObjective") == ("False", "Behind")
+    assert world.condition(CONSUMER_GROUPS, other, "LagWithinObjective") == ("False", "Behind")
+    assert {one.reason for one in world.kubernetes.events} == {"LagWithinObjectiveLost"}
+    await commit(world, name, topic, 9, 10)
+    world.groups._reconciled.clear()
+    await world.group(name)
+    assert world.condition(CONSUMER_GROUPS, name, "LagWithinObjective") == ("True", "Within")
+    assert world.kubernetes.events[-1].reason == "LagWithinObjectiveRestored"
 
 
-def test_a_group_begins_where_its_resource_says_and_only_once(broker: BrokerWithAdmin) -> None:
-    async def story(world: BrokerWorld) -> None:
-        topic = await topic_with(world, 10)
-        name = unique("g")
-        world.make(CONSUMER_GROUPS, name, topics=[topic], initialPosition={"at": "Latest"})
-        await world.group(name)
-        assert await committed(world, name) == [10]
-        assert status(world, name)["startedFrom"] == "Latest, set in 1 partition"
-        await commit(world, name, topic, 3)
-        world.restart_operator()
-        await world.group(name)
-        assert await committed(world, name) == [3]
-
-    in_world(broker, story)
+@in_world()
+async def test_a_group_begins_where_its_resource_says_and_only_once(world: BrokerWorld) -> None:
+    topic = await topic_with(world, 10)
+    name = unique("g")
+    world.make(CONSUMER_GROUPS, name, topics=[topic], initialPosition={"at": "Latest"})
+    await world.group(name)
+    assert await committed(world, name) == [10]
+    assert status(world, name)["startedFrom"] == "Latest, set in 1 partition"
+    await commit(world, name, topic, 3)
+    world.restart_operator()
+    await world.group(name)
+    assert await committed(world, name) == [3]
 
 
-def test_a_group_begins_at_a_time(broker: BrokerWithAdmin) -> None:
-    async def story(world: BrokerWorld) -> None:
-        real_time(world)
-        topic = await topic_with(world, 10, age_seconds=600)
-        name, later = unique("g"), unique("g")
-        world.make(
-            CONSUMER_GROUPS, name, topics=[topic], initialPosition={"at": "Duration", "duration": "1h"}
-        )
-        world.make(
-            CONSUMER_GROUPS, later, topics=[topic], initialPosition={"at": "Duration", "duration": "1m"}
-        )
-        await world.group(name)
-        assert await committed(world, name) == [0]
-        assert await committed(world, later) == [10], "nothing is that young"
-
-    in_world(broker, story)
+@in_world()
+async def test_a_group_begins_at_a_time(world: BrokerWorld) -> None:
+    real_time(world)
+    topic = await topic_with(world, 10, age_seconds=600)
+    name, later = unique("g"), unique("g")
+    world.make(CONSUMER_GROUPS, name, topics=[topic], initialPosition={"at": "Duration", "duration": "1h"})
+    world.make(CONSUMER_GROUPS, later, topics=[topic], initialPosition={"at": "Duration", "duration": "1m"})
+    await world.group(name)
+    assert await committed(world, name) == [0]
+    assert await committed(world, later) == [10], "nothing is that young"
 
 
-def test_a_reset_and_its_undo(broker: BrokerWithAdmin) -> None:
-    async def story(world: BrokerWorld) -> None:
-        topic = await topic_with(world, 10)
-        name = unique("g")
-        await commit(world, name, topic, 7)
-        world.make(CONSUMER_GROUPS, name, topics=[topic], reset={"id": "one", "to": {"at": "Earliest"}})
-        await world.group(name)
-        assert await committed(world, name) == [0]
-        assert world.condition(CONSUMER_GROUPS, name, "Reset") == ("True", "Done")
-        assert status(world, name)["snapshot"]["offsets"] == {topic: {"0": 7}}
-        world.edit(CONSUMER_GROUPS, name, reset={"id": "two", "to": {"at": "Snapshot"}})
-        await world.group(name)
-        assert await committed(world, name) == [7]
-        assert [one.reason for one in world.kubernetes.events] == ["OffsetsReset", "OffsetsReset"]
-        # A rollback brings the first id again, and a pipeline deletes the resource and applies it.
-        world.edit(CONSUMER_GROUPS, name, reset={"id": "one", "to": {"at": "Earliest"}})
-        await world.group(name)
-        assert world.condition(CONSUMER_GROUPS, name, "Reset") == ("True", "Repeated")
-        assert status(world, name)["snapshot"]["offsets"] == {topic: {"0": 0}}
-        world.delete(CONSUMER_GROUPS, name)
-        world.make(CONSUMER_GROUPS, name, topics=[topic], reset={"id": "one", "to": {"at": "Earliest"}})
-        await world.group(name)
-        assert world.condition(CONSUMER_GROUPS, name, "Reset") == ("True", "Repeated")
-        assert await committed(world, name) == [7]
-
-    in_world(broker, story)
+@in_world()
+async def test_a_reset_and_its_undo(world: BrokerWorld) -> None:
+    topic = await topic_with(world, 10)
+    name = unique("g")
+    await commit(world, name, topic, 7)
+    world.make(CONSUMER_GROUPS, name, topics=[topic], reset={"id": "one", "to": {"at": "Earliest"}})
+    await world.group(name)
+    assert await committed(world, name) == [0]
+    assert world.condition(CONSUMER_GROUPS, name, "Reset") == ("True", "Done")
+    assert status(world, name)["snapshot"]["offsets"] == {topic: {"0": 7}}
+    world.edit(CONSUMER_GROUPS, name, reset={"id": "two", "to": {"at": "Snapshot"}})
+    await world.group(name)
+    assert await committed(world, name) == [7]
+    assert [one.reason for one in world.kubernetes.events] == ["OffsetsReset", "OffsetsReset"]
+    # A rollback brings the first id again, and a pipeline deletes the resource and applies it.
+    world.edit(CONSUMER_GROUPS, name, reset={"id": "one", "to": {"at": "Earliest"}})
+    await world.group(name)
+    assert world.condition(CONSUMER_GROUPS, name, "Reset") == ("True", "Repeated")
+    assert status(world, name)["snapshot"]["offsets"] == {topic: {"0": 0}}
+    world.delete(CONSUMER_GROUPS, name)
+    world.make(CONSUMER_GROUPS, name, topics=[topic], reset={"id": "one", "to": {"at": "Earliest"}})
+    await world.group(name)
+    assert world.condition(CONSUMER_GROUPS, name, "Reset") == ("True", "Repeated")
+    assert await committed(world, name) == [7]
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
-def test_a_running_group_is_fenced_reset_and_goes_on_by_itself(
-    broker: BrokerWithAdmin, protocol: str
+@in_world()
+async def test_a_running_group_is_fenced_reset_and_goes_on_by_itself(
+    world: BrokerWorld, protocol: str
 ) -> None:
-    async def story(world: BrokerWorld) -> None:
-        real_time(world)
-        topic = await topic_with(world, 20)
-        name = unique("g")
-        async with reading(world, name, topic, protocol) as reader:
+    real_time(world)
+    topic = await topic_with(world, 20)
+    name = unique("g")
+    async with reading(world, name, topic, protocol) as reader:
 
-            async def is_read() -> bool:
-                return len(reader.offsets) == 20 and await committed(world, name) == [20]
+        async def is_read() -> bool:
+            return len(reader.offsets) == 20 and await committed(world, name) == [20]
 
-            await eventually("all read", is_read)
-            reset = {"id": "one", "to": {"at": "Earliest"}}
-            world.make(CONSUMER_GROUPS, name, topics=[topic], reset=reset)
-            await world.group(name)
-            assert world.condition(CONSUMER_GROUPS, name, "Reset") == ("False", "Refused")
-            assert status(world, name)["members"][0]["assignment"] == [f"{topic}-0"]
-            world.edit(CONSUMER_GROUPS, name, reset={**reset, "id": "two", "whenActive": "Fence"})
-            pauses = 0
-            while world.body(CONSUMER_GROUPS, name)["status"]["reset"]["phase"] != "Done":
-                again_seconds = await world.group(name)
-                assert again_seconds is not None
-                pauses += 1
-                assert pauses < 100
-                await asyncio.sleep(min(again_seconds, 0.2))
-            assert not status(world, name)["reset"].get("fenced")
-            await eventually("all read again", lambda: len(reader.offsets) >= 40)
-            assert reader.offsets[20:40] == list(range(20))
-
-    in_world(broker, story)
-
-
-def test_a_workload_follows_the_scale_of_its_group(broker: BrokerWithAdmin) -> None:
-    async def story(world: BrokerWorld) -> None:
-        topic, name = await topic_with(world, 1), unique("g")
-        world.kubernetes.objects.create(
-            {
-                "apiVersion": "apps/v1",
-                "kind": "Deployment",
-                "metadata": {"name": "app", "namespace": NAMESPACE},
-                "spec": {"replicas": 1, "selector": {"matchLabels": {"app": "billing"}}},
-            }
-        )
-        world.edit(CLUSTERS, "main", scalableWorkloads=[{"name": "app"}])
-        world.make(CONSUMER_GROUPS, name, topics=[topic], replicas=3, workload={"name": "app"})
+        await eventually("all read", is_read)
+        reset = {"id": "one", "to": {"at": "Earliest"}}
+        world.make(CONSUMER_GROUPS, name, topics=[topic], reset=reset)
         await world.group(name)
-        assert world.body(DEPLOYMENTS, "app")["spec"]["replicas"] == 3
-        assert status(world, name)["selector"] == "app=billing"
-        assert world.condition(CONSUMER_GROUPS, name, "MembersAsExpected") == ("False", "TooFew")
+        assert world.condition(CONSUMER_GROUPS, name, "Reset") == ("False", "Refused")
+        assert status(world, name)["members"][0]["assignment"] == [f"{topic}-0"]
+        world.edit(CONSUMER_GROUPS, name, reset={**reset, "id": "two", "whenActive": "Fence"})
+        pauses = 0
+        while status(world, name)["reset"]["phase"] != "Done":
+            again_seconds = await world.group(name)
+            assert again_seconds is not None
+            pauses += 1
+            assert pauses < 100
+            await asyncio.sleep(min(again_seconds, 0.2))
+        assert not status(world, name)["reset"].get("fenced")
+        await eventually("all read again", lambda: len(reader.offsets) >= 40)
+        assert reader.offsets[20:40] == list(range(20))
 
-    in_world(broker, story)
+
+@in_world()
+async def test_a_workload_follows_the_scale_of_its_group(world: BrokerWorld) -> None:
+    topic, name = await topic_with(world, 1), unique("g")
+    world.create(DEPLOYMENTS, "app", {"replicas": 1, "selector": {"matchLabels": {"app": "billing"}}})
+    world.edit(CLUSTERS, "main", scalableWorkloads=[{"name": "app"}])
+    world.make(CONSUMER_GROUPS, name, topics=[topic], replicas=3, workload={"name": "app"})
+    await world.group(name)
+    assert world.body(DEPLOYMENTS, "app")["spec"]["replicas"] == 3
+    assert status(world, name)["selector"] == "app=billing"
+    assert world.condition(CONSUMER_GROUPS, name, "MembersAsExpected") == ("False", "TooFew")
 
 
-def test_deleting_keeps_the_group_or_takes_it_along(broker: BrokerWithAdmin) -> None:
-    async def story(world: BrokerWorld) -> None:
-        topic = await topic_with(world, 3)
-        kept, gone = unique("g"), unique("g")
-        for name, policy in ((kept, "Retain"), (gone, "Delete")):
-            await commit(world, name, topic, 2)
-            world.make(CONSUMER_GROUPS, name, deletionPolicy=policy)
-            await world.group(name)
-            world.delete(CONSUMER_GROUPS, name)
-            await world.group(name)
-            assert not world.is_there(CONSUMER_GROUPS, name)
-        assert await committed(world, kept) == [2]
-        assert await committed(world, gone) == []
-
-    in_world(broker, story)
+@in_world()
+async def test_deleting_keeps_the_group_or_takes_it_along(world: BrokerWorld) -> None:
+    topic = await topic_with(world, 3)
+    kept, gone = unique("g"), unique("g")
+    for name, policy in ((kept, "Retain"), (gone, "Delete")):
+        await commit(world, name, topic, 2)
+        world.make(CONSUMER_GROUPS, name, deletionPolicy=policy)
+        await world.group(name)
+        world.delete(CONSUMER_GROUPS, name)
+        await world.group(name)
+        assert not world.is_there(CONSUMER_GROUPS, name)
+    assert await committed(world, kept) == [2]
+    assert await committed(world, gone) == []
 
 
 @pytest.mark.parametrize("story_of", ["reset", "initial position"])
-def test_an_operator_that_is_killed_between_any_two_writes_goes_on(
-    broker: BrokerWithAdmin, monkeypatch: pytest.MonkeyPatch, story_of: str
+@in_world()
+async def test_an_operator_that_is_killed_between_any_two_writes_goes_on(
+    world: BrokerWorld, monkeypatch: pytest.MonkeyPatch, story_of: str
 ) -> None:
     carry_out = BrokerGroups.carry_out
 
-    async def story(world: BrokerWorld) -> None:
-        real_time(world)
-        topic = await topic_with(world, 10)
+    real_time(world)
+    topic = await topic_with(world, 10)
 
-        async def counted(self: BrokerGroups, step: Any) -> None:
-            world.kubernetes.count_write()
-            await carry_out(self, step)
+    async def counted(self: BrokerGroups, step: Any) -> None:
+        world.kubernetes.count_write()
+        await carry_out(self, step)
 
-        monkeypatch.setattr(BrokerGroups, "carry_out", counted)
-        for cut in range(30):
-            name = unique("g")
-            if story_of == "reset":
-                await commit(world, name, topic, 7)
-                reset = {"id": "one", "to": {"at": "Latest"}, "whenActive": "Fence"}
-                world.make(CONSUMER_GROUPS, name, topics=[topic], deletionPolicy="Delete", reset=reset)
-            else:
-                world.make(CONSUMER_GROUPS, name, topics=[topic], initialPosition={"at": "Latest"})
-            with world.kubernetes.killed_after(cut) as life:
-                await world.group(name)
-            world.restart_operator()
+    monkeypatch.setattr(BrokerGroups, "carry_out", counted)
+    for cut in range(30):
+        name = unique("g")
+        if story_of == "reset":
+            await commit(world, name, topic, 7)
+            reset = {"id": "one", "to": {"at": "Latest"}, "whenActive": "Fence"}
+            world.make(CONSUMER_GROUPS, name, topics=[topic], deletionPolicy="Delete", reset=reset)
+        else:
+            world.make(CONSUMER_GROUPS, name, topics=[topic], initialPosition={"at": "Latest"})
+        with world.kubernetes.killed_after(cut) as life:
             await world.group(name)
-            assert await committed(world, name) == [10]
-            assert world.ready(CONSUMER_GROUPS, name) == ("True", "Governed")
-            if story_of == "reset":
-                assert world.condition(CONSUMER_GROUPS, name, "Reset") == ("True", "Done")
-                assert status(world, name)["snapshot"]["offsets"] == {topic: {"0": 7}}
-            if not life.was_cut:
-                assert cut >= 3
-                return
-        raise AssertionError("the story has no end")
-
-    in_world(broker, story)
+        world.restart_operator()
+        await world.group(name)
+        assert await committed(world, name) == [10]
+        assert world.ready(CONSUMER_GROUPS, name) == ("True", "Governed")
+        if story_of == "reset":
+            assert world.condition(CONSUMER_GROUPS, name, "Reset") == ("True", "Done")
+            assert status(world, name)["snapshot"]["offsets"] == {topic: {"0": 7}}
+        if not life.was_cut:
+            assert cut >= 3
+            return
+    raise AssertionError("the story has no end")

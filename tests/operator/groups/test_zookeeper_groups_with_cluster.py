@@ -12,7 +12,7 @@ from odradek.client.client import Client
 from odradek.clients import ConsumerConnector, KafkaStream, KeyedMessage, Producer
 from odradek_operator.gateways.groups import BrokerGroups
 from odradek_operator.gateways.kubernetes import CONSUMER_GROUPS
-from tests.operator.support.broker_world import BrokerWorld, in_world
+from tests.operator.support.broker_world import BrokerWorld, play
 from tests.support.broker_process import free_port
 from tests.support.cluster_processes import Cluster
 from tests.support.peers import topic_creator
@@ -143,7 +143,7 @@ def test_a_resource_shows_owners_and_lag_and_changes_nothing(cluster: ClusterWit
             assert sum(found.offset for found in kept.values()) == 33
 
     try:
-        in_world(cluster, story)
+        play(cluster, story)
     finally:
         first.shutdown()
         second.shutdown()

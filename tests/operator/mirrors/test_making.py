@@ -23,7 +23,7 @@ from odradek_operator.gateways.kubernetes import (
     metadata,
 )
 from odradek_operator.gateways.mirrors import FlowSeen, PartitionSeen, WorkerPage
-from tests.operator.support.mirror_world import KEY, NAMESPACE, READY, SPEC, MirrorWorld, running
+from tests.operator.support.mirror_world import NAMESPACE, READY, SPEC, MirrorWorld, running
 from tests.support.loop import run
 
 
@@ -66,10 +66,10 @@ def test_workers_are_made_and_then_left_alone() -> None:
 def test_all_of_it_goes_with_the_mirror() -> None:
     world = MirrorWorld()
     world.settle()
-    body = world.objects.get(MIRRORS, NAMESPACE, "copy")
+    body = world.get(MIRRORS, "copy")
     assert body is not None and "finalizers" not in metadata(body), "nothing waits for the operator"
-    world.objects.delete(MIRRORS, NAMESPACE, "copy", uid=None, orphan=False)
-    assert world.deployment is None and world.objects.get(SERVICES, NAMESPACE, "copy-mirrors") is None
+    world.delete(MIRRORS, "copy")
+    assert world.deployment is None and world.get(SERVICES, "copy-mirrors") is None
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def test_what_cannot_be_is_refused_with_a_reason_and_nothing_is_made(
     world.cluster("young", is_ready=False)
     world.cluster("closed", has_logins=True)
     world.user("theirs", cluster="main")
-    world.create(USERS, "new", {"cluster": "closed"}, {})
+    world.create(USERS, "new", {"cluster": "closed"}, status={})
     for _ in range(2):
         world.look()
     status, found, message = world.condition()
@@ -114,7 +114,7 @@ def test_a_cluster_that_becomes_ready_starts_the_mirror() -> None:
     world = MirrorWorld({**SPEC, "target": {"cluster": "young"}})
     world.cluster("young", is_ready=False)
     assert world.look() is not None, "it looks again without an event"
-    world.objects.set_status(CLUSTERS, NAMESPACE, "young", READY, uid=None)
+    world.set_status(CLUSTERS, "young", READY)
     world.settle()
     assert world.condition()[0] == "True"
 
@@ -123,10 +123,10 @@ def test_workers_outlive_a_cluster_that_is_not_ready_for_a_while() -> None:
     world = MirrorWorld()
     world.settle()
     before = world.pods()
-    world.objects.set_status(CLUSTERS, NAMESPACE, "main", {}, uid=None)
+    world.set_status(CLUSTERS, "main", {})
     world.settle()
     assert world.condition()[0] == "True" and world.pods() == before
-    world.objects.delete(CLUSTERS, NAMESPACE, "main", uid=None, orphan=False)
+    world.delete(CLUSTERS, "main")
     world.look()
     assert world.condition()[:2] == ("False", "ClusterNotFound")
     assert world.pods() == before, "nothing is taken away"
@@ -172,14 +172,14 @@ def test_a_change_replaces_the_pods(what: str) -> None:
     match what:
         case "login":
             status = {**READY, "secret": "reader-secret", "secretVersion": "8"}
-            world.objects.set_status(USERS, NAMESPACE, "reader", status, uid=None)
+            world.set_status(USERS, "reader", status)
         case "address":
-            world.change(CONFIG_MAPS, "main-binding", {"data": {"client.properties": "other"}})
+            world.merge(CONFIG_MAPS, "main-binding", {"data": {"client.properties": "other"}})
         case "field":
-            world.change(MIRRORS, "copy", {"spec": {"syncGroupOffsets": True}})
+            world.merge(MIRRORS, "copy", {"spec": {"syncGroupOffsets": True}})
         case "restart":
             about = {"annotations": {"odradek.io/restart": "now"}}
-            world.change(MIRRORS, "copy", {"metadata": about})
+            world.merge(MIRRORS, "copy", {"metadata": about})
     world.look()
     world.settle()
     assert world.pods() and not world.pods() & before
@@ -189,12 +189,12 @@ def test_paused_stops_the_workers_and_goes_on() -> None:
     world = MirrorWorld({**SPEC, "replicas": 2})
     world.settle()
     assert len(world.pods()) == 2
-    world.change(MIRRORS, "copy", {"spec": {"paused": True}})
+    world.merge(MIRRORS, "copy", {"spec": {"paused": True}})
     for _ in range(3):
         world.look()
     assert not world.pods() and world.condition()[:2] == ("False", "Paused")
     assert world.status["lag"] == 6, "what was known last stays"
-    world.change(MIRRORS, "copy", {"spec": {"paused": False}})
+    world.merge(MIRRORS, "copy", {"spec": {"paused": False}})
     world.settle()
     assert len(world.pods()) == 2 and world.condition()[0] == "True"
 
@@ -204,7 +204,7 @@ def test_the_annotation_leaves_workers_as_they_are() -> None:
     world.settle()
     before = world.pods()
     about = {"annotations": {"odradek.io/paused": "true"}}
-    world.change(MIRRORS, "copy", {"metadata": about, "spec": {"replicas": 3}})
+    world.merge(MIRRORS, "copy", {"metadata": about, "spec": {"replicas": 3}})
     assert world.look() is None
     assert world.pods() == before and world.condition()[:2] == ("Unknown", "Paused")
 
@@ -264,7 +264,7 @@ def test_a_pod_that_does_not_come_up_says_why() -> None:
             {"state": {"waiting": {"reason": "CrashLoopBackOff"}}, "lastState": ended, "ready": False}
         ]
     }
-    world.objects.set_status(PODS, NAMESPACE, metadata(pod)["name"], status, uid=None)
+    world.set_status(PODS, metadata(pod)["name"], status)
     world.look()
     message = world.condition()[2]
     assert "0 of 1 workers serve" in message and "shop.example:9092 does not answer" in message
@@ -288,7 +288,7 @@ def test_workers_are_not_asked_again_for_the_operators_own_write() -> None:
     async def story() -> int:
         world.nodes.turn()
         for _ in range(3):
-            await world.reconciler.reconcile(KEY)
+            await world.reconciler.reconcile(world.key(MIRRORS, "copy"))
         return len(world.workers.asked)
 
     world = MirrorWorld()
@@ -310,7 +310,7 @@ def test_what_another_owns_is_named_and_not_touched() -> None:
         "ConfigMap copy-mirror (of Release web)" in message
         and "make the Mirror under another name" in message
     )
-    kept = world.objects.get(CONFIG_MAPS, NAMESPACE, "copy-mirror")
+    kept = world.get(CONFIG_MAPS, "copy-mirror")
     assert kept is not None and kept["data"] == {"a": "b"}
 
 

@@ -1,8 +1,10 @@
-"""A real broker and an API server in memory, with reconcilers between them."""
+"""A real broker and Kubernetes in memory, with reconcilers between them."""
 
 from __future__ import annotations
 
 import asyncio
+import functools
+import inspect
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
@@ -13,16 +15,14 @@ import pytest
 
 from odradek.client.admin.admin import Admin
 from odradek.client.client import Client
-from odradek_operator.foundation.keys import Key
-from odradek_operator.foundation.metrics import ConditionBook
 from odradek_operator.gateways.brokers import BrokerClients
-from odradek_operator.gateways.kubernetes import CONSUMER_GROUPS, TOPICS, USERS, Api, Json
+from odradek_operator.gateways.kubernetes import CLUSTERS, CONSUMER_GROUPS, TOPICS, USERS, Api
 from odradek_operator.gateways.record_times import RecordTimes
 from odradek_operator.reconcilers.consumer_group.reconciler import ConsumerGroupReconciler
 from odradek_operator.reconcilers.reconciler import Environment
 from odradek_operator.reconcilers.topic.reconciler import TopicReconciler
 from odradek_operator.reconcilers.user.reconciler import UserReconciler
-from tests.operator.support.kubernetes import MemoryKubernetes
+from tests.operator.support.world import OperatorWorld
 from tests.support.broker_process import Broker, free_port
 
 T = TypeVar("T")
@@ -50,94 +50,60 @@ class BrokerWithAdmin(Broker):
         )
 
 
-class BrokerWorld:
-    """A broker and Kubernetes for an operator that may be killed; `restart_operator` forgets all that it remembers."""
+class BrokerWorld(OperatorWorld):
+    """Topics, ConsumerGroups and Users of the Cluster `main`."""
+
+    namespace = NAMESPACE
 
     def __init__(self, broker: Brokers) -> None:
+        super().__init__()
         self.broker = broker
-        self.kubernetes = MemoryKubernetes()
         self.clients = BrokerClients()
         self.now = datetime(2026, 1, 2, 0, 1, tzinfo=UTC)  # a minute after what is deleted was
-        self.woken: list[Key] = []
         self.bootstrap = broker.bootstrap
         self.record_times = RecordTimes(lambda _: f"127.0.0.1:{broker.admin_port}")
         self.restart_operator()
 
-    def restart_operator(self) -> None:
-        self.environment = Environment(
-            kubernetes=self.kubernetes,
-            conditions=ConditionBook(),
-            wake=lambda key, after_seconds=0.0: self.woken.append(key),
-            now=lambda: self.now,
-        )
-        self.topics = TopicReconciler(
-            self.environment, brokers=self.clients, bootstrap=lambda _: self.bootstrap
-        )
-        self.groups = ConsumerGroupReconciler(
-            self.environment,
-            brokers=self.clients,
-            record_times=self.record_times,
-            bootstrap=lambda _: self.bootstrap,
-        )
+    async def prepare(self) -> None:
+        """What is there when a story begins."""
+        self.create(CLUSTERS, "main", {})
 
-        self.users = UserReconciler(
-            self.environment, brokers=self.clients, bootstrap=lambda _: self.bootstrap
-        )
+    def begin(self, environment: Environment) -> None:
+        to: dict[str, Any] = {"brokers": self.clients, "bootstrap": lambda _: self.bootstrap}
+        self.topics = TopicReconciler(environment, **to)
+        self.groups = ConsumerGroupReconciler(environment, record_times=self.record_times, **to)
+        self.users = UserReconciler(environment, **to)
 
     async def close(self) -> None:
         await self.clients.close()
         await self.record_times.close()
 
-    def cluster(self, name: str = "main") -> None:
-        self.kubernetes.objects.create(
-            {
-                "apiVersion": "odradek.io/v1",
-                "kind": "Cluster",
-                "metadata": {"name": name, "namespace": NAMESPACE},
-                "spec": {},
-            }
-        )
-
     def make(self, api: Api, name: str, /, created: str | None = None, **spec: Any) -> None:
-        body = {
-            "apiVersion": "odradek.io/v1",
-            "kind": api.kind,
-            "metadata": {"name": name, "namespace": NAMESPACE},
-            "spec": {"cluster": "main", **spec},
-        }
-        self.kubernetes.objects.create(body)
+        self.create(api, name, {"cluster": "main", **spec})
         if created is not None:
-            self.kubernetes.objects.merge(api, NAMESPACE, name, {"metadata": {"creationTimestamp": created}})
+            self.merge(api, name, {"metadata": {"creationTimestamp": created}})
 
     def edit(self, api: Api, name: str, /, **spec: Any) -> None:
-        self.kubernetes.objects.merge(api, NAMESPACE, name, {"spec": spec})
-
-    def delete(self, api: Api, name: str) -> None:
-        self.kubernetes.objects.delete(api, NAMESPACE, name, uid=None, orphan=False)
-
-    def body(self, api: Api, name: str) -> Json:
-        found = self.kubernetes.objects.get(api, NAMESPACE, name)
-        assert found is not None, f"{api.kind} {name} is gone"
-        return found
+        self.merge(api, name, {"spec": spec})
 
     def is_there(self, api: Api, name: str) -> bool:
-        return self.kubernetes.objects.get(api, NAMESPACE, name) is not None
+        return self.get(api, name) is not None
 
     def ready(self, api: Api, name: str) -> tuple[str, str]:
         return self.condition(api, name, "Ready")
 
     def condition(self, api: Api, name: str, type: str) -> tuple[str, str]:
-        (found,) = [one for one in self.body(api, name)["status"]["conditions"] if one["type"] == type]
+        found = self.stated(api, name, type)
         return found["status"], found["reason"]
 
     async def topic(self, name: str) -> float | None:
-        return await self.topics.reconcile(Key(TOPICS.kind, NAMESPACE, name))
+        return await self.topics.reconcile(self.key(TOPICS, name))
 
     async def user(self, name: str) -> float | None:
-        return await self.users.reconcile(Key(USERS.kind, NAMESPACE, name))
+        return await self.users.reconcile(self.key(USERS, name))
 
     async def group(self, name: str) -> float | None:
-        return await self.groups.reconcile(Key(CONSUMER_GROUPS.kind, NAMESPACE, name))
+        return await self.groups.reconcile(self.key(CONSUMER_GROUPS, name))
 
     @asynccontextmanager
     async def admin(self) -> Any:
@@ -145,16 +111,34 @@ class BrokerWorld:
             yield Admin(client)
 
 
-def in_world(broker: Brokers, story: Callable[[BrokerWorld], Awaitable[T]]) -> T:
+def play(broker: Brokers, story: Callable[[Any], Awaitable[T]], kind: type[BrokerWorld] = BrokerWorld) -> T:
+    """Tell a story in a world around this broker."""
+
     async def run() -> T:
-        world = BrokerWorld(broker)
-        world.cluster()
+        world = kind(broker)
+        await world.prepare()
         try:
             return await story(world)
         finally:
             await world.close()
 
     return asyncio.run(run())
+
+
+def in_world(kind: type[BrokerWorld] = BrokerWorld, *, of: str = "broker") -> Callable[[Any], Any]:
+    """A test in a world of this kind, which is its first argument, around the broker of the fixture `of`."""
+
+    def decorate(story: Any) -> Any:
+        @functools.wraps(story)
+        def test(**given: Any) -> None:
+            play(given.pop(of), lambda world: story(world, **given), kind)
+
+        signature = inspect.signature(story)
+        first, *rest = signature.parameters.values()
+        test.__signature__ = signature.replace(parameters=[first.replace(name=of), *rest])  # type: ignore[attr-defined]
+        return test
+
+    return decorate
 
 
 @pytest.fixture(scope="session")

@@ -5,52 +5,39 @@ Nothing of a reconciler runs on between two looks, so each has an event loop of 
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
-from odradek_operator.foundation.keys import Key
-from odradek_operator.foundation.metrics import ConditionBook
 from odradek_operator.foundation.settings import OperatorSettings
-from odradek_operator.gateways.kubernetes import CLUSTERS, PODS, VOLUME_CLAIMS, Api, Json, metadata
+from odradek_operator.gateways.kubernetes import CLUSTERS, PODS, VOLUME_CLAIMS, Json, metadata
 from odradek_operator.reconcilers.cluster.reconciler import ClusterReconciler
 from odradek_operator.reconcilers.reconciler import Environment
 from tests.operator.support.cluster_admin import Brokers
-from tests.operator.support.kubernetes import MemoryKubernetes
-from tests.operator.support.nodes import Nodes, make_cluster
+from tests.operator.support.nodes import Nodes
+from tests.operator.support.world import OperatorWorld
 from tests.support.loop import run
 
 BROKER_PODS = {"events-broker-0", "events-broker-1", "events-broker-2"}
-_KEY = Key("Cluster", "default", "events")
 
 
-class ClusterWorld:
-    """Everything around one Cluster called `events`."""
+class ClusterWorld(OperatorWorld):
+    """Everything around one Cluster called `events`: three brokers and a ZooKeeper unless the spec says otherwise."""
 
     def __init__(self, spec: Json | None = None) -> None:
-        self.kubernetes = MemoryKubernetes()
-        self.objects = self.kubernetes.objects
+        super().__init__()
         self.nodes = Nodes(self.objects)
         self.brokers = Brokers(self.objects)
-        self.now = datetime(2026, 1, 1, tzinfo=UTC)
-        self.conditions = ConditionBook()
-        self.woken: list[Key] = []
-        make_cluster(self.objects, spec)
+        wanted = {"zookeeper": {"servers": {"replicas": 1}}, "image": "odradek:0.1.0", **(spec or {})}
+        self.create(CLUSTERS, "events", wanted)
         self.restart_operator()
 
-    def restart_operator(self) -> None:
-        """A new process: what the old one remembered is gone."""
-        environment = Environment(
-            kubernetes=self.kubernetes,
-            conditions=self.conditions,
-            wake=self.woken.append,
-            now=lambda: self.now,
-        )
+    def begin(self, environment: Environment) -> None:
         settings = OperatorSettings(broker_image="odradek:default", zookeeper_image="zookeeper:3.9")
         self.reconciler = ClusterReconciler(environment, admin=self.brokers, settings=settings)
 
     def reconcile(self) -> float | None:
         """One look of the operator."""
-        return run(self.reconciler.reconcile(_KEY))
+        return run(self.reconciler.reconcile(self.key(CLUSTERS, "events")))
 
     def look(self) -> float | None:
         """One look of the operator, and one turn of Kubernetes."""
@@ -74,18 +61,12 @@ class ClusterWorld:
         self.settle()
 
     @property
-    def cluster(self) -> Json:
-        found = self.objects.get(CLUSTERS, "default", "events")
-        assert found is not None
-        return found
-
-    @property
     def status(self) -> Json:
-        return dict(self.cluster.get("status") or {})
+        return self.status_of(CLUSTERS, "events")
 
     def condition(self, type: str) -> Json:
         """A condition of the status; empty when it is not there."""
-        return next((one for one in self.status.get("conditions", ()) if one["type"] == type), {})
+        return self.stated(CLUSTERS, "events", type)
 
     def change(self, **changes: Any) -> None:
         """Change the Cluster as a user does; names with two underscores go deeper."""
@@ -96,10 +77,7 @@ class ClusterWorld:
             for parent in parents:
                 inner = inner.setdefault(parent, {})
             inner[last] = value
-        self.objects.merge(CLUSTERS, "default", "events", patch)
-
-    def get(self, api: Api, name: str) -> Json | None:
-        return self.objects.get(api, "default", name)
+        self.merge(CLUSTERS, "events", patch)
 
     def pods(self, component: str = "broker") -> dict[str, str]:
         """Uids of pods by name."""
@@ -112,13 +90,7 @@ class ClusterWorld:
 
     def claim(self, broker: int) -> Json:
         """A broker's volume claim, which is there."""
-        found = self.get(VOLUME_CLAIMS, f"data-events-broker-{broker}")
-        assert found is not None
-        return found
-
-    def delete(self, api: Api, name: str) -> None:
-        """Delete something as a user does."""
-        self.objects.delete(api, "default", name, uid=None, orphan=False)
+        return self.body(VOLUME_CLAIMS, f"data-events-broker-{broker}")
 
     def annotate_pod(self, name: str, annotation: str, value: str) -> None:
-        self.objects.merge(PODS, "default", name, {"metadata": {"annotations": {annotation: value}}})
+        self.merge(PODS, name, {"metadata": {"annotations": {annotation: value}}})

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
-from odradek_operator.foundation.keys import Key
-from odradek_operator.foundation.metrics import ConditionBook
 from odradek_operator.foundation.settings import OperatorSettings
 from odradek_operator.gateways.kubernetes import (
     CLUSTERS,
@@ -15,7 +13,6 @@ from odradek_operator.gateways.kubernetes import (
     MIRRORS,
     PODS,
     USERS,
-    Api,
     Json,
     metadata,
 )
@@ -23,12 +20,11 @@ from odradek_operator.gateways.mirrors import FlowSeen, PartitionSeen, WorkerPag
 from odradek_operator.reconcilers.mirror.decide import WATCHED_SECONDS
 from odradek_operator.reconcilers.mirror.reconciler import MirrorReconciler
 from odradek_operator.reconcilers.reconciler import Environment
-from tests.operator.support.kubernetes import MemoryKubernetes
 from tests.operator.support.nodes import Nodes
+from tests.operator.support.world import OperatorWorld
 from tests.support.loop import run
 
 NAMESPACE = "default"
-KEY = Key("Mirror", NAMESPACE, "copy")
 READY = {"conditions": [{"type": "Ready", "status": "True", "reason": "Ready", "message": ""}]}
 SPEC: Json = {
     "target": {"cluster": "main"},
@@ -57,34 +53,25 @@ def running(source: str = "shop", /, **lags: int) -> WorkerPage:
     return WorkerPage(flows=(FlowSeen(source=source, state="running", partitions=partitions),))
 
 
-class MirrorWorld:
+class MirrorWorld(OperatorWorld):
     """Everything around one Mirror called `copy`, into the Cluster `main`, which is ready."""
 
     def __init__(self, spec: Json | None = None, *, broker_image: str = "odradek:default") -> None:
-        self.kubernetes = MemoryKubernetes()
-        self.objects = self.kubernetes.objects
+        super().__init__()
         self.nodes = Nodes(self.objects)
         self.workers = Workers()
-        self.now = datetime(2026, 1, 1, tzinfo=UTC)
         self.settings = OperatorSettings(broker_image=broker_image)
         self.cluster("main")
         self.create(MIRRORS, "copy", spec or SPEC)
         self.restart_operator()
 
-    def restart_operator(self) -> None:
-        """A new process: what the old one remembered is gone."""
-        environment = Environment(
-            kubernetes=self.kubernetes,
-            conditions=ConditionBook(),
-            wake=lambda *_, **__: None,
-            now=lambda: self.now,
-        )
+    def begin(self, environment: Environment) -> None:
         self.reconciler = MirrorReconciler(environment, workers=self.workers, settings=self.settings)
 
     def look(self) -> float | None:
         """One look of the operator, and one turn of Kubernetes."""
         self.now += timedelta(seconds=1)
-        after = run(self.reconciler.reconcile(KEY))
+        after = run(self.reconciler.reconcile(self.key(MIRRORS, "copy")))
         self.nodes.turn()
         return after
 
@@ -95,59 +82,42 @@ class MirrorWorld:
                 return
         raise AssertionError(f"not settled after {looks_max} looks: {self.status}")
 
-    def create(self, api: Api, name: str, spec: Json, status: Json | None = None) -> None:
-        about = {"name": name, "namespace": NAMESPACE}
-        self.objects.create(
-            {"apiVersion": api.group_version, "kind": api.kind, "metadata": about, "spec": spec}
-        )
-        if status is not None:
-            self.objects.set_status(api, NAMESPACE, name, status, uid=None)
-
     def cluster(self, name: str, *, is_ready: bool = True, has_logins: bool = False) -> None:
         """A Cluster with the ConfigMap for clients that its own reconciler makes."""
         listener = {"authentication": {"type": "scram-sha-512"}}
         spec: Json = {"zookeeper": {"servers": {}}} | ({"internalListener": listener} if has_logins else {})
-        self.create(CLUSTERS, name, spec, READY if is_ready else {})
+        self.create(CLUSTERS, name, spec, status=READY if is_ready else {})
+        self.create(CONFIG_MAPS, f"{name}-binding")
         data = {"client.properties": f"bootstrap.servers={name}-bootstrap:9092\n"}
-        about = {"name": f"{name}-binding", "namespace": NAMESPACE}
-        self.objects.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": about, "data": data})
+        self.merge(CONFIG_MAPS, f"{name}-binding", {"data": data})
 
     def user(self, name: str, *, cluster: str = "main", version: str = "7") -> None:
         """A User that is ready, with its Secret."""
         status = {**READY, "secret": f"{name}-secret", "secretVersion": version}
-        self.create(USERS, name, {"cluster": cluster}, status)
-
-    def change(self, api: Api, name: str, patch: Json) -> None:
-        self.objects.merge(api, NAMESPACE, name, patch)
+        self.create(USERS, name, {"cluster": cluster}, status=status)
 
     @property
     def status(self) -> Json:
-        found = self.objects.get(MIRRORS, NAMESPACE, "copy")
-        assert found is not None
-        return dict(found.get("status") or {})
+        return self.status_of(MIRRORS, "copy")
 
     def condition(self, type: str = "Ready") -> tuple[str, str, str]:
         """Status, reason and message; empty where there is no such condition."""
-        stated: list[Json] = self.status.get("conditions", [])
-        found: Json = next((one for one in stated if one["type"] == type), {})
+        found = self.stated(MIRRORS, "copy", type)
         return found.get("status", ""), found.get("reason", ""), found.get("message", "")
 
     @property
     def deployment(self) -> Json | None:
-        return self.objects.get(DEPLOYMENTS, NAMESPACE, "copy-mirror")
+        return self.get(DEPLOYMENTS, "copy-mirror")
 
     @property
     def template(self) -> Json:
-        assert self.deployment is not None
-        template: Json = self.deployment["spec"]["template"]
+        template: Json = self.body(DEPLOYMENTS, "copy-mirror")["spec"]["template"]
         return template
 
     @property
     def file(self) -> str:
         """The mirror's file."""
-        found = self.objects.get(CONFIG_MAPS, NAMESPACE, "copy-mirror")
-        assert found is not None
-        return str(found["data"]["mirror.properties"])
+        return str(self.body(CONFIG_MAPS, "copy-mirror")["data"]["mirror.properties"])
 
     def pods(self) -> set[str]:
         found = self.objects.list(PODS, NAMESPACE, {"odradek.io/mirror": "copy"})

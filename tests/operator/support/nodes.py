@@ -10,7 +10,6 @@ import json
 from typing import Any
 
 from odradek_operator.gateways.kubernetes import (
-    CLUSTERS,
     DEPLOYMENTS,
     PODS,
     STATEFUL_SETS,
@@ -130,18 +129,6 @@ class Nodes:
             "conditions": [{"type": "Ready", "status": "True" if ready else "False"}],
         }
         self._objects.set_status(PODS, metadata(pod)["namespace"], metadata(pod)["name"], status, uid=None)
-
-
-def make_cluster(objects: Objects, spec: Json | None = None, *, name: str = "events") -> Json:
-    """A Cluster as the API server would have it: three brokers and a ZooKeeper unless the spec says otherwise."""
-    wanted = {"zookeeper": {"servers": {"replicas": 1}}, "image": "odradek:0.1.0", **(spec or {})}
-    manifest = {
-        "apiVersion": "odradek.io/v1",
-        "kind": CLUSTERS.kind,
-        "metadata": {"name": name, "namespace": "default"},
-        "spec": wanted,
-    }
-    return objects.create(manifest)
 
 
 def _ready(pod: Json) -> bool:

@@ -17,7 +17,7 @@ from odradek_operator.gateways.kubernetes import TOPICS
 from odradek_operator.gateways.topic_values import ActualTopic, Partition
 from odradek_operator.main.cli import main
 from odradek_operator.main.export import documents, resource_name
-from tests.operator.support.broker_world import NAMESPACE, BrokerWithAdmin, BrokerWorld, in_world
+from tests.operator.support.broker_world import NAMESPACE, BrokerWithAdmin, BrokerWorld, play
 
 DNS_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 
@@ -74,7 +74,7 @@ def test_what_was_exported_and_applied_changes_nothing(broker: BrokerWithAdmin) 
             await admin.topics.create(odd, partitions=1)
             await admin.configs.alter(ResourceType.TOPIC, odd, [ConfigChange("preallocate", "true")])
 
-    in_world(broker, make)
+    play(broker, make)
     result = CliRunner().invoke(
         main,
         [
@@ -97,13 +97,13 @@ def test_what_was_exported_and_applied_changes_nothing(broker: BrokerWithAdmin) 
 
     async def apply(world: BrokerWorld) -> None:
         for manifest in manifests:
-            world.kubernetes.objects.create(manifest)
+            world.objects.create(manifest)
         for manifest in manifests:
             await world.topic(manifest["metadata"]["name"])
             assert world.ready(TOPICS, manifest["metadata"]["name"]) == ("True", "AsWanted")
         assert world.kubernetes.events == []
 
-    in_world(broker, apply)
+    play(broker, apply)
 
 
 @pytest.mark.integration

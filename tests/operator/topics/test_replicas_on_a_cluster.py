@@ -52,24 +52,22 @@ async def replicas_of(world: BrokerWorld, name: str) -> list[int]:
         return [len(one.in_sync_replicas) for one in (await Admin(client).topics.describe(name)).partitions]
 
 
-def test_replicas_grow_and_shrink(cluster: Any) -> None:
-    async def story(world: BrokerWorld) -> None:
-        world.make(TOPICS, "orders", partitions=4, replicas=1)
-        await settled(world, "orders")
-        async with Client(world.bootstrap) as client, Producer(client) as producer:
-            for number in range(2000):
-                await producer.send("orders", b"x" * 1000, partition=number % 4)
-            await producer.flush()
-        world.edit(TOPICS, "orders", replicas=3)
-        assert "ReplicasMoving" in await settled(world, "orders")
-        assert await replicas_of(world, "orders") == [3] * 4
-        assert world.body(TOPICS, "orders")["status"]["replicas"] == 3
-        world.edit(TOPICS, "orders", replicas=2)
-        await settled(world, "orders")
-        assert await replicas_of(world, "orders") == [2] * 4
-        assert "replicasChange" not in world.body(TOPICS, "orders")["status"]
-        world.edit(TOPICS, "orders", replicas=4)
-        await world.topic("orders")
-        assert world.ready(TOPICS, "orders") == ("False", "TooFewBrokers")
-
-    in_world(cluster, story)
+@in_world(of="cluster")
+async def test_replicas_grow_and_shrink(world: BrokerWorld) -> None:
+    world.make(TOPICS, "orders", partitions=4, replicas=1)
+    await settled(world, "orders")
+    async with Client(world.bootstrap) as client, Producer(client) as producer:
+        for number in range(2000):
+            await producer.send("orders", b"x" * 1000, partition=number % 4)
+        await producer.flush()
+    world.edit(TOPICS, "orders", replicas=3)
+    assert "ReplicasMoving" in await settled(world, "orders")
+    assert await replicas_of(world, "orders") == [3] * 4
+    assert world.body(TOPICS, "orders")["status"]["replicas"] == 3
+    world.edit(TOPICS, "orders", replicas=2)
+    await settled(world, "orders")
+    assert await replicas_of(world, "orders") == [2] * 4
+    assert "replicasChange" not in world.body(TOPICS, "orders")["status"]
+    world.edit(TOPICS, "orders", replicas=4)
+    await world.topic("orders")
+    assert world.ready(TOPICS, "orders") == ("False", "TooFewBrokers")

@@ -11,7 +11,7 @@ from odradek.client.admin.results import ConfigChange, ConfigSource, ResourceTyp
 from odradek.foundation.errors import UnknownTopicOrPartition
 from odradek_operator.gateways.kubernetes import CLUSTERS, TOPICS
 from odradek_operator.gateways.topics import BrokerTopics
-from tests.operator.support.broker_world import NAMESPACE, BrokerWithAdmin, BrokerWorld, in_world
+from tests.operator.support.broker_world import BrokerWorld, in_world
 from tests.support.broker_process import free_port
 
 pytestmark = pytest.mark.integration
@@ -32,170 +32,153 @@ async def partitions_of(world: BrokerWorld, topic: str) -> int:
         return len((await admin.topics.describe(topic)).partitions)
 
 
-def test_a_topic_is_made_grown_and_changed(broker: BrokerWithAdmin) -> None:
-    async def story(world: BrokerWorld) -> None:
-        name = unique()
-        world.make(
-            TOPICS,
-            name,
-            partitions=2,
-            replicas=1,
-            config={"retention.ms": 60000, "cleanup.policy": "compact"},
-        )
-        assert await world.topic(name) is None
-        assert await partitions_of(world, name) == 2
-        assert await settings_of(world, name) == {"retention.ms": "60000", "cleanup.policy": "compact"}
-        assert world.ready(TOPICS, name) == ("True", "AsWanted")
-        status = world.body(TOPICS, name)["status"]
-        assert (status["partitions"], status["replicas"], status["records"]) == (2, 1, 0)
-        assert (status["wellPartitions"], status["partitionStates"]) == ("0-1", [])
-        world.edit(TOPICS, name, partitions=5, config={"retention.ms": 7, "cleanup.policy": None})
-        await world.topic(name)
-        assert await partitions_of(world, name) == 5
-        assert await settings_of(world, name) == {"retention.ms": "7"}
-        assert world.body(TOPICS, name)["status"]["appliedGeneration"] == 2
-        events = [one.reason for one in world.kubernetes.events]
-        assert events == [], "nothing of this needs anybody"
-
-    in_world(broker, story)
+@in_world()
+async def test_a_topic_is_made_grown_and_changed(world: BrokerWorld) -> None:
+    name = unique()
+    world.make(
+        TOPICS,
+        name,
+        partitions=2,
+        replicas=1,
+        config={"retention.ms": 60000, "cleanup.policy": "compact"},
+    )
+    assert await world.topic(name) is None
+    assert await partitions_of(world, name) == 2
+    assert await settings_of(world, name) == {"retention.ms": "60000", "cleanup.policy": "compact"}
+    assert world.ready(TOPICS, name) == ("True", "AsWanted")
+    status = world.body(TOPICS, name)["status"]
+    assert (status["partitions"], status["replicas"], status["records"]) == (2, 1, 0)
+    assert (status["wellPartitions"], status["partitionStates"]) == ("0-1", [])
+    world.edit(TOPICS, name, partitions=5, config={"retention.ms": 7, "cleanup.policy": None})
+    await world.topic(name)
+    assert await partitions_of(world, name) == 5
+    assert await settings_of(world, name) == {"retention.ms": "7"}
+    assert world.body(TOPICS, name)["status"]["appliedGeneration"] == 2
+    events = [one.reason for one in world.kubernetes.events]
+    assert events == [], "nothing of this needs anybody"
 
 
-def test_what_is_as_wanted_is_not_written_again(broker: BrokerWithAdmin) -> None:
-    async def story(world: BrokerWorld) -> None:
-        name = unique()
-        world.make(TOPICS, name)
-        await world.topic(name)
-        written = list(world.kubernetes.written)
-        await world.topic(name)
-        world.restart_operator()
-        await world.topic(name)
-        assert world.kubernetes.written == written
-
-    in_world(broker, story)
+@in_world()
+async def test_what_is_as_wanted_is_not_written_again(world: BrokerWorld) -> None:
+    name = unique()
+    world.make(TOPICS, name)
+    await world.topic(name)
+    written = list(world.kubernetes.written)
+    await world.topic(name)
+    world.restart_operator()
+    await world.topic(name)
+    assert world.kubernetes.written == written
 
 
-def test_drift_is_corrected_or_reported(broker: BrokerWithAdmin) -> None:
-    async def story(world: BrokerWorld) -> None:
-        enforced, warned = unique(), unique()
-        world.make(TOPICS, enforced)
-        world.make(TOPICS, warned, drift="Warn")
-        await world.topic(enforced)
-        async with world.admin() as admin:
-            for name in (enforced, warned):
-                await admin.configs.alter(ResourceType.TOPIC, name, [ConfigChange("retention.ms", "5")])
-        world.restart_operator()
-        await world.topic(enforced)
-        assert await settings_of(world, enforced) == {}
-        assert await settings_of(world, warned) == {"retention.ms": "5"}
-        assert world.condition(TOPICS, warned, "Drifted") == ("True", "ChangedElsewhere")
-        assert {(one.name, one.reason) for one in world.kubernetes.events} == {
-            (enforced, "DriftCorrected"),
-            (warned, "Drifted"),
-        }
-
-    in_world(broker, story)
+@in_world()
+async def test_drift_is_corrected_or_reported(world: BrokerWorld) -> None:
+    enforced, warned = unique(), unique()
+    world.make(TOPICS, enforced)
+    world.make(TOPICS, warned, drift="Warn")
+    await world.topic(enforced)
+    async with world.admin() as admin:
+        for name in (enforced, warned):
+            await admin.configs.alter(ResourceType.TOPIC, name, [ConfigChange("retention.ms", "5")])
+    world.restart_operator()
+    await world.topic(enforced)
+    assert await settings_of(world, enforced) == {}
+    assert await settings_of(world, warned) == {"retention.ms": "5"}
+    assert world.condition(TOPICS, warned, "Drifted") == ("True", "ChangedElsewhere")
+    assert {(one.name, one.reason) for one in world.kubernetes.events} == {
+        (enforced, "DriftCorrected"),
+        (warned, "Drifted"),
+    }
 
 
-def test_refused_settings_are_shown_and_others_go_on(broker: BrokerWithAdmin) -> None:
-    async def story(world: BrokerWorld) -> None:
-        bad, good = unique(), unique()
-        world.make(TOPICS, bad, replicas=3)
-        world.make(TOPICS, good)
-        assert (await world.topic(bad) or 0) > 30
-        assert world.ready(TOPICS, bad) == ("False", "InvalidReplicationFactor")
-        assert world.ready(TOPICS, good) == ("True", "AsWanted")
-        assert [(one.name, one.reason) for one in world.kubernetes.events] == [
-            (bad, "InvalidReplicationFactor")
-        ]
-        world.make(TOPICS, "wrong", config={"retention.m": 5})
-        await world.topic("wrong")
-        assert world.ready(TOPICS, "wrong") == ("False", "InvalidSpec")
-        (ready,) = world.body(TOPICS, "wrong")["status"]["conditions"]
-        assert "did you mean retention.ms?" in ready["message"]
-
-    in_world(broker, story)
+@in_world()
+async def test_refused_settings_are_shown_and_others_go_on(world: BrokerWorld) -> None:
+    bad, good = unique(), unique()
+    world.make(TOPICS, bad, replicas=3)
+    world.make(TOPICS, good)
+    assert (await world.topic(bad) or 0) > 30
+    assert world.ready(TOPICS, bad) == ("False", "InvalidReplicationFactor")
+    assert world.ready(TOPICS, good) == ("True", "AsWanted")
+    assert [(one.name, one.reason) for one in world.kubernetes.events] == [(bad, "InvalidReplicationFactor")]
+    world.make(TOPICS, "wrong", config={"retention.m": 5})
+    await world.topic("wrong")
+    assert world.ready(TOPICS, "wrong") == ("False", "InvalidSpec")
+    (ready,) = world.body(TOPICS, "wrong")["status"]["conditions"]
+    assert "did you mean retention.ms?" in ready["message"]
 
 
-def test_the_oldest_of_two_resources_has_the_topic(broker: BrokerWithAdmin) -> None:
-    async def story(world: BrokerWorld) -> None:
-        name, older, younger = unique(), unique(), unique()
-        world.make(TOPICS, younger, "2026-01-01T00:00:09Z", name=name, partitions=3, deletionPolicy="Delete")
-        world.make(TOPICS, older, "2026-01-01T00:00:03Z", name=name, partitions=2, deletionPolicy="Delete")
-        await world.topic(younger)
-        assert world.ready(TOPICS, younger) == ("False", "TopicTaken")
-        assert world.ready(TOPICS, older) == ("True", "AsWanted")
-        assert await partitions_of(world, name) == 2
-        world.delete(TOPICS, younger)
-        assert not world.is_there(TOPICS, younger), "it holds nothing and is not held"
-        assert await partitions_of(world, name) == 2
-
-    in_world(broker, story)
+@in_world()
+async def test_the_oldest_of_two_resources_has_the_topic(world: BrokerWorld) -> None:
+    name, older, younger = unique(), unique(), unique()
+    world.make(TOPICS, younger, "2026-01-01T00:00:09Z", name=name, partitions=3, deletionPolicy="Delete")
+    world.make(TOPICS, older, "2026-01-01T00:00:03Z", name=name, partitions=2, deletionPolicy="Delete")
+    await world.topic(younger)
+    assert world.ready(TOPICS, younger) == ("False", "TopicTaken")
+    assert world.ready(TOPICS, older) == ("True", "AsWanted")
+    assert await partitions_of(world, name) == 2
+    world.delete(TOPICS, younger)
+    assert not world.is_there(TOPICS, younger), "it holds nothing and is not held"
+    assert await partitions_of(world, name) == 2
 
 
-def test_deleting_keeps_the_topic_or_takes_it_along(broker: BrokerWithAdmin) -> None:
-    async def story(world: BrokerWorld) -> None:
-        kept, gone = unique(), unique()
-        world.make(TOPICS, kept)
-        world.make(TOPICS, gone, deletionPolicy="Delete")
-        await world.topic(kept)
-        assert world.body(TOPICS, gone)["metadata"]["finalizers"] == ["odradek.io/cleanup"]
-        world.delete(TOPICS, kept)
-        world.delete(TOPICS, gone)
-        for name in (kept, gone):
-            await world.topic(name)
-            assert not world.is_there(TOPICS, name)
-        assert await partitions_of(world, kept) == 1
-        with pytest.raises(UnknownTopicOrPartition):
-            await partitions_of(world, gone)
-
-    in_world(broker, story)
-
-
-def test_a_topic_whose_resource_is_only_missing_stays(broker: BrokerWithAdmin) -> None:
-    async def story(world: BrokerWorld) -> None:
-        name = unique()
-        world.make(TOPICS, name, deletionPolicy="Delete")
-        await world.topic(name)
-        body = world.body(TOPICS, name)
-        world.kubernetes.objects.merge(TOPICS, NAMESPACE, name, {"metadata": {"finalizers": None}})
-        world.delete(
-            TOPICS, name
-        )  # with the operator away, as when a namespace is wiped and its finalizers stripped
-        world.restart_operator()
-        await world.topic(name)
-        assert await partitions_of(world, name) == 1
-        world.make(TOPICS, name, deletionPolicy="Delete", adoptionPolicy="AdoptIfEqual")
-        await world.topic(name)
-        assert world.body(TOPICS, name)["status"]["topicId"] == body["status"]["topicId"]
-
-    in_world(broker, story)
-
-
-def test_without_the_cluster_nothing_hangs(broker: BrokerWithAdmin) -> None:
-    async def story(world: BrokerWorld) -> None:
-        name, other = unique(), unique()
-        world.make(TOPICS, name, deletionPolicy="Delete")
-        world.make(TOPICS, other, cluster="never-made", deletionPolicy="Delete")
-        await world.topic(name)
-        await world.topic(other)
-        assert world.ready(TOPICS, other) == ("False", "ClusterNotFound")
-        world.bootstrap = f"127.0.0.1:{free_port()}"
-        world.edit(TOPICS, name, partitions=2)
-        assert await world.topic(name) is not None
-        assert world.ready(TOPICS, name) == ("Unknown", "ClusterUnreachable")
-        world.delete(TOPICS, name)
-        assert await world.topic(name) is not None
-        assert world.is_there(TOPICS, name)
-        world.kubernetes.objects.delete(CLUSTERS, NAMESPACE, "main", uid=None, orphan=False)
-        world.restart_operator()
+@in_world()
+async def test_deleting_keeps_the_topic_or_takes_it_along(world: BrokerWorld) -> None:
+    kept, gone = unique(), unique()
+    world.make(TOPICS, kept)
+    world.make(TOPICS, gone, deletionPolicy="Delete")
+    await world.topic(kept)
+    assert world.body(TOPICS, gone)["metadata"]["finalizers"] == ["odradek.io/cleanup"]
+    world.delete(TOPICS, kept)
+    world.delete(TOPICS, gone)
+    for name in (kept, gone):
         await world.topic(name)
         assert not world.is_there(TOPICS, name)
-        assert await partitions_of(world, name) == 1
+    assert await partitions_of(world, kept) == 1
+    with pytest.raises(UnknownTopicOrPartition):
+        await partitions_of(world, gone)
 
-    in_world(broker, story)
+
+@in_world()
+async def test_a_topic_whose_resource_is_only_missing_stays(world: BrokerWorld) -> None:
+    name = unique()
+    world.make(TOPICS, name, deletionPolicy="Delete")
+    await world.topic(name)
+    body = world.body(TOPICS, name)
+    world.merge(TOPICS, name, {"metadata": {"finalizers": None}})
+    world.delete(
+        TOPICS, name
+    )  # with the operator away, as when a namespace is wiped and its finalizers stripped
+    world.restart_operator()
+    await world.topic(name)
+    assert await partitions_of(world, name) == 1
+    world.make(TOPICS, name, deletionPolicy="Delete", adoptionPolicy="AdoptIfEqual")
+    await world.topic(name)
+    assert world.body(TOPICS, name)["status"]["topicId"] == body["status"]["topicId"]
 
 
-def test_many_topics_are_one_pass(broker: BrokerWithAdmin, monkeypatch: pytest.MonkeyPatch) -> None:
+@in_world()
+async def test_without_the_cluster_nothing_hangs(world: BrokerWorld) -> None:
+    name, other = unique(), unique()
+    world.make(TOPICS, name, deletionPolicy="Delete")
+    world.make(TOPICS, other, cluster="never-made", deletionPolicy="Delete")
+    await world.topic(name)
+    await world.topic(other)
+    assert world.ready(TOPICS, other) == ("False", "ClusterNotFound")
+    world.bootstrap = f"127.0.0.1:{free_port()}"
+    world.edit(TOPICS, name, partitions=2)
+    assert await world.topic(name) is not None
+    assert world.ready(TOPICS, name) == ("Unknown", "ClusterUnreachable")
+    world.delete(TOPICS, name)
+    assert await world.topic(name) is not None
+    assert world.is_there(TOPICS, name)
+    world.delete(CLUSTERS, "main")
+    world.restart_operator()
+    await world.topic(name)
+    assert not world.is_there(TOPICS, name)
+    assert await partitions_of(world, name) == 1
+
+
+@in_world()
+async def test_many_topics_are_one_pass(world: BrokerWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     looks: list[int] = []
     look = BrokerTopics.look
 
@@ -206,31 +189,26 @@ def test_many_topics_are_one_pass(broker: BrokerWithAdmin, monkeypatch: pytest.M
 
     monkeypatch.setattr(BrokerTopics, "look", counted)
 
-    async def story(world: BrokerWorld) -> None:
-        names = [unique() for _ in range(250)]
-        for name in names:
-            world.make(TOPICS, name)
-        for name in names:
-            await world.topic(name)
-        assert {world.ready(TOPICS, name) for name in names} == {("True", "AsWanted")}
-        assert looks == [250, 250], "looked at before and after they were made, and not again"
-        async with world.admin() as admin:
-            await admin.topics.delete_many(names)
-
-    in_world(broker, story)
-
-
-def test_conditions_are_metrics_until_the_resource_is_gone(broker: BrokerWithAdmin) -> None:
-    async def story(world: BrokerWorld) -> None:
-        name = unique()
+    names = [unique() for _ in range(250)]
+    for name in names:
         world.make(TOPICS, name)
+    for name in names:
         await world.topic(name)
-        assert len(list(world.environment.conditions.samples())) == 2
-        world.delete(TOPICS, name)
-        await world.topic(name)
-        assert not list(world.environment.conditions.samples())
+    assert {world.ready(TOPICS, name) for name in names} == {("True", "AsWanted")}
+    assert looks == [250, 250], "looked at before and after they were made, and not again"
+    async with world.admin() as admin:
+        await admin.topics.delete_many(names)
 
-    in_world(broker, story)
+
+@in_world()
+async def test_conditions_are_metrics_until_the_resource_is_gone(world: BrokerWorld) -> None:
+    name = unique()
+    world.make(TOPICS, name)
+    await world.topic(name)
+    assert len(list(world.environment.conditions.samples())) == 2
+    world.delete(TOPICS, name)
+    await world.topic(name)
+    assert not list(world.environment.conditions.samples())
 
 
 async def cut_off_everywhere(
@@ -261,45 +239,39 @@ async def cut_off_everywhere(
 
 
 @pytest.mark.parametrize("policy", ["Adopt", "AdoptIfEqual", "Fail"])
-def test_an_operator_that_is_killed_between_any_two_writes_goes_on(
-    broker: BrokerWithAdmin, monkeypatch: pytest.MonkeyPatch, policy: str
+@in_world()
+async def test_an_operator_that_is_killed_between_any_two_writes_goes_on(
+    world: BrokerWorld, monkeypatch: pytest.MonkeyPatch, policy: str
 ) -> None:
-    async def story(world: BrokerWorld) -> None:
-        def make(world: BrokerWorld) -> str:
-            name = unique()
-            world.make(TOPICS, name, partitions=2, deletionPolicy="Delete", adoptionPolicy=policy)
-            return name
+    def make(world: BrokerWorld) -> str:
+        name = unique()
+        world.make(TOPICS, name, partitions=2, deletionPolicy="Delete", adoptionPolicy=policy)
+        return name
 
-        async def is_made(world: BrokerWorld, name: str) -> None:
-            assert world.ready(TOPICS, name) == ("True", "AsWanted")
-            assert (
-                world.body(TOPICS, name)["status"]["ownerUid"] == world.body(TOPICS, name)["metadata"]["uid"]
-            )
+    async def is_made(world: BrokerWorld, name: str) -> None:
+        assert world.ready(TOPICS, name) == ("True", "AsWanted")
+        assert world.status_of(TOPICS, name)["ownerUid"] == world.body(TOPICS, name)["metadata"]["uid"]
 
-        assert await cut_off_everywhere(world, make, is_made, monkeypatch=monkeypatch) >= 3
-
-    in_world(broker, story)
+    assert await cut_off_everywhere(world, make, is_made, monkeypatch=monkeypatch) >= 3
 
 
-def test_a_deletion_that_is_cut_off_anywhere_is_finished(
-    broker: BrokerWithAdmin, monkeypatch: pytest.MonkeyPatch
+@in_world()
+async def test_a_deletion_that_is_cut_off_anywhere_is_finished(
+    world: BrokerWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def story(world: BrokerWorld) -> None:
-        names = [unique() for _ in range(4)]
-        for name in names:
-            world.make(TOPICS, name, deletionPolicy="Delete")
-        await world.topic(names[0])
+    names = [unique() for _ in range(4)]
+    for name in names:
+        world.make(TOPICS, name, deletionPolicy="Delete")
+    await world.topic(names[0])
 
-        def delete(world: BrokerWorld) -> str:
-            name = names.pop()
-            world.delete(TOPICS, name)
-            return name
+    def delete(world: BrokerWorld) -> str:
+        name = names.pop()
+        world.delete(TOPICS, name)
+        return name
 
-        async def is_gone(world: BrokerWorld, name: str) -> None:
-            assert not world.is_there(TOPICS, name)
-            with pytest.raises(UnknownTopicOrPartition):
-                await partitions_of(world, name)
+    async def is_gone(world: BrokerWorld, name: str) -> None:
+        assert not world.is_there(TOPICS, name)
+        with pytest.raises(UnknownTopicOrPartition):
+            await partitions_of(world, name)
 
-        assert await cut_off_everywhere(world, delete, is_gone, monkeypatch=monkeypatch) >= 2
-
-    in_world(broker, story)
+    assert await cut_off_everywhere(world, delete, is_gone, monkeypatch=monkeypatch) >= 2

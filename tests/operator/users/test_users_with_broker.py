@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -20,13 +19,14 @@ from odradek.foundation.properties import parse_properties
 from odradek_operator.desired.user_secret import ROTATION_ANNOTATION
 from odradek_operator.foundation.authority_keys import AuthorityKeys
 from odradek_operator.foundation.certificates import KeyPair, facts_of, is_issued_by, issue, new_authority
-from odradek_operator.gateways.kubernetes import CLUSTERS, SECRETS, USERS, Json
-from tests.operator.support.broker_world import NAMESPACE, BrokerWorld
+from odradek_operator.gateways.kubernetes import CLUSTERS, SECRETS, USERS
+from tests.operator.support.broker_world import BrokerWorld, in_world
 from tests.support.certificates import Authority
 from tests.support.secured_broker import SecuredBroker
 
 pytestmark = pytest.mark.integration
 
+AUTHORITIES = ("main-cluster-ca", "main-clients-ca")
 READS = {"resource": {"type": "topic", "name": "orders"}, "operations": ["Read", "Describe"]}
 WRITES = {"resource": {"type": "topic", "name": "orders"}, "operations": ["Write"]}
 
@@ -83,49 +83,28 @@ class _World(BrokerWorld):
     broker: Any
 
     async def prepare(self) -> None:
-        self.kubernetes.objects.create(
-            {
-                "apiVersion": "odradek.io/v1",
-                "kind": "Cluster",
-                "metadata": {"name": "main", "namespace": NAMESPACE},
-                "spec": {
-                    "zookeeper": {"connect": "elsewhere:2181"},
-                    "internalListener": {"authentication": {"type": "scram-sha-512"}},
-                    "authorization": {},
-                    "listeners": [
-                        {
-                            "name": "mutual",
-                            "type": "Internal",
-                            "port": 9094,
-                            "tls": True,
-                            "authentication": {"type": "tls"},
-                        }
-                    ],
-                },
-            }
-        )
-        listeners = [{"name": "mutual", "type": "Internal", "bootstrap": self.broker.bootstraps["MUTUAL"]}]
-        status = {"bootstrap": self.broker.bootstraps["INTERNAL"], "listeners": listeners}
-        self.kubernetes.objects.set_status(CLUSTERS, NAMESPACE, "main", status, uid=None)
-        owner = self.body(CLUSTERS, "main")["metadata"]["uid"]
-        for name in ("main-cluster-ca", "main-clients-ca"):
-            self._authority(name, self.broker.signing.pair, owner)
+        bootstraps = self.broker.bootstraps
+        mutual = {"name": "mutual", "type": "Internal"}
+        spec = {
+            "zookeeper": {"connect": "elsewhere:2181"},
+            "internalListener": {"authentication": {"type": "scram-sha-512"}},
+            "authorization": {},
+            "listeners": [{**mutual, "port": 9094, "tls": True, "authentication": {"type": "tls"}}],
+        }
+        listeners = [{**mutual, "bootstrap": bootstraps["MUTUAL"]}]
+        status = {"bootstrap": bootstraps["INTERNAL"], "listeners": listeners}
+        owner = self.create(CLUSTERS, "main", spec, status=status)["metadata"]["uid"]
+        for name in AUTHORITIES:
+            self.create(SECRETS, name, ownerReferences=[{"uid": owner}])
+        self.give_keys(AuthorityKeys(self.broker.signing.pair))
         await self.clients.secure(self.bootstrap, {"security.protocol": "PLAINTEXT"})
-
-    def _authority(self, name: str, pair: KeyPair, owner: str) -> None:
-        files = {"tls.crt": pair.certificate, "tls.key": pair.key}
-        data = {key: base64.b64encode(text.encode()).decode() for key, text in files.items()}
-        about = {"name": name, "namespace": NAMESPACE, "ownerReferences": [{"uid": owner}]}
-        self.kubernetes.objects.create(
-            {"apiVersion": "v1", "kind": "Secret", "metadata": about, "data": data}
-        )
 
     def give_keys(self, keys: AuthorityKeys) -> None:
         """Have the operator find these keys of both authorities."""
         data = {key: base64.b64encode(text.encode()).decode() for key, text in keys.files().items()}
-        for name in ("main-cluster-ca", "main-clients-ca"):
-            gone = {key: None for key in self.body(SECRETS, name)["data"] if key not in data}
-            self.kubernetes.objects.merge(SECRETS, NAMESPACE, name, {"data": {**gone, **data}})
+        for name in AUTHORITIES:
+            gone = {key: None for key in self.body(SECRETS, name).get("data", {}) if key not in data}
+            self.merge(SECRETS, name, {"data": {**gone, **data}})
         # The resync, minutes later, finds it.
         self.restart_operator()
 
@@ -134,20 +113,7 @@ class _World(BrokerWorld):
         return {key: base64.b64decode(text).decode("utf-8", "replace") for key, text in found.items()}
 
     def rotate(self, name: str, value: str) -> None:
-        patch: Json = {"metadata": {"annotations": {ROTATION_ANNOTATION: value}}}
-        self.kubernetes.objects.merge(USERS, NAMESPACE, name, patch)
-
-
-def _story(broker: _Brokers, story: Callable[[_World], Awaitable[None]]) -> None:
-    async def run() -> None:
-        world = _World(broker)
-        await world.prepare()
-        try:
-            await story(world)
-        finally:
-            await world.close()
-
-    asyncio.run(run())
+        self.merge(USERS, name, {"metadata": {"annotations": {ROTATION_ANNOTATION: value}}})
 
 
 async def _connected(properties: dict[str, str], topic: str | None = None) -> None:
@@ -174,195 +140,175 @@ async def _topic(world: _World) -> None:
             await admin.topics.create("orders", partitions=1, replication_factor=1)
 
 
-def test_a_user_logs_in_by_its_secret_and_may_do_what_is_said(broker: _Brokers) -> None:
-    async def story(world: _World) -> None:
-        await _topic(world)
-        world.make(USERS, "alice", acls=[READS], quotas={"producerByteRate": 1000000})
-        await world.user("alice")
-        assert world.ready(USERS, "alice") == ("True", "Ready")
-        files = world.secret("alice")
-        assert files["username"] == "alice" and files["sasl.mechanism"] == "SCRAM-SHA-512"
-        assert files["security.protocol"] == "SASL_SSL" and files["ca.crt"] == broker.signing.pem
-        assert files["spark.odradek.sasl.jaas.config"] == files["sasl.jaas.config"]
-        await _connected(_properties(files), "orders")
-        world.make(USERS, "bob")
-        await world.user("bob")
-        with pytest.raises(TopicAuthorizationFailed):
-            await _connected(_properties(world.secret("bob")), "orders")
-        async with world.admin() as admin:
-            (entry,) = await admin.quotas.describe(ClientEntity(user="alice"))
-            assert dict(entry.values) == {"producer_byte_rate": 1000000.0}
-        # A settled User is left alone.
-        written = len(world.kubernetes.written)
-        world.restart_operator()
-        await world.user("alice")
-        assert len(world.kubernetes.written) == written
-        # What is taken away, or added by other means, follows what is said.
-        world.edit(USERS, "alice", acls=[WRITES], quotas=None)
-        await world.user("alice")
-        async with world.admin() as admin:
-            acls = [one for one in await admin.acls.list() if one.entry.principal == "User:alice"]
-            assert [one.entry.operation.name for one in acls] == ["WRITE"]
-            assert await admin.quotas.describe(ClientEntity(user="alice")) == []
-        world.delete(USERS, "alice")
-        await world.user("alice")
-        assert not world.is_there(USERS, "alice") and not world.is_there(SECRETS, "alice")
-        async with world.admin() as admin:
-            assert await admin.scram.describe(["alice"]) == {}
-            assert [one for one in await admin.acls.list() if one.entry.principal == "User:alice"] == []
-        with pytest.raises(ConnectionFailed):
-            await _connected(_properties(files))
-
-    _story(broker, story)
+@in_world(_World)
+async def test_a_user_logs_in_by_its_secret_and_may_do_what_is_said(world: _World) -> None:
+    await _topic(world)
+    world.make(USERS, "alice", acls=[READS], quotas={"producerByteRate": 1000000})
+    await world.user("alice")
+    assert world.ready(USERS, "alice") == ("True", "Ready")
+    files = world.secret("alice")
+    assert files["username"] == "alice" and files["sasl.mechanism"] == "SCRAM-SHA-512"
+    assert files["security.protocol"] == "SASL_SSL" and files["ca.crt"] == world.broker.signing.pem
+    assert files["spark.odradek.sasl.jaas.config"] == files["sasl.jaas.config"]
+    await _connected(_properties(files), "orders")
+    world.make(USERS, "bob")
+    await world.user("bob")
+    with pytest.raises(TopicAuthorizationFailed):
+        await _connected(_properties(world.secret("bob")), "orders")
+    async with world.admin() as admin:
+        (entry,) = await admin.quotas.describe(ClientEntity(user="alice"))
+        assert dict(entry.values) == {"producer_byte_rate": 1000000.0}
+    # A settled User is left alone.
+    written = len(world.kubernetes.written)
+    world.restart_operator()
+    await world.user("alice")
+    assert len(world.kubernetes.written) == written
+    # What is taken away, or added by other means, follows what is said.
+    world.edit(USERS, "alice", acls=[WRITES], quotas=None)
+    await world.user("alice")
+    async with world.admin() as admin:
+        acls = [one for one in await admin.acls.list() if one.entry.principal == "User:alice"]
+        assert [one.entry.operation.name for one in acls] == ["WRITE"]
+        assert await admin.quotas.describe(ClientEntity(user="alice")) == []
+    world.delete(USERS, "alice")
+    await world.user("alice")
+    assert not world.is_there(USERS, "alice") and not world.is_there(SECRETS, "alice")
+    async with world.admin() as admin:
+        assert await admin.scram.describe(["alice"]) == {}
+        assert [one for one in await admin.acls.list() if one.entry.principal == "User:alice"] == []
+    with pytest.raises(ConnectionFailed):
+        await _connected(_properties(files))
 
 
-def test_a_rotated_password_leaves_the_former_good_for_a_while(broker: _Brokers) -> None:
-    async def story(world: _World) -> None:
-        world.make(USERS, "carol", authentication={"type": "scram-sha-512", "overlap": "10m"})
-        await world.user("carol")
-        first = _properties(world.secret("carol"))
-        world.rotate("carol", "once")
-        again = await world.user("carol")
-        assert again is not None and 500 < again <= 600
-        second = _properties(world.secret("carol"))
-        assert first["sasl.mechanism"] == "SCRAM-SHA-512" and second["sasl.mechanism"] == "SCRAM-SHA-256"
+@in_world(_World)
+async def test_a_rotated_password_leaves_the_former_good_for_a_while(world: _World) -> None:
+    world.make(USERS, "carol", authentication={"type": "scram-sha-512", "overlap": "10m"})
+    await world.user("carol")
+    first = _properties(world.secret("carol"))
+    world.rotate("carol", "once")
+    again = await world.user("carol")
+    assert again is not None and 500 < again <= 600
+    second = _properties(world.secret("carol"))
+    assert first["sasl.mechanism"] == "SCRAM-SHA-512" and second["sasl.mechanism"] == "SCRAM-SHA-256"
+    await _connected(first)
+    await _connected(second)
+    # The same value asks for nothing more, for a new operator either.
+    world.restart_operator()
+    await world.user("carol")
+    assert _properties(world.secret("carol")) == second
+    world.now += timedelta(minutes=11)
+    world.restart_operator()
+    await world.user("carol")
+    with pytest.raises(ConnectionFailed):
         await _connected(first)
-        await _connected(second)
-        # The same value asks for nothing more, for a new operator either.
-        world.restart_operator()
-        await world.user("carol")
-        assert _properties(world.secret("carol")) == second
-        world.now += timedelta(minutes=11)
-        world.restart_operator()
-        await world.user("carol")
-        with pytest.raises(ConnectionFailed):
-            await _connected(first)
-        await _connected(second)
-        assert "formerUntil" not in world.body(USERS, "carol")["status"]
-
-    _story(broker, story)
+    await _connected(second)
+    assert "formerUntil" not in world.body(USERS, "carol")["status"]
 
 
-def test_a_lost_password_or_an_edited_secret_is_repaired(broker: _Brokers) -> None:
-    async def story(world: _World) -> None:
-        from odradek.client.admin.scram import ScramRemoval
+@in_world(_World)
+async def test_a_lost_password_or_an_edited_secret_is_repaired(world: _World) -> None:
+    from odradek.client.admin.scram import ScramRemoval
 
-        world.make(USERS, "dave")
-        await world.user("dave")
-        async with world.admin() as admin:
-            await admin.scram.alter(removals=[ScramRemoval("dave", "SCRAM-SHA-512")])
-        world.restart_operator()
-        await world.user("dave")
-        await _connected(_properties(world.secret("dave")))
-        data = {"password": base64.b64encode(b"of-my-own").decode()}
-        world.kubernetes.objects.merge(SECRETS, NAMESPACE, "dave", {"data": data})
-        world.restart_operator()
-        await world.user("dave")
-        properties = _properties(world.secret("dave"))
-        assert 'password="of-my-own"' in properties["sasl.jaas.config"]
-        await _connected(properties)
-        before = world.secret("dave")
-        world.delete(SECRETS, "dave")
-        world.restart_operator()
-        await world.user("dave")
-        assert world.secret("dave")["password"] != before["password"]
-        await _connected(_properties(world.secret("dave")))
-
-    _story(broker, story)
+    world.make(USERS, "dave")
+    await world.user("dave")
+    async with world.admin() as admin:
+        await admin.scram.alter(removals=[ScramRemoval("dave", "SCRAM-SHA-512")])
+    world.restart_operator()
+    await world.user("dave")
+    await _connected(_properties(world.secret("dave")))
+    data = {"password": base64.b64encode(b"of-my-own").decode()}
+    world.merge(SECRETS, "dave", {"data": data})
+    world.restart_operator()
+    await world.user("dave")
+    properties = _properties(world.secret("dave"))
+    assert 'password="of-my-own"' in properties["sasl.jaas.config"]
+    await _connected(properties)
+    before = world.secret("dave")
+    world.delete(SECRETS, "dave")
+    world.restart_operator()
+    await world.user("dave")
+    assert world.secret("dave")["password"] != before["password"]
+    await _connected(_properties(world.secret("dave")))
 
 
-def test_a_user_with_a_certificate_is_named_by_it(broker: _Brokers) -> None:
-    async def story(world: _World) -> None:
-        world.now = datetime.now(UTC)
-        await _topic(world)
-        world.make(USERS, "erin", authentication={"type": "tls"}, acls=[READS])
-        await world.user("erin")
-        assert world.ready(USERS, "erin") == ("True", "Ready")
-        files = world.secret("erin")
-        assert world.body(USERS, "erin")["status"]["principal"] == "User:CN=erin"
-        assert files["user.crt"] == files["tls.crt"] and "password" not in files
+@in_world(_World)
+async def test_a_user_with_a_certificate_is_named_by_it(world: _World) -> None:
+    world.now = datetime.now(UTC)
+    await _topic(world)
+    world.make(USERS, "erin", authentication={"type": "tls"}, acls=[READS])
+    await world.user("erin")
+    assert world.ready(USERS, "erin") == ("True", "Ready")
+    files = world.secret("erin")
+    assert world.body(USERS, "erin")["status"]["principal"] == "User:CN=erin"
+    assert files["user.crt"] == files["tls.crt"] and "password" not in files
+    await _connected(_properties(files), "orders")
+    # It is renewed before it ends, and the former one stays good until its own end.
+    world.now = facts_of(files["user.crt"]).not_after - timedelta(days=20)
+    world.restart_operator()
+    await world.user("erin")
+    renewed = world.secret("erin")
+    assert renewed["user.crt"] != files["user.crt"]
+    await _connected(_properties(files), "orders")
+    # With a password it is another principal, and what the former had is taken away.
+    world.edit(USERS, "erin", authentication={"type": "scram-sha-512"})
+    await world.user("erin")
+    assert "user.key" not in world.secret("erin")
+    await _connected(_properties(world.secret("erin")), "orders")
+    with pytest.raises(TopicAuthorizationFailed):
         await _connected(_properties(files), "orders")
-        # It is renewed before it ends, and the former one stays good until its own end.
-        world.now = facts_of(files["user.crt"]).not_after - timedelta(days=20)
-        world.restart_operator()
-        await world.user("erin")
-        renewed = world.secret("erin")
-        assert renewed["user.crt"] != files["user.crt"]
-        await _connected(_properties(files), "orders")
-        # With a password it is another principal, and what the former had is taken away.
-        world.edit(USERS, "erin", authentication={"type": "scram-sha-512"})
-        await world.user("erin")
-        assert "user.key" not in world.secret("erin")
-        await _connected(_properties(world.secret("erin")), "orders")
-        with pytest.raises(TopicAuthorizationFailed):
-            await _connected(_properties(files), "orders")
-
-    _story(broker, story)
 
 
-def test_a_user_follows_new_keys_of_the_authorities(broker: _Brokers) -> None:
-    async def story(world: _World) -> None:
-        world.now = datetime.now(UTC)
-        world.make(USERS, "gina", authentication={"type": "tls"}, acls=[])
-        await world.user("gina")
-        files = world.secret("gina")
-        old = broker.signing.pair
-        new = new_authority("new", days=100, now=world.now)
-        # Announced: clients trust both, and keep their certificates.
-        world.give_keys(AuthorityKeys(old, following=new))
-        await world.user("gina")
-        announced = world.secret("gina")
-        assert announced["ca.crt"] == old.certificate + new.certificate
-        assert announced["tls.crt"] == files["tls.crt"]
-        await _connected(_properties(announced))
-        # Used: there is a new certificate at once, and the former one is good for as long as it is trusted.
-        world.give_keys(AuthorityKeys(new, former=old.certificate))
-        await world.user("gina")
-        used = world.secret("gina")
-        assert used["ca.crt"] == new.certificate + old.certificate
-        assert is_issued_by(used["tls.crt"], new.certificate)
-        await _connected(_properties(announced))
-        world.give_keys(AuthorityKeys(new))
-        await world.user("gina")
-        assert world.secret("gina")["ca.crt"] == new.certificate
-        assert world.secret("gina")["tls.crt"] == used["tls.crt"]
-
-    _story(broker, story)
+@in_world(_World)
+async def test_a_user_follows_new_keys_of_the_authorities(world: _World) -> None:
+    world.now = datetime.now(UTC)
+    world.make(USERS, "gina", authentication={"type": "tls"}, acls=[])
+    await world.user("gina")
+    files = world.secret("gina")
+    old = world.broker.signing.pair
+    new = new_authority("new", days=100, now=world.now)
+    # Announced: clients trust both, and keep their certificates.
+    world.give_keys(AuthorityKeys(old, following=new))
+    await world.user("gina")
+    announced = world.secret("gina")
+    assert announced["ca.crt"] == old.certificate + new.certificate
+    assert announced["tls.crt"] == files["tls.crt"]
+    await _connected(_properties(announced))
+    # Used: there is a new certificate at once, and the former one is good for as long as it is trusted.
+    world.give_keys(AuthorityKeys(new, former=old.certificate))
+    await world.user("gina")
+    used = world.secret("gina")
+    assert used["ca.crt"] == new.certificate + old.certificate
+    assert is_issued_by(used["tls.crt"], new.certificate)
+    await _connected(_properties(announced))
+    world.give_keys(AuthorityKeys(new))
+    await world.user("gina")
+    assert world.secret("gina")["ca.crt"] == new.certificate
+    assert world.secret("gina")["tls.crt"] == used["tls.crt"]
 
 
-def test_a_secret_of_another_is_neither_used_nor_changed(broker: _Brokers) -> None:
-    async def story(world: _World) -> None:
-        about = {"name": "frank", "namespace": NAMESPACE}
-        kept: Json = {
-            "apiVersion": "v1",
-            "kind": "Secret",
-            "metadata": about,
-            "data": {"password": "aGVpZGk="},
-        }
-        world.kubernetes.objects.create(kept)
-        world.make(USERS, "frank")
-        await world.user("frank")
-        assert world.ready(USERS, "frank") == ("False", "SecretTaken")
-        assert world.body(SECRETS, "frank")["data"] == {"password": "aGVpZGk="}
-        async with world.admin() as admin:
-            assert await admin.scram.describe(["frank"]) == {}
-
-    _story(broker, story)
+@in_world(_World)
+async def test_a_secret_of_another_is_neither_used_nor_changed(world: _World) -> None:
+    world.create(SECRETS, "frank")
+    world.merge(SECRETS, "frank", {"data": {"password": "aGVpZGk="}})
+    world.make(USERS, "frank")
+    await world.user("frank")
+    assert world.ready(USERS, "frank") == ("False", "SecretTaken")
+    assert world.body(SECRETS, "frank")["data"] == {"password": "aGVpZGk="}
+    async with world.admin() as admin:
+        assert await admin.scram.describe(["frank"]) == {}
 
 
-def test_whatever_happens_between_two_writes_the_next_operator_goes_on(broker: _Brokers) -> None:
-    async def story(world: _World) -> None:
-        for cut in range(4):
-            name = f"cut-{cut}"
-            world.make(USERS, name, acls=[READS])
-            with world.kubernetes.killed_after(cut) as life:
-                await world.user(name)
-            world.restart_operator()
+@in_world(_World)
+async def test_whatever_happens_between_two_writes_the_next_operator_goes_on(world: _World) -> None:
+    for cut in range(4):
+        name = f"cut-{cut}"
+        world.make(USERS, name, acls=[READS])
+        with world.kubernetes.killed_after(cut) as life:
             await world.user(name)
-            assert world.ready(USERS, name) == ("True", "Ready"), (cut, life.was_cut)
-            await _connected(_properties(world.secret(name)))
-
-    _story(broker, story)
+        world.restart_operator()
+        await world.user(name)
+        assert world.ready(USERS, name) == ("True", "Ready"), (cut, life.was_cut)
+        await _connected(_properties(world.secret(name)))
 
 
 def test_an_authority_of_another_name_signs_nothing_for_it() -> None:
