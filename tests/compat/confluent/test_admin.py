@@ -6,7 +6,6 @@ import pytest
 from confluent_kafka import (
     Consumer,
     ConsumerGroupTopicPartitions,
-    IsolationLevel,
     KafkaError,
     KafkaException,
     Producer,
@@ -21,7 +20,6 @@ from confluent_kafka.admin import (
     ConfigSource,
     NewPartitions,
     NewTopic,
-    OffsetSpec,
     ResourceType,
 )
 
@@ -49,14 +47,6 @@ def fill(bootstrap: str, topic: str, count: int) -> None:
     assert producer.flush(30) == 0
 
 
-def test_the_cluster_describes_itself(admin: AdminClient, bootstrap: str) -> None:
-    described = admin.describe_cluster().result(SECONDS_MAX)
-    assert len(described.cluster_id) == 22
-    (node,) = described.nodes
-    assert f"{node.host}:{node.port}" == bootstrap
-    assert described.controller.id == node.id
-
-
 def test_topics_come_and_go(admin: AdminClient, unique: str) -> None:
     admin.create_topics([NewTopic(unique, 3, 1, config={"retention.ms": "60000"})])[unique].result(
         SECONDS_MAX
@@ -77,26 +67,6 @@ def test_topics_come_and_go(admin: AdminClient, unique: str) -> None:
     with pytest.raises(KafkaException) as raised:
         admin.delete_topics([unique])[unique].result(20)
     assert error_code(raised) == KafkaError.UNKNOWN_TOPIC_OR_PART
-
-
-@pytest.mark.parametrize(
-    ("topic", "code"),
-    [
-        (NewTopic("bad/name", 1, 1), KafkaError.TOPIC_EXCEPTION),
-        (NewTopic("t" * 250, 1, 1), KafkaError.TOPIC_EXCEPTION),
-        (NewTopic("no-partitions", 0, 1), KafkaError.INVALID_PARTITIONS),
-        (NewTopic("many-replicas", 1, 3), KafkaError.INVALID_REPLICATION_FACTOR),
-        (NewTopic("bad-config", 1, 1, config={"no.such.config": "1"}), KafkaError.INVALID_CONFIG),
-        (NewTopic("bad-value", 1, 1, config={"retention.ms": "soon"}), KafkaError.INVALID_CONFIG),
-    ],
-    ids=lambda value: value.topic[:20] if isinstance(value, NewTopic) else "",
-)
-def test_a_topic_that_cannot_be_is_refused_for_its_reason(
-    admin: AdminClient, topic: NewTopic, code: int
-) -> None:
-    with pytest.raises(KafkaException) as raised:
-        admin.create_topics([topic])[topic.topic].result(20)
-    assert error_code(raised) == code
 
 
 def test_configs_are_described_with_their_source_and_changed_one_by_one(
@@ -139,33 +109,6 @@ def test_the_brokers_configs_are_described(admin: AdminClient) -> None:
     assert configs["message.max.bytes"].value == "1048588"
     assert configs["log.segment.bytes"].value == "1073741824"
     assert configs["log.dirs"].is_read_only
-
-
-def test_records_are_deleted_up_to_an_offset(admin: AdminClient, bootstrap: str, topic: str) -> None:
-    fill(bootstrap, topic, 10)
-    part = TopicPartition(topic, 0, 4)
-    assert admin.delete_records([part])[part].result(SECONDS_MAX).low_watermark == 4
-    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "none"})
-    assert consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=10) == (4, 10)
-    beyond = TopicPartition(topic, 0, 11)
-    with pytest.raises(KafkaException) as raised:
-        admin.delete_records([beyond])[beyond].result(10)
-    assert error_code(raised) == KafkaError.OFFSET_OUT_OF_RANGE
-    consumer.close()
-
-
-def test_offsets_are_listed(admin: AdminClient, bootstrap: str, topic: str) -> None:
-    fill(bootstrap, topic, 10)
-    part = TopicPartition(topic, 0)
-
-    def offset(spec: OffsetSpec) -> int:
-        answered = admin.list_offsets({part: spec}, isolation_level=IsolationLevel.READ_COMMITTED)
-        found: int = answered[part].result(SECONDS_MAX).offset
-        return found
-
-    asked = [OffsetSpec.earliest(), OffsetSpec.latest(), OffsetSpec.max_timestamp()]
-    assert [offset(spec) for spec in asked] == [0, 10, 9]
-    assert offset(OffsetSpec.for_timestamp(BASE_TIME_MS + 3)) == 3
 
 
 def test_groups_are_seen_and_their_offsets_set(

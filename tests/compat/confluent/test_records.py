@@ -131,34 +131,6 @@ def test_a_topic_may_allow_larger_messages(bootstrap: str, create_topic: CreateT
     consumer.close()
 
 
-def test_a_compacted_topic_refuses_a_record_without_key(bootstrap: str, create_topic: CreateTopic) -> None:
-    topic = create_topic(cleanup_policy="compact")
-    outcomes: list[int | None] = []
-    sender = producer(bootstrap, linger_ms=0)
-    for key in (b"k", None, b"k"):
-        sender.produce(
-            topic,
-            b"v",
-            key=key,
-            on_delivery=lambda error, _: outcomes.append(error.code() if error else None),
-        )
-        sender.flush(30)
-    assert outcomes == [None, KafkaError.INVALID_RECORD, None]
-
-
-def test_log_append_time_is_the_brokers(bootstrap: str, create_topic: CreateTopic) -> None:
-    topic = create_topic(message_timestamp_type="LogAppendTime")
-    sender = producer(bootstrap)
-    sender.produce(topic, b"v", timestamp=BASE_TIME_MS)
-    assert sender.flush(30) == 0
-    consumer = reader(bootstrap, topic)
-    (message,) = read(consumer, 1)
-    kind, timestamp_ms = message.timestamp()
-    assert kind == 2
-    assert timestamp_ms > BASE_TIME_MS + 1_000_000
-    consumer.close()
-
-
 def test_offsets_are_found_by_time(bootstrap: str, topic: str) -> None:
     sender = producer(bootstrap, linger_ms=0)
     for number in range(10):
@@ -169,17 +141,6 @@ def test_offsets_are_found_by_time(bootstrap: str, topic: str) -> None:
     found = [consumer.offsets_for_times([TopicPartition(topic, 0, time)], 10)[0].offset for time in asked]
     assert found == [0, 0, 1, 9, -1]
     assert consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=10) == (0, 10)
-    consumer.close()
-
-
-def test_a_fetch_beyond_the_end_is_out_of_range(bootstrap: str, topic: str) -> None:
-    sender = producer(bootstrap)
-    sender.produce(topic, b"v", partition=0)
-    sender.flush(30)
-    consumer = reader(bootstrap, topic, offset=5, auto_offset_reset="error")
-    with pytest.raises(KafkaException) as raised:
-        read(consumer, 1)
-    assert raised.value.args[0].code() == KafkaError._AUTO_OFFSET_RESET
     consumer.close()
 
 

@@ -11,7 +11,7 @@ from py4j.protocol import Py4JJavaError
 
 from tests.support.java_gateway import java_admin, java_consumer, java_producer, listed, poll
 from tests.support.peers import CreateTopic
-from tests.support.samples import BASE_TIME_MS, COMPRESSIONS, SAMPLES, Sample, numbered
+from tests.support.samples import COMPRESSIONS, SAMPLES, Sample, numbered
 
 pytestmark = [pytest.mark.clients, pytest.mark.java, pytest.mark.slow, pytest.mark.thorough]
 
@@ -153,17 +153,6 @@ def test_an_idempotent_producer_survives_a_crash(
 
 
 @both_versions
-def test_a_record_too_large_for_the_topic_is_refused(
-    jvm: Any, bootstrap: str, create_topic: CreateTopic
-) -> None:
-    topic = create_topic(max_message_bytes=20_000)
-    producer = java_producer(jvm, bootstrap)
-    with pytest.raises(Py4JJavaError, match="RecordTooLargeException"):
-        producer.send(record_of(jvm, topic, Sample(None, b"x" * 30_000))).get()
-    producer.close()
-
-
-@both_versions
 def test_the_admin_client_works(jvm: Any, bootstrap: str, unique: str) -> None:
     admin = java_admin(jvm, bootstrap)
     packages = jvm.org.apache.kafka
@@ -187,21 +176,6 @@ def test_the_admin_client_works(jvm: Any, bootstrap: str, unique: str) -> None:
     admin.deleteTopics([unique]).all().get()
     assert unique not in list(admin.listTopics().names().get())
     admin.close()
-
-
-@both_versions
-def test_offsets_are_found_by_time(jvm: Any, bootstrap: str, topic: str) -> None:
-    producer = java_producer(jvm, bootstrap)
-    for number in range(5):
-        sample = Sample(None, b"v", timestamp_ms=BASE_TIME_MS + number * 1000)
-        producer.send(record_of(jvm, topic, sample)).get()
-    producer.close()
-    consumer = java_consumer(jvm, bootstrap)
-    (part,) = assigned(jvm, topic)
-    found = consumer.offsetsForTimes({part: jvm.Long.valueOf(str(BASE_TIME_MS + 1500))})
-    assert (found[part].offset(), found[part].timestamp()) == (2, BASE_TIME_MS + 2000)
-    assert dict(consumer.endOffsets([part])) == {part: 5}
-    consumer.close()
 
 
 @both_versions

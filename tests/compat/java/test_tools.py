@@ -340,13 +340,3 @@ def _decoded(line: str) -> tuple[Any, Any]:
         return None, None
     key, _, value = line.partition(" key: ")[2].partition(" payload: ")
     return json.loads(key), None if value in ("", "<DELETE>") else json.loads(value)
-
-
-def test_the_sizes_of_replicas_are_told(bootstrap: str, topic: str) -> None:
-    produce(bootstrap, topic, ["a", "b"])
-    printed = tool(f"{TOOLS}.LogDirsCommand", bootstrap, "--describe", "--topic-list", topic)
-    (broker,) = json.loads(printed.splitlines()[-1])["brokers"]
-    (directory,) = broker["logDirs"]
-    assert directory["error"] is None
-    sizes = {one["partition"]: one["size"] for one in directory["partitions"]}
-    assert sum(sizes.values()) > 60 and all(name.rpartition("-")[0] == topic for name in sizes)

@@ -10,14 +10,13 @@ import pytest
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient, NewTopic
 from kafka.errors import (
-    MessageSizeTooLargeError,
     TopicAlreadyExistsError,
     UnknownTopicOrPartitionError,
 )
 from kafka.structs import OffsetAndMetadata
 
 from tests.support.peers import CreateTopic
-from tests.support.samples import BASE_TIME_MS, COMPRESSIONS, SAMPLES, Sample, numbered
+from tests.support.samples import COMPRESSIONS, SAMPLES, Sample, numbered
 
 # Its own doings: deprecated calls, and sockets left to the garbage collector.
 pytestmark = [
@@ -162,28 +161,6 @@ def test_an_idempotent_producer_survives_a_crash(restartable: Any, bootstrap: st
     sender.close()
     consumer = reader(bootstrap, topic)
     assert [record.value for record in read(consumer, 600)] == values
-    consumer.close()
-
-
-def test_the_brokers_size_limit_is_told(bootstrap: str, create_topic: CreateTopic) -> None:
-    topic = create_topic(max_message_bytes=2000)
-    sender = KafkaProducer(bootstrap_servers=bootstrap, retries=0)
-    with pytest.raises(MessageSizeTooLargeError):
-        sender.send(topic, b"x" * 3000).get(WAIT_SECONDS)
-    sender.close()
-
-
-def test_offsets_by_time_and_at_both_ends(bootstrap: str, topic: str) -> None:
-    sender = KafkaProducer(bootstrap_servers=bootstrap)
-    for number in range(10):
-        sender.send(topic, b"v", partition=0, timestamp_ms=BASE_TIME_MS + number * 1000).get(WAIT_SECONDS)
-    sender.close()
-    consumer = reader(bootstrap, topic)
-    part = TopicPartition(topic, 0)
-    found = consumer.offsets_for_times({part: BASE_TIME_MS + 4500})[part]
-    assert (found.offset, found.timestamp) == (5, BASE_TIME_MS + 5000)
-    assert consumer.offsets_for_times({part: BASE_TIME_MS + 9001})[part] is None
-    assert (consumer.beginning_offsets([part]), consumer.end_offsets([part])) == ({part: 0}, {part: 10})
     consumer.close()
 
 

@@ -1,4 +1,4 @@
-"""Real clients that log in, by each mechanism, over TLS and in clear: records written and read back."""
+"""Real clients over TLS, with and without a certificate, and with logins by each mechanism: records come back."""
 
 from __future__ import annotations
 
@@ -18,28 +18,33 @@ from confluent_kafka import Consumer, KafkaError, Producer
 from kafka import KafkaConsumer, KafkaProducer
 
 from tests.compat.security.conftest import PASSWORD
+from tests.support.polling import wait_until
 from tests.support.secured_broker import SecuredBroker
 
 pytestmark = pytest.mark.clients
 
-VALUES = [f"value {number}".encode() for number in range(50)]
-PROTOCOLS = {"LOGIN": "SASL_SSL", "CLEAR": "SASL_PLAINTEXT"}
+VALUES = [f"value {number}".encode() * 50 for number in range(200)]
+PROTOCOLS = {"CLIENTS": "SSL", "NAMED": "SSL", "LOGIN": "SASL_SSL", "CLEAR": "SASL_PLAINTEXT"}
+MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 
 
 def _librdkafka(broker: SecuredBroker, listener: str, mechanism: str) -> dict[str, Any]:
+    protocol = PROTOCOLS[listener]
     options: dict[str, Any] = {
-        "security.protocol": PROTOCOLS[listener],
-        "sasl.mechanism": mechanism,
-        "sasl.username": "alice",
-        "sasl.password": PASSWORD,
+        "bootstrap.servers": broker.bootstraps[listener],
+        "security.protocol": protocol,
     }
-    if listener == "LOGIN":
+    if protocol.startswith("SASL"):
+        options |= {"sasl.mechanism": mechanism, "sasl.username": "alice", "sasl.password": PASSWORD}
+    if protocol.endswith("SSL"):
         options["ssl.ca.location"] = str(broker.ca_file)
+    if listener == "NAMED":
+        options |= dict.fromkeys(("ssl.certificate.location", "ssl.key.location"), str(broker.alice_file))
     return options
 
 
 def _with_confluent(broker: SecuredBroker, listener: str, mechanism: str, topic: str) -> list[bytes]:
-    common = {"bootstrap.servers": broker.bootstraps[listener], **_librdkafka(broker, listener, mechanism)}
+    common = _librdkafka(broker, listener, mechanism)
     producer = Producer(common)
     for value in VALUES:
         producer.produce(topic, value)
@@ -59,15 +64,18 @@ def _with_confluent(broker: SecuredBroker, listener: str, mechanism: str, topic:
 
 
 def _python_options(broker: SecuredBroker, listener: str, mechanism: str) -> dict[str, Any]:
+    protocol = PROTOCOLS[listener]
     options: dict[str, Any] = {
         "bootstrap_servers": broker.bootstraps[listener],
-        "security_protocol": PROTOCOLS[listener],
-        "sasl_mechanism": mechanism,
-        "sasl_plain_username": "alice",
-        "sasl_plain_password": PASSWORD,
+        "security_protocol": protocol,
     }
-    if listener == "LOGIN":
-        options["ssl_context"] = ssl.create_default_context(cafile=str(broker.ca_file))
+    if protocol.startswith("SASL"):
+        login = {"sasl_plain_username": "alice", "sasl_plain_password": PASSWORD}
+        options |= {"sasl_mechanism": mechanism, **login}
+    if protocol.endswith("SSL"):
+        context = options["ssl_context"] = ssl.create_default_context(cafile=str(broker.ca_file))
+        if listener == "NAMED":
+            context.load_cert_chain(str(broker.alice_file))
     return options
 
 
@@ -106,7 +114,7 @@ def _with_kcat(broker: SecuredBroker, listener: str, mechanism: str, topic: str)
         for key, value in _librdkafka(broker, listener, mechanism).items()
         for word in ("-X", f"{key}={value}")
     ]
-    kcat = ["kcat", "-b", broker.bootstraps[listener], *options, "-t", topic]
+    kcat = ["kcat", *options, "-t", topic]
     subprocess.run([*kcat, "-P"], input=b"\n".join(VALUES), check=True, timeout=60)
     printed = subprocess.run([*kcat, "-C", "-e", "-q"], capture_output=True, check=True, timeout=60).stdout
     return printed.splitlines()
@@ -114,12 +122,12 @@ def _with_kcat(broker: SecuredBroker, listener: str, mechanism: str, topic: str)
 
 @pytest.mark.parametrize(
     ("listener", "mechanism"),
-    list(itertools.product(PROTOCOLS, ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"))),
+    [("CLIENTS", ""), ("NAMED", ""), *itertools.product(("LOGIN", "CLEAR"), MECHANISMS)],
 )
 @pytest.mark.parametrize(
     "run", [_with_confluent, _with_kafka_python, _with_aiokafka, _with_kcat], ids=lambda one: one.__name__[6:]
 )
-def test_records_come_back_after_a_login(
+def test_records_come_back(
     secured: SecuredBroker,
     run: Callable[[SecuredBroker, str, str, str], list[bytes]],
     listener: str,
@@ -134,26 +142,20 @@ def test_a_wrong_password_is_an_authentication_error_to_the_client(
 ) -> None:
     errors: list[KafkaError] = []
     options = _librdkafka(secured, "CLEAR", mechanism) | {
-        "bootstrap.servers": secured.bootstraps["CLEAR"],
         "sasl.password": "not-the-password",
         "error_cb": errors.append,
         "log_level": 0,
     }
     producer = Producer(options)
-    deadline = time.monotonic() + 20
-    while not errors and time.monotonic() < deadline:
-        producer.poll(0.2)
+    wait_until("the client has an error", lambda: [producer.poll(0.2), errors][1])
     assert KafkaError._AUTHENTICATION in {error.code() for error in errors}
 
 
 def test_a_long_connection_renews_its_login(secured: SecuredBroker) -> None:
     """Logins at this listener last three seconds: librdkafka 2.x renews them, and no record is lost."""
     topic = uuid.uuid4().hex
-    options = _librdkafka(secured, "CLEAR", "SCRAM-SHA-256") | {
-        "bootstrap.servers": secured.bootstraps["CLEAR"]
-    }
     failures: list[Any] = []
-    producer = Producer(options)
+    producer = Producer(_librdkafka(secured, "CLEAR", "SCRAM-SHA-256"))
     for _ in range(40):
         producer.produce(topic, b"x", on_delivery=lambda error, _: failures.append(error) if error else None)
         producer.flush(10)
