@@ -179,31 +179,6 @@ def test_the_admin_client_works(jvm: Any, bootstrap: str, unique: str) -> None:
 
 
 @both_versions
-def test_transactions_commit_and_abort(jvm: Any, bootstrap: str, topic: str) -> None:
-    """Java 4.1 speaks the second generation, 3.9 the first."""
-    producer = java_producer(jvm, bootstrap, transactional_id=topic)
-    producer.initTransactions()
-    for value, end in (
-        (b"committed", producer.commitTransaction),
-        (b"aborted", producer.abortTransaction),
-        (b"the last", producer.commitTransaction),
-    ):
-        producer.beginTransaction()
-        producer.send(record_of(jvm, topic, Sample(None, value))).get()
-        end()
-    producer.close()
-    for level, values in (
-        ("read_committed", [b"committed", b"the last"]),
-        ("read_uncommitted", [b"committed", b"aborted", b"the last"]),
-    ):
-        consumer = java_consumer(jvm, bootstrap, isolation_level=level)
-        consumer.assign(assigned(jvm, topic))
-        (found,) = read(jvm, [consumer], len(values))
-        assert [bytes(record.value()) for record in found] == values
-        consumer.close()
-
-
-@both_versions
 def test_log_directories_have_the_bytes_of_their_volumes(jvm: Any, bootstrap: str, topic: str) -> None:
     """KIP-827; the broker runs on this machine, so its paths are ours."""
     admin = java_admin(jvm, bootstrap)

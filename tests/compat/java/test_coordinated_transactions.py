@@ -11,7 +11,7 @@ from py4j.protocol import Py4JJavaError
 
 from tests.cli.conftest import Shell
 from tests.compat.java.test_tools import TOOLS, tool
-from tests.support.java import run_kafka_tool
+from tests.support.java import KAFKA_OLD_VERSION, KAFKA_VERSION, run_kafka_tool
 from tests.support.java_gateway import java_consumer, java_producer, poll
 from tests.support.peers import CreateTopic, Peer
 
@@ -67,32 +67,33 @@ def test_transactions_commit_abort_and_fence(jvm: Any, bootstrap: str, create_to
     old.close()
 
 
-def test_the_copier_of_kafkas_tools_copies_exactly_once(bootstrap: str, unique: str) -> None:
+@pytest.mark.parametrize("version", [KAFKA_OLD_VERSION, KAFKA_VERSION])
+def test_the_copier_of_kafkas_tools_copies_exactly_once(bootstrap: str, unique: str, version: str) -> None:
     source, target = f"{unique}-in", f"{unique}-out"
-    tool(
-        f"{TOOLS}.VerifiableProducer", bootstrap, "--topic", source, "--max-messages", "3000", "--acks", "-1"
-    )
+    tool(f"{TOOLS}.VerifiableProducer", bootstrap, f"--topic {source} --max-messages 3000 --acks -1")
     copied = run_kafka_tool(
         f"{TOOLS}.TransactionalMessageCopier",
         *("--broker-list", bootstrap, "--transactional-id", unique, "--consumer-group", unique),
         *("--input-topic", source, "--input-partition", "0", "--output-topic", target),
         *("--max-messages", "3000", "--transaction-size", "250", "--transaction-timeout", "10000"),
         *("--enable-random-aborts", "--use-group-metadata"),
+        version=version,
     )
     assert json.loads(copied.stdout.splitlines()[-1])["remaining"] == 0
     # The console consumer ends after so long without a record, its own start on a busy machine included.
-    reads = (f"{TOOLS}.consumer.ConsoleConsumer", bootstrap, "--from-beginning", "--timeout-ms", "30000")
+    reads = "--from-beginning --timeout-ms 30000 --isolation-level read_committed --topic"
     both = [
-        tool(*reads, "--topic", name, "--isolation-level", "read_committed").splitlines()
+        tool(f"{TOOLS}.consumer.ConsoleConsumer", bootstrap, reads, name).splitlines()
         for name in (source, target)
     ]
     assert both[0] == both[1] == [str(number) for number in range(3000)]
-    listed = tool(f"{TOOLS}.TransactionsCommand", bootstrap, "list")
+    transactions = f"{TOOLS}.TransactionsCommand"
+    listed = tool(transactions, bootstrap, "list")
     (row,) = [line.split() for line in listed.splitlines() if line.startswith(unique)]
     assert row[-1].startswith("Complete")
-    described = tool(f"{TOOLS}.TransactionsCommand", bootstrap, "describe", "--transactional-id", unique)
+    described = tool(transactions, bootstrap, f"describe --transactional-id {unique}")
     assert "CompleteCommit" in described or "CompleteAbort" in described
-    tool(f"{TOOLS}.TransactionsCommand", bootstrap, "find-hanging", "--broker-id", "1")
+    tool(transactions, bootstrap, "find-hanging --broker-id 1")
 
 
 def test_kafka_features_changes_the_level(bootstrap: str) -> None:

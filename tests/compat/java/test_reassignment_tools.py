@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +15,11 @@ from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 from tests.support.cluster_processes import Cluster
 from tests.support.java import (
     JavaUnavailableError,
-    java_arguments,
-    java_environment,
     kafka_classpath,
 )
 from tests.support.kafka_tools import run_kafka_tool
 from tests.support.peers import skip_or_fail, topic_creator
+from tests.support.polling import wait_until
 from tests.support.zookeeper import ZooKeeper
 
 pytestmark = [pytest.mark.clients, pytest.mark.java, pytest.mark.slow, pytest.mark.thorough]
@@ -84,15 +80,8 @@ def leaders(admin: AdminClient, topic: str) -> dict[int, int]:
 
 def all_leaders(admin: AdminClient, topic: str, *, partitions: int) -> dict[int, int]:
     """The leaders of a topic that was just created. The broker that is asked may learn of it a moment later."""
-    wait_for("leaders", lambda: sum(one > 0 for one in leaders(admin, topic).values()) == partitions)
+    wait_until("leaders", lambda: sum(one > 0 for one in leaders(admin, topic).values()) == partitions)
     return leaders(admin, topic)
-
-
-def wait_for(what: str, is_so: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while not is_so():
-        assert time.monotonic() < deadline, f"{what} did not come to be"
-        time.sleep(0.1)
 
 
 def reassign(cluster: Cluster, *arguments: str) -> str:
@@ -120,7 +109,9 @@ def test_a_plan_is_made_executed_and_verified(cluster: Cluster, admin: AdminClie
     assert "Successfully started partition reassignments" in reassign(
         cluster, "--execute", "--reassignment-json-file", plan
     )
-    wait_for("the plan", lambda: {one for each in replicas(admin, topic).values() for one in each} == {2, 3})
+    wait_until(
+        "the plan", lambda: {one for each in replicas(admin, topic).values() for one in each} == {2, 3}
+    )
     printed = reassign(cluster, "--verify", "--reassignment-json-file", plan)
     assert printed.count("is completed") == 4, printed
     assert "No partition reassignments found" in reassign(cluster, "--list")
@@ -149,13 +140,13 @@ def test_a_throttled_move_is_listed_and_cancelled_with_its_throttles(
     )
 
     assert "Successfully cancelled" in reassign(cluster, "--cancel", "--reassignment-json-file", plan)
-    wait_for("the end of the move", lambda: replicas(admin, topic) == {0: [home]})
+    wait_until("the end of the move", lambda: replicas(admin, topic) == {0: [home]})
     assert settings(admin, ResourceType.TOPIC, topic)["leader.replication.throttled.replicas"] == ""
 
     reassign(cluster, "--execute", "--reassignment-json-file", plan, "--throttle", "1500")
     # A second throttle, high enough, lets it end.
     reassign(cluster, "--execute", "--reassignment-json-file", plan, "--throttle", "50000000", "--additional")
-    wait_for("the move", lambda: replicas(admin, topic) == {0: [away]})
+    wait_until("the move", lambda: replicas(admin, topic) == {0: [away]})
     printed = reassign(cluster, "--verify", "--reassignment-json-file", plan)
     assert f"Reassignment of partition {topic}-0 is completed." in printed
     assert "Clearing topic-level throttles" in printed
@@ -182,14 +173,14 @@ def test_preferred_leaders_return_and_unclean_ones_lead_when_alone(
     first = all_leaders(admin, topic, partitions=3)
     stopped = first[0]
     cluster.brokers[stopped].stop()
-    wait_for("another leader", lambda: leaders(admin, topic)[0] not in (stopped, -1))
+    wait_until("another leader", lambda: leaders(admin, topic)[0] not in (stopped, -1))
     cluster.brokers[stopped].start()
-    wait_for("all in sync", lambda: in_sync(admin, topic)[0] == [1, 2, 3])
+    wait_until("all in sync", lambda: in_sync(admin, topic)[0] == [1, 2, 3])
     assert leaders(admin, topic)[0] != stopped
     at = ("--bootstrap-server", cluster.bootstrap)
     printed = run_kafka_tool(tool, *at, "--election-type", "preferred", "--all-topic-partitions").stdout
     assert f"{topic}-0" in printed
-    wait_for("preferred leaders", lambda: leaders(admin, topic) == first)
+    wait_until("preferred leaders", lambda: leaders(admin, topic) == first)
     one = ("--topic", topic, "--partition", "0")
     printed = run_kafka_tool(tool, *at, "--election-type", "preferred", *one).stdout
     assert "Valid replica already elected" in printed
@@ -199,42 +190,15 @@ def test_preferred_leaders_return_and_unclean_ones_lead_when_alone(
     leader = all_leaders(admin, pair, partitions=1)[0]
     (behind,) = set(replicas(admin, pair)[0]) - {leader}
     cluster.brokers[behind].stop()
-    wait_for("a smaller set", lambda: in_sync(admin, pair)[0] == [leader])
+    wait_until("a smaller set", lambda: in_sync(admin, pair)[0] == [leader])
     fill(cluster, pair, partitions=1, count=10)
     cluster.brokers[leader].kill()
     cluster.brokers[behind].start()
-    wait_for("no leader", lambda: leaders(admin, pair)[0] == -1)
+    wait_until("no leader", lambda: leaders(admin, pair)[0] == -1)
     at = ("--bootstrap-server", cluster.brokers[behind].bootstrap)
     one = ("--topic", pair, "--partition", "0")
     printed = run_kafka_tool(tool, *at, "--election-type", "unclean", *one).stdout
     assert "Successfully completed leader election (UNCLEAN)" in printed, printed
-    wait_for("the leader that is behind", lambda: leaders(admin, pair)[0] == behind)
+    wait_until("the leader that is behind", lambda: leaders(admin, pair)[0] == behind)
     cluster.brokers[leader].start()
-    wait_for("both in sync", lambda: len(in_sync(admin, pair)[0]) == 2)
-
-
-def test_replicas_are_the_same_says_kafkas_own_tool(cluster: Cluster) -> None:
-    topic = topic_creator(cluster.bootstrap)(3, replicas=3)
-    fill(cluster, topic, partitions=3, count=3000)
-    arguments = ["--broker-list", cluster.bootstrap, "--topics-include", topic, "--report-interval-ms", "500"]
-    command = java_arguments(f"{TOOLS}.ReplicaVerificationTool", arguments, classpath=kafka_classpath())
-    # It never ends by itself: read until it has reported twice.
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=dict(java_environment())
-    ) as running:
-        timer = threading.Timer(PATIENCE_SECONDS, running.kill)
-        timer.start()
-        said: list[str] = []
-        try:
-            assert running.stdout is not None
-            for line in running.stdout:
-                said.append(line)
-                if sum("max lag is" in one for one in said) >= 2:
-                    break
-        finally:
-            timer.cancel()
-            running.kill()
-    reports = [line for line in said if "max lag is" in line]
-    assert len(reports) >= 2, said
-    assert "max lag is 0 " in reports[-1], said
-    assert not [line for line in said if "differ" in line or "ERROR" in line], said
+    wait_until("both in sync", lambda: len(in_sync(admin, pair)[0]) == 2)

@@ -36,8 +36,9 @@ def _tools_are_there() -> None:
 
 
 def tool(name: str, bootstrap: str, *arguments: str, **more: Any) -> str:
-    """Standard output of one tool that takes `--bootstrap-server`."""
-    return run_kafka_tool(name, "--bootstrap-server", bootstrap, *arguments, **more).stdout
+    """Standard output of one tool that takes `--bootstrap-server`; arguments are split at blanks."""
+    words = " ".join(arguments).split()
+    return run_kafka_tool(name, "--bootstrap-server", bootstrap, *words, **more).stdout
 
 
 def produce(bootstrap: str, topic: str, lines: list[str], *properties: str) -> None:
@@ -63,24 +64,15 @@ def own_lag(bootstrap: str, group: str) -> int:
 
 def test_topics_are_made_described_changed_listed_and_deleted(bootstrap: str, unique: str) -> None:
     topics = f"{TOOLS}.TopicCommand"
-    tool(
-        topics,
-        bootstrap,
-        "--create",
-        "--topic",
-        unique,
-        "--partitions",
-        "2",
-        "--config",
-        "retention.ms=1234567",
-    )
-    described = tool(topics, bootstrap, "--describe", "--topic", unique)
+    named = f"--topic {unique}"
+    tool(topics, bootstrap, "--create", named, "--partitions 2 --config retention.ms=1234567")
+    described = tool(topics, bootstrap, "--describe", named)
     assert "PartitionCount: 2" in described
     assert "ReplicationFactor: 1" in described
     assert "retention.ms=1234567" in described
-    tool(topics, bootstrap, "--alter", "--topic", unique, "--partitions", "3")
-    assert "Partition: 2" in tool(topics, bootstrap, "--describe", "--topic", unique)
-    tool(topics, bootstrap, "--delete", "--topic", unique)
+    tool(topics, bootstrap, "--alter", named, "--partitions 3")
+    assert "Partition: 2" in tool(topics, bootstrap, "--describe", named)
+    tool(topics, bootstrap, "--delete", named)
     assert unique not in tool(topics, bootstrap, "--list").split()
 
 
@@ -88,25 +80,11 @@ def test_topics_are_made_described_changed_listed_and_deleted(bootstrap: str, un
 def test_the_console_and_a_group_with_lag_and_resets(
     bootstrap: str, topic: str, unique: str, protocol: str
 ) -> None:
-    produce(
-        bootstrap,
-        topic,
-        ["a:1", "b:2", "c:3"],
-        "--property",
-        "parse.key=true",
-        "--property",
-        "key.separator=:",
-    )
-    as_group = ("--group", unique, "--consumer-property", f"group.protocol={protocol}")
-    show = (
-        "--property",
-        "print.key=true",
-        "--property",
-        "print.offset=true",
-        "--property",
-        "print.headers=true",
-    )
-    printed = consume(bootstrap, topic, 3, "--from-beginning", *as_group, *show)
+    with_keys = "--property parse.key=true --property key.separator=:"
+    produce(bootstrap, topic, ["a:1", "b:2", "c:3"], with_keys)
+    as_group = f"--group {unique} --consumer-property group.protocol={protocol}"
+    show = "--property print.key=true --property print.offset=true --property print.headers=true"
+    printed = consume(bootstrap, topic, 3, "--from-beginning", as_group, show)
     assert printed == [
         "Offset:0\tNO_HEADERS\ta\t1",
         "Offset:1\tNO_HEADERS\tb\t2",
@@ -124,13 +102,13 @@ def test_the_console_and_a_group_with_lag_and_resets(
         return cells
 
     assert row() == ["3", "4", "1"]
-    reset = ("--reset-offsets", "--group", unique, "--topic", topic, "--execute")
-    tool(GROUPS, bootstrap, *reset, "--to-offset", "1")
-    assert row() == ["1", "4", "3"]
-    tool(GROUPS, bootstrap, *reset, "--to-datetime", "2000-01-01T00:00:00.000")
-    assert row() == ["0", "4", "4"]
-    tool(GROUPS, bootstrap, *reset, "--shift-by", "2")
-    assert row() == ["2", "4", "2"]
+    for how, wanted in (
+        ("--to-offset 1", ["1", "4", "3"]),
+        ("--to-datetime 2000-01-01T00:00:00.000", ["0", "4", "4"]),
+        ("--shift-by 2", ["2", "4", "2"]),
+    ):
+        tool(GROUPS, bootstrap, f"--reset-offsets --group {unique} --topic {topic} --execute", how)
+        assert row() == wanted
     assert unique in tool(GROUPS, bootstrap, "--list").split()
     assert "Empty" in tool(GROUPS, bootstrap, "--describe", "--group", unique, "--state")
     tool(GROUPS, bootstrap, "--delete-offsets", "--group", unique, "--topic", topic)
@@ -140,34 +118,20 @@ def test_the_console_and_a_group_with_lag_and_resets(
 
 def test_configs_of_topics_and_brokers_are_changed(bootstrap: str, topic: str) -> None:
     configs = "kafka.admin.ConfigCommand"
-    of_topic = ("--entity-type", "topics", "--entity-name", topic)
-    tool(
-        configs,
-        bootstrap,
-        "--alter",
-        *of_topic,
-        "--add-config",
-        "max.message.bytes=4096,cleanup.policy=[compact,delete]",
-    )
-    described = tool(configs, bootstrap, "--describe", *of_topic)
+    of_topic = f"--entity-type topics --entity-name {topic}"
+    given = "max.message.bytes=4096,cleanup.policy=[compact,delete]"
+    tool(configs, bootstrap, "--alter", of_topic, "--add-config", given)
+    described = tool(configs, bootstrap, "--describe", of_topic)
     assert "max.message.bytes=4096" in described
     assert "cleanup.policy=compact,delete" in described
-    tool(configs, bootstrap, "--alter", *of_topic, "--delete-config", "max.message.bytes")
-    assert "max.message.bytes" not in tool(configs, bootstrap, "--describe", *of_topic)
-    of_brokers = ("--entity-type", "brokers", "--entity-default")
-    tool(configs, bootstrap, "--alter", *of_brokers, "--add-config", "log.retention.ms=7654321")
-    assert "7654321" in tool(configs, bootstrap, "--describe", *of_topic, "--all")
-    tool(configs, bootstrap, "--alter", *of_brokers, "--delete-config", "log.retention.ms")
-    refused = java.run_kafka_tool(
-        configs,
-        "--bootstrap-server",
-        bootstrap,
-        "--alter",
-        *of_topic,
-        "--add-config",
-        "retention.ms=soon",
-        check=False,
-    )
+    tool(configs, bootstrap, "--alter", of_topic, "--delete-config max.message.bytes")
+    assert "max.message.bytes" not in tool(configs, bootstrap, "--describe", of_topic)
+    of_brokers = "--entity-type brokers --entity-default"
+    tool(configs, bootstrap, "--alter", of_brokers, "--add-config log.retention.ms=7654321")
+    assert "7654321" in tool(configs, bootstrap, "--describe", of_topic, "--all")
+    tool(configs, bootstrap, "--alter", of_brokers, "--delete-config log.retention.ms")
+    words = f"--bootstrap-server {bootstrap} --alter {of_topic} --add-config retention.ms=soon".split()
+    refused = java.run_kafka_tool(configs, *words, check=False)
     assert refused.returncode != 0
     assert "retention.ms" in refused.stderr + refused.stdout
 
@@ -262,16 +226,8 @@ def test_the_performance_tools_run(bootstrap: str, topic: str) -> None:
         *("--producer-props", f"bootstrap.servers={bootstrap}", "acks=all"),
     ).stdout
     assert "5000 records sent" in printed
-    read = tool(
-        f"{TOOLS}.ConsumerPerformance",
-        bootstrap,
-        "--topic",
-        topic,
-        "--messages",
-        "5000",
-        "--timeout",
-        "20000",
-    )
+    asked = f"--topic {topic} --messages 5000 --timeout 20000"
+    read = tool(f"{TOOLS}.ConsumerPerformance", bootstrap, asked)
     assert "5000" in read.splitlines()[-1]
 
 

@@ -22,6 +22,9 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
+from odradek.client.addresses import Address
+from odradek.client.connection import BrokerConnection
+from odradek.client.secured import secured_network
 from tests.support.peers import forgive_unclosed
 from tests.support.secured_broker import SecuredBroker
 
@@ -53,6 +56,20 @@ def make_scram_user(broker: SecuredBroker) -> None:
     asked: Any = admin.describe_user_scram_credentials(["alice"])
     described = asked["alice"].result(SECONDS_MAX)
     assert {one.iterations for one in described.scram_credential_infos} == {4096}
+
+
+async def opened(address: str, properties: dict[str, str]) -> BrokerConnection:
+    """A connection of our client, logged in with these properties."""
+    network = secured_network(properties)
+    assert network is not None
+    host, _, port = address.rpartition(":")
+    return await BrokerConnection.open(
+        Address(host, int(port)),
+        network=network,
+        client_id="test",
+        connect_timeout_ms=10_000,
+        request_timeout_ms=10_000,
+    )
 
 
 @pytest.fixture(scope="package")

@@ -9,11 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from odradek.client.addresses import Address
 from odradek.client.connection import BrokerConnection
 from odradek.client.errors import ConnectionFailed
-from odradek.client.secured import secured_network
 from odradek.protocol.api import ApiKey
+from tests.compat.security.conftest import opened
 from tests.support.java import JavaUnavailableError, run_kafka_tool
 from tests.support.peers import skip_or_fail
 from tests.support.polling import eventually
@@ -90,22 +89,12 @@ async def opened_with(broker: SecuredBroker, token_id: str, hmac: str) -> Broker
     login = (
         f'{MODULE}.scram.ScramLoginModule required username="{token_id}" password="{hmac}" tokenauth="true";'
     )
-    network = secured_network(
-        {
-            "security.protocol": "SASL_PLAINTEXT",
-            "sasl.mechanism": "SCRAM-SHA-256",
-            "sasl.jaas.config": login,
-        }
-    )
-    assert network is not None
-    host, _, port = broker.bootstraps["CLIENTS"].rpartition(":")
-    return await BrokerConnection.open(
-        Address(host, int(port)),
-        network=network,
-        client_id="by-token",
-        connect_timeout_ms=10_000,
-        request_timeout_ms=10_000,
-    )
+    properties = {
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "SCRAM-SHA-256",
+        "sasl.jaas.config": login,
+    }
+    return await opened(broker.bootstraps["CLIENTS"], properties)
 
 
 def test_a_token_of_kafkas_tool_is_a_login_until_it_ends(broker: SecuredBroker, tmp_path: Path) -> None:

@@ -13,11 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from odradek.client.addresses import Address
-from odradek.client.connection import BrokerConnection
-from odradek.client.secured import secured_network
 from odradek.protocol.api import ApiKey
-from tests.compat.security.conftest import PASSWORD, make_scram_user
+from tests.compat.security.conftest import PASSWORD, make_scram_user, opened
 from tests.support.programs import require_franz_go
 from tests.support.secured_broker import SecuredBroker
 from tests.support.tokens import AUDIENCE, ISSUER, Provider
@@ -151,22 +148,12 @@ def test_records_come_back_after_a_login_with_a_delegation_token(
 async def new_token(broker: SecuredBroker) -> tuple[str, str]:
     """(id, HMAC as text) of a token that alice makes."""
     module = f"{CLASSES}.plain.PlainLoginModule"
-    network = secured_network(
-        {
-            "security.protocol": "SASL_PLAINTEXT",
-            "sasl.mechanism": "PLAIN",
-            "sasl.jaas.config": f'{module} required username="alice" password="{PASSWORD}";',
-        }
-    )
-    assert network is not None
-    host, _, port = broker.bootstraps["CLEAR"].rpartition(":")
-    connection = await BrokerConnection.open(
-        Address(host, int(port)),
-        network=network,
-        client_id="alice",
-        connect_timeout_ms=10_000,
-        request_timeout_ms=10_000,
-    )
+    login = {
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "PLAIN",
+        "sasl.jaas.config": f'{module} required username="alice" password="{PASSWORD}";',
+    }
+    connection = await opened(broker.bootstraps["CLEAR"], login)
     try:
         made = await connection.request(
             ApiKey.CREATE_DELEGATION_TOKEN, versions=(2, 2), renewers=[], max_lifetime=-1

@@ -20,14 +20,15 @@ import kafka.net.sasl.oauth
 import pytest
 from confluent_kafka import KafkaError, Producer
 
-from odradek.client.addresses import Address
 from odradek.client.connection import BrokerConnection
 from odradek.client.errors import ConnectionFailed
-from odradek.client.secured import secured_network
 from odradek.protocol.api import ApiKey
+from tests.compat.security.conftest import opened
 from tests.support.java import JavaUnavailableError, run_kafka_tool
 from tests.support.peers import skip_or_fail
+from tests.support.polling import wait_until
 from tests.support.secured_broker import SecuredBroker
+from tests.support.stories import in_real_time
 from tests.support.tokens import AUDIENCE, ISSUER, Provider
 
 pytestmark = pytest.mark.clients
@@ -141,9 +142,11 @@ def test_python_clients_log_in_with_a_token(broker: SecuredBroker, provider: Pro
 def test_keys_are_rotated_while_the_broker_runs(broker: SecuredBroker, provider: Provider) -> None:
     provider.add("second")
     provider.write(broker.folder / "keys.json")
-    ends = time.monotonic() + 20
-    while produced(broker, provider.token(key_id="second"), expires=time.time() + 600) is not None:
-        assert time.monotonic() < ends
+    wait_until(
+        "the second key is known",
+        lambda: produced(broker, provider.token(key_id="second"), expires=time.time() + 600),
+        lambda refusal: refusal is None,
+    )
 
 
 def _properties(broker: SecuredBroker, folder: Path, token: str) -> Path:
@@ -206,55 +209,40 @@ def endpoint(provider: Provider) -> Iterator[tuple[str, list[str]]]:
     server.server_close()
 
 
-def _network(address: str, secret: str) -> Any:
-    return secured_network(
-        {
-            "security.protocol": "SASL_PLAINTEXT",
-            "sasl.mechanism": "OAUTHBEARER",
-            "sasl.oauthbearer.token.endpoint.url": address,
-            "sasl.oauthbearer.client.credentials.client.id": "loader",
-            "sasl.oauthbearer.client.credentials.client.secret": secret,
-            "sasl.oauthbearer.scope": "read write",
-        }
-    )
+async def _open(broker: SecuredBroker, address: str, secret: str) -> BrokerConnection:
+    login = {
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "OAUTHBEARER",
+        "sasl.oauthbearer.token.endpoint.url": address,
+        "sasl.oauthbearer.client.credentials.client.id": "loader",
+        "sasl.oauthbearer.client.credentials.client.secret": secret,
+        "sasl.oauthbearer.scope": "read write",
+    }
+    return await opened(broker.bootstraps["TOKENS"], login)
 
 
-async def _open(broker: SecuredBroker, network: Any) -> BrokerConnection:
-    host, _, port = broker.bootstraps["TOKENS"].rpartition(":")
-    return await BrokerConnection.open(
-        Address(host, int(port)),
-        network=network,
-        client_id="renews",
-        connect_timeout_ms=10_000,
-        request_timeout_ms=10_000,
-    )
-
-
-def test_our_client_renews_its_login_on_a_connection_in_use(
+@in_real_time
+async def test_our_client_renews_its_login_on_a_connection_in_use(
     broker: SecuredBroker, endpoint: tuple[str, list[str]]
 ) -> None:
     """The logins end after three seconds: without renewal the broker would close the connection."""
-
-    async def story() -> None:
-        connection = await _open(broker, _network(endpoint[0], "s&t"))
-        try:
-            ends = time.monotonic() + 7
-            while time.monotonic() < ends:
-                asked = (
-                    connection.request(ApiKey.LIST_GROUPS, versions=(0, 4)),
-                    connection.request(ApiKey.METADATA, versions=(1, 9), topics=[]),
-                )
-                await asyncio.gather(*asked)
-                await asyncio.sleep(0.05)
-        finally:
-            await connection.close()
-
-    asyncio.run(story())
+    connection = await _open(broker, endpoint[0], "s&t")
+    try:
+        ends = time.monotonic() + 7
+        while time.monotonic() < ends:
+            asked = (
+                connection.request(ApiKey.LIST_GROUPS, versions=(0, 4)),
+                connection.request(ApiKey.METADATA, versions=(1, 9), topics=[]),
+            )
+            await asyncio.gather(*asked)
+            await asyncio.sleep(0.05)
+    finally:
+        await connection.close()
     assert len(endpoint[1]) >= 3
     assert set(endpoint[1]) == {"grant_type=client_credentials&scope=read+write"}
 
 
 def test_a_client_without_a_token_says_why(broker: SecuredBroker, endpoint: tuple[str, list[str]]) -> None:
     with pytest.raises(ConnectionFailed, match=r"no token to log in with.*HTTP status 401") as failure:
-        asyncio.run(_open(broker, _network(endpoint[0], "wrong")))
+        asyncio.run(_open(broker, endpoint[0], "wrong"))
     assert "wrong" not in str(failure.value)
