@@ -122,47 +122,41 @@ async def test_a_worker_that_is_killed_at_any_step_leaves_nothing_half(
 @pytest.mark.parametrize(
     "step", ["stop:txn-offset-commit:answered", "stop:produce:answered", "stop:end-txn:sent"]
 )
-def test_a_worker_that_stood_still_is_fenced(
-    step: str,
-    mirrors: DyingMirrors,
-    clusters: TwoClusters,
-    unique: str,
-    monkeypatch: pytest.MonkeyPatch,
+@in_real_time
+async def test_a_worker_that_stood_still_is_fenced(
+    step: str, mirrors: DyingMirrors, clusters: TwoClusters, unique: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     quicken(monkeypatch)
     topic = f"{unique}.t"
 
-    async def test() -> None:
-        async with Client(clusters.source.bootstrap) as source, Client(clusters.target.bootstrap) as target:
-            await Admin(source).topics.create(topic, partitions=2)
-            stalled = mirrors.start(step, COUNT)
-            pid, written = stalled.pid, 0
+    async with Client(clusters.source.bootstrap) as source, Client(clusters.target.bootstrap) as target:
+        await Admin(source).topics.create(topic, partitions=2)
+        stalled = mirrors.start(step, COUNT)
+        pid, written = stalled.pid, 0
 
-            async def stands_still() -> bool:
-                nonlocal written
-                await write(source, topic, 100, first=written, partitions=2)
-                written += 100
-                state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-                return state == "T"
+        async def stands_still() -> bool:
+            nonlocal written
+            await write(source, topic, 100, first=written, partitions=2)
+            written += 100
+            state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+            return state == "T"
 
-            await until(stands_still, what=mirrors.log())
-            given = entries(
-                clusters.source.bootstrap, clusters.target.bootstrap, name=unique, topics=f"{unique}.*"
-            )
-            async with running(given):
-                await write(source, topic, 500, first=written, partitions=2)
-                # The other worker takes over once the session of the one that stands still has ended.
-                await until(lambda: mirrored(source, target, topic, f"a.{topic}"))
-                os.kill(pid, signal.SIGCONT)
-                await write(source, topic, 500, first=written + 500, partitions=2)
-                await until(lambda: mirrored(source, target, topic, f"a.{topic}"))
-            # The one that stood still is a member again, and copies alone now.
-            await write(source, topic, 500, first=written + 1_000, partitions=2)
+        await until(stands_still, what=mirrors.log())
+        given = entries(
+            clusters.source.bootstrap, clusters.target.bootstrap, name=unique, topics=f"{unique}.*"
+        )
+        async with running(given):
+            await write(source, topic, 500, first=written, partitions=2)
+            # The other worker takes over once the session of the one that stands still has ended.
             await until(lambda: mirrored(source, target, topic, f"a.{topic}"))
-            stalled.send_signal(signal.SIGTERM)
-            assert await asyncio.to_thread(stalled.wait, WAIT_SECONDS_MAX) == 0, mirrors.log()
-
-    asyncio.run(test())
+            os.kill(pid, signal.SIGCONT)
+            await write(source, topic, 500, first=written + 500, partitions=2)
+            await until(lambda: mirrored(source, target, topic, f"a.{topic}"))
+        # The one that stood still is a member again, and copies alone now.
+        await write(source, topic, 500, first=written + 1_000, partitions=2)
+        await until(lambda: mirrored(source, target, topic, f"a.{topic}"))
+        stalled.send_signal(signal.SIGTERM)
+        assert await asyncio.to_thread(stalled.wait, WAIT_SECONDS_MAX) == 0, mirrors.log()
 
 
 def test_a_worker_that_outlives_its_transaction_writes_nothing(

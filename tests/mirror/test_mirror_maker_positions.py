@@ -22,7 +22,6 @@ from odradek.mirror.positions import Mismatch
 from odradek.mirror.source_batches import Position
 from tests.mirror.virtual_clusters import GROUP, TwoWholeClusters, clusters, mirroring
 from tests.support.java import JavaUnavailableError, java_arguments, java_environment, mirror_maker_classpath
-from tests.support.loop import run
 from tests.support.mirroring import committed, entries, mirrored, running, until, write
 from tests.support.peers import skip_or_fail
 from tests.support.stories import in_real_time
@@ -106,40 +105,35 @@ async def copied(target: Client) -> dict[int, list[bytes | None]]:
     return {number: [row[2] for row in one] for number, one in rows.items()}
 
 
-def test_partitions_begin_once_where_mirror_maker_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def story() -> None:
-        async with (
-            clusters(monkeypatch, partitions=4) as both,
-            both.client("a") as source,
-            both.client("b") as target,
-        ):
-            for number in range(4):
-                async with Producer(source) as producer:
-                    for value in range(5):
-                        await producer.send("t", b"%d" % value, partition=number, timestamp_ms=START_MS)
-            await make_topic(both)
-            # Copied: 3 records, nothing, what cannot be read, and what the mirror itself has copied further.
-            await store(both, (0, b'{"offset":2}'), (2, b"?"), (3, b'{"offset":0}'))
-            await TopicAdmin(target).create("a.t", partitions=4)
-            await GroupAdmin(target).alter_offsets(
-                GROUP, {TopicPartition("a.t", 3): CommittedOffset(4, -1, "")}
-            )
-            properties = mirroring(mirror__maker__offsets__topic=TOPIC)
-            wanted = {0: [b"3", b"4"], 1: [b"0", b"1", b"2", b"3", b"4"], 3: [b"4"]}
-            async with running(properties) as mirror:
-                await until(lambda: _is(target, wanted))
-                stopped = mirror.flows[0].counters.partitions[TopicPartition("t", 2)].stopped
-                assert stopped is not None and stopped.kind == "mirror-maker-position"
-                assert "remove mirror.maker.offsets.topic from the file" in stopped.text
-            # Its own positions count from now on, and another of MirrorMaker's changes nothing.
-            await store(both, (0, b'{"offset":0}'), (2, b'{"offset":3}'))
-            async with running(properties):
-                await until(lambda: _is(target, {**wanted, 2: [b"4"]}))
-
+async def test_partitions_begin_once_where_mirror_maker_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
     async def _is(target: Client, wanted: dict[int, list[bytes]]) -> bool:
         return await copied(target) == wanted
 
-    run(story())
+    async with (
+        clusters(monkeypatch, partitions=4) as both,
+        both.client("a") as source,
+        both.client("b") as target,
+    ):
+        for number in range(4):
+            async with Producer(source) as producer:
+                for value in range(5):
+                    await producer.send("t", b"%d" % value, partition=number, timestamp_ms=START_MS)
+        await make_topic(both)
+        # Copied: 3 records, nothing, what cannot be read, and what the mirror itself has copied further.
+        await store(both, (0, b'{"offset":2}'), (2, b"?"), (3, b'{"offset":0}'))
+        await TopicAdmin(target).create("a.t", partitions=4)
+        await GroupAdmin(target).alter_offsets(GROUP, {TopicPartition("a.t", 3): CommittedOffset(4, -1, "")})
+        properties = mirroring(mirror__maker__offsets__topic=TOPIC)
+        wanted = {0: [b"3", b"4"], 1: [b"0", b"1", b"2", b"3", b"4"], 3: [b"4"]}
+        async with running(properties) as mirror:
+            await until(lambda: _is(target, wanted))
+            stopped = mirror.flows[0].counters.partitions[TopicPartition("t", 2)].stopped
+            assert stopped is not None and stopped.kind == "mirror-maker-position"
+            assert "remove mirror.maker.offsets.topic from the file" in stopped.text
+        # Its own positions count from now on, and another of MirrorMaker's changes nothing.
+        await store(both, (0, b'{"offset":0}'), (2, b'{"offset":3}'))
+        async with running(properties):
+            await until(lambda: _is(target, {**wanted, 2: [b"4"]}))
 
 
 async def test_what_is_not_there_is_not_taken_for_nothing_copied(monkeypatch: pytest.MonkeyPatch) -> None:

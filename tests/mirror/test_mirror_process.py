@@ -23,9 +23,10 @@ from odradek.client.client import Client
 from odradek.foundation.ids import TopicPartition
 from odradek.mirror.formats import parse_heartbeat, parse_offset_sync
 from odradek.mirror.topic_tail import tail
-from tests.mirror.test_moved_groups import commit, fill, run, value_at
+from tests.mirror.test_moved_groups import commit, fill, value_at
 from tests.support.broker_process import free_port
 from tests.support.polling import SECONDS_MAX, eventually
+from tests.support.stories import in_real_time
 from tests.support.two_clusters import TwoClusters
 
 pytestmark = pytest.mark.integration
@@ -134,99 +135,95 @@ def mirror_process(folder: Path, clusters: TwoClusters, unique: str) -> Iterator
     assert mirror.stop() == 0
 
 
-def test_a_mirror_is_watched_and_its_groups_move(clusters: TwoClusters, unique: str, tmp_path: Path) -> None:
-    async def story() -> None:
-        await fill(clusters, unique, 1_000)
-        with mirror_process(tmp_path, clusters, unique) as mirror:
-            target = TopicPartition(f"{mirror.a}.{unique}", 0)
-
-            async def position() -> int:
-                partitions = (await asyncio.to_thread(mirror.flow))["partitions"]
-                return max((one["position"] for one in partitions if one["topic"] == unique), default=0)
-
-            async def has_all() -> bool:
-                return await position() == 1_000
-
-            await eventually("all records at the target", has_all, seconds_max=150)
-            await commit(clusters, unique, unique, 456)
-            async with Client(clusters.target.bootstrap) as client:
-                groups = GroupAdmin(client)
-
-                async def is_moved() -> bool:
-                    return target in await groups.offsets(unique)
-
-                await eventually("the group's offset at the target", is_moved, seconds_max=150)
-                moved = (await groups.offsets(unique))[target]
-                assert await value_at(client, target, moved.offset) == 456
-                names = {topic.name for topic in await TopicAdmin(client).list()}
-                assert {f"{mirror.a}.heartbeats", f"{mirror.a}.checkpoints.internal", "heartbeats"} <= names
-                beats = [
-                    parse_heartbeat(record.key or b"", record.value or b"")
-                    async for records in tail(client, f"{mirror.a}.heartbeats", offsets_max=1_000)
-                    for record in records
-                ]
-                assert (mirror.b, mirror.a) in {heartbeat[:2] for heartbeat in beats}
-            assert await asyncio.to_thread(mirror.get, "/readyz") == "ready\n"
-
-            async def has_counted() -> bool:
-                names = ("checkpoints_total", "group_offsets_total", "heartbeats_total")
-                now = await asyncio.to_thread(mirror.metrics)
-                return all(now[name][(mirror.a,)] >= 1 for name in names)
-
-            await eventually("checkpoints, offsets and heartbeats in the metrics", has_counted)
-            found = await asyncio.to_thread(mirror.metrics)
-            labels = (mirror.a, unique, "0")
-            assert found["records_total"][labels] == 1_000
-            assert found["lag_records"][labels] == 0 and found["lag_seconds"][labels] == 0
-            assert found["flow_running"] == {(mirror.a,): 1}
-            assert found["transactions_total"][(mirror.a, "committed")] >= 1
-            assert found["groups"][(mirror.a,)] == 1
-            flow = await asyncio.to_thread(mirror.flow)
-            assert flow["state"] == "running" and flow["not_ready"] is None
-
-    run(story())
-
-
-def test_a_killed_mirror_translates_what_was_behind_it(
+@in_real_time
+async def test_a_mirror_is_watched_and_its_groups_move(
     clusters: TwoClusters, unique: str, tmp_path: Path
 ) -> None:
-    async def story() -> None:
-        await fill(clusters, unique, 1_000)
-        with mirror_process(tmp_path, clusters, unique) as mirror:
-            target = TopicPartition(f"{mirror.a}.{unique}", 0)
+    await fill(clusters, unique, 1_000)
+    with mirror_process(tmp_path, clusters, unique) as mirror:
+        target = TopicPartition(f"{mirror.a}.{unique}", 0)
 
-            async def has_syncs() -> bool:
-                found = await asyncio.to_thread(mirror.metrics)
-                labels = (mirror.a, unique, "0")
-                is_whole = found.get("records_total", {}).get(labels) == 1_000
-                return is_whole and found["lag_records"][labels] == 0 and await syncs_of(mirror) == 1_000
+        async def position() -> int:
+            partitions = (await asyncio.to_thread(mirror.flow))["partitions"]
+            return max((one["position"] for one in partitions if one["topic"] == unique), default=0)
 
-            async def syncs_of(mirror: MirrorProcess) -> int:
-                """The end of what the newest offset sync is of."""
-                end = 0
-                async with Client(clusters.source.bootstrap) as source:
-                    async for records in tail(
-                        source, f"mm2-offset-syncs.{mirror.b}.internal", offsets_max=1_000
-                    ):
-                        for record in records:
-                            sync = parse_offset_sync(record.key or b"", record.value or b"")
-                            if sync.partition.topic == unique:
-                                end = sync.source_offset + 1
-                return end
+        async def has_all() -> bool:
+            return await position() == 1_000
 
-            await eventually("all records at the target, and stored offset syncs", has_syncs, seconds_max=150)
-            mirror.kill()
-            await commit(clusters, unique, unique, 321)
-            mirror.start()
-            async with Client(clusters.target.bootstrap) as client:
-                groups = GroupAdmin(client)
+        await eventually("all records at the target", has_all, seconds_max=150)
+        await commit(clusters, unique, unique, 456)
+        async with Client(clusters.target.bootstrap) as client:
+            groups = GroupAdmin(client)
 
-                async def is_moved() -> bool:
-                    return target in await groups.offsets(unique)
+            async def is_moved() -> bool:
+                return target in await groups.offsets(unique)
 
-                await eventually("the group's offset at the target", is_moved, seconds_max=150)
-                moved = (await groups.offsets(unique))[target]
-                # One sync is of all that was passed in some seconds, with a marker for each transaction.
-                assert 321 - 50 <= await value_at(client, target, moved.offset) <= 321
+            await eventually("the group's offset at the target", is_moved, seconds_max=150)
+            moved = (await groups.offsets(unique))[target]
+            assert await value_at(client, target, moved.offset) == 456
+            names = {topic.name for topic in await TopicAdmin(client).list()}
+            assert {f"{mirror.a}.heartbeats", f"{mirror.a}.checkpoints.internal", "heartbeats"} <= names
+            beats = [
+                parse_heartbeat(record.key or b"", record.value or b"")
+                async for records in tail(client, f"{mirror.a}.heartbeats", offsets_max=1_000)
+                for record in records
+            ]
+            assert (mirror.b, mirror.a) in {heartbeat[:2] for heartbeat in beats}
+        assert await asyncio.to_thread(mirror.get, "/readyz") == "ready\n"
 
-    run(story())
+        async def has_counted() -> bool:
+            names = ("checkpoints_total", "group_offsets_total", "heartbeats_total")
+            now = await asyncio.to_thread(mirror.metrics)
+            return all(now[name][(mirror.a,)] >= 1 for name in names)
+
+        await eventually("checkpoints, offsets and heartbeats in the metrics", has_counted)
+        found = await asyncio.to_thread(mirror.metrics)
+        labels = (mirror.a, unique, "0")
+        assert found["records_total"][labels] == 1_000
+        assert found["lag_records"][labels] == 0 and found["lag_seconds"][labels] == 0
+        assert found["flow_running"] == {(mirror.a,): 1}
+        assert found["transactions_total"][(mirror.a, "committed")] >= 1
+        assert found["groups"][(mirror.a,)] == 1
+        flow = await asyncio.to_thread(mirror.flow)
+        assert flow["state"] == "running" and flow["not_ready"] is None
+
+
+@in_real_time
+async def test_a_killed_mirror_translates_what_was_behind_it(
+    clusters: TwoClusters, unique: str, tmp_path: Path
+) -> None:
+    await fill(clusters, unique, 1_000)
+    with mirror_process(tmp_path, clusters, unique) as mirror:
+        target = TopicPartition(f"{mirror.a}.{unique}", 0)
+
+        async def has_syncs() -> bool:
+            found = await asyncio.to_thread(mirror.metrics)
+            labels = (mirror.a, unique, "0")
+            is_whole = found.get("records_total", {}).get(labels) == 1_000
+            return is_whole and found["lag_records"][labels] == 0 and await syncs_of(mirror) == 1_000
+
+        async def syncs_of(mirror: MirrorProcess) -> int:
+            """The end of what the newest offset sync is of."""
+            end = 0
+            async with Client(clusters.source.bootstrap) as source:
+                async for records in tail(source, f"mm2-offset-syncs.{mirror.b}.internal", offsets_max=1_000):
+                    for record in records:
+                        sync = parse_offset_sync(record.key or b"", record.value or b"")
+                        if sync.partition.topic == unique:
+                            end = sync.source_offset + 1
+            return end
+
+        await eventually("all records at the target, and stored offset syncs", has_syncs, seconds_max=150)
+        mirror.kill()
+        await commit(clusters, unique, unique, 321)
+        mirror.start()
+        async with Client(clusters.target.bootstrap) as client:
+            groups = GroupAdmin(client)
+
+            async def is_moved() -> bool:
+                return target in await groups.offsets(unique)
+
+            await eventually("the group's offset at the target", is_moved, seconds_max=150)
+            moved = (await groups.offsets(unique))[target]
+            # One sync is of all that was passed in some seconds, with a marker for each transaction.
+            assert 321 - 50 <= await value_at(client, target, moved.offset) <= 321

@@ -12,7 +12,6 @@ from odradek.foundation.ids import TopicPartition
 from odradek.mirror.counters import FlowCounters, FlowError
 from odradek.mirror.mirror import Mirror
 from tests.mirror.virtual_clusters import GROUP, TwoWholeClusters, clusters, mirroring
-from tests.support.loop import run
 from tests.support.mirroring import running, until
 from tests.support.polling import eventually
 
@@ -124,32 +123,27 @@ async def test_records_of_an_older_leader_do_not_hide_the_loss(monkeypatch: pyte
             await until(lambda: both.copy_is("a", "lost", "never seen"))
 
 
-def test_an_isolated_leader_is_no_truncated_log(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    async def story() -> None:
-        async with clusters(monkeypatch) as both:
-            source = both.source
-            await both.produce("a")
-            _, second = await with_an_isolated_leader(both)
-            await source.produce(second, "t", 0, b"b")
-            async with running(mirroring()):
-                await until(lambda: both.copy_is("a", "b"))
-            # The next worker finds the old leader alone, which knows nothing of the epoch of its position.
-            source.network.part("client", source.host(second))
-            source.network.reset(source.host(second))
-            async with running(mirroring()) as mirror:
-                counters = mirror.flows[0].counters
-                await until(lambda: _has_failed(counters, "UnknownTopicOrPartition"))
-                source.network.heal()
-                await source.produce(second, "t", 0, b"c")
-                await until(lambda: both.copy_is("a", "b", "c"))
-                assert counters.partitions[KEY].stopped is None
-
+async def test_an_isolated_leader_is_no_truncated_log(monkeypatch: pytest.MonkeyPatch) -> None:
     async def _has_failed(counters: FlowCounters, kind: str) -> bool:
         return counters.errors[KEY, kind] > 0
 
-    run(story())
+    async with clusters(monkeypatch) as both:
+        source = both.source
+        await both.produce("a")
+        _, second = await with_an_isolated_leader(both)
+        await source.produce(second, "t", 0, b"b")
+        async with running(mirroring()):
+            await until(lambda: both.copy_is("a", "b"))
+        # The next worker finds the old leader alone, which knows nothing of the epoch of its position.
+        source.network.part("client", source.host(second))
+        source.network.reset(source.host(second))
+        async with running(mirroring()) as mirror:
+            counters = mirror.flows[0].counters
+            await until(lambda: _has_failed(counters, "UnknownTopicOrPartition"))
+            source.network.heal()
+            await source.produce(second, "t", 0, b"c")
+            await until(lambda: both.copy_is("a", "b", "c"))
+            assert counters.partitions[KEY].stopped is None
 
 
 async def test_a_topic_made_again_while_it_is_mirrored_stops(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,6 +21,14 @@ from tests.support.peers import (
 from tests.support.spark import spark_session
 
 __all__ = ["bootstrap", "broker", "restartable", "unique"]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """PySpark leaves its sockets to the garbage collector, and uses what newer Pythons deprecate."""
+    for item in items:
+        if item.path.is_relative_to(Path(__file__).parent):
+            for warning in ("ResourceWarning", "DeprecationWarning", "FutureWarning"):
+                item.add_marker(pytest.mark.filterwarnings(f"ignore::{warning}"))
 
 
 @pytest.fixture(scope="session")

@@ -15,14 +15,7 @@ from tests.support.descriptors import order_bytes, order_set
 from tests.support.peers import CreateTopic
 from tests.support.samples import BASE_TIME_MS
 
-pytestmark = [
-    pytest.mark.spark,
-    pytest.mark.timeout(300),
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),
-    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
-    pytest.mark.filterwarnings("ignore::FutureWarning"),
-    pytest.mark.thorough,
-]
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(300), pytest.mark.thorough]
 
 GOOD = b'{"id": %d, "place": {"city": "Kyoto"}}'
 BAD = {

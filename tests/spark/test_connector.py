@@ -12,15 +12,7 @@ from tests.spark.records import fetched, send, source, values_of
 from tests.support.peers import CreateTopic
 from tests.support.samples import BASE_TIME_MS, numbered
 
-# PySpark leaves its sockets to the garbage collector, and uses what newer Pythons deprecate.
-pytestmark = [
-    pytest.mark.spark,
-    pytest.mark.timeout(300),
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),
-    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
-    pytest.mark.filterwarnings("ignore::FutureWarning"),
-    pytest.mark.thorough,
-]
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(300), pytest.mark.thorough]
 
 STREAM_SECONDS_MAX = 90
 

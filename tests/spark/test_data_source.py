@@ -14,14 +14,7 @@ from tests.spark.test_sink_writing import committed
 from tests.support.peers import CreateTopic
 from tests.support.samples import numbered
 
-pytestmark = [
-    pytest.mark.spark,
-    pytest.mark.timeout(400),
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),
-    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
-    pytest.mark.filterwarnings("ignore::FutureWarning"),
-    pytest.mark.thorough,
-]
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(400), pytest.mark.thorough]
 
 STREAM_SECONDS_MAX = 150
 PLACE = ("topic", "partition", "offset")

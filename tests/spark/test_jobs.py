@@ -14,14 +14,7 @@ from odradek_pipeline.session import Connection
 from tests.spark.records import fetched, send
 from tests.support.peers import CreateTopic
 
-pytestmark = [
-    pytest.mark.spark,
-    pytest.mark.timeout(300),
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),
-    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
-    pytest.mark.filterwarnings("ignore::FutureWarning"),
-    pytest.mark.thorough,
-]
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(300), pytest.mark.thorough]
 
 
 @pytest.fixture

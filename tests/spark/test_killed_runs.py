@@ -14,15 +14,7 @@ from tests.spark.killed_run import COMMIT_VISIBLE, DATA_VISIBLE
 from tests.spark.killing import KILLED, PARTITIONS, RECORDS_PER_LOAD, Table
 from tests.support.peers import CreateTopic
 
-pytestmark = [
-    pytest.mark.spark,
-    pytest.mark.slow,
-    pytest.mark.timeout(900),
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),
-    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
-    pytest.mark.filterwarnings("ignore::FutureWarning"),
-    pytest.mark.thorough,
-]
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(900), pytest.mark.thorough]
 
 
 @pytest.mark.parametrize("output_format", ["parquet", "delta", "iceberg"])

@@ -20,14 +20,7 @@ from tests.support.java import JavaUnavailableError, connector_jars
 from tests.support.peers import CreateTopic, skip_or_fail
 from tests.support.samples import numbered
 
-pytestmark = [
-    pytest.mark.spark,
-    pytest.mark.slow,
-    pytest.mark.timeout(600),
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),
-    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
-    pytest.mark.thorough,
-]
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(600), pytest.mark.thorough]
 
 IS_ALL = os.environ.get("ODRADEK_SINK_KILLS") == "all"
 STEPS = ("task-0", *(("flushed", "plan", "task-1", "task-2", "batch") if IS_ALL else ()))

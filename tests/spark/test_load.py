@@ -14,14 +14,7 @@ from tests.spark.tables import logged, pipeline, stored
 from tests.support.peers import CreateTopic
 from tests.support.samples import BASE_TIME_MS, numbered
 
-pytestmark = [
-    pytest.mark.spark,
-    pytest.mark.timeout(300),
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),
-    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
-    pytest.mark.filterwarnings("ignore::FutureWarning"),
-    pytest.mark.thorough,
-]
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(300), pytest.mark.thorough]
 
 
 def test_loads_go_on_where_the_table_ends(

@@ -15,14 +15,7 @@ from tests.support.peers import CreateTopic, topic_creator
 from tests.support.polling import eventually
 from tests.support.samples import numbered
 
-pytestmark = [
-    pytest.mark.spark,
-    pytest.mark.timeout(300),
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),
-    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
-    pytest.mark.filterwarnings("ignore::FutureWarning"),
-    pytest.mark.thorough,
-]
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(300), pytest.mark.thorough]
 
 
 OUTPUT_FORMATS = ("parquet", "delta", "iceberg")

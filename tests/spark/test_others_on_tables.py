@@ -13,14 +13,7 @@ from tests.spark.tables import logged, pipeline, stored, table
 from tests.support.peers import CreateTopic
 from tests.support.samples import numbered
 
-pytestmark = [
-    pytest.mark.spark,
-    pytest.mark.timeout(600),
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),
-    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
-    pytest.mark.filterwarnings("ignore::FutureWarning"),
-    pytest.mark.thorough,
-]
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(600), pytest.mark.thorough]
 
 
 def test_a_delta_table_that_was_restored_goes_on_from_there(

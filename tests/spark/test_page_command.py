@@ -14,14 +14,7 @@ from tests.spark.tables import pipeline
 from tests.support.peers import CreateTopic
 from tests.support.samples import numbered
 
-pytestmark = [
-    pytest.mark.spark,
-    pytest.mark.timeout(300),
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),
-    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
-    pytest.mark.filterwarnings("ignore::FutureWarning"),
-    pytest.mark.thorough,
-]
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(300), pytest.mark.thorough]
 
 
 def test_a_page_and_metrics_say_what_was_loaded(

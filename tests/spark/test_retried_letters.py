@@ -15,14 +15,7 @@ from tests.spark.tables import pipeline, table
 from tests.support.peers import CreateTopic
 from tests.support.samples import BASE_TIME_MS
 
-pytestmark = [
-    pytest.mark.spark,
-    pytest.mark.timeout(300),
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),
-    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
-    pytest.mark.filterwarnings("ignore::FutureWarning"),
-    pytest.mark.thorough,
-]
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(300), pytest.mark.thorough]
 
 
 @pytest.mark.parametrize("output_format", ["parquet", "delta", "iceberg"])

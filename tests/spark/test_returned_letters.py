@@ -18,12 +18,7 @@ from tests.spark.letters import Letter, letters
 from tests.spark.tables import hooked, pipeline
 from tests.support.peers import CreateTopic
 
-pytestmark = [
-    pytest.mark.integration,
-    pytest.mark.timeout(300),
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),
-    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
-]
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
 
 
 def topic_id(bootstrap: str, topic: str) -> str:

@@ -14,14 +14,7 @@ from tests.spark.test_tables import place
 from tests.support.peers import CreateTopic
 from tests.support.samples import numbered
 
-pytestmark = [
-    pytest.mark.spark,
-    pytest.mark.timeout(300),
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),
-    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
-    pytest.mark.filterwarnings("ignore::FutureWarning"),
-    pytest.mark.thorough,
-]
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(300), pytest.mark.thorough]
 
 CONNECTORS = ("kafka", "odradek")
 FORMATS = ("parquet", "delta", "iceberg")

@@ -16,14 +16,7 @@ from tests.support.secured_broker import SecuredBroker
 
 __all__ = ["forgive_unclosed"]
 
-pytestmark = [
-    pytest.mark.spark,
-    pytest.mark.timeout(300),
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),
-    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
-    pytest.mark.filterwarnings("ignore::FutureWarning"),
-    pytest.mark.thorough,
-]
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(300), pytest.mark.thorough]
 
 LOGIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
 

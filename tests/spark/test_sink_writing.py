@@ -23,12 +23,7 @@ from odradek_pipeline.sink.task import OldCheckpointError, TaskPlace
 from odradek_pipeline.sink.writers import BatchWriter, StreamWriter, TaskMessage
 from tests.support.peers import CreateTopic
 
-pytestmark = [
-    pytest.mark.integration,
-    pytest.mark.timeout(300),
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),
-    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
-]
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
 
 SCHEMA = StructType([StructField("key", BinaryType()), StructField("value", BinaryType())])
 QUERY = "11111111-2222-3333-4444-555555555555"

@@ -16,15 +16,7 @@ from tests.spark.tables import Row, hooked, logged, pipeline, stored, table
 from tests.spark.test_tables import place
 from tests.support.peers import topic_creator
 
-pytestmark = [
-    pytest.mark.spark,
-    pytest.mark.slow,
-    pytest.mark.timeout(600),
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),
-    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
-    pytest.mark.filterwarnings("ignore::FutureWarning"),
-    pytest.mark.thorough,
-]
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(600), pytest.mark.thorough]
 
 
 class DriverEndedError(Exception):

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import functools
-import inspect
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
@@ -24,6 +22,7 @@ from odradek_operator.reconcilers.topic.reconciler import TopicReconciler
 from odradek_operator.reconcilers.user.reconciler import UserReconciler
 from tests.operator.support.world import OperatorWorld
 from tests.support.broker_process import Broker, free_port
+from tests.support.told_with import told_with
 
 T = TypeVar("T")
 NAMESPACE = "shop"
@@ -127,18 +126,7 @@ def play(broker: Brokers, story: Callable[[Any], Awaitable[T]], kind: type[Broke
 
 def in_world(kind: type[BrokerWorld] = BrokerWorld, *, of: str = "broker") -> Callable[[Any], Any]:
     """A test in a world of this kind, which is its first argument, around the broker of the fixture `of`."""
-
-    def decorate(story: Any) -> Any:
-        @functools.wraps(story)
-        def test(**given: Any) -> None:
-            play(given.pop(of), lambda world: story(world, **given), kind)
-
-        signature = inspect.signature(story)
-        first, *rest = signature.parameters.values()
-        test.__signature__ = signature.replace(parameters=[first.replace(name=of), *rest])  # type: ignore[attr-defined]
-        return test
-
-    return decorate
+    return told_with(lambda story, broker: play(broker, story, kind), of)
 
 
 @pytest.fixture(scope="session")
