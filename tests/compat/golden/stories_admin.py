@@ -51,26 +51,24 @@ def metadata_story(wire: Wire) -> None:
     for version in range(13):
         create: dict[str, Any] = {"allow_auto_topic_creation": False} if version >= 4 else {}
         wire.ask(f"version {version}", ApiKey.METADATA, version, topics=[{"name": "described"}], **create)
-    wire.ask(
-        "unknown topic", ApiKey.METADATA, 12, topics=[{"name": "no-such"}], allow_auto_topic_creation=False
-    )
-    wire.ask("bad name", ApiKey.METADATA, 12, topics=[{"name": "a b"}], allow_auto_topic_creation=False)
-    wire.ask(
-        "bad name may be created",
-        ApiKey.METADATA,
-        12,
-        topics=[{"name": "a b"}],
-        allow_auto_topic_creation=True,
-    )
-    wire.ask("empty name", ApiKey.METADATA, 9, topics=[{"name": ""}], allow_auto_topic_creation=False)
-    wire.ask("no topics", ApiKey.METADATA, 12, topics=[])
-    wire.ask("by id", ApiKey.METADATA, 12, topics=[{"name": None, "topic_id": topic_id}])
-    wire.ask("by unknown id", ApiKey.METADATA, 12, topics=[{"name": None, "topic_id": uuid.UUID(int=5)}])
-    both = [{"name": "described"}, {"name": "no-such"}]
-    wire.ask("one of two", ApiKey.METADATA, 12, topics=both, allow_auto_topic_creation=False)
-    wire.ask("twice", ApiKey.METADATA, 12, topics=[both[0], both[0]], allow_auto_topic_creation=False)
-    rights: dict[str, Any] = {"include_topic_authorized_operations": True}
-    wire.ask("with rights", ApiKey.METADATA, 12, topics=[both[0]], allow_auto_topic_creation=False, **rights)
+
+    def metadata(
+        label: str, *topics: Any, create: bool | None = False, version: int = 12, **more: Any
+    ) -> None:
+        allowed: dict[str, Any] = {} if create is None else {"allow_auto_topic_creation": create}
+        wire.ask(label, ApiKey.METADATA, version, topics=list(topics), **allowed, **more)
+
+    described, no_such = {"name": "described"}, {"name": "no-such"}
+    metadata("unknown topic", no_such)
+    metadata("bad name", {"name": "a b"})
+    metadata("bad name may be created", {"name": "a b"}, create=True)
+    metadata("empty name", {"name": ""}, version=9)
+    metadata("no topics", create=None)
+    metadata("by id", {"name": None, "topic_id": topic_id}, create=None)
+    metadata("by unknown id", {"name": None, "topic_id": uuid.UUID(int=5)}, create=None)
+    metadata("one of two", described, no_such)
+    metadata("twice", described, described)
+    metadata("with rights", described, include_topic_authorized_operations=True)
     for version in range(3):
         asked: dict[str, Any] = {"include_cluster_authorized_operations": True}
         wire.ask(f"cluster in version {version}", ApiKey.DESCRIBE_CLUSTER, version, **asked)
@@ -78,27 +76,17 @@ def metadata_story(wire: Wire) -> None:
     wire.ask("cluster of type 9", ApiKey.DESCRIBE_CLUSTER, 1, endpoint_type=9)
 
     def partitions(label: str, topics: list[str], limit: int = 2000, cursor: Any = None) -> None:
-        asked = [{"name": name} for name in topics]
-        wire.ask(
-            label,
-            ApiKey.DESCRIBE_TOPIC_PARTITIONS,
-            0,
-            topics=asked,
-            response_partition_limit=limit,
-            cursor=cursor,
-        )
+        asked: dict[str, Any] = {"response_partition_limit": limit, "cursor": cursor}
+        asked["topics"] = [{"name": name} for name in topics]
+        wire.ask(label, ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, **asked)
 
     partitions("partitions", ["described"])
     partitions("partitions of unknown", ["no-such", "described"])
     partitions("partitions of bad name", ["a b"])
     partitions("one partition at a time", ["described"], 1)
-    partitions("from a cursor", ["described"], 2000, {"topic_name": "described", "partition_index": 1})
-    partitions(
-        "from a cursor far away", ["described"], 2000, {"topic_name": "described", "partition_index": 9}
-    )
-    partitions(
-        "from a negative cursor", ["described"], 2000, {"topic_name": "described", "partition_index": -1}
-    )
+    for label, number in (("a cursor", 1), ("a cursor far away", 9), ("a negative cursor", -1)):
+        cursor = {"topic_name": "described", "partition_index": number}
+        partitions(f"from {label}", ["described"], 2000, cursor)
     partitions("limit 0", ["described"], 0)
 
 
@@ -123,22 +111,8 @@ def create_story(wire: Wire) -> None:
 
     for version in range(2, 8):
         create(f"version {version}", topic("fine"), version=version)
-    names = [
-        "",
-        ".",
-        "..",
-        "a b",
-        "a/b",
-        "a\\b",
-        "x" * 249,
-        "x" * 250,
-        "dots.and_underscores",
-        "\u00e9",
-        "__consumer_offsets",
-        "a:b",
-        "A-1",
-        "tab\t",
-    ]
+    names = ["", ".", "..", "a b", "a/b", "a\\b", "x" * 249, "x" * 250, "dots.and_underscores", "\u00e9"]
+    names += ["__consumer_offsets", "a:b", "A-1", "tab\t"]
     for name in names:
         create(f"name {name[:20]!r} {len(name)}", topic(name))
     for count in (0, -1, -2, 1000):
@@ -198,10 +172,8 @@ def create_story(wire: Wire) -> None:
         create(f"config {key}={value}", topic("configured", **{key: value}))
     create("config without value", topic("configured", retention_ms=None))
     create("empty cleanup policy", topic("configured", cleanup_policy=""))
-    create(
-        "compaction lags crossed",
-        topic("configured", min_compaction_lag_ms="5000", max_compaction_lag_ms="100"),
-    )
+    crossed = topic("configured", min_compaction_lag_ms="5000", max_compaction_lag_ms="100")
+    create("compaction lags crossed", crossed)
     create("the same name twice", topic("twin"), topic("twin"))
     create("one bad of two", topic("good-one"), topic("bad one"))
     create("none at all")
@@ -239,14 +211,9 @@ def delete_story(wire: Wire) -> None:
         label: str, count: int, name: str = "grown", assignments: Any = None, validate_only: bool = False
     ) -> None:
         assigned = None if assignments is None else [{"broker_ids": ids} for ids in assignments]
-        wire.ask(
-            label,
-            ApiKey.CREATE_PARTITIONS,
-            3,
-            timeout=10_000,
-            validate_only=validate_only,
-            topics=[{"name": name, "count": count, "assignments": assigned}],
-        )
+        topics = [{"name": name, "count": count, "assignments": assigned}]
+        more: dict[str, Any] = {"timeout": 10_000, "validate_only": validate_only}
+        wire.ask(label, ApiKey.CREATE_PARTITIONS, 3, topics=topics, **more)
 
     grow("to as many", 2)
     grow("to fewer", 1)
@@ -260,15 +227,9 @@ def delete_story(wire: Wire) -> None:
     grow("with no broker", 3, assignments=[[]])
     grow("with an assignment", 3, assignments=[[1]])
     grow("to five", 5)
-    wire.ask(
-        "log directories", ApiKey.DESCRIBE_LOG_DIRS, 4, topics=[{"topic": "grown", "partitions": [0, 1]}]
-    )
-    wire.ask(
-        "log directories of unknown",
-        ApiKey.DESCRIBE_LOG_DIRS,
-        4,
-        topics=[{"topic": "no-such", "partitions": [0]}],
-    )
+    grown, no_such = ({"topic": "grown", "partitions": [0, 1]}, {"topic": "no-such", "partitions": [0]})
+    wire.ask("log directories", ApiKey.DESCRIBE_LOG_DIRS, 4, topics=[grown])
+    wire.ask("log directories of unknown", ApiKey.DESCRIBE_LOG_DIRS, 4, topics=[no_such])
     wire.ask("log directories of none", ApiKey.DESCRIBE_LOG_DIRS, 3, topics=[])
 
 
@@ -289,12 +250,9 @@ def configs_story(wire: Wire) -> None:
     def describe(
         label: str, kind: int, name: str, keys: Any = None, version: int = 4, synonyms: bool = True
     ) -> Any:
-        answer = wire.ask_quietly(
-            ApiKey.DESCRIBE_CONFIGS,
-            version,
-            include_synonyms=synonyms,
-            resources=[{"resource_type": kind, "resource_name": name, "configuration_keys": keys}],
-        )
+        resources = [{"resource_type": kind, "resource_name": name, "configuration_keys": keys}]
+        asked: dict[str, Any] = {"include_synonyms": synonyms, "resources": resources}
+        answer = wire.ask_quietly(ApiKey.DESCRIBE_CONFIGS, version, **asked)
         (result,) = answer.results
         wire.answers[label] = [result.error_code.name, int(result.resource_type), result.resource_name]
         wire.answers[f"{label}: configs"] = {
@@ -332,13 +290,9 @@ def configs_story(wire: Wire) -> None:
         validate_only: bool = False,
     ) -> None:
         entries = [{"name": key, "config_operation": how, "value": value} for key, how, value in configs]
-        wire.ask(
-            label,
-            ApiKey.INCREMENTAL_ALTER_CONFIGS,
-            1,
-            validate_only=validate_only,
-            resources=[{"resource_type": kind, "resource_name": name, "configs": entries}],
-        )
+        resources = [{"resource_type": kind, "resource_name": name, "configs": entries}]
+        only: dict[str, Any] = {"validate_only": validate_only}
+        wire.ask(label, ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, resources=resources, **only)
 
     incremental("set", ("segment.bytes", SET, "2000000"))
     incremental("set badly", ("segment.bytes", SET, "-5"))
@@ -371,13 +325,8 @@ def configs_story(wire: Wire) -> None:
         label: str, *configs: tuple[str, str | None], name: str = "settings", validate_only: bool = False
     ) -> None:
         entries = [{"name": key, "value": value} for key, value in configs]
-        wire.ask(
-            label,
-            ApiKey.ALTER_CONFIGS,
-            2,
-            validate_only=validate_only,
-            resources=[{"resource_type": 2, "resource_name": name, "configs": entries}],
-        )
+        resources = [{"resource_type": 2, "resource_name": name, "configs": entries}]
+        wire.ask(label, ApiKey.ALTER_CONFIGS, 2, validate_only=validate_only, resources=resources)
 
     alter("all replaced", ("max.message.bytes", "3000"))
     describe("a topic after all was replaced", 2, "settings", ["max.message.bytes", "cleanup.policy"])

@@ -11,7 +11,7 @@ from odradek.protocol.api import ApiKey
 from odradek.records.batch import BatchView
 from odradek.records.builder import build_batch
 from odradek.records.record import records as records_of
-from tests.compat.golden.stories_groups import join, ready
+from tests.compat.golden.stories_groups import join, ready, sync
 from tests.compat.golden.stories_records import batch, make_topic, produce
 from tests.compat.golden.stories_transactions import Producer
 from tests.compat.golden.wire import Wire
@@ -80,13 +80,9 @@ def cut_times_story(wire: Wire) -> None:
             for timestamp in (0, 15, 35, 50, 51):
                 listed(wire, f"{topic} from {start}: time {timestamp}", topic, _START_MS + timestamp)
             parts = [{"partition": 0, "current_leader_epoch": -1, "leader_epoch": 0}]
-            wire.ask(
-                f"{topic} from {start}: end of epoch 0",
-                ApiKey.OFFSET_FOR_LEADER_EPOCH,
-                4,
-                replica_id=-1,
-                topics=[{"topic": topic, "partitions": parts}],
-            )
+            asked: dict[str, Any] = {"replica_id": -1, "topics": [{"topic": topic, "partitions": parts}]}
+            label = f"{topic} from {start}: end of epoch 0"
+            wire.ask(label, ApiKey.OFFSET_FOR_LEADER_EPOCH, 4, **asked)
     make_topic(wire, "empty")
     for timestamp in (_NEWEST, _EARLIEST, _LATEST, -4, 0):
         listed(wire, f"empty: time {timestamp}", "empty", timestamp)
@@ -98,30 +94,12 @@ def cut_times_story(wire: Wire) -> None:
 def _stored(wire: Wire) -> Iterator[tuple[bytes, bytes | None]]:
     """The records of the only partition of the offsets' topic."""
     offset = 0
+    bounds: dict[str, Any] = {"max_wait": 0, "min_bytes": 1, "max_bytes": 1 << 20, "isolation_level": 0}
     while True:
-        answer = wire.ask_quietly(
-            ApiKey.FETCH,
-            12,
-            max_wait=0,
-            min_bytes=1,
-            max_bytes=1 << 20,
-            isolation_level=0,
-            session_id=0,
-            session_epoch=-1,
-            topics=[
-                {
-                    "topic": _OFFSETS,
-                    "partitions": [
-                        {
-                            "partition": 0,
-                            "current_leader_epoch": -1,
-                            "fetch_offset": offset,
-                            "partition_max_bytes": 1 << 20,
-                        }
-                    ],
-                }
-            ],
-        )
+        part = {"partition": 0, "current_leader_epoch": -1, "fetch_offset": offset}
+        topics = [{"topic": _OFFSETS, "partitions": [{**part, "partition_max_bytes": 1 << 20}]}]
+        asked = {**bounds, "session_id": 0, "session_epoch": -1, "topics": topics}
+        answer = wire.ask_quietly(ApiKey.FETCH, 12, **asked)
         data = bytes(answer.responses[0].partitions[0].records or b"")
         if not data:
             return
@@ -172,14 +150,8 @@ def group_records_story(wire: Wire) -> None:
             {"partition_index": one, "committed_offset": one, "committed_metadata": f"at {one}"}
             for one in partitions
         ]
-        wire.ask(
-            f"{group}: committed in version {version}",
-            ApiKey.OFFSET_COMMIT,
-            version,
-            group_id=group,
-            topics=[{"name": "read", "partitions": parts}],
-            **more,
-        )
+        topics, label = [{"name": "read", "partitions": parts}], f"{group}: committed in version {version}"
+        wire.ask(label, ApiKey.OFFSET_COMMIT, version, group_id=group, topics=topics, **more)
 
     def delete(group: str) -> None:
         answer = wire.ask_quietly(ApiKey.DELETE_GROUPS, 2, groups_names=[group])
@@ -194,13 +166,8 @@ def group_records_story(wire: Wire) -> None:
     commit("by-version", 2, 0, retention_time=5000)
     commit("by-version", 8, 0)
     note("other versions of commits")
-    wire.ask(
-        "offsets: deleted",
-        ApiKey.OFFSET_DELETE,
-        0,
-        group_id="by-version",
-        topics=[{"name": "read", "partitions": [{"partition_index": 0}]}],
-    )
+    gone = [{"name": "read", "partitions": [{"partition_index": 0}]}]
+    wire.ask("offsets: deleted", ApiKey.OFFSET_DELETE, 0, group_id="by-version", topics=gone)
     note("its offset is deleted")
     delete("by-version")
     note("the group without offsets is deleted")
@@ -208,32 +175,13 @@ def group_records_story(wire: Wire) -> None:
     note("a member asks for its id")
     joined = join(wire, "joins: joined", "joins", member_id=named.member_id)
     note("it joins")
-    me: dict[str, Any] = {"group_id": "joins", "member_id": named.member_id}
-    wire.ask(
-        "joins: synced",
-        ApiKey.SYNC_GROUP,
-        5,
-        **me,
-        generation_id=joined.generation_id,
-        protocol_type="consumer",
-        protocol_name="range",
-        assignments=[{"member_id": named.member_id, "assignment": b"mine"}],
-    )
+    sync(wire, "joins: synced", joined, "joins")
     note("it syncs")
     commit("joins", 9, 0, member_id=named.member_id, generation_id_or_member_epoch=joined.generation_id)
     note("it commits")
     again = join(wire, "joins: joined again", "joins", member_id=named.member_id)
     note("it joins again")
-    wire.ask(
-        "joins: synced again",
-        ApiKey.SYNC_GROUP,
-        5,
-        **me,
-        generation_id=again.generation_id,
-        protocol_type="consumer",
-        protocol_name="range",
-        assignments=[{"member_id": named.member_id, "assignment": b"mine"}],
-    )
+    sync(wire, "joins: synced again", again, "joins")
     note("it syncs again")
     wire.ask("joins: left", ApiKey.LEAVE_GROUP, 5, group_id="joins", members=[{"member_id": named.member_id}])
     note("it leaves")
@@ -249,18 +197,7 @@ def group_records_story(wire: Wire) -> None:
     note("a group whose first member is refused")
     static = join(wire, "static: joined", "static", group_instance_id="one")
     note("a static member joins")
-    wire.ask(
-        "static: synced",
-        ApiKey.SYNC_GROUP,
-        5,
-        group_id="static",
-        member_id=static.member_id,
-        group_instance_id="one",
-        generation_id=static.generation_id,
-        protocol_type="consumer",
-        protocol_name="range",
-        assignments=[{"member_id": static.member_id, "assignment": b"mine"}],
-    )
+    sync(wire, "static: synced", static, "static", group_instance_id="one")
     note("a static member syncs")
     join(wire, "static: replaced", "static", group_instance_id="one")
     note("a static member is replaced")
@@ -271,20 +208,14 @@ def group_records_story(wire: Wire) -> None:
 
 def marker(wire: Wire, label: str, topic: str, *, epoch: int, coordinator_epoch: int) -> None:
     """WriteTxnMarkers as a coordinator sends it, and where the log then ends."""
-    wire.ask(
-        label,
-        ApiKey.WRITE_TXN_MARKERS,
-        1,
-        markers=[
-            {
-                "producer_id": 7,
-                "producer_epoch": epoch,
-                "transaction_result": True,
-                "coordinator_epoch": coordinator_epoch,
-                "topics": [{"name": topic, "partition_indexes": [0]}],
-            }
-        ],
-    )
+    one = {
+        "producer_id": 7,
+        "producer_epoch": epoch,
+        "transaction_result": True,
+        "coordinator_epoch": coordinator_epoch,
+        "topics": [{"name": topic, "partition_indexes": [0]}],
+    }
+    wire.ask(label, ApiKey.WRITE_TXN_MARKERS, 1, markers=[one])
     listed(wire, f"{label}: end", topic, _LATEST)
 
 
@@ -367,13 +298,8 @@ def plugin_settings_story(wire: Wire) -> None:
 
     def alter(label: str, name: str, key: str, value: str | None, *, operation: int = 0) -> None:
         change = {"name": key, "config_operation": operation, "value": value}
-        wire.ask(
-            label,
-            ApiKey.INCREMENTAL_ALTER_CONFIGS,
-            1,
-            resources=[{"resource_type": 4, "resource_name": name, "configs": [change]}],
-            validate_only=False,
-        )
+        resources = [{"resource_type": 4, "resource_name": name, "configs": [change]}]
+        wire.ask(label, ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, resources=resources, validate_only=False)
 
     def when_applied(label: str, name: str, *keys: str, is_there: bool = True) -> None:
         end = time.monotonic() + _APPLIED_SECONDS_MAX

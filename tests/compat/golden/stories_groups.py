@@ -30,14 +30,9 @@ def coordinator_story(wire: Wire) -> None:
     for version in range(4):
         kind: dict[str, Any] = {"key_type": 0} if version >= 1 else {}
         wire.ask(f"version {version}", ApiKey.FIND_COORDINATOR, version, key="any", **kind)
+    keys = ["any", "other"]
     for version in range(4, 7):
-        wire.ask(
-            f"version {version}",
-            ApiKey.FIND_COORDINATOR,
-            version,
-            key_type=0,
-            coordinator_keys=["any", "other"],
-        )
+        wire.ask(f"version {version}", ApiKey.FIND_COORDINATOR, version, key_type=0, coordinator_keys=keys)
     wire.ask("an unknown kind", ApiKey.FIND_COORDINATOR, 2, key="any", key_type=9)
     wire.ask("an unknown kind in version 4", ApiKey.FIND_COORDINATOR, 4, coordinator_keys=["any"], key_type=9)
     wire.ask("no keys", ApiKey.FIND_COORDINATOR, 4, coordinator_keys=[], key_type=0)
@@ -61,6 +56,20 @@ def join(
     return wire.ask(label, ApiKey.JOIN_GROUP, version, on=on, **fields)
 
 
+def sync(wire: Wire, label: str, joined: Any, group: str, **more: Any) -> Any:
+    """SyncGroup of a member that is the leader, with its own assignment."""
+    fields: dict[str, Any] = {
+        "group_id": group,
+        "generation_id": joined.generation_id,
+        "member_id": joined.member_id,
+        "protocol_type": "consumer",
+        "protocol_name": "range",
+        "assignments": [{"member_id": joined.member_id, "assignment": b"mine"}],
+        **more,
+    }
+    return wire.ask(label, ApiKey.SYNC_GROUP, 5, **fields)
+
+
 def classic_story(wire: Wire) -> None:
     """A classic member's life, and the mistakes it can make."""
     ready(wire, "classic")
@@ -71,72 +80,43 @@ def classic_story(wire: Wire) -> None:
     join(wire, "no protocol type", "classic", protocol_type="")
     join(wire, "an unknown member", "classic", member_id="who")
     join(wire, "an unknown static member with an id", "classic", member_id="who", group_instance_id="host")
-    wire.ask(
-        "sync of an unknown group", ApiKey.SYNC_GROUP, 5, group_id="no-such", generation_id=1, member_id="who"
-    )
-    wire.ask(
-        "heartbeat of an unknown group",
-        ApiKey.HEARTBEAT,
-        4,
-        group_id="no-such",
-        generation_id=1,
-        member_id="who",
-    )
-    wire.ask("heartbeat without group", ApiKey.HEARTBEAT, 4, group_id="", generation_id=1, member_id="who")
-    wire.ask(
-        "leave of an unknown group", ApiKey.LEAVE_GROUP, 5, group_id="no-such", members=[{"member_id": "who"}]
-    )
+    stranger: dict[str, Any] = {"group_id": "no-such", "generation_id": 1, "member_id": "who"}
+
+    def heartbeat(label: str, **fields: Any) -> None:
+        wire.ask(label, ApiKey.HEARTBEAT, 4, **fields)
+
+    def leave(label: str, group: str, member: str, **more: Any) -> None:
+        members = [{"member_id": member, **more}]
+        wire.ask(label, ApiKey.LEAVE_GROUP, 5, group_id=group, members=members)
+
+    wire.ask("sync of an unknown group", ApiKey.SYNC_GROUP, 5, **stranger)
+    heartbeat("heartbeat of an unknown group", **stranger)
+    heartbeat("heartbeat without group", **{**stranger, "group_id": ""})
+    leave("leave of an unknown group", "no-such", "who")
     named = join(wire, "a member id is required", "classic")
     member = named.member_id
     joined = join(wire, "joined", "classic", member_id=member)
     generation = joined.generation_id
     me: dict[str, Any] = {"group_id": "classic", "generation_id": generation, "member_id": member}
-    wire.ask("heartbeat before sync", ApiKey.HEARTBEAT, 4, **me)
-    assignment = [{"member_id": member, "assignment": b"mine"}]
-    wire.ask(
-        "sync with another protocol",
-        ApiKey.SYNC_GROUP,
-        5,
-        **me,
-        protocol_type="consumer",
-        protocol_name="sticky",
-        assignments=assignment,
-    )
-    wire.ask(
-        "sync with another type",
-        ApiKey.SYNC_GROUP,
-        5,
-        **me,
-        protocol_type="connect",
-        protocol_name="range",
-        assignments=assignment,
-    )
-    wire.ask(
-        "synced",
-        ApiKey.SYNC_GROUP,
-        5,
-        **me,
-        protocol_type="consumer",
-        protocol_name="range",
-        assignments=assignment,
-    )
+    later = {**me, "generation_id": generation + 1}
+    heartbeat("heartbeat before sync", **me)
+    sync(wire, "sync with another protocol", joined, "classic", protocol_name="sticky")
+    sync(wire, "sync with another type", joined, "classic", protocol_type="connect")
+    sync(wire, "synced", joined, "classic")
     wire.ask("synced again", ApiKey.SYNC_GROUP, 5, **me, protocol_type="consumer", protocol_name="range")
-    wire.ask("sync of a later generation", ApiKey.SYNC_GROUP, 5, **{**me, "generation_id": generation + 1})
-    wire.ask("heartbeat", ApiKey.HEARTBEAT, 4, **me)
-    wire.ask(
-        "heartbeat of a later generation", ApiKey.HEARTBEAT, 4, **{**me, "generation_id": generation + 1}
-    )
-    wire.ask("heartbeat of a stranger", ApiKey.HEARTBEAT, 4, **{**me, "member_id": "who"})
-    wire.ask("heartbeat of a static stranger", ApiKey.HEARTBEAT, 4, **me, group_instance_id="host")
+    wire.ask("sync of a later generation", ApiKey.SYNC_GROUP, 5, **later)
+    heartbeat("heartbeat", **me)
+    heartbeat("heartbeat of a later generation", **later)
+    heartbeat("heartbeat of a stranger", **{**me, "member_id": "who"})
+    heartbeat("heartbeat of a static stranger", **me, group_instance_id="host")
     join(wire, "another protocol type", "classic", version=3, protocol_type="connect")
     join(wire, "no common protocol", "classic", version=3, protocols=[{"name": "sticky", "metadata": b""}])
+    groups = ["classic", "no-such"]
     for version in range(7):
-        wire.ask(
-            f"described in version {version}", ApiKey.DESCRIBE_GROUPS, version, groups=["classic", "no-such"]
-        )
+        wire.ask(f"described in version {version}", ApiKey.DESCRIBE_GROUPS, version, groups=groups)
     wire.ask("described with an empty name", ApiKey.DESCRIBE_GROUPS, 6, groups=[""])
-    groups: dict[str, Any] = {"states_filter": ["Stable"], "types_filter": ["classic"]}
-    listed = wire.ask_quietly(ApiKey.LIST_GROUPS, 5, **groups)
+    filters: dict[str, Any] = {"states_filter": ["Stable"], "types_filter": ["classic"]}
+    listed = wire.ask_quietly(ApiKey.LIST_GROUPS, 5, **filters)
     wire.answers["listed"] = [
         [one.group_id, one.protocol_type, one.group_state, one.group_type]
         for one in listed.groups
@@ -145,50 +125,20 @@ def classic_story(wire: Wire) -> None:
     wire.ask("listed by an unknown state", ApiKey.LIST_GROUPS, 5, states_filter=["Odd"], types_filter=[])
     wire.ask("listed by an unknown type", ApiKey.LIST_GROUPS, 5, states_filter=[], types_filter=["odd"])
     wire.ask("delete while in use", ApiKey.DELETE_GROUPS, 2, groups_names=["classic"])
-    wire.ask("leave of a stranger", ApiKey.LEAVE_GROUP, 5, group_id="classic", members=[{"member_id": "who"}])
-    wire.ask(
-        "leave of a static stranger",
-        ApiKey.LEAVE_GROUP,
-        5,
-        group_id="classic",
-        members=[{"member_id": "", "group_instance_id": "host"}],
-    )
-    wire.ask("left", ApiKey.LEAVE_GROUP, 5, group_id="classic", members=[{"member_id": member}])
-    wire.ask("heartbeat after leaving", ApiKey.HEARTBEAT, 4, **me)
+    leave("leave of a stranger", "classic", "who")
+    leave("leave of a static stranger", "classic", "", group_instance_id="host")
+    leave("left", "classic", member)
+    heartbeat("heartbeat after leaving", **me)
     wire.ask("described when empty", ApiKey.DESCRIBE_GROUPS, 5, groups=["classic"])
     wire.ask("deleted", ApiKey.DELETE_GROUPS, 2, groups_names=["classic", "no-such", ""])
-    static = join(wire, "a static member", "static", group_instance_id="host")
-    again = join(wire, "the static member again", "static", group_instance_id="host")
-    wire.ask(
-        "its old id is fenced",
-        ApiKey.HEARTBEAT,
-        4,
-        group_id="static",
-        generation_id=static.generation_id,
-        member_id=static.member_id,
-        group_instance_id="host",
-    )
-    join(
-        wire,
-        "joining by the old id is fenced",
-        "static",
-        member_id=static.member_id,
-        group_instance_id="host",
-    )
-    wire.ask(
-        "leave by the old id is fenced",
-        ApiKey.LEAVE_GROUP,
-        5,
-        group_id="static",
-        members=[{"member_id": static.member_id, "group_instance_id": "host"}],
-    )
-    wire.ask(
-        "its new id leaves",
-        ApiKey.LEAVE_GROUP,
-        5,
-        group_id="static",
-        members=[{"member_id": again.member_id, "group_instance_id": "host"}],
-    )
+    host: dict[str, Any] = {"group_instance_id": "host"}
+    static = join(wire, "a static member", "static", **host)
+    again = join(wire, "the static member again", "static", **host)
+    old, epoch = static.member_id, static.generation_id
+    heartbeat("its old id is fenced", group_id="static", generation_id=epoch, member_id=old, **host)
+    join(wire, "joining by the old id is fenced", "static", member_id=old, **host)
+    leave("leave by the old id is fenced", "static", old, **host)
+    leave("its new id leaves", "static", again.member_id, **host)
 
 
 def committed_story(wire: Wire) -> None:
@@ -216,15 +166,9 @@ def committed_story(wire: Wire) -> None:
             "committed_leader_epoch": epoch,
         }
         name = {"topic_id": topic} if version >= 10 else {"name": topic}
-        wire.ask(
-            label,
-            ApiKey.OFFSET_COMMIT,
-            version,
-            group_id=group,
-            generation_id_or_member_epoch=generation,
-            member_id=member,
-            topics=[{**name, "partitions": [part]}],
-        )
+        by: dict[str, Any] = {"generation_id_or_member_epoch": generation, "member_id": member}
+        topics = [{**name, "partitions": [part]}]
+        wire.ask(label, ApiKey.OFFSET_COMMIT, version, group_id=group, **by, topics=topics)
 
     for version in range(2, 10):
         commit(f"version {version}", version=version, offset=version)
@@ -277,13 +221,8 @@ def committed_story(wire: Wire) -> None:
     wire.ask("of three groups", ApiKey.OFFSET_FETCH, 8, groups=groups, require_stable=False)
 
     def forget(label: str, group: str, topic: str, partition: int = 0) -> None:
-        wire.ask(
-            label,
-            ApiKey.OFFSET_DELETE,
-            0,
-            group_id=group,
-            topics=[{"name": topic, "partitions": [{"partition_index": partition}]}],
-        )
+        topics = [{"name": topic, "partitions": [{"partition_index": partition}]}]
+        wire.ask(label, ApiKey.OFFSET_DELETE, 0, group_id=group, topics=topics)
 
     forget("forget one", "commits", "positions")
     forget("forget it again", "commits", "positions")
@@ -318,9 +257,8 @@ def consumer_story(wire: Wire) -> None:
     beat("joining without topics", subscribed_topic_names=None)
     beat("joining without rebalance timeout", rebalance_timeout=-1)
     beat("joining without owned partitions", topic_partitions=None)
-    beat(
-        "joining with owned partitions", topic_partitions=[{"topic_id": uuid.UUID(int=4), "partitions": [0]}]
-    )
+    owned = [{"topic_id": uuid.UUID(int=4), "partitions": [0]}]
+    beat("joining with owned partitions", topic_partitions=owned)
     beat("an unknown assignor", server_assignor="odd")
     beat("an empty instance id", instance_id="")
     beat("an empty rack", rack_id="")
@@ -347,22 +285,10 @@ def consumer_story(wire: Wire) -> None:
     beat("nothing new", member_epoch=epoch, **quiet)
     beat("an epoch too high", member_epoch=epoch + 5, **quiet)
     beat("an old epoch", member_epoch=max(epoch - 1, 1) if epoch > 1 else 77, **quiet)
-    wire.ask(
-        "a classic heartbeat in it",
-        ApiKey.HEARTBEAT,
-        4,
-        group_id="modern",
-        generation_id=epoch,
-        member_id="first",
-    )
-    join(
-        wire,
-        "a classic member of no known protocol",
-        "modern",
-        version=3,
-        protocol_type="connect",
-        protocols=[{"name": "odd", "metadata": b""}],
-    )
+    me: dict[str, Any] = {"group_id": "modern", "generation_id": epoch, "member_id": "first"}
+    wire.ask("a classic heartbeat in it", ApiKey.HEARTBEAT, 4, **me)
+    odd: dict[str, Any] = {"protocol_type": "connect", "protocols": [{"name": "odd", "metadata": b""}]}
+    join(wire, "a classic member of no known protocol", "modern", version=3, **odd)
     described = wire.ask_quietly(ApiKey.CONSUMER_GROUP_DESCRIBE, 1, group_ids=["modern", "no-such", ""])
     wire.answers["described"] = [
         [
@@ -381,47 +307,18 @@ def consumer_story(wire: Wire) -> None:
         for group in sorted(described.groups, key=lambda group: group.group_id)
     ]
     wire.ask("described as classic", ApiKey.DESCRIBE_GROUPS, 6, groups=["modern"])
-    part = {
-        "partition_index": 0,
-        "committed_offset": 1,
-        "committed_metadata": "",
-        "committed_leader_epoch": -1,
-    }
-    for label, member, at in (
-        ("right epoch", "first", epoch),
-        ("old epoch", "first", epoch + 3),
-        ("stranger", "who", epoch),
-        ("no member", "", -1),
-    ):
-        wire.ask(
-            f"commit by {label}",
-            ApiKey.OFFSET_COMMIT,
-            9,
-            group_id="modern",
-            generation_id_or_member_epoch=at,
-            member_id=member,
-            topics=[{"name": "watched", "partitions": [part]}],
-        )
+    whole = {"committed_offset": 1, "committed_metadata": "", "committed_leader_epoch": -1}
+    part = [{"name": "watched", "partitions": [{"partition_index": 0, **whole}]}]
+    members = (("right epoch", "first", epoch), ("old epoch", "first", epoch + 3), ("stranger", "who", epoch))
+    for label, member, at in (*members, ("no member", "", -1)):
+        by = {"group_id": "modern", "generation_id_or_member_epoch": at, "member_id": member}
+        wire.ask(f"commit by {label}", ApiKey.OFFSET_COMMIT, 9, **by, topics=part)
     asked = [{"name": "watched", "partition_indexes": [0]}]
-    for label, member, at in (
-        ("right epoch", "first", epoch),
-        ("old epoch", "first", epoch + 3),
-        ("stranger", "who", epoch),
-    ):
-        wire.ask(
-            f"fetch by {label}",
-            ApiKey.OFFSET_FETCH,
-            9,
-            require_stable=False,
-            groups=[{"group_id": "modern", "member_id": member, "member_epoch": at, "topics": asked}],
-        )
-    wire.ask(
-        "forget while subscribed",
-        ApiKey.OFFSET_DELETE,
-        0,
-        group_id="modern",
-        topics=[{"name": "watched", "partitions": [{"partition_index": 0}]}],
-    )
+    for label, member, at in members:
+        groups = [{"group_id": "modern", "member_id": member, "member_epoch": at, "topics": asked}]
+        wire.ask(f"fetch by {label}", ApiKey.OFFSET_FETCH, 9, require_stable=False, groups=groups)
+    gone = [{"name": "watched", "partitions": [{"partition_index": 0}]}]
+    wire.ask("forget while subscribed", ApiKey.OFFSET_DELETE, 0, group_id="modern", topics=gone)
     wire.ask("delete while in use", ApiKey.DELETE_GROUPS, 2, groups_names=["modern"])
     beat("left", member_epoch=-1, **quiet)
     beat("beats after leaving", member_epoch=epoch, **quiet)

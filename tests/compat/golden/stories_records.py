@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 import time
+import uuid
 from typing import Any
 
 import crc32c
@@ -67,15 +68,9 @@ def produce(
     transactional_id: str | None = None,
 ) -> Any:
     name = {"topic_id": topic} if version >= 13 else {"name": topic}
-    return wire.ask(
-        label,
-        ApiKey.PRODUCE,
-        version,
-        transactional_id=transactional_id,
-        acks=acks,
-        timeout=5000,
-        topic_data=[{**name, "partition_data": [{"index": partition, "records": records}]}],
-    )
+    data = [{**name, "partition_data": [{"index": partition, "records": records}]}]
+    asked: dict[str, Any] = {"transactional_id": transactional_id, "acks": acks, "timeout": 5000}
+    return wire.ask(label, ApiKey.PRODUCE, version, **asked, topic_data=data)
 
 
 def produce_story(wire: Wire) -> None:
@@ -87,7 +82,6 @@ def produce_story(wire: Wire) -> None:
     for acks in (1, 2, -2):
         produce(wire, f"acks {acks}", "produced", batch("a"), acks=acks)
     produce(wire, "no such topic", "no-such", batch("a"))
-    import uuid
 
     produce(wire, "no such topic id", uuid.UUID(int=77), batch("a"), version=13)
     produce(wire, "no such partition", "produced", batch("a"), partition=2)
@@ -111,18 +105,12 @@ def produce_story(wire: Wire) -> None:
     make_topic(wire, "unread")
     produce(wire, "said to be gzip and is not", "unread", patched(good, 21, ">h", 1))
     produce(wire, "control batch", "produced", batch("a", is_control=True))
-    produce(
-        wire,
-        "transactional without transaction",
-        "produced",
-        batch("a", is_transactional=True, producer_id=5, producer_epoch=0, base_sequence=0),
-        transactional_id="t",
-    )
+    written = batch("a", is_transactional=True, producer_id=5, producer_epoch=0, base_sequence=0)
+    produce(wire, "transactional without transaction", "produced", written, transactional_id="t")
     produce(wire, "log append time bit", "produced", patched(good, 21, ">h", 8))
     for compression in (Compression.GZIP, Compression.SNAPPY, Compression.LZ4, Compression.ZSTD):
-        produce(
-            wire, f"compressed by {compression.name}", "produced", batch("a", "b", compression=compression)
-        )
+        records = batch("a", "b", compression=compression)
+        produce(wire, f"compressed by {compression.name}", "produced", records)
     produce(wire, "zstd before version 7", "produced", batch("a", compression=Compression.ZSTD), version=6)
     # The same offset on both brokers only when all above was judged alike.
     produce(wire, "where the log is now", "produced", batch("end"))
@@ -142,12 +130,8 @@ def limits_story(wire: Wire) -> None:
     produce(wire, "too new", "timed", batch("x", timestamp_ms=now_ms() + 2_000_000))
     produce(wire, "no timestamp", "timed", batch("x", timestamp_ms=-1))
     make_topic(wire, "default-times")
-    produce(
-        wire,
-        "an hour and more ahead of a default topic",
-        "default-times",
-        batch("x", timestamp_ms=now_ms() + 3_700_000),
-    )
+    ahead = batch("x", timestamp_ms=now_ms() + 3_700_000)
+    produce(wire, "an hour and more ahead of a default topic", "default-times", ahead)
     produce(wire, "ages ago in a default topic", "default-times", batch("x", timestamp_ms=5))
     produce(wire, "negative timestamp", "default-times", batch("x", timestamp_ms=-5))
     make_topic(wire, "compacted", cleanup_policy="compact")
@@ -199,13 +183,7 @@ def idempotence_story(wire: Wire) -> None:
     send("negative sequence", -1)
     send("negative epoch", 0, epoch=-1)
     for version in range(6):
-        wire.ask(
-            f"id version {version}",
-            ApiKey.INIT_PRODUCER_ID,
-            version,
-            transactional_id=None,
-            transaction_timeout=60_000,
-        )
+        wire.ask(f"id version {version}", ApiKey.INIT_PRODUCER_ID, version, **asked)
     described = wire.ask_quietly(
         ApiKey.DESCRIBE_PRODUCERS, 0, topics=[{"name": "sequenced", "partition_indexes": [0]}]
     )
@@ -258,7 +236,6 @@ def fetch(
 
 def fetch_story(wire: Wire) -> None:
     """Offsets inside and outside the log, bounds in bytes, epochs, sessions."""
-    import uuid
 
     topic_id = make_topic(wire, "fetched", 2)
     for number in range(4):
@@ -290,13 +267,8 @@ def fetch_story(wire: Wire) -> None:
     fetch(wire, "a wrong session epoch", None, 0, session_id=opened.session_id, session_epoch=9)
     fetch(wire, "the session is closed", None, 0, session_id=opened.session_id, session_epoch=-1)
     fetch(wire, "and gone", None, 0, session_id=opened.session_id, session_epoch=1)
-    wire.ask(
-        "up to two thirds are deleted",
-        ApiKey.DELETE_RECORDS,
-        2,
-        timeout=5000,
-        topics=[{"name": "fetched", "partitions": [{"partition_index": 0, "offset": 8}]}],
-    )
+    most = [{"name": "fetched", "partitions": [{"partition_index": 0, "offset": 8}]}]
+    wire.ask("up to two thirds are deleted", ApiKey.DELETE_RECORDS, 2, timeout=5000, topics=most)
     fetch(wire, "below the new start", "fetched", 7)
     fetch(wire, "at the new start", "fetched", 8)
 
@@ -321,13 +293,9 @@ def offsets_story(wire: Wire) -> None:
         isolation: int = 0,
     ) -> None:
         parts = [{"partition_index": partition, "timestamp": timestamp, "current_leader_epoch": epoch}]
-        answer = wire.ask_quietly(
-            ApiKey.LIST_OFFSETS,
-            version,
-            replica_id=-1,
-            isolation_level=isolation,
-            topics=[{"name": topic, "partitions": parts}],
-        )
+        more: dict[str, Any] = {"replica_id": -1, "isolation_level": isolation}
+        topics = [{"name": topic, "partitions": parts}]
+        answer = wire.ask_quietly(ApiKey.LIST_OFFSETS, version, **more, topics=topics)
         (part,) = answer.topics[0].partitions
         found = part.timestamp
         wire.answers[label] = {
@@ -356,23 +324,14 @@ def offsets_story(wire: Wire) -> None:
     twice = [
         {"partition_index": 0, "timestamp": timestamp, "current_leader_epoch": -1} for timestamp in (-1, -2)
     ]
-    wire.ask(
-        "a partition twice",
-        ApiKey.LIST_OFFSETS,
-        10,
-        replica_id=-1,
-        topics=[{"name": "listed", "partitions": twice}],
-    )
+    topics = [{"name": "listed", "partitions": twice}]
+    wire.ask("a partition twice", ApiKey.LIST_OFFSETS, 10, replica_id=-1, topics=topics)
     for epoch, current in ((0, -1), (0, 0), (1, -1), (-1, -1), (0, 4)):
         parts = [{"partition": 0, "current_leader_epoch": current, "leader_epoch": epoch}]
+        of: dict[str, Any] = {"replica_id": -1, "topics": [{"topic": "listed", "partitions": parts}]}
         for version in (2, 3, 4):
-            wire.ask(
-                f"end of epoch {epoch} at {current} in version {version}",
-                ApiKey.OFFSET_FOR_LEADER_EPOCH,
-                version,
-                replica_id=-1,
-                topics=[{"topic": "listed", "partitions": parts}],
-            )
+            label = f"end of epoch {epoch} at {current} in version {version}"
+            wire.ask(label, ApiKey.OFFSET_FOR_LEADER_EPOCH, version, **of)
     for offset in (-2, 7, 2, 1, -1):
         asked = [{"name": "listed", "partitions": [{"partition_index": 0, "offset": offset}]}]
         wire.ask(f"delete up to {offset}", ApiKey.DELETE_RECORDS, 2, timeout=5000, topics=asked)
