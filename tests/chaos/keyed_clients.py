@@ -16,17 +16,15 @@ from pathlib import Path
 from typing import Any, Final
 
 from odradek.client.admin.logs import EARLIEST, LATEST, LogAdmin
-from odradek.client.admin.topics import TopicAdmin
-from odradek.client.client import Client
 from odradek.client.consumer.consumer import PartitionConsumer
 from odradek.client.producer.batches import Delivery
 from odradek.client.producer.producer import Producer
 from odradek.client.producer.transactions import Phase
-from odradek.foundation.errors import OdradekError, TopicAlreadyExists
+from odradek.foundation.errors import OdradekError
 from odradek.foundation.ids import TopicPartition
+from tests.chaos.client_process import client_of, make_topic, works, write_until_told
 from tests.chaos.final_logs import NAME_HEADER, name_of_headers
 from tests.chaos.history import HistoryFile, KeyedRead, KeyedReported, now
-from tests.chaos.transactional_clients import works
 
 TIMEOUT_MS: Final = 5_000
 KEYS: Final = tuple(f"key-{number}" for number in range(4))
@@ -62,7 +60,7 @@ class Writer:
 
     async def write(self, is_over: asyncio.Event) -> None:
         while not is_over.is_set():
-            client = _client(self._options, self._name)
+            client = client_of(self._options, self._name)
             producer = Producer(
                 client,
                 compression=self._chance.choice(["none", "lz4"]),
@@ -144,14 +142,10 @@ class Writer:
         )
 
 
-def _client(options: dict[str, Any], name: str) -> Client:
-    return Client(options["bootstrap"], client_id=name, request_timeout_ms=5_000, connect_timeout_ms=3_000)
-
-
 async def _read_all(options: dict[str, Any], history: HistoryFile) -> None:
     key = TopicPartition(topic_of(options), 0)
     async with (
-        _client(options, "keyed") as client,
+        client_of(options, "keyed") as client,
         PartitionConsumer(client, is_read_committed=True) as consumer,
     ):
         start = (await LogAdmin(client).offsets_at([key], EARLIEST))[key]
@@ -170,41 +164,15 @@ async def _read_all(options: dict[str, Any], history: HistoryFile) -> None:
                 )
 
 
-async def _make_topic(options: dict[str, Any]) -> None:
-    async with _client(options, "keyed") as client:
-        while True:
-            try:
-                await TopicAdmin(client).create(
-                    topic_of(options), partitions=1, replication_factor=3, configs=CONFIGS
-                )
-            except TopicAlreadyExists:
-                return
-            except OdradekError:
-                await asyncio.sleep(0.5)
-            else:
-                return
-
-
 async def run(options: dict[str, Any]) -> None:
     history = HistoryFile(Path(options["history"]))
-    await _make_topic(options)
     topic = topic_of(options)
+    await make_topic(options, topic, partitions=1, configs=CONFIGS)
     writers = [
         Writer("plain", options, history, transactional_id=None),
         Writer("transactional", options, history, transactional_id=topic),
     ]
-    is_over = asyncio.Event()
-    tasks = [asyncio.create_task(writer.write(is_over)) for writer in writers]
-    for task in tasks:  # one that fails ends the process, and is seen
-        task.add_done_callback(
-            lambda done: None if done.cancelled() or not done.exception() else is_over.set()
-        )
-    for writer in writers:
-        await writer.is_ready.wait()
-    print("ready", flush=True)
-    await asyncio.to_thread(sys.stdin.read)
-    is_over.set()
-    await asyncio.gather(*tasks)
+    await write_until_told(writers)
     # What was left open ends by its timeout, and the reading must come after that.
     await asyncio.sleep(TIMEOUT_MS / 1000 + 2)
     for _ in range(20):

@@ -13,10 +13,10 @@ import sys
 from pathlib import Path
 from typing import Any, Final
 
-from odradek.client.client import Client
 from odradek.client.producer.batches import Delivery
 from odradek.client.producer.producer import Producer
 from odradek.foundation.errors import OdradekError
+from tests.chaos.client_process import client_of, works, write_until_told
 from tests.chaos.history import (
     Acknowledged,
     HistoryFile,
@@ -54,9 +54,7 @@ class Writer:
                 is_ordered=True,
             )
         )
-        client = Client(
-            options["bootstrap"], client_id=self.name, request_timeout_ms=5_000, connect_timeout_ms=3_000
-        )
+        client = client_of(options, self.name)
         producer = Producer(
             client,
             acks=self._acks,
@@ -64,7 +62,7 @@ class Writer:
             delivery_timeout_ms=options["delivery_ms"],
         )
         try:
-            while not await _begun(producer):
+            while not await works(producer.start):
                 await asyncio.sleep(0.2)
             number = 0
             while not is_over.is_set():
@@ -124,32 +122,13 @@ class Writer:
         )
 
 
-async def _begun(producer: Producer) -> bool:
-    try:
-        await producer.start()
-    except OdradekError:
-        return False
-    return True
-
-
 async def run(options: dict[str, Any]) -> None:
     history = HistoryFile(Path(options["history"]))
     writers = [
         Writer("own-all", options, history, acks=ACKS_ALL),
         Writer("own-one", options, history, acks=1),
     ]
-    is_over = asyncio.Event()
-    tasks = [asyncio.create_task(writer.write(is_over)) for writer in writers]
-    for task in tasks:  # one that fails ends the process, and is seen
-        task.add_done_callback(
-            lambda done: None if done.cancelled() or not done.exception() else is_over.set()
-        )
-    for writer in writers:
-        await writer.is_ready.wait()
-    print("ready", flush=True)
-    await asyncio.to_thread(sys.stdin.read)
-    is_over.set()
-    await asyncio.gather(*tasks)
+    await write_until_told(writers)
     history.close()
 
 

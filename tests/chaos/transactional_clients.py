@@ -12,19 +12,17 @@ import asyncio
 import json
 import random
 import sys
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, Final
 
 from odradek.client.admin.logs import LATEST, LogAdmin
-from odradek.client.admin.topics import TopicAdmin
-from odradek.client.client import Client
 from odradek.client.consumer.consumer import PartitionConsumer
 from odradek.client.errors import RETRIABLE_OR_LATE
 from odradek.client.producer.producer import Producer
 from odradek.client.producer.transactions import Phase
-from odradek.foundation.errors import OdradekError, TopicAlreadyExists
+from odradek.foundation.errors import OdradekError
 from odradek.foundation.ids import TopicPartition
+from tests.chaos.client_process import client_of, make_topic, works, write_until_told
 from tests.chaos.history import CommittedRead, HistoryFile, TransactionReported, now
 
 PARTITIONS: Final = 2
@@ -56,7 +54,7 @@ class Writer:
             await asyncio.gather(*lives)
 
     async def _live(self, name: str, is_over: asyncio.Event) -> None:
-        client = _client(self._options, name)
+        client = client_of(self._options, name)
         producer = Producer(
             client,
             transactional_id=f"{self._topic}-{self.name}",
@@ -130,22 +128,9 @@ def topic_of(options: dict[str, Any]) -> str:
     return str(options["topic"]).replace("records", "transactions", 1)
 
 
-def _client(options: dict[str, Any], name: str) -> Client:
-    return Client(options["bootstrap"], client_id=name, request_timeout_ms=5_000, connect_timeout_ms=3_000)
-
-
-async def works(call: Callable[[], Awaitable[object]]) -> bool:
-    """Whether a call raises no error of ours."""
-    try:
-        await call()
-    except OdradekError:
-        return False
-    return True
-
-
 async def _read(options: dict[str, Any], history: HistoryFile, *, is_final: bool) -> None:
     """Read committed records: for ever, or once to the end."""
-    client = _client(options, "committed")
+    client = client_of(options, "committed")
     keys = [TopicPartition(topic_of(options), number) for number in range(PARTITIONS)]
     async with client, PartitionConsumer(client, is_read_committed=True) as consumer:
         ends = await LogAdmin(client).offsets_at(keys, LATEST, read_committed=True) if is_final else {}
@@ -169,38 +154,11 @@ async def _read(options: dict[str, Any], history: HistoryFile, *, is_final: bool
                 )
 
 
-async def _make_topic(options: dict[str, Any]) -> None:
-    async with _client(options, "transactions") as client:
-        while True:
-            try:
-                await TopicAdmin(client).create(
-                    topic_of(options), partitions=PARTITIONS, replication_factor=3
-                )
-            except TopicAlreadyExists:
-                return
-            except OdradekError:
-                await asyncio.sleep(0.5)
-            else:
-                return
-
-
 async def run(options: dict[str, Any]) -> None:
     history = HistoryFile(Path(options["history"]))
-    await _make_topic(options)
-    writers = [Writer(name, options, history) for name in ("first", "second")]
-    is_over = asyncio.Event()
+    await make_topic(options, topic_of(options), partitions=PARTITIONS)
     reader = asyncio.create_task(_read(options, history, is_final=False))
-    tasks = [asyncio.create_task(writer.write(is_over)) for writer in writers]
-    for task in (*tasks, reader):  # one that fails ends the process, and is seen
-        task.add_done_callback(
-            lambda done: None if done.cancelled() or not done.exception() else is_over.set()
-        )
-    for writer in writers:
-        await writer.is_ready.wait()
-    print("ready", flush=True)
-    await asyncio.to_thread(sys.stdin.read)
-    is_over.set()
-    await asyncio.gather(*tasks)
+    await write_until_told([Writer(name, options, history) for name in ("first", "second")], reader)
     # What was left open ends by its timeout, and the last reading must come after that.
     await asyncio.sleep(TIMEOUT_MS / 1000 + 2)
     await _read(options, history, is_final=True)

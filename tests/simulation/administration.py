@@ -28,6 +28,7 @@ from odradek.foundation.errors import (
 )
 from odradek.protocol.api import ApiKey
 from tests.simulation.cluster import BROKERS, TOPIC, SimulatedCluster
+from tests.simulation.tasks import end_all, raise_failure_of
 from tests.simulation.workload import Workload
 
 NAMES: Final = ("s0", "s1")
@@ -70,21 +71,16 @@ class Administrator:
         self._retention: dict[str, str] = {}
         self._doubted: set[str] = set()
         self._number = 0
-        self._task: asyncio.Task[None] | None = None
+        self._tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
-        self._task = asyncio.create_task(self._work())
+        self._tasks = [asyncio.create_task(self._work())]
 
     def raise_failure(self) -> None:
-        if self._task is not None and self._task.done() and not self._task.cancelled():
-            failure = self._task.exception()
-            if failure is not None:
-                raise failure
+        raise_failure_of(self._tasks)
 
     async def stop(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        await end_all(self._tasks)
         await self._client.close()
 
     async def _work(self) -> None:
@@ -223,9 +219,7 @@ class Administrator:
 
     async def settle(self) -> None:
         """Nothing more is asked for; all brokers are to keep the topic again."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        await end_all(self._tasks)
         # What brokers see may be old: a move whose answer was lost may be made without their knowledge. So it is
         # asked for in any case, behind that.
         began = asyncio.get_running_loop().time()

@@ -31,6 +31,7 @@ from tests.histories.compaction_reads import Scan, check_answers, check_scans
 from tests.histories.transactions import Breach, Outcome
 from tests.simulation.cluster import BROKERS, COMPACTED_TOPIC, SimulatedCluster
 from tests.simulation.compaction_witness import ID, WatchedWork, Witness, name_of
+from tests.simulation.tasks import end_all, raise_failure_of
 from tests.simulation.workload import DELIVERY_TIMEOUT_MS, Workload
 from tests.support.committed_reads import visible_offsets
 from tests.support.logs import stored_batches
@@ -90,17 +91,12 @@ class Compactors:
         self._tasks.append(asyncio.create_task(self._begin()))
 
     def raise_failure(self) -> None:
-        for task in [*self._tasks, *([self._reader] if self._reader else [])]:
-            if task.done() and not task.cancelled() and (failure := task.exception()) is not None:
-                raise failure
+        raise_failure_of([*self._tasks, *([self._reader] if self._reader else [])])
         for conflict in self._witness.conflicts:
             self._require(False, "I10", f"changed record: {conflict}")
 
     async def stop(self) -> None:
-        tasks = [*self._tasks, *([self._reader] if self._reader else [])]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await end_all([*self._tasks, *([self._reader] if self._reader else [])])
 
     # --- life ----------------------------------------------------------------------------------------------------
 

@@ -22,6 +22,7 @@ from odradek.foundation.ids import TopicPartition
 from odradek.protocol.api import ApiKey
 from odradek.replication.partition import Partition
 from tests.simulation.cluster import BROKERS, DELETED_TOPIC, SimulatedCluster
+from tests.simulation.tasks import end_all, raise_failure_of
 from tests.simulation.workload import DELIVERY_TIMEOUT_MS, START_MS, Workload
 from tests.support.logs import stored_records
 
@@ -46,22 +47,17 @@ class Deletions:
         self._acknowledged: dict[int, bytes] = {}
         self._deliveries: set[asyncio.Task[None]] = set()
         self._number = 0
-        self._task: asyncio.Task[None] | None = None
+        self._tasks: list[asyncio.Task[None]] = []
         self._is_over = False
 
     def start(self) -> None:
-        self._task = asyncio.create_task(self._work())
+        self._tasks = [asyncio.create_task(self._work())]
 
     def raise_failure(self) -> None:
-        if self._task is not None and self._task.done() and not self._task.cancelled():
-            failure = self._task.exception()
-            if failure is not None:
-                raise failure
+        raise_failure_of(self._tasks)
 
     async def stop(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        await end_all(self._tasks)
         await self._producer.close(is_flushing=False)
         await self._client.close()
 

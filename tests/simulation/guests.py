@@ -39,6 +39,7 @@ from odradek.secure_network.options import ConnectionSecurity, Credentials
 from odradek.transport.outbound import OutboundConnection
 from tests.handlers import denied_groups, denied_topics
 from tests.simulation.cluster import BROKERS
+from tests.simulation.tasks import end_all, raise_failure_of
 from tests.simulation.workload import Workload
 from tests.support.guarded_broker import Row, codes
 from tests.support.whole_broker import batch
@@ -142,9 +143,7 @@ class Guests:
         ]
 
     def raise_failure(self) -> None:
-        for task in self._tasks:
-            if task.done() and not task.cancelled() and (failure := task.exception()) is not None:
-                raise failure
+        raise_failure_of(self._tasks)
 
     def is_settled(self) -> bool:
         return self._is_settled
@@ -156,9 +155,7 @@ class Guests:
         await self._client.close()
 
     async def _end_tasks(self) -> None:
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await end_all(self._tasks)
         self._tasks = []
 
     # --- while everything fails ----------------------------------------------------------------------------------

@@ -19,6 +19,7 @@ from odradek.foundation.errors import OdradekError, OffsetOutOfRange
 from odradek.foundation.ids import TopicPartition
 from tests.simulation.cluster import TOPIC
 from tests.simulation.group_checks import GroupWatch
+from tests.simulation.tasks import end_all, raise_failure_of
 from tests.simulation.workload import Workload
 
 SESSION_MS: Final = 6_000
@@ -66,14 +67,10 @@ class Members:
         )
 
     async def stop(self) -> None:
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await end_all(self._tasks)
 
     def raise_failure(self) -> None:
-        for task in self._tasks:
-            if task.done() and not task.cancelled() and (failure := task.exception()) is not None:
-                raise failure
+        raise_failure_of(self._tasks)
 
     async def check(self) -> None:
         """Compare the committed offsets with the acknowledged ones."""

@@ -36,6 +36,7 @@ from tests.histories.transactions import (
     check_polls,
 )
 from tests.simulation.cluster import TOPIC, TRANSACTIONAL_TOPIC
+from tests.simulation.tasks import end_all, raise_failure_of
 from tests.simulation.workload import DELIVERY_TIMEOUT_MS, START_MS, Workload
 
 PARTITIONS: Final = 2
@@ -99,14 +100,10 @@ class Transactors:
         return self._is_stable
 
     async def stop(self) -> None:
-        for task in [*self._tasks, *self._readers]:
-            task.cancel()
-        await asyncio.gather(*self._tasks, *self._readers, return_exceptions=True)
+        await end_all([*self._tasks, *self._readers])
 
     def raise_failure(self) -> None:
-        for task in [*self._tasks, *self._readers]:
-            if task.done() and not task.cancelled() and (failure := task.exception()) is not None:
-                raise failure
+        raise_failure_of([*self._tasks, *self._readers])
 
     async def check(self) -> None:
         """Compare what is there for readers of committed records with what each transaction asked for."""

@@ -16,6 +16,7 @@ from odradek.client.producer.requests import ACKS_ALL
 from odradek.foundation.errors import OdradekError, OffsetOutOfRange
 from odradek.foundation.ids import TopicPartition
 from tests.simulation.cluster import TOPIC, SimulatedCluster
+from tests.simulation.tasks import end_all, raise_failure_of
 
 REQUEST_TIMEOUT_MS: Final = 5_000
 DELIVERY_TIMEOUT_MS: Final = 20_000
@@ -105,17 +106,13 @@ class Workload:
         await asyncio.gather(*self._tasks)
 
     async def stop(self) -> None:
-        if self._reader is not None:
-            self._reader.cancel()
-            await asyncio.gather(self._reader, return_exceptions=True)
+        await end_all([self._reader] if self._reader else [])
 
     def raise_failure(self) -> None:
         """Raise what one of the clients found to be wrong, or died of."""
         for one in self.others:
             one.raise_failure()
-        for task in [*self._tasks, *([self._reader] if self._reader else [])]:
-            if task.done() and not task.cancelled() and (failure := task.exception()) is not None:
-                raise failure
+        raise_failure_of([*self._tasks, *([self._reader] if self._reader else [])])
 
     def client(self, name: str, rng: random.Random) -> Client:
         """A client of its own on a host of its own."""

@@ -20,6 +20,7 @@ Fields = dict[str, Any]
 
 TOPIC: Final = "swept"
 GROUP: Final = "sweepers"
+_NEW_PRODUCER: Final[Fields] = {"transactional_id": None, "transaction_timeout": 60_000}
 
 
 def versions(api: ApiKey) -> range:
@@ -59,38 +60,27 @@ def records_sweep(wire: Wire) -> None:
 
     sweep(wire, ApiKey.PRODUCE, produced)
     sweep(wire, ApiKey.FETCH, fetched)
-    sweep(
-        wire,
-        ApiKey.LIST_OFFSETS,
-        lambda _: {"replica_id": -1, "topics": [{"name": TOPIC, "partitions": [parts]}]},
-    )
-    epochs = [
-        {"topic": TOPIC, "partitions": [{"partition": 0, "current_leader_epoch": -1, "leader_epoch": 0}]}
-    ]
+    topics = [{"name": TOPIC, "partitions": [parts]}]
+    sweep(wire, ApiKey.LIST_OFFSETS, lambda _: {"replica_id": -1, "topics": topics})
+    part = {"partition": 0, "current_leader_epoch": -1, "leader_epoch": 0}
+    epochs = [{"topic": TOPIC, "partitions": [part]}]
     sweep(wire, ApiKey.OFFSET_FOR_LEADER_EPOCH, lambda _: {"topics": epochs})
-    sweep(
-        wire,
-        ApiKey.INIT_PRODUCER_ID,
-        lambda _: {"transactional_id": None, "transaction_timeout": 60_000},
-    )
+    sweep(wire, ApiKey.INIT_PRODUCER_ID, lambda _: _NEW_PRODUCER)
     producers = [{"name": TOPIC, "partition_indexes": [0]}]
     sweep(wire, ApiKey.DESCRIBE_PRODUCERS, lambda _: {"topics": producers})
-    sweep(
-        wire,
-        ApiKey.DELETE_RECORDS,
-        lambda version: {
-            "topics": [{"name": TOPIC, "partitions": [{"partition_index": 0, "offset": version + 1}]}],
-            "timeout": 5000,
-        },
-    )
+
+    def deleted(version: int) -> Fields:
+        below = {"partition_index": 0, "offset": version + 1}
+        return {"topics": [{"name": TOPIC, "partitions": [below]}], "timeout": 5000}
+
+    sweep(wire, ApiKey.DELETE_RECORDS, deleted)
 
 
 def wait_for_producer_ids(wire: Wire) -> None:
     """Kafka asks its controller for a block of ids first."""
-    asked: Fields = {"transactional_id": None, "transaction_timeout": 60_000}
     wait_until(
         "producer ids are given",
-        lambda: wire.ask_quietly(ApiKey.INIT_PRODUCER_ID, 5, **asked).error_code,
+        lambda: wire.ask_quietly(ApiKey.INIT_PRODUCER_ID, 5, **_NEW_PRODUCER).error_code,
         lambda seen: seen == 0,
     )
 
@@ -102,56 +92,38 @@ def admin_sweep(wire: Wire) -> None:
     sweep(wire, ApiKey.DESCRIBE_TOPIC_PARTITIONS, lambda _: {"topics": [{"name": TOPIC}]})
     sweep(wire, ApiKey.DESCRIBE_LOG_DIRS, lambda _: {"topics": [{"topic": TOPIC, "partitions": [0]}]})
     resource = {"resource_type": 2, "resource_name": TOPIC}
-    sweep(
-        wire,
-        ApiKey.DESCRIBE_CONFIGS,
-        lambda version: {
-            "resources": [{**resource, "configuration_keys": ["retention.ms"]}],
-            "include_synonyms": True,
-        },
-    )
-    sweep(
-        wire,
-        ApiKey.ALTER_CONFIGS,
-        lambda version: {
-            "resources": [{**resource, "configs": [{"name": "retention.ms", "value": f"{version + 7}"}]}],
-            "validate_only": False,
-        },
-    )
-    changed = {"name": "retention.ms", "config_operation": 0, "value": "9"}
-    sweep(
-        wire,
-        ApiKey.INCREMENTAL_ALTER_CONFIGS,
-        lambda _: {"resources": [{**resource, "configs": [changed]}], "validate_only": False},
-    )
+    asked = {**resource, "configuration_keys": ["retention.ms"]}
+    sweep(wire, ApiKey.DESCRIBE_CONFIGS, lambda _: {"resources": [asked], "include_synonyms": True})
+
+    def altered(version: int) -> Fields:
+        configs = [{"name": "retention.ms", "value": f"{version + 7}"}]
+        return {"resources": [{**resource, "configs": configs}], "validate_only": False}
+
+    sweep(wire, ApiKey.ALTER_CONFIGS, altered)
+    changed = {**resource, "configs": [{"name": "retention.ms", "config_operation": 0, "value": "9"}]}
+    now: Fields = {"validate_only": False}
+    sweep(wire, ApiKey.INCREMENTAL_ALTER_CONFIGS, lambda _: {"resources": [changed], **now})
     sweep(wire, ApiKey.LIST_CONFIG_RESOURCES, lambda _: {"resource_types": [16]})
-    sweep(
-        wire,
-        ApiKey.CREATE_PARTITIONS,
-        lambda version: {
+
+    def grown(version: int) -> Fields:
+        return {
             "topics": [{"name": TOPIC, "count": version + 2, "assignments": None}],
             "timeout": 10_000,
-            "validate_only": False,
-        },
-    )
+            **now,
+        }
+
+    sweep(wire, ApiKey.CREATE_PARTITIONS, grown)
     moved = [{"name": TOPIC, "partitions": [{"partition_index": 0, "replicas": [1]}]}]
     sweep(wire, ApiKey.ALTER_PARTITION_REASSIGNMENTS, lambda _: {"topics": moved})
     sweep(wire, ApiKey.LIST_PARTITION_REASSIGNMENTS, lambda _: {"topics": None})
-    sweep(
-        wire,
-        ApiKey.ELECT_LEADERS,
-        lambda _: {"topic_partitions": [{"topic": TOPIC, "partitions": [0]}], "timeout": 10_000},
-    )
-    topic = {"num_partitions": 1, "replication_factor": 1}
-    sweep(
-        wire,
-        ApiKey.CREATE_TOPICS,
-        lambda version: {
-            "topics": [{**topic, "name": f"made-{version}"}],
-            "timeout": 10_000,
-            "validate_only": False,
-        },
-    )
+    led = [{"topic": TOPIC, "partitions": [0]}]
+    sweep(wire, ApiKey.ELECT_LEADERS, lambda _: {"topic_partitions": led, "timeout": 10_000})
+
+    def made(version: int) -> Fields:
+        topic = {"name": f"made-{version}", "num_partitions": 1, "replication_factor": 1}
+        return {"topics": [topic], "timeout": 10_000, **now}
+
+    sweep(wire, ApiKey.CREATE_TOPICS, made)
     for version in versions(ApiKey.DELETE_TOPICS):
         name = f"doomed-{version}"
         make_topic(wire, name)
@@ -170,14 +142,11 @@ def admin_sweep(wire: Wire) -> None:
 def groups_sweep(wire: Wire) -> None:
     ready(wire, GROUP)
     make_topic(wire, TOPIC)
-    sweep(
-        wire,
-        ApiKey.FIND_COORDINATOR,
-        lambda version: {
-            "key_type": 0,
-            **({"coordinator_keys": [GROUP]} if version >= 4 else {"key": GROUP}),
-        },
-    )
+
+    def coordinator(version: int) -> Fields:
+        return {"key_type": 0, **({"coordinator_keys": [GROUP]} if version >= 4 else {"key": GROUP})}
+
+    sweep(wire, ApiKey.FIND_COORDINATOR, coordinator)
     positions_sweep(wire)
     for version in versions(ApiKey.JOIN_GROUP):
         member_of_version(wire, version)
@@ -185,29 +154,19 @@ def groups_sweep(wire: Wire) -> None:
 
 
 def positions_sweep(wire: Wire) -> None:
-    part = {"partition_index": 0, "committed_metadata": "note", "committed_leader_epoch": 0}
-    sweep(
-        wire,
-        ApiKey.OFFSET_COMMIT,
-        lambda version: {
-            "group_id": GROUP,
-            "generation_id_or_member_epoch": -1,
-            "member_id": "",
-            "topics": [{"name": TOPIC, "partitions": [{**part, "committed_offset": version}]}],
-        },
-    )
-    topics = [{"name": TOPIC, "partition_indexes": [0]}]
-    sweep(
-        wire,
-        ApiKey.OFFSET_FETCH,
-        lambda version: (
-            {"groups": [{"group_id": GROUP, "topics": topics, "member_id": None, "member_epoch": -1}]}
-            if version >= 9
-            else {"groups": [{"group_id": GROUP, "topics": topics}]}
-            if version >= 8
-            else {"group_id": GROUP, "topics": topics}
-        ),
-    )
+    def committed(version: int) -> Fields:
+        part = {"partition_index": 0, "committed_metadata": "note", "committed_leader_epoch": 0}
+        topics = [{"name": TOPIC, "partitions": [{**part, "committed_offset": version}]}]
+        by = {"generation_id_or_member_epoch": -1, "member_id": ""}
+        return {"group_id": GROUP, **by, "topics": topics}
+
+    def fetched(version: int) -> Fields:
+        group: Fields = {"group_id": GROUP, "topics": [{"name": TOPIC, "partition_indexes": [0]}]}
+        member = {"member_id": None, "member_epoch": -1} if version >= 9 else {}
+        return {"groups": [group | member]} if version >= 8 else group
+
+    sweep(wire, ApiKey.OFFSET_COMMIT, committed)
+    sweep(wire, ApiKey.OFFSET_FETCH, fetched)
     gone = [{"name": TOPIC, "partitions": [{"partition_index": 0}]}]
     sweep(wire, ApiKey.OFFSET_DELETE, lambda _: {"group_id": GROUP, "topics": gone})
 

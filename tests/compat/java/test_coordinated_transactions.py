@@ -11,9 +11,15 @@ from py4j.protocol import Py4JJavaError
 
 from tests.cli.conftest import Shell
 from tests.compat.java.test_tools import TOOLS, tool
-from tests.support.java import KAFKA_OLD_VERSION, KAFKA_VERSION, run_kafka_tool
+from tests.support.java import (
+    KAFKA_OLD_VERSION,
+    KAFKA_VERSION,
+    JavaUnavailableError,
+    kafka_classpath,
+    run_kafka_tool,
+)
 from tests.support.java_gateway import java_consumer, java_producer, poll
-from tests.support.peers import CreateTopic, Peer
+from tests.support.peers import CreateTopic, Peer, skip_or_fail
 
 pytestmark = [pytest.mark.clients, pytest.mark.java, pytest.mark.slow, pytest.mark.thorough]
 
@@ -69,6 +75,10 @@ def test_transactions_commit_abort_and_fence(jvm: Any, bootstrap: str, create_to
 
 @pytest.mark.parametrize("version", [KAFKA_OLD_VERSION, KAFKA_VERSION])
 def test_the_copier_of_kafkas_tools_copies_exactly_once(bootstrap: str, unique: str, version: str) -> None:
+    try:
+        kafka_classpath(version)
+    except JavaUnavailableError as error:
+        skip_or_fail(str(error))
     source, target = f"{unique}-in", f"{unique}-out"
     tool(f"{TOOLS}.VerifiableProducer", bootstrap, f"--topic {source} --max-messages 3000 --acks -1")
     copied = run_kafka_tool(
