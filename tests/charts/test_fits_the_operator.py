@@ -25,10 +25,16 @@ def _rendered(chart: str, *settings: str) -> list[Thing]:
     return objects(template(chart, settings=settings))
 
 
+def _only(kind: str, chart: str, *settings: str) -> Thing:
+    """The only object of a kind."""
+    (found,) = [thing for thing in _rendered(chart, *settings) if thing["kind"] == kind]
+    return found
+
+
 @pytest.fixture(scope="module")
 def context() -> Context:
     """The Cluster of the chart's defaults, as the operator sees it."""
-    (cluster,) = [thing for thing in _rendered("odradek") if thing["kind"] == "Cluster"]
+    cluster = _only("Cluster", "odradek")
     return Context(
         name=cluster["metadata"]["name"],
         namespace=cluster["metadata"]["namespace"],
@@ -64,11 +70,7 @@ def _pods(context: Context) -> list[Thing]:
 
 @pytest.mark.thorough
 def test_the_pod_monitor_finds_brokers_and_controllers_and_their_port(context: Context) -> None:
-    (monitor,) = [
-        thing
-        for thing in _rendered("odradek", "monitoring.podMonitor.enabled=true")
-        if thing["kind"] == "PodMonitor"
-    ]
+    monitor = _only("PodMonitor", "odradek", "monitoring.podMonitor.enabled=true")
     (endpoint,) = monitor["spec"]["podMetricsEndpoints"]
     for pod in _pods(context):
         labels = pod["metadata"]["labels"]
@@ -83,11 +85,7 @@ def test_the_pod_monitor_finds_brokers_and_controllers_and_their_port(context: C
 
 @pytest.mark.thorough
 def test_the_operator_may_reach_what_it_makes(context: Context) -> None:
-    (policy,) = [
-        thing
-        for thing in _rendered("odradek-operator", "networkPolicy.restrictEgress=true")
-        if thing["kind"] == "NetworkPolicy"
-    ]
+    policy = _only("NetworkPolicy", "odradek-operator", "networkPolicy.restrictEgress=true")
     rules = [rule for rule in policy["spec"]["egress"] if "to" in rule]
     (peer,) = [peer for rule in rules for peer in rule["to"]]
     allowed = {port["port"] for rule in rules for port in rule["ports"]}
@@ -111,7 +109,7 @@ def test_no_pod_of_the_charts_is_taken_for_one_of_a_cluster(context: Context) ->
 
 @pytest.mark.thorough
 def test_clients_begin_where_the_operator_says(context: Context) -> None:
-    (pod,) = [thing for thing in _rendered("odradek") if thing["kind"] == "Pod"]
+    pod = _only("Pod", "odradek")
     variables = {variable["name"]: variable.get("value") for variable in pod["spec"]["containers"][0]["env"]}
     (service,) = [
         one for one in own_services(context) if one["metadata"]["name"] == context.called("bootstrap")
@@ -132,9 +130,7 @@ def test_spark_jobs_mount_the_binding_that_there_is(context: Context) -> None:
 def test_the_service_bindings_secret_has_what_the_operators_config_map_has(context: Context) -> None:
     bound = binding_config_map(context)
     example = yaml.safe_load((CHECKOUT / "manifests" / "examples" / "service-binding.yaml").read_text())
-    (made,) = [
-        thing for thing in _rendered("odradek", "serviceBinding.enabled=true") if thing["kind"] == "Secret"
-    ]
+    made = _only("Secret", "odradek", "serviceBinding.enabled=true")
     for secret, cluster, namespace in (
         (made, context.name, context.namespace),
         (example, "log", "odradek"),

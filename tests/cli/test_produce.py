@@ -258,15 +258,6 @@ def test_progress_of_a_file_is_told_in_bytes(shell: Shell, unique: str, tmp_path
     assert f"1 record sent to {unique}" in shown
 
 
-def test_perf_says_what_it_measures(shell: Shell, unique: str) -> None:
-    shell.run("topics", "create", unique, "-p", "1")
-    what = "this client and the broker together, one process each"
-    assert shell.json("perf", "produce", unique, "-n", "1", "-s", "1")["measured"] == what
-    shown = shell.run("perf", "consume", unique, "-n", "1")
-    assert shown.startswith("1 record, ")
-    assert f"measured: {what}\n" in shown
-
-
 def test_many_lines_with_keys_arrive_once(shell: Shell, unique: str) -> None:
     shell.run("topics", "create", unique, "-p", "6")
     lines = "".join(f"key {number % 1000}\t{number}\n" for number in range(100_000))

@@ -88,6 +88,12 @@ class World:
             )
         )
 
+    def promise(self, *low: int) -> None:
+        """Both sessions say that they send nothing below these times any more."""
+        self.low = list(low)
+        for session in (0, 1):
+            self.heartbeat(session, False)
+
     def collect(self) -> None:
         tier = self.state.topics["t"].tiers["loaded"]
         tier.counts = self.counts(self.tier)
@@ -173,9 +179,7 @@ def test_a_late_record_opens_an_empty_window_again() -> None:
     world.log, world.tier, world.read = [(0, 1)], [0], 1
     world.unreported[0] = [0]
     world.report(0)
-    world.low = [20, 20]
-    for session in (0, 1):
-        world.heartbeat(session, False)
+    world.promise(20, 20)
     world.collect()
     assert world.state.topics["t"].watermarks["loaded"].complete_until_ms == 20
     world.log.append((0, 19))
@@ -199,9 +203,7 @@ def test_a_lost_report_is_a_gap_and_a_repeated_one_is_not() -> None:
     world.unreported[0] = [0, 1, 2]
     world.report(0)
     world.report(0)
-    world.low = [40, 40]
-    for session in (0, 1):
-        world.heartbeat(session, False)
+    world.promise(40, 40)
     world.collect()
     assert [one.word for one in world.state.topics["t"].verdicts["loaded"].values()] == [
         "complete",
@@ -224,9 +226,7 @@ def test_a_dead_producer_blocks_until_it_is_waived() -> None:
     world.log, world.tier, world.read = [(0, 1), (0, 15)], [0, 1], 2
     world.unreported[0] = [0, 1]
     world.report(0)
-    world.low = [40, 5]
-    for session in (0, 1):
-        world.heartbeat(session, False)
+    world.promise(40, 5)
     world.now_ms = LEASE_MS + 1
     world.heartbeat(0, False)
     world.collect()
@@ -250,9 +250,7 @@ def test_old_windows_are_forgotten_without_a_gap() -> None:
     world.tier, world.read = list(range(20)), 20
     world.unreported[0] = list(range(20))
     world.report(0)
-    world.low = [100, 100]
-    for session in (0, 1):
-        world.heartbeat(session, False)
+    world.promise(100, 100)
     world.collect()
     assert world.state.topics["t"].watermarks["loaded"].complete_until_ms == 100
     assert forget(world.state, "t", 30) == 7

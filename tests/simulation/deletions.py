@@ -185,8 +185,8 @@ class Deletions:
     async def settle(self) -> None:
         """Nothing is written or deleted any more, and every broker is to have a replica."""
         self._is_over = True
-        if self._task is not None:
-            await self._task
+        for task in self._tasks:
+            await task
         for broker_id in BROKERS:
             self._cluster.begin_start(broker_id)
         await asyncio.gather(*self._deliveries)

@@ -14,10 +14,7 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import (
     AdminClient,
-    AlterConfigOpType,
-    ConfigEntry,
     ConfigResource,
-    ConfigSource,
     NewPartitions,
     NewTopic,
     ResourceType,
@@ -67,39 +64,6 @@ def test_topics_come_and_go(admin: AdminClient, unique: str) -> None:
     with pytest.raises(KafkaException) as raised:
         admin.delete_topics([unique])[unique].result(20)
     assert error_code(raised) == KafkaError.UNKNOWN_TOPIC_OR_PART
-
-
-def test_configs_are_described_with_their_source_and_changed_one_by_one(
-    admin: AdminClient, topic: str
-) -> None:
-    resource = ConfigResource(ResourceType.TOPIC, topic)
-    configs = admin.describe_configs([resource])[resource].result(SECONDS_MAX)
-    assert configs["retention.ms"].value == "604800000"
-    assert configs["retention.ms"].source == ConfigSource.DEFAULT_CONFIG.value
-    changed = ConfigResource(
-        ResourceType.TOPIC,
-        topic,
-        incremental_configs=[
-            ConfigEntry("retention.ms", "1000000", incremental_operation=AlterConfigOpType.SET),
-            ConfigEntry("cleanup.policy", "compact", incremental_operation=AlterConfigOpType.APPEND),
-        ],
-    )
-    admin.incremental_alter_configs([changed])[changed].result(SECONDS_MAX)
-    configs = admin.describe_configs([resource])[resource].result(SECONDS_MAX)
-    assert configs["retention.ms"].value == "1000000"
-    assert configs["retention.ms"].source == ConfigSource.DYNAMIC_TOPIC_CONFIG.value
-    assert configs["cleanup.policy"].value == "delete,compact"
-    back = ConfigResource(
-        ResourceType.TOPIC,
-        topic,
-        incremental_configs=[
-            ConfigEntry("retention.ms", None, incremental_operation=AlterConfigOpType.DELETE)
-        ],
-    )
-    admin.incremental_alter_configs([back])[back].result(SECONDS_MAX)
-    assert (
-        admin.describe_configs([resource])[resource].result(SECONDS_MAX)["retention.ms"].value == "604800000"
-    )
 
 
 def test_the_brokers_configs_are_described(admin: AdminClient) -> None:

@@ -6,7 +6,7 @@ import time
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient
 
 from tests.support.peers import CreateTopic
@@ -155,12 +155,4 @@ def test_a_new_partition_is_taken_up(
     admin = AdminClient({"bootstrap.servers": bootstrap})
     admin.create_partitions([NewPartitions(topic, 3)])[topic].result(SECONDS_MAX)
     await_shares([consumer], [3])
-    consumer.close()
-
-
-def test_a_commit_keeps_its_metadata(bootstrap: str, topic: str, unique: str) -> None:
-    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": unique, "enable.auto.commit": False})
-    consumer.commit(offsets=[TopicPartition(topic, 0, 7, metadata="a note")], asynchronous=False)
-    (found,) = consumer.committed([TopicPartition(topic, 0)], timeout=10)
-    assert (found.offset, found.metadata) == (7, "a note")
     consumer.close()

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from tests.support.peers import CreateTopic
-from tests.support.samples import BASE_TIME_MS
 
 pytestmark = pytest.mark.clients
 
@@ -67,29 +66,6 @@ def test_a_group_of_kcat_balances_and_commits(bootstrap: str, create_topic: Crea
     kcat(bootstrap, "-P", "-t", topic, "-p", "1", stdin=b"after\n")
     one = ["-G", unique, "-q", "-c", "1", "-X", "auto.offset.reset=earliest", topic]
     assert kcat(bootstrap, *one).split() == [b"after"]
-
-
-def test_metadata_is_listed_and_offsets_are_queried(bootstrap: str, create_topic: CreateTopic) -> None:
-    topic = create_topic(2)
-    kcat(bootstrap, "-P", "-t", topic, "-p", "0", stdin=b"one\ntwo\n")
-    listed = json.loads(kcat(bootstrap, "-L", "-J", "-t", topic))
-    (described,) = listed["topics"]
-    assert [part["partition"] for part in described["partitions"]] == [0, 1]
-    assert [one["name"] for one in listed["brokers"]] == [bootstrap]
-    answered = kcat(bootstrap, "-Q", "-t", f"{topic}:0:{BASE_TIME_MS}").decode()
-    assert answered.split() == [topic, "[0]", "offset", "0"]
-
-
-def test_reading_from_an_offset_from_the_end_and_from_a_time(bootstrap: str, topic: str) -> None:
-    kcat(bootstrap, "-P", "-t", topic, "-p", "0", stdin=b"a\nb\nc\nd\n")
-    assert [record["payload"] for record in read(bootstrap, topic, "-p", "0", "-o", "2")] == ["c", "d"]
-    assert [record["payload"] for record in read(bootstrap, topic, "-p", "0", "-o", "-1")] == ["d"]
-    assert [record["payload"] for record in read(bootstrap, topic, "-p", "0", "-o", f"s@{BASE_TIME_MS}")] == [
-        "a",
-        "b",
-        "c",
-        "d",
-    ]
 
 
 def test_records_are_there_after_a_crash_and_a_stop(restartable: Any, bootstrap: str, topic: str) -> None:

@@ -11,7 +11,6 @@ from typing import Any
 
 from odradek_operator.foundation.keys import Key
 from odradek_operator.foundation.queue import WorkQueue
-from tests.support.loop import run as run_virtual
 
 A, B = Key("Topic", "default", "a"), Key("Topic", "default", "b")
 
@@ -52,90 +51,71 @@ async def working(worker: Worker, *, workers: int = 1, **settings: Any) -> Async
     await queue.close()
 
 
-def test_a_key_added_while_in_work_runs_once_more_and_never_concurrently() -> None:
-    async def scenario() -> Worker:
-        worker = Worker()
-        async with working(worker, workers=4) as queue:
-            for _ in range(5):
-                queue.add(A)
-            await asyncio.sleep(0.5)
-            for _ in range(5):
-                queue.add(A)
-            await asyncio.sleep(10)
-        return worker
-
-    worker = run_virtual(scenario())
+async def test_a_key_added_while_in_work_runs_once_more_and_never_concurrently() -> None:
+    worker = Worker()
+    async with working(worker, workers=4) as queue:
+        for _ in range(5):
+            queue.add(A)
+        await asyncio.sleep(0.5)
+        for _ in range(5):
+            queue.add(A)
+        await asyncio.sleep(10)
     assert worker.began == [(0.0, "a"), (1.0, "a")]
     assert worker.most_at_once == 1
 
 
-def test_no_more_are_worked_on_than_there_are_workers() -> None:
-    async def scenario() -> Worker:
-        worker = Worker()
-        async with working(worker, workers=3) as queue:
-            for number in range(30):
-                queue.add(Key("Topic", "default", str(number)))
-            assert queue.waiting == 30
-            await asyncio.sleep(100)
-            assert queue.idle and queue.done == 30
-        return worker
-
-    assert run_virtual(scenario()).most_in_all == 3
+async def test_no_more_are_worked_on_than_there_are_workers() -> None:
+    worker = Worker()
+    async with working(worker, workers=3) as queue:
+        for number in range(30):
+            queue.add(Key("Topic", "default", str(number)))
+        assert queue.waiting == 30
+        await asyncio.sleep(100)
+        assert queue.idle and queue.done == 30
+    assert worker.most_in_all == 3
 
 
-def test_failures_come_back_later_and_later_but_never_later_than_the_bound() -> None:
-    async def scenario() -> Worker:
-        worker = Worker(seconds=0)
-        worker.failures = 20
-        async with working(worker, pause_seconds_min=1, pause_seconds_max=60, random=Random(1)) as queue:
-            queue.add(A)
-            await asyncio.sleep(3_000)
-            assert (queue.failed, queue.done, queue.failing) == (20, 1, 0)
-        return worker
-
-    times = [time for time, _ in run_virtual(scenario()).began]
+async def test_failures_come_back_later_and_later_but_never_later_than_the_bound() -> None:
+    worker = Worker(seconds=0)
+    worker.failures = 20
+    async with working(worker, pause_seconds_min=1, pause_seconds_max=60, random=Random(1)) as queue:
+        queue.add(A)
+        await asyncio.sleep(3_000)
+        assert (queue.failed, queue.done, queue.failing) == (20, 1, 0)
+    times = [time for time, _ in worker.began]
     pauses = [later - earlier for earlier, later in pairwise(times)]
     assert pauses[0] <= 2 and all(pause <= 60.001 for pause in pauses)
     assert all(pause >= 30 for pause in pauses[6:]), pauses
     assert len({round(pause, 2) for pause in pauses[6:]}) > 5, "pauses without jitter"
 
 
-def test_an_event_does_not_wait_for_the_end_of_a_pause() -> None:
-    async def scenario() -> Worker:
-        worker = Worker(seconds=0)
-        worker.failures = 10
-        async with working(worker, pause_seconds_min=100, pause_seconds_max=1000, random=Random(1)) as queue:
-            queue.add(A)
-            await asyncio.sleep(1)
-            queue.add(A)
-            await asyncio.sleep(1)
-        return worker
-
-    assert [time for time, _ in run_virtual(scenario()).began] == [0.0, 1.0]
+async def test_an_event_does_not_wait_for_the_end_of_a_pause() -> None:
+    worker = Worker(seconds=0)
+    worker.failures = 10
+    async with working(worker, pause_seconds_min=100, pause_seconds_max=1000, random=Random(1)) as queue:
+        queue.add(A)
+        await asyncio.sleep(1)
+        queue.add(A)
+        await asyncio.sleep(1)
+    assert [time for time, _ in worker.began] == [0.0, 1.0]
 
 
-def test_the_earlier_of_several_times_counts() -> None:
-    async def scenario() -> Worker:
-        worker = Worker(seconds=0)
-        async with working(worker) as queue:
-            queue.add(A, after_seconds=50)
-            queue.add(A, after_seconds=10)
-            queue.add(A, after_seconds=20)
-            await asyncio.sleep(100)
-        return worker
-
-    assert run_virtual(scenario()).began == [(10.0, "a")]
+async def test_the_earlier_of_several_times_counts() -> None:
+    worker = Worker(seconds=0)
+    async with working(worker) as queue:
+        queue.add(A, after_seconds=50)
+        queue.add(A, after_seconds=10)
+        queue.add(A, after_seconds=20)
+        await asyncio.sleep(100)
+    assert worker.began == [(10.0, "a")]
 
 
-def test_a_worker_that_asks_for_it_looks_again_and_others_are_not_held_up() -> None:
-    async def scenario() -> Worker:
-        worker = Worker(seconds=0)
-        worker.answers = [5.0, None]
-        async with working(worker) as queue:
-            queue.add(A)
-            await asyncio.sleep(1)
-            queue.add(B)
-            await asyncio.sleep(100)
-        return worker
-
-    assert run_virtual(scenario()).began == [(0.0, "a"), (1.0, "b"), (5.0, "a")]
+async def test_a_worker_that_asks_for_it_looks_again_and_others_are_not_held_up() -> None:
+    worker = Worker(seconds=0)
+    worker.answers = [5.0, None]
+    async with working(worker) as queue:
+        queue.add(A)
+        await asyncio.sleep(1)
+        queue.add(B)
+        await asyncio.sleep(100)
+    assert worker.began == [(0.0, "a"), (1.0, "b"), (5.0, "a")]

@@ -18,7 +18,7 @@ from odradek.client.client import Client
 from odradek.client.producer.producer import Producer
 from odradek.foundation.ids import TopicPartition
 from odradek_operator.gateways.groups import BrokerGroups
-from odradek_operator.gateways.kubernetes import CLUSTERS, CONSUMER_GROUPS, DEPLOYMENTS
+from odradek_operator.gateways.kubernetes import CONSUMER_GROUPS
 from tests.operator.support.broker_world import BrokerWorld, in_world
 from tests.support.polling import eventually
 
@@ -137,20 +137,6 @@ async def test_lag_is_shown_in_messages_and_seconds(world: BrokerWorld) -> None:
 
 
 @in_world()
-async def test_a_group_begins_where_its_resource_says_and_only_once(world: BrokerWorld) -> None:
-    topic = await topic_with(world, 10)
-    name = unique("g")
-    world.make(CONSUMER_GROUPS, name, topics=[topic], initialPosition={"at": "Latest"})
-    await world.group(name)
-    assert await committed(world, name) == [10]
-    assert status(world, name)["startedFrom"] == "Latest, set in 1 partition"
-    await commit(world, name, topic, 3)
-    world.restart_operator()
-    await world.group(name)
-    assert await committed(world, name) == [3]
-
-
-@in_world()
 async def test_a_group_begins_at_a_time(world: BrokerWorld) -> None:
     real_time(world)
     topic = await topic_with(world, 10, age_seconds=600)
@@ -218,18 +204,6 @@ async def test_a_running_group_is_fenced_reset_and_goes_on_by_itself(
         assert not status(world, name)["reset"].get("fenced")
         await eventually("all read again", lambda: len(reader.offsets) >= 40)
         assert reader.offsets[20:40] == list(range(20))
-
-
-@in_world()
-async def test_a_workload_follows_the_scale_of_its_group(world: BrokerWorld) -> None:
-    topic, name = await topic_with(world, 1), unique("g")
-    world.create(DEPLOYMENTS, "app", {"replicas": 1, "selector": {"matchLabels": {"app": "billing"}}})
-    world.edit(CLUSTERS, "main", scalableWorkloads=[{"name": "app"}])
-    world.make(CONSUMER_GROUPS, name, topics=[topic], replicas=3, workload={"name": "app"})
-    await world.group(name)
-    assert world.body(DEPLOYMENTS, "app")["spec"]["replicas"] == 3
-    assert status(world, name)["selector"] == "app=billing"
-    assert world.condition(CONSUMER_GROUPS, name, "MembersAsExpected") == ("False", "TooFew")
 
 
 @in_world()

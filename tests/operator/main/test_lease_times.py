@@ -9,7 +9,6 @@ import pytest
 from odradek_operator.gateways.kubernetes import LEASES, Api, Conflict, Json, KubernetesError
 from odradek_operator.main.lease import Lease, LeaseLost
 from tests.operator.support.kubernetes import MemoryKubernetes
-from tests.support.loop import run
 
 LEASE_SECONDS = 15.0
 GIVE_UP_SECONDS = 10.0
@@ -46,62 +45,48 @@ async def lost_after(held: Lease, *, match: str = "could not be renewed") -> flo
     return asyncio.get_running_loop().time() - began
 
 
-def test_a_holder_without_answers_gives_up_in_time() -> None:
-    async def play() -> float:
-        kubernetes = SlowKubernetes()
-        held = lease(kubernetes)
-        await held.acquire()
-        kubernetes.seconds = 1000
-        return await lost_after(held)
-
-    assert run(play()) == pytest.approx(GIVE_UP_SECONDS)
+async def test_a_holder_without_answers_gives_up_in_time() -> None:
+    kubernetes = SlowKubernetes()
+    held = lease(kubernetes)
+    await held.acquire()
+    kubernetes.seconds = 1000
+    assert await lost_after(held) == pytest.approx(GIVE_UP_SECONDS)
 
 
-def test_a_renewal_counts_from_when_it_was_asked_for() -> None:
-    async def play() -> float:
-        kubernetes = SlowKubernetes()
-        held = lease(kubernetes)
-        await held.acquire()
-        kubernetes.seconds = 4.5
-        loop = asyncio.get_running_loop()
-        loop.call_later(7, setattr, kubernetes, "seconds", 1000)
-        return await lost_after(held)
-
+async def test_a_renewal_counts_from_when_it_was_asked_for() -> None:
+    kubernetes = SlowKubernetes()
+    held = lease(kubernetes)
+    await held.acquire()
+    kubernetes.seconds = 4.5
+    loop = asyncio.get_running_loop()
+    loop.call_later(7, setattr, kubernetes, "seconds", 1000)
     # It was asked for after three seconds, and answered four and a half later.
-    assert run(play()) == pytest.approx(3 + GIVE_UP_SECONDS)
+    assert await lost_after(held) == pytest.approx(3 + GIVE_UP_SECONDS)
 
 
-def test_a_renewal_that_conflicts_with_another_write_is_tried_again() -> None:
-    async def play() -> float:
-        kubernetes = SlowKubernetes()
-        held = lease(kubernetes)
-        await held.acquire()
-        loop = asyncio.get_running_loop()
-        loop.call_later(
-            2,
-            lambda: kubernetes.objects.merge(
-                LEASES, "system", "l", {"metadata": {"annotations": {"a": "b"}}}
-            ),
-        )
-        loop.call_later(60, setattr, kubernetes, "seconds", 1000)
-        return await lost_after(held)
-
-    assert run(play()) > 60
+async def test_a_renewal_that_conflicts_with_another_write_is_tried_again() -> None:
+    kubernetes = SlowKubernetes()
+    held = lease(kubernetes)
+    await held.acquire()
+    loop = asyncio.get_running_loop()
+    loop.call_later(
+        2,
+        lambda: kubernetes.objects.merge(LEASES, "system", "l", {"metadata": {"annotations": {"a": "b"}}}),
+    )
+    loop.call_later(60, setattr, kubernetes, "seconds", 1000)
+    assert await lost_after(held) > 60
 
 
 @pytest.mark.parametrize("seconds", [0.0, 1000.0])
-def test_a_conflict_that_cannot_be_looked_into_is_a_renewal_that_failed(seconds: float) -> None:
+async def test_a_conflict_that_cannot_be_looked_into_is_a_renewal_that_failed(seconds: float) -> None:
     """The API server goes away between the refusal and the read of the Lease's holder."""
 
     class Conflicting(SlowKubernetes):
         async def replace(self, manifest: Json) -> Json:
             raise Conflict("the object has been modified", status=409)
 
-    async def play() -> float:
-        kubernetes = Conflicting()
-        held = lease(kubernetes)
-        await held.acquire()
-        kubernetes.seconds, kubernetes.fails = seconds, KubernetesError("not now")
-        return await lost_after(held)
-
-    assert run(play()) == pytest.approx(GIVE_UP_SECONDS)
+    kubernetes = Conflicting()
+    held = lease(kubernetes)
+    await held.acquire()
+    kubernetes.seconds, kubernetes.fails = seconds, KubernetesError("not now")
+    assert await lost_after(held) == pytest.approx(GIVE_UP_SECONDS)

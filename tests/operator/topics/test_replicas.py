@@ -47,11 +47,6 @@ def test_partitions_that_are_as_wanted_or_becoming_so_are_left_alone() -> None:
     assert with_replicas([partition(0, 0, 1), moving], 2, brokers=brokers) == {}
 
 
-def test_too_few_brokers_are_named() -> None:
-    with pytest.raises(ValueError, match="3 replicas need 3 brokers, and the cluster has 2"):
-        with_replicas([partition(0, 0)], 3, brokers={0: None, 1: None})
-
-
 @pytest.mark.thorough
 @given(st.data())
 def test_whatever_there_is_comes_out_with_so_many_distinct_replicas(data: st.DataObject) -> None:

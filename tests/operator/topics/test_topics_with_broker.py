@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from odradek.client.admin.results import ConfigChange, ConfigSource, ResourceType
+from odradek.client.admin.results import ConfigSource, ResourceType
 from odradek.foundation.errors import UnknownTopicOrPartition
 from odradek_operator.gateways.kubernetes import CLUSTERS, TOPICS
 from odradek_operator.gateways.topics import BrokerTopics
@@ -71,26 +71,6 @@ async def test_what_is_as_wanted_is_not_written_again(world: BrokerWorld) -> Non
 
 
 @in_world()
-async def test_drift_is_corrected_or_reported(world: BrokerWorld) -> None:
-    enforced, warned = unique(), unique()
-    world.make(TOPICS, enforced)
-    world.make(TOPICS, warned, drift="Warn")
-    await world.topic(enforced)
-    async with world.admin() as admin:
-        for name in (enforced, warned):
-            await admin.configs.alter(ResourceType.TOPIC, name, [ConfigChange("retention.ms", "5")])
-    world.restart_operator()
-    await world.topic(enforced)
-    assert await settings_of(world, enforced) == {}
-    assert await settings_of(world, warned) == {"retention.ms": "5"}
-    assert world.condition(TOPICS, warned, "Drifted") == ("True", "ChangedElsewhere")
-    assert {(one.name, one.reason) for one in world.kubernetes.events} == {
-        (enforced, "DriftCorrected"),
-        (warned, "Drifted"),
-    }
-
-
-@in_world()
 async def test_refused_settings_are_shown_and_others_go_on(world: BrokerWorld) -> None:
     bad, good = unique(), unique()
     world.make(TOPICS, bad, replicas=3)
@@ -104,37 +84,6 @@ async def test_refused_settings_are_shown_and_others_go_on(world: BrokerWorld) -
     assert world.ready(TOPICS, "wrong") == ("False", "InvalidSpec")
     (ready,) = world.body(TOPICS, "wrong")["status"]["conditions"]
     assert "did you mean retention.ms?" in ready["message"]
-
-
-@in_world()
-async def test_the_oldest_of_two_resources_has_the_topic(world: BrokerWorld) -> None:
-    name, older, younger = unique(), unique(), unique()
-    world.make(TOPICS, younger, "2026-01-01T00:00:09Z", name=name, partitions=3, deletionPolicy="Delete")
-    world.make(TOPICS, older, "2026-01-01T00:00:03Z", name=name, partitions=2, deletionPolicy="Delete")
-    await world.topic(younger)
-    assert world.ready(TOPICS, younger) == ("False", "TopicTaken")
-    assert world.ready(TOPICS, older) == ("True", "AsWanted")
-    assert await partitions_of(world, name) == 2
-    world.delete(TOPICS, younger)
-    assert not world.is_there(TOPICS, younger), "it holds nothing and is not held"
-    assert await partitions_of(world, name) == 2
-
-
-@in_world()
-async def test_deleting_keeps_the_topic_or_takes_it_along(world: BrokerWorld) -> None:
-    kept, gone = unique(), unique()
-    world.make(TOPICS, kept)
-    world.make(TOPICS, gone, deletionPolicy="Delete")
-    await world.topic(kept)
-    assert world.body(TOPICS, gone)["metadata"]["finalizers"] == ["odradek.io/cleanup"]
-    world.delete(TOPICS, kept)
-    world.delete(TOPICS, gone)
-    for name in (kept, gone):
-        await world.topic(name)
-        assert not world.is_there(TOPICS, name)
-    assert await partitions_of(world, kept) == 1
-    with pytest.raises(UnknownTopicOrPartition):
-        await partitions_of(world, gone)
 
 
 @in_world()
