@@ -48,10 +48,7 @@ class Moves:
         wanted = chance.sample(BROKERS, chance.choice([2, 3]))
         self._asked.put((topic, number, wanted))
         back = chance.sample(BROKERS, 3)
-        return (
-            f"{topic}-{number} moves to {wanted}",
-            lambda: self._asked.put((topic, number, back)),
-        )
+        return (f"{topic}-{number} moves to {wanted}", lambda: self._asked.put((topic, number, back)))
 
     def restore(self) -> str:
         """Give every partition its three replicas, and wait for none of it; what is missing."""

@@ -17,15 +17,7 @@ from odradek.client.producer.batches import Delivery
 from odradek.client.producer.producer import Producer
 from odradek.foundation.errors import OdradekError
 from tests.chaos.client_process import client_of, works, write_until_told
-from tests.chaos.history import (
-    Acknowledged,
-    HistoryFile,
-    ProducerBegan,
-    Refused,
-    Sent,
-    now,
-    record_name,
-)
+from tests.chaos.history import Acknowledged, HistoryFile, ProducerBegan, Refused, Sent, now, record_name
 
 WAITING_MAX: Final = 2_000
 ACKS_ALL: Final = -1

@@ -51,10 +51,7 @@ class Story:
         self.final = replace(self.final, partitions={KEY: replace(self.partition, **changed)})
 
     def set_records(self, records: list[StoredRecord], *brokers: int) -> None:
-        logs = {
-            **self.partition.logs,
-            **{broker: StoredLog(0, records) for broker in brokers or (1, 2, 3)},
-        }
+        logs = {**self.partition.logs, **{broker: StoredLog(0, records) for broker in brokers or (1, 2, 3)}}
         self.set_partition(logs=logs)
 
     def records(self) -> list[StoredRecord]:

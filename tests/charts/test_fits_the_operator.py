@@ -131,10 +131,7 @@ def test_the_service_bindings_secret_has_what_the_operators_config_map_has(conte
     bound = binding_config_map(context)
     example = yaml.safe_load((CHECKOUT / "manifests" / "examples" / "service-binding.yaml").read_text())
     made = _only("Secret", "odradek", "serviceBinding.enabled=true")
-    for secret, cluster, namespace in (
-        (made, context.name, context.namespace),
-        (example, "log", "odradek"),
-    ):
+    for secret, cluster, namespace in ((made, context.name, context.namespace), (example, "log", "odradek")):
         assert secret["type"] == "servicebinding.io/kafka"
         assert secret["metadata"]["name"] == f"{cluster}-binding"
         variables = {key: _short(value, context) for key, value in bound["data"].items()}

@@ -69,10 +69,7 @@ def test_listeners_to_the_outside_are_shown_with_a_warning(notes: Notes) -> None
         (("cluster.spec.brokers.replicas=1",), "WARNING: 1 broker: while one is away"),
         (("cluster.spec.brokers.replicas=2",), "WARNING: 2 brokers: while one is away"),
         (("cluster.spec.brokers.replicas=1",), "NOTE: one ZooKeeper server. While it is away no topic"),
-        (
-            ("cluster.spec.zookeeper.servers.replicas=1",),
-            "Brokers that run keep taking and giving records",
-        ),
+        (("cluster.spec.zookeeper.servers.replicas=1",), "Brokers that run keep taking and giving records"),
         (("cluster.spec.deletionPolicy=Delete",), "WARNING: deletionPolicy is Delete"),
         (("cluster.spec.network.enabled=false",), "WARNING: network.enabled is off"),
         (

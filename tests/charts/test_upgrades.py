@@ -88,13 +88,7 @@ def test_definitions_are_kept_and_are_those_of_manifests() -> None:
     assert (
         set(rendered)
         == set(plain)
-        == {
-            "clusters.yaml",
-            "topics.yaml",
-            "consumergroups.yaml",
-            "users.yaml",
-            "mirrors.yaml",
-        }
+        == {"clusters.yaml", "topics.yaml", "consumergroups.yaml", "users.yaml", "mirrors.yaml"}
     )
     for name, found in rendered.items():
         metadata = found["metadata"]
@@ -120,11 +114,7 @@ def test_definitions_can_be_left_to_others() -> None:
 @pytest.mark.thorough
 @pytest.mark.parametrize(
     ("settings", "kept"),
-    [
-        ((), set()),
-        (("cluster.keep=true",), {"Cluster"}),
-        (("keepTopics=true",), {"Topic", "ConsumerGroup"}),
-    ],
+    [((), set()), (("cluster.keep=true",), {"Cluster"}), (("keepTopics=true",), {"Topic", "ConsumerGroup"})],
     ids=["nothing", "the-cluster", "topics"],
 )
 def test_resources_stay_behind_only_when_asked(settings: tuple[str, ...], kept: set[str]) -> None:

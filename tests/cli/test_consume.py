@@ -107,13 +107,7 @@ def test_follow_waits_for_an_offset_that_is_not_there_yet(shell: Shell, topic: s
 @pytest.mark.thorough
 @needs_kcat
 @pytest.mark.parametrize(
-    "template",
-    [
-        r"%t %p %o %k %s\n",
-        r"%S,%K,%T\t[%h]\r\n",
-        "%R",
-        r"100%% {%k} {x} \x41\x4\012\\\q|\n",
-    ],
+    "template", [r"%t %p %o %k %s\n", r"%S,%K,%T\t[%h]\r\n", "%R", r"100%% {%k} {x} \x41\x4\012\\\q|\n"]
 )
 @pytest.mark.parametrize("null", [(), ("NULL",)])
 def test_kcats_formats_print_what_kcat_prints(

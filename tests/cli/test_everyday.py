@@ -147,10 +147,7 @@ def test_a_trim_past_the_end_deletes_nothing_anywhere(shell: Shell, unique: str)
 def test_a_trim_takes_the_file_of_kafka_delete_records(shell: Shell, unique: str, tmp_path: Path) -> None:
     write(shell, unique, 3, partitions=2)
     file = tmp_path / "offsets.json"
-    rows = [
-        {"topic": unique, "partition": 0, "offset": 2},
-        {"topic": unique, "partition": 1, "offset": -1},
-    ]
+    rows = [{"topic": unique, "partition": 0, "offset": 2}, {"topic": unique, "partition": 1, "offset": -1}]
     file.write_text(json.dumps({"version": 1, "partitions": rows}))
     done = shell.json("topics", "trim", "--from-file", str(file), "--execute")
     assert [row["records"] for row in done["partitions"]] == [2, 0]

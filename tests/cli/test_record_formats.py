@@ -17,9 +17,7 @@ headers = st.lists(st.tuples(st.text(max_size=5), octets), max_size=4).map(tuple
 
 
 def record(
-    key: bytes | None = b"k",
-    value: bytes | None = b"v",
-    headers: tuple[tuple[str, bytes | None], ...] = (),
+    key: bytes | None = b"k", value: bytes | None = b"v", headers: tuple[tuple[str, bytes | None], ...] = ()
 ) -> ConsumerRecord:
     return ConsumerRecord("t", 3, 42, 1_772_366_400_000, 0, key, value, headers, 0)
 

@@ -52,15 +52,7 @@ def test_every_verb_has_help_with_examples(invoke: Invoke, words: tuple[str, ...
             isinstance(parameter, click.Argument)
             or getattr(parameter, "help", None)
             or parameter.name
-            in (
-                "linger_ms",
-                "batch_bytes",
-                "compression",
-                "acks",
-                "isolation",
-                "records",
-                "fetch_bytes",
-            )
+            in ("linger_ms", "batch_bytes", "compression", "acks", "isolation", "records", "fetch_bytes")
         ), f"{words}: {parameter.name} has no help"
 
 

@@ -156,9 +156,7 @@ def test_ctrl_c_works_in_a_run_that_ignores_it_itself(tmp_path: Path) -> None:
 def test_what_a_machine_does_not_have_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = "<!-- test: run needs=no-such-program -->\n```sh\nno-such-program\n```\n"
     monkeypatch.delenv("CI", raising=False)
-    assert play(tmp_path, text).notes == [
-        "page.md:3: left out, as this machine has no no-such-program",
-    ]
+    assert play(tmp_path, text).notes == ["page.md:3: left out, as this machine has no no-such-program"]
     monkeypatch.setenv("CI", "true")
     (tmp_path / "again").mkdir()
     with pytest.raises(BlockFailed, match="ended with 127"):
@@ -172,8 +170,7 @@ def test_a_page_has_ports_of_its_own(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         play(
-            tmp_path,
-            f"```python\nimport socket\nsocket.create_server(('127.0.0.1', {port})).close()\n```\n",
+            tmp_path, f"```python\nimport socket\nsocket.create_server(('127.0.0.1', {port})).close()\n```\n"
         )
 
 

@@ -73,10 +73,7 @@ def test_a_clean_history_passes() -> None:
 
 def test_cycles_of_writes_alone_are_legal() -> None:
     story = Story()
-    story.logs = {
-        ONE: [(0, b"a"), (1, b"c"), (4, b"h"), (7, b"d")],
-        TWO: [(0, b"b"), (2, b"e"), (5, b"i")],
-    }
+    story.logs = {ONE: [(0, b"a"), (1, b"c"), (4, b"h"), (7, b"d")], TWO: [(0, b"b"), (2, b"e"), (5, b"i")]}
     story.polls = []
     assert story.find() == []
 

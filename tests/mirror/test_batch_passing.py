@@ -143,13 +143,7 @@ def old_message() -> memoryview:
         (old_message(), 100, ANY, OpenReason.OLD_FORMAT, [100]),
         (batch(), 105, ANY, OpenReason.START_INSIDE, list(range(105, 120))),
         (batch(), 100, TargetRules(300), OpenReason.TOO_LARGE, list(range(100, 120))),
-        (
-            batch(),
-            100,
-            TargetRules(1 << 20, Compression.ZSTD),
-            OpenReason.COMPRESSION,
-            list(range(100, 120)),
-        ),
+        (batch(), 100, TargetRules(1 << 20, Compression.ZSTD), OpenReason.COMPRESSION, list(range(100, 120))),
     ],
     ids=lambda value: value.value if isinstance(value, OpenReason) else "",
 )

@@ -68,11 +68,7 @@ async def test_topics_of_every_kind_are_copied_once_and_in_order(
     admin = Admin(source)
     kinds = {
         "plain": {},
-        "compacted": {
-            "cleanup.policy": "compact",
-            "min.cleanable.dirty.ratio": "0.01",
-            "segment.ms": "100",
-        },
+        "compacted": {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.01", "segment.ms": "100"},
         "stamped": {"message.timestamp.type": "LogAppendTime"},
         "short": {"max.message.bytes": "30000"},
     }
@@ -98,11 +94,7 @@ async def test_topics_of_every_kind_are_copied_once_and_in_order(
         for kind in kinds:
             await until(
                 lambda kind=kind: mirrored(
-                    source,
-                    target,
-                    f"{name}.{kind}",
-                    f"a.{name}.{kind}",
-                    is_compacted=kind == "compacted",
+                    source, target, f"{name}.{kind}", f"a.{name}.{kind}", is_compacted=kind == "compacted"
                 )
             )
         opened = {

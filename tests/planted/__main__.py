@@ -64,11 +64,7 @@ def main() -> int:
 
 def _runner(clone: Clone, suite: str, jobs: int) -> Run:
     def run_with(
-        bugs: Sequence[Bug],
-        tests: Sequence[str],
-        *,
-        failures_max: int = 0,
-        deselected: Collection[str] = (),
+        bugs: Sequence[Bug], tests: Sequence[str], *, failures_max: int = 0, deselected: Collection[str] = ()
     ) -> Outcome:
         clone.hold(bugs)
         return run(

@@ -39,10 +39,7 @@ HOMES: Final = {
         "broker/odradek/foundation/event_loop.py",
         "broker/odradek/foundation/plain_sockets.py",
     },
-    "import ctypes": {
-        "broker/odradek/foundation/linux_calls.py",
-        "broker/odradek/foundation/scheduling.py",
-    },
+    "import ctypes": {"broker/odradek/foundation/linux_calls.py", "broker/odradek/foundation/scheduling.py"},
     "os.fsync(": {"broker/odradek/foundation/syncing.py"},
     "/proc/": {
         "broker/odradek/foundation/metrics.py",

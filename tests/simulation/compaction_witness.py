@@ -98,10 +98,7 @@ def _seen_in(batch: BatchView) -> list[Seen]:
         return [Seen(kept, marker.producer_id, is_marker=True, is_commit=marker.is_commit)]
     producer_id = batch.header.producer_id if batch.header.is_transactional else -1
     return [
-        Seen(
-            Kept(one.offset, one.key or b"", one.value, one.timestamp_ms, tuple(one.headers)),
-            producer_id,
-        )
+        Seen(Kept(one.offset, one.key or b"", one.value, one.timestamp_ms, tuple(one.headers)), producer_id)
         for one in records(batch)
     ]
 

@@ -21,12 +21,7 @@ from odradek.client.consumer.blocks import ConsumerRecord
 from odradek.client.consumer.consumer import PartitionConsumer
 from odradek.client.consumer.fetches import FetchBounds
 from odradek.client.errors import raise_for
-from odradek.foundation.errors import (
-    FencedMemberEpoch,
-    OdradekError,
-    StaleMemberEpoch,
-    UnknownMemberId,
-)
+from odradek.foundation.errors import FencedMemberEpoch, OdradekError, StaleMemberEpoch, UnknownMemberId
 from odradek.foundation.ids import TopicPartition
 from odradek.protocol.api import ApiKey
 from tests.simulation.cluster import TOPIC

@@ -146,10 +146,7 @@ class Deletions:
                 timeout=5_000,
                 allow_replication_factor_change=True,
                 topics=[
-                    {
-                        "name": DELETED_TOPIC,
-                        "partitions": [{"partition_index": 0, "replicas": replicas}],
-                    }
+                    {"name": DELETED_TOPIC, "partitions": [{"partition_index": 0, "replicas": replicas}]}
                 ],
             )
 

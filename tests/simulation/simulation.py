@@ -83,12 +83,7 @@ def _repeatable(seed: int) -> Iterator[None]:
 
 
 async def _play(
-    seed: int,
-    history: History,
-    *,
-    faults: int | None,
-    kinds: tuple[str, ...],
-    actors: tuple[str, ...] | None,
+    seed: int, history: History, *, faults: int | None, kinds: tuple[str, ...], actors: tuple[str, ...] | None
 ) -> None:
     rng = random.Random(f"simulation {seed}")
     # Of its own, so that the other seeds stay what they were.

@@ -133,10 +133,7 @@ class Workload:
     async def _produce(self, name: str, rng: random.Random, *, acks: int = ACKS_ALL) -> None:
         client = self.client(name, rng)
         producer = Producer(
-            client,
-            acks=acks,
-            delivery_timeout_ms=DELIVERY_TIMEOUT_MS,
-            linger_ms=rng.choice([0, 5, 50]),
+            client, acks=acks, delivery_timeout_ms=DELIVERY_TIMEOUT_MS, linger_ms=rng.choice([0, 5, 50])
         )
         deliveries: list[asyncio.Task[None]] = []
         try:

@@ -38,11 +38,7 @@ from tests.support.spark import spark_session
 
 KINDS: Final = ("load", "replay", "stream", "zombie")
 EVERYWHERE: Final = (CONNECTED, PLANNED, WRITING, DATA_VISIBLE, COMMIT_VISIBLE, PUBLISHED)
-POINTS: Final = {
-    "parquet": (*EVERYWHERE, WRITTEN, PUBLISHING),
-    "delta": EVERYWHERE,
-    "iceberg": EVERYWHERE,
-}
+POINTS: Final = {"parquet": (*EVERYWHERE, WRITTEN, PUBLISHING), "delta": EVERYWHERE, "iceberg": EVERYWHERE}
 
 
 def main(kills: int, seed: int, kinds: Sequence[str], folder: Path) -> int:

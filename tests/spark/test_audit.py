@@ -205,11 +205,7 @@ def test_a_stopped_tier_and_a_dead_producer(audited: Callable[[], Audited], boot
     dead.stop()
     one.producer.publish(3)
     one.collect()
-    assert one.verdicts("loaded") == {
-        0: ("complete", 20, 20),
-        1: ("stalled", 10, 10),
-        2: ("stalled", 10, 0),
-    }
+    assert one.verdicts("loaded") == {0: ("complete", 20, 20), 1: ("stalled", 10, 10), 2: ("stalled", 10, 0)}
     blocked = one.wait(3)
     assert (blocked.code, blocked.summary["complete_until"]) == (30, "2026-03-01T12:01:00Z")
     assert dead.audit.session in blocked.summary["blocked_by"]

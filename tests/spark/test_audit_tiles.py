@@ -104,11 +104,7 @@ def test_truncation_replays_and_more_partitions(
 
 
 def test_a_topic_made_again_and_rows_of_no_run(
-    spark: Any,
-    bootstrap: str,
-    create_topic: CreateTopic,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    spark: Any, bootstrap: str, create_topic: CreateTopic, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from confluent_kafka.admin import AdminClient
 

@@ -103,16 +103,10 @@ OF_DELETION: Final[list[Row]] = [
         },
         {29},
         [acl(AclOperation.DESCRIBE, AclResourceType.TOPIC, "missing"), acl(DELETE, TOPIC, "hidden")],
-    ),
+    )
 ]
 _NAMED: Final[list[Row]] = [*denied_topics.ROWS, *denied_groups.ROWS]
-ROWS: Final[list[Row]] = [
-    *RECORDS,
-    *_NAMED,
-    *of_missing_topics(_NAMED),
-    *OF_DELETION,
-    *OPERATIONS,
-]
+ROWS: Final[list[Row]] = [*RECORDS, *_NAMED, *of_missing_topics(_NAMED), *OF_DELETION, *OPERATIONS]
 # After them topics or groups may be gone.
 CHANGING: Final = frozenset(
     (ApiKey.DELETE_TOPICS, ApiKey.DELETE_GROUPS, ApiKey.OFFSET_DELETE, ApiKey.CREATE_TOPICS)

@@ -46,7 +46,7 @@ ALLOWED: Final[dict[str, dict[str, str]]] = {
     "transactions-second-generation": {
         "second: CompleteAbort, commit retried/error_code": (
             "Kafka's INVALID_TXN_STATE ends a client for good; a later Kafka answers PRODUCER_FENCED (KAFKA-20785)"
-        ),
+        )
     },
     "acls": {
         **{
@@ -78,7 +78,7 @@ ALLOWED: Final[dict[str, dict[str, str]]] = {
     "newest-of-open-transactions": {
         "open: newest committed/*": (
             "Kafka has no answer while the newest record is not committed; the newest that readers may have is answered"
-        ),
+        )
     },
     "empty-transactions": {
         f"{label}: end/offset": (
@@ -91,20 +91,15 @@ ALLOWED: Final[dict[str, dict[str, str]]] = {
         "*": (
             "Kafka takes any sequence of a producer id without an epoch; INVALID_PRODUCER_EPOCH says that such a"
             " producer is not idempotent"
-        ),
+        )
     },
     "plugin-settings": dict.fromkeys(
-        (
-            "unknown*",
-            "an empty value/*",
-            "appended/*",
-            "the file's*",
-        ),
+        ("unknown*", "an empty value/*", "appended/*", "the file's*"),
         "Kafka stores dynamic settings that it does not know, for plugins; there are none here, and a misspelt name is"
         " refused. Those of the file are kept",
     ),
     "reassignment": {
-        "nothing/error_message": "Kafka says an empty text where nothing was asked for; null says that nothing failed",
+        "nothing/error_message": "Kafka says an empty text where nothing was asked for; null says that nothing failed"
     },
     "configs": {
         "an unknown group: configs/odradek.fenced.until": "our own: Kafka has no way to keep members out of a group",

@@ -220,10 +220,7 @@ def users_story(wire: Wire) -> None:
 
 
 STORIES: Final = {"logins": logins_story, "scram-users": users_story}
-VERSIONS: Final = {
-    "logins-in-every-version": logins_sweep,
-    "scram-users-in-every-version": users_sweep,
-}
+VERSIONS: Final = {"logins-in-every-version": logins_sweep, "scram-users-in-every-version": users_sweep}
 SETTINGS: Final[Mapping[str, Mapping[str, str]]] = {
     "logins": WITH_LOGINS,
     "logins-in-every-version": WITH_LOGINS,

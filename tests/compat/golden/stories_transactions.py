@@ -117,11 +117,7 @@ class Producer:
             ],
         }
         settled(
-            self.wire,
-            f"{self.name}: {label}",
-            ApiKey.ADD_PARTITIONS_TO_TXN,
-            5,
-            transactions=[transaction],
+            self.wire, f"{self.name}: {label}", ApiKey.ADD_PARTITIONS_TO_TXN, 5, transactions=[transaction]
         )
 
     def described(self, label: str) -> None:
@@ -283,6 +279,4 @@ STORIES: Final[dict[str, Callable[[Wire], None]]] = {
     "transactions-second-generation": second_generation_story,
     "transactions-fenced": fencing_story,
 }
-VERSIONS: Final[dict[str, Callable[[Wire], None]]] = {
-    "transactions-in-every-version": transactions_sweep,
-}
+VERSIONS: Final[dict[str, Callable[[Wire], None]]] = {"transactions-in-every-version": transactions_sweep}

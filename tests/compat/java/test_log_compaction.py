@@ -16,12 +16,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 
 from tests.support.broker_process import Broker
-from tests.support.java import (
-    JavaUnavailableError,
-    java_arguments,
-    java_environment,
-    kafka_tests_classpath,
-)
+from tests.support.java import JavaUnavailableError, java_arguments, java_environment, kafka_tests_classpath
 from tests.support.kafka_peer import KafkaPeer
 from tests.support.peers import QUICK, skip_or_fail, topic_creator
 from tests.support.plain_reads import all_records

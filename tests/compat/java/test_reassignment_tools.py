@@ -13,10 +13,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
 from tests.support.cluster_processes import Cluster
-from tests.support.java import (
-    JavaUnavailableError,
-    kafka_classpath,
-)
+from tests.support.java import JavaUnavailableError, kafka_classpath
 from tests.support.kafka_tools import run_kafka_tool
 from tests.support.peers import skip_or_fail, topic_creator
 from tests.support.polling import wait_until
@@ -125,8 +122,7 @@ def test_a_throttled_move_is_listed_and_cancelled_with_its_throttles(
     (home,) = replicas(admin, topic)[0]
     away = home % 3 + 1
     plan = plan_file(
-        tmp_path,
-        {"version": 1, "partitions": [{"topic": topic, "partition": 0, "replicas": [away]}]},
+        tmp_path, {"version": 1, "partitions": [{"topic": topic, "partition": 0, "replicas": [away]}]}
     )
     # Three megabytes would take half an hour.
     printed = reassign(cluster, "--execute", "--reassignment-json-file", plan, "--throttle", "1500")

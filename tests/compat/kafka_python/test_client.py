@@ -9,10 +9,7 @@ from typing import Any
 import pytest
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient, NewTopic
-from kafka.errors import (
-    TopicAlreadyExistsError,
-    UnknownTopicOrPartitionError,
-)
+from kafka.errors import TopicAlreadyExistsError, UnknownTopicOrPartitionError
 from kafka.structs import OffsetAndMetadata
 
 from tests.support.peers import CreateTopic

@@ -77,11 +77,7 @@ def _bounce(cluster: Cluster, admin: AdminClient, topic: str, kind: str, *, is_q
         member.restart(crash=how == "killed")
         return
     _ = member.kill() if how == "killed" else member.stop()
-    wait_until(
-        f"somebody takes the place of {what} {number}",
-        current,
-        lambda seen: seen not in (number, -1),
-    )
+    wait_until(f"somebody takes the place of {what} {number}", current, lambda seen: seen not in (number, -1))
     member.start()
 
 

@@ -20,9 +20,7 @@ RECORDS = 10_000
 def test_two_copiers_copy_each_record_once(cluster: Cluster, tmp_path: Path, version: str) -> None:
     faults = ("broker killed, copier killed", "broker stopped")
     run = copied(
-        cluster,
-        tmp_path,
-        Plan(records=RECORDS, transaction_size=250, version=version, seed=1, faults=faults),
+        cluster, tmp_path, Plan(records=RECORDS, transaction_size=250, version=version, seed=1, faults=faults)
     )
     print(run)
     assert run.verdict.copied == RECORDS

@@ -10,13 +10,7 @@ from odradek.foundation.errors import SettingError
 from odradek.log.log_manager import LogManager
 from odradek_operator.desired.zookeeper_files import NO_DATA, Membership
 from odradek_operator.gateways.kubernetes import CONFIG_MAPS, VOLUME_CLAIMS
-from odradek_operator.reconcilers.cluster.ensemble import (
-    Resize,
-    data_problem,
-    membership,
-    resize,
-    with_size,
-)
+from odradek_operator.reconcilers.cluster.ensemble import Resize, data_problem, membership, resize, with_size
 from odradek_operator.reconcilers.cluster.facts import Objects, ServerPod, broker_pods
 from odradek_operator.resources.cluster import ClusterSpec
 from odradek_operator.resources.cluster_status import ClusterStatus, Ensemble, Pods
@@ -115,9 +109,7 @@ def test_an_ensemble_grows_and_shrinks_while_it_runs(world: ClusterWorld, loses_
     assert claims == ["0"], "a server that joins later does not find a former server's data"
 
 
-def test_an_ensemble_stays_without_a_controller_or_while_pods_roll(
-    world: ClusterWorld,
-) -> None:
+def test_an_ensemble_stays_without_a_controller_or_while_pods_roll(world: ClusterWorld) -> None:
     world.brokers.has_controller = False
     world.change(spec__zookeeper__servers__replicas=3)
     for _ in range(5):

@@ -231,22 +231,13 @@ async def test_a_storage_class_can_be_corrected_until_claims_are_bound(server: A
 @in_real_time
 async def test_objects_deleted_by_hand_return_with_the_charts_rights(server: ApiServer) -> None:
     grant_rights(server)
-    async with (
-        gateway(server) as person,
-        gateway(server, account=OPERATOR_ACCOUNT) as kubernetes,
-    ):
+    async with gateway(server) as person, gateway(server, account=OPERATOR_ACCOUNT) as kubernetes:
         key = Key("Cluster", "odradek", "watched")
         about = {"name": "watched", "namespace": "odradek"}
         cluster = {"apiVersion": "odradek.io/v1", "kind": "Cluster", "metadata": about, "spec": SPEC}
         await person.create(cluster)
         await reconciler(kubernetes).reconcile(key)
-        names = (
-            "watched-bootstrap",
-            "watched-spark",
-            "watched-broker",
-            "watched-broker",
-            "watched-broker",
-        )
+        names = ("watched-bootstrap", "watched-spark", "watched-broker", "watched-broker", "watched-broker")
         labels = {MANAGED_BY_LABEL: MANAGED_BY}
         async with asyncio.timeout(60):
             for api, name in zip(KINDS, names, strict=True):
@@ -270,10 +261,7 @@ async def test_objects_deleted_by_hand_return_with_the_charts_rights(server: Api
 async def test_the_charts_rights_suffice_for_all_that_the_operator_does(server: ApiServer) -> None:
     grant_rights(server)
     server.kubectl("create", "--filename", "-", given=GROWING_CLASS)
-    async with (
-        gateway(server) as person,
-        gateway(server, account=OPERATOR_ACCOUNT) as kubernetes,
-    ):
+    async with gateway(server) as person, gateway(server, account=OPERATOR_ACCOUNT) as kubernetes:
         key = Key("Cluster", "odradek", "events")
         about = {"name": "events", "namespace": "odradek"}
         cluster = {"apiVersion": "odradek.io/v1", "kind": "Cluster", "metadata": about, "spec": SPEC}
@@ -336,12 +324,7 @@ async def test_of_secrets_the_operator_reads_and_changes_only_its_own(server: Ap
     grant_rights(server)
     async with gateway(server) as person, gateway(server, account=OPERATOR_ACCOUNT) as kubernetes:
         about = {"name": "theirs", "namespace": "odradek"}
-        theirs = {
-            "apiVersion": "v1",
-            "kind": "Secret",
-            "metadata": about,
-            "stringData": {"key": "theirs"},
-        }
+        theirs = {"apiVersion": "v1", "kind": "Secret", "metadata": about, "stringData": {"key": "theirs"}}
         await person.create(theirs)
         secrets = Secrets(kubernetes)
         async with asyncio.timeout(60):
@@ -446,10 +429,7 @@ async def test_pods_are_spread_strictly_where_there_are_nodes_enough(server: Api
     """Nodes that others made are read with the chart's rights, and Kubernetes takes the constraints."""
     grant_rights(server)
     zone = "topology.kubernetes.io/zone"
-    async with (
-        gateway(server) as person,
-        gateway(server, account=OPERATOR_ACCOUNT) as kubernetes,
-    ):
+    async with gateway(server) as person, gateway(server, account=OPERATOR_ACCOUNT) as kubernetes:
         for number in range(2):
             about = {"name": f"spread-{number}", "labels": {zone: f"zone-{number}"}}
             node = await person.create({"apiVersion": "v1", "kind": "Node", "metadata": about})

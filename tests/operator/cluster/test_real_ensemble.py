@@ -151,9 +151,7 @@ def test_a_majority_without_volumes_waits_for_the_server_with_the_data(ensemble:
     assert not ensemble[1].serves
 
 
-def test_a_server_without_its_volume_gets_the_data_and_votes_again(
-    ensemble: Ensemble,
-) -> None:
+def test_a_server_without_its_volume_gets_the_data_and_votes_again(ensemble: Ensemble) -> None:
     ensemble.found(1, 2, 3)
     ensemble.configure(change(ensemble))
     write(ensemble, "a")
@@ -187,9 +185,7 @@ def test_former_servers_with_old_data_do_not_vote_after_a_restart(ensemble: Ense
     assert change(ensemble).voters == (1,)
 
 
-def test_probe_and_operator_distinguish_serving_from_listening(
-    ensemble: Ensemble,
-) -> None:
+def test_probe_and_operator_distinguish_serving_from_listening(ensemble: Ensemble) -> None:
     def is_ready(id: int) -> bool:
         command = zookeeper_probes(ensemble[id].client, start_seconds_max=9)["readinessProbe"]["exec"][
             "command"

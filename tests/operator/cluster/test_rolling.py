@@ -34,9 +34,7 @@ def test_a_new_image_restarts_brokers_one_by_one_and_controllers_last(world: Clu
 
 
 @pytest.mark.thorough
-def test_a_roll_waits_only_for_replicas_that_can_be_in_sync(
-    world: ClusterWorld,
-) -> None:
+def test_a_roll_waits_only_for_replicas_that_can_be_in_sync(world: ClusterWorld) -> None:
     before = world.pods()
     for broker in range(3):
         world.brokers.answers[broker] = RestartAnswer(known=True, waiting_for=("orders-3",))
@@ -145,9 +143,7 @@ def test_brokers_wait_for_a_zookeeper_that_is_replaced(world: ClusterWorld) -> N
     assert set(world.pods("zookeeper").values()).isdisjoint(servers.values())
 
 
-def test_controllers_wait_for_a_broker_that_reports_no_settings(
-    world: ClusterWorld,
-) -> None:
+def test_controllers_wait_for_a_broker_that_reports_no_settings(world: ClusterWorld) -> None:
     before, controllers = world.pods(), world.pods("controller")
     world.brokers.silent = {1}
     world.change(spec__brokers={"config": {"num.partitions": 7}})

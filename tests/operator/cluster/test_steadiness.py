@@ -154,9 +154,7 @@ def test_a_server_whose_new_pod_looks_for_a_leader_is_waited_for() -> None:
     assert set(world.pods("zookeeper").values()).isdisjoint(before.values())
 
 
-def test_an_older_process_without_the_metric_counts_as_connected(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_an_older_process_without_the_metric_counts_as_connected(monkeypatch: pytest.MonkeyPatch) -> None:
     admin = HttpClusterAdmin(None)  # type: ignore[arg-type]
     answers = {
         "active": "odradek_is_controller 1\nodradek_controller_followers 3\nodradek_registry_connected 0\n",

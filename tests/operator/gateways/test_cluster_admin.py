@@ -44,9 +44,7 @@ class Brokers:
         self.drained.append(broker)
 
 
-def test_a_broker_counts_as_empty_only_after_it_is_cordoned(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_broker_counts_as_empty_only_after_it_is_cordoned(monkeypatch: pytest.MonkeyPatch) -> None:
     brokers = Brokers()
     monkeypatch.setattr(cluster_admin, "BrokerAdmin", lambda client: client)
     admin = HttpClusterAdmin(cast(Any, brokers))

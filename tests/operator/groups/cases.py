@@ -8,17 +8,8 @@ from typing import Any
 
 from odradek.client.admin.results import GroupMember
 from odradek.foundation.ids import TopicPartition
-from odradek_operator.gateways.group_values import (
-    ActualGroup,
-    GroupsSeen,
-    PartitionEnds,
-)
-from odradek_operator.reconcilers.consumer_group.facts import (
-    Actual,
-    Decision,
-    Desired,
-    Note,
-)
+from odradek_operator.gateways.group_values import ActualGroup, GroupsSeen, PartitionEnds
+from odradek_operator.reconcilers.consumer_group.facts import Actual, Decision, Desired, Note
 from odradek_operator.resources.consumer_group import ConsumerGroupSpec, ConsumerGroupStatus
 from odradek_operator.resources.structure import parse
 

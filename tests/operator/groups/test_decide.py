@@ -10,12 +10,7 @@ import pytest
 
 from odradek.client.admin.logs import EARLIEST, LATEST
 from odradek.foundation.ids import TopicPartition
-from odradek_operator.gateways.group_values import (
-    DeleteGroup,
-    GroupsSeen,
-    PartitionEnds,
-    SetOffsets,
-)
+from odradek_operator.gateways.group_values import DeleteGroup, GroupsSeen, PartitionEnds, SetOffsets
 from odradek_operator.reconcilers.broker_failures import Failure
 from odradek_operator.reconcilers.consumer_group.decide import decide
 from odradek_operator.reconcilers.consumer_group.facts import (

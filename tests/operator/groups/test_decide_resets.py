@@ -9,19 +9,9 @@ from typing import Any
 import pytest
 
 from odradek.client.admin.logs import EARLIEST
-from odradek_operator.gateways.group_values import (
-    RememberResets,
-    SetFence,
-    SetOffsets,
-)
+from odradek_operator.gateways.group_values import RememberResets, SetFence, SetOffsets
 from odradek_operator.reconcilers.consumer_group.decide import decide
-from odradek_operator.reconcilers.consumer_group.facts import (
-    Actual,
-    Decision,
-    Desired,
-    Note,
-    Resolve,
-)
+from odradek_operator.reconcilers.consumer_group.facts import Actual, Decision, Desired, Note, Resolve
 from odradek_operator.reconcilers.consumer_group.reset import (
     FENCING_SECONDS_MAX,
     RESETS_REMEMBERED_MAX,

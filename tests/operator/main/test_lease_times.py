@@ -70,8 +70,7 @@ async def test_a_renewal_that_conflicts_with_another_write_is_tried_again() -> N
     await held.acquire()
     loop = asyncio.get_running_loop()
     loop.call_later(
-        2,
-        lambda: kubernetes.objects.merge(LEASES, "system", "l", {"metadata": {"annotations": {"a": "b"}}}),
+        2, lambda: kubernetes.objects.merge(LEASES, "system", "l", {"metadata": {"annotations": {"a": "b"}}})
     )
     loop.call_later(60, setattr, kubernetes, "seconds", 1000)
     assert await lost_after(held) > 60

@@ -175,18 +175,9 @@ def started(folder: Path) -> subprocess.CompletedProcess[str]:
     program.chmod(0o755)
     text = START.replace("/etc/odradek-clusters", str(folder / "clusters"))
     text = text.replace("/etc/odradek/mirror.properties", str(folder / "mirror.properties"))
-    environment = {
-        **os.environ,
-        "PATH": f"{folder}:{os.environ['PATH']}",
-        "TMPDIR": str(folder / "tmp"),
-    }
+    environment = {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}", "TMPDIR": str(folder / "tmp")}
     return subprocess.run(
-        [sys.executable, "-c", text],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-        env=environment,
+        [sys.executable, "-c", text], capture_output=True, text=True, timeout=60, check=False, env=environment
     )
 
 

@@ -52,11 +52,7 @@ class Outer:
     inner: Annotated[Inner | None, Nested(Inner), Doc("One.")] = None
     more: Annotated[tuple[Inner, ...], Listing(Nested(Inner), max_items=2, keys=("name",)), Doc("More.")] = ()
     labels: Annotated[Mapping[str, str] | None, Table(Text()), Doc("Labels.")] = None
-    config: Annotated[
-        Mapping[str, str],
-        CONFIGURATION,
-        Doc("Settings."),
-    ] = field(default_factory=dict)
+    config: Annotated[Mapping[str, str], CONFIGURATION, Doc("Settings.")] = field(default_factory=dict)
 
 
 def test_what_is_given_comes_back() -> None:

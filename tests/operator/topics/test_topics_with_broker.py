@@ -36,11 +36,7 @@ async def partitions_of(world: BrokerWorld, topic: str) -> int:
 async def test_a_topic_is_made_grown_and_changed(world: BrokerWorld) -> None:
     name = unique()
     world.make(
-        TOPICS,
-        name,
-        partitions=2,
-        replicas=1,
-        config={"retention.ms": 60000, "cleanup.policy": "compact"},
+        TOPICS, name, partitions=2, replicas=1, config={"retention.ms": 60000, "cleanup.policy": "compact"}
     )
     assert await world.topic(name) is None
     assert await partitions_of(world, name) == 2

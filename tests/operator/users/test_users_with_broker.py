@@ -119,9 +119,7 @@ class _World(BrokerWorld):
 async def _connected(properties: dict[str, str], topic: str | None = None) -> None:
     """Connect as a client does that has read the Secret; with a topic, ask to write to it."""
     async with Client(
-        properties["bootstrap.servers"],
-        network=secured_network(properties),
-        request_timeout_ms=10_000,
+        properties["bootstrap.servers"], network=secured_network(properties), request_timeout_ms=10_000
     ) as client:
         if topic is not None:
             cluster = await client.refresh([topic])
