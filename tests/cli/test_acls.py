@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from click.testing import Result
 
 from odradek.cli.exit_codes import ExitCode
 from tests.cli.conftest import Shell
@@ -73,23 +72,3 @@ def test_one_wrong_acl_does_not_stop_the_others(guarded: Shell) -> None:
 def test_a_broker_without_an_authorizer_says_so(shell: Shell) -> None:
     shell.run("acls", "list", code=ExitCode.REFUSED)
     assert "authorizer.class.name" in shell.error
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (("add", "--topic", "t"), "--allow-principal"),
-        (("add", "--allow-principal", "User:a"), "name a resource"),
-        (
-            ("add", "--allow-principal", "User:a", "--group", "g", "--operation", "write"),
-            "no operation write",
-        ),
-        (("remove", "--topic", "t", "--operation", "read"), "--deny-principal"),
-    ],
-)
-def test_options_that_make_no_acl_are_refused(
-    invoke: Callable[..., Result], arguments: tuple[str, ...], words: str
-) -> None:
-    result = invoke("acls", *arguments)
-    assert result.exit_code == ExitCode.USAGE
-    assert words in result.output

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 
 import pytest
-from click.testing import Result
 
-from odradek.cli.exit_codes import ExitCode
 from tests.cli.conftest import Shell
 
 
@@ -34,19 +31,3 @@ def test_quotas_are_set_listed_and_removed(shell: Shell, unique: str) -> None:
     shell.run("quotas", "remove", "--user", user)
     shell.run("quotas", "remove", "--user", user, "--default-client-id")
     assert json.loads(shell.run("quotas", "list", "--user", user, "--output", "json")) == []
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (["set", "producer_byte_rate=1"], "name whose quotas"),
-        (["set", "--user", "a", "--default-user", "producer_byte_rate=1"], "exclude each other"),
-        (["set", "--user", "", "producer_byte_rate=1"], "--default-user"),
-        (["set", "--user", "a", "producer_byte_rate=fast"], "the value of a quota is a number"),
-        (["remove"], "name whose quotas"),
-    ],
-)
-def test_wrong_use_is_refused(invoke: Callable[..., Result], arguments: list[str], words: str) -> None:
-    result = invoke("quotas", *arguments)
-    assert result.exit_code == ExitCode.USAGE
-    assert words in result.output

@@ -16,7 +16,6 @@ from tests.support.peers import QUICK, forgive_unclosed, topic_creator
 
 __all__ = ["forgive_unclosed"]
 
-# PySpark leaves its sockets to the garbage collector, and uses what newer Pythons deprecate.
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300), pytest.mark.thorough]
 
 PARTITIONS = 2

@@ -288,8 +288,7 @@ def test_a_secret_of_another_is_not_taken_over() -> None:
     about = {"name": "events-cluster-ca", "namespace": "default"}
     theirs: Json = {"apiVersion": "v1", "kind": "Secret", "metadata": about, "data": {"tls.key": "aGVpZGk="}}
     world.objects.create(theirs)
-    for _ in range(3):
-        world.look()
+    world.look(3)
     assert world.condition("Ready")["reason"] == "ObjectsOfOthers"
     assert "Secret events-cluster-ca" in world.condition("Ready")["message"]
     found = world.body(SECRETS, "events-cluster-ca")

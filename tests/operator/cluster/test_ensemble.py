@@ -87,8 +87,7 @@ def test_an_ensemble_grows_and_shrinks_while_it_runs(world: ClusterWorld, loses_
     world.change(spec__zookeeper__servers__replicas=3)
     for number in (1, 2):
         world.brokers.looking.add(f"events-zookeeper-{number}")
-    for _ in range(4):
-        world.look()
+    world.look(4)
     assert len(world.pods("zookeeper")) == 3 and voters(world) == [1]
     waiting = world.condition("Zookeeper")
     assert waiting["reason"] == "Waiting" and "2, 3 join" in waiting["message"]
@@ -112,8 +111,7 @@ def test_an_ensemble_grows_and_shrinks_while_it_runs(world: ClusterWorld, loses_
 def test_an_ensemble_stays_without_a_controller_or_while_pods_roll(world: ClusterWorld) -> None:
     world.brokers.has_controller = False
     world.change(spec__zookeeper__servers__replicas=3)
-    for _ in range(5):
-        world.look()
+    world.look(5)
     assert voters(world) == [1]
     assert "no controller is active" in world.condition("Zookeeper")["message"]
     world.brokers.has_controller = True

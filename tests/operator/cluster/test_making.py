@@ -97,8 +97,7 @@ def test_whatever_happens_between_two_writes_the_next_operator_goes_on() -> None
 def test_load_balancers_are_waited_for_at_the_first_start_and_not_for_ever() -> None:
     listener = {"name": "outside", "type": "LoadBalancer", "port": 9094}
     world = ClusterWorld({"listeners": [listener]})
-    for _ in range(5):
-        world.look()
+    world.look(5)
     assert world.pods() == {}
     assert "outside" in world.condition("Listeners")["message"]
     for broker in range(3):
@@ -129,8 +128,7 @@ def test_an_address_that_a_load_balancer_loses_restarts_no_broker() -> None:
     world.settle()
     before = world.pods()
     balance(None)
-    for _ in range(5):
-        world.look()
+    world.look(5)
     assert world.pods() == before
     assert world.condition("Listeners")["reason"] == "AddressPending"
     assert world.status["listeners"][0]["brokers"] == ["[2001:db8::1]:9094"] * 3

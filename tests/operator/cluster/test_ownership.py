@@ -63,8 +63,7 @@ def test_a_foreign_object_is_named_and_never_touched(api: Api, name: str, labels
     # With our labels it still has an owner of its own.
     owners = controlled_by("Release", "web") if labels else []
     theirs = put(world, api, name, labels=labels, ownerReferences=owners)
-    for _ in range(6):
-        world.look()
+    world.look(6)
     kept = world.get(api, name)
     assert (
         kept is not None
@@ -86,8 +85,7 @@ def test_all_that_are_in_the_way_are_named_together() -> None:
     world = ClusterWorld()
     put(world, SERVICES, "events-bootstrap")
     put(world, CONFIG_MAPS, "events-binding", ownerReferences=controlled_by("Certificate", "web"))
-    for _ in range(3):
-        world.look()
+    world.look(3)
     message = world.condition("Ready")["message"]
     assert "Service events-bootstrap, ConfigMap events-binding (of Certificate web)" in message
     assert world.pods() == {}, "the bootstrap Service leads to foreign pods"
@@ -97,8 +95,7 @@ def test_a_new_listener_with_a_foreign_service_leaves_the_cluster_running(world:
     before = world.pods()
     put(world, SERVICES, "events-out-1")
     world.change(spec__listeners=[{"name": "out", "type": "NodePort", "port": 9094}])
-    for _ in range(4):
-        world.look()
+    world.look(4)
     assert "Service events-out-1" in world.condition("Ready")["message"]
     assert world.replaced(before) == set()
     world.change(spec__listeners=[])

@@ -48,8 +48,7 @@ def test_a_quota_that_lets_no_pod_be_made_is_said() -> None:
         api, kind = (STATEFUL_SETS, "events-zookeeper") if component == "zookeeper" else (DEPLOYMENTS, "")
         status = {"readyReplicas": 2, "updatedReplicas": 2, "observedGeneration": 99}
         world.set_status(api, kind or "events-controller", status)
-    for _ in range(3):
-        world.look()
+    world.look(3)
     ready = world.condition("Ready")
     assert ready["reason"] == "BrokersNotReady" and QUOTA in ready["message"]
     assert reported(world) == [f"Kubernetes does not make the pods: {QUOTA}"], "once, not with each look"
@@ -58,15 +57,13 @@ def test_a_quota_that_lets_no_pod_be_made_is_said() -> None:
 def test_a_claim_of_a_class_that_is_not_there_is_said_with_its_class() -> None:
     world = ClusterWorld({"brokers": {"storage": {"class": "fats"}}})
     world.nodes.broken = {f"events-broker-{number}" for number in range(3)}
-    for _ in range(3):
-        world.look()
+    world.look(3)
     for number in range(3):
         claim = f"data-events-broker-{number}"
         world.set_status(VOLUME_CLAIMS, claim, {"phase": "Pending"})
         message = 'storageclass.storage.k8s.io "fats" not found'
         warn(world, "PersistentVolumeClaim", claim, message)
-    for _ in range(3):
-        world.look()
+    world.look(3)
     message = world.condition("Ready")["message"]
     assert "the claim data-events-broker-0 (storage class fats) has no volume" in message
     assert 'storageclass.storage.k8s.io "fats" not found' in message
@@ -75,8 +72,7 @@ def test_a_claim_of_a_class_that_is_not_there_is_said_with_its_class() -> None:
 def test_a_crash_loop_is_said_with_the_last_line_of_the_log() -> None:
     world = ClusterWorld()
     world.nodes.broken = {"events-zookeeper-0"}
-    for _ in range(3):
-        world.look()
+    world.look(3)
     world.set_status(PODS, "events-zookeeper-0", crashing(10))
     world.look()
     ready = world.condition("Ready")

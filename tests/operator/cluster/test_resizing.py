@@ -54,8 +54,7 @@ def test_brokers_are_emptied_before_they_go_and_their_volumes_stay() -> None:
 def test_brokers_that_cannot_be_emptied_stay_and_it_is_said_why(world: ClusterWorld) -> None:
     world.brokers.too_few = True
     world.change(spec__brokers={"replicas": 2, "config": {"min.insync.replicas": 1}})
-    for _ in range(8):
-        world.look()
+    world.look(8)
     assert set(world.pods()) == BROKER_PODS
     assert world.brokers.cordoned == set()
     scaling = world.condition("Scaling")
@@ -71,8 +70,7 @@ def test_defaults_change_only_when_the_removed_brokers_are_empty(world: ClusterW
     assert (file["default.replication.factor"], file["min.insync.replicas"]) == ("3", "2")
     world.brokers.too_few = True
     world.change(spec__brokers={"replicas": 1})
-    for _ in range(8):
-        world.look()
+    world.look(8)
     assert world.brokers.overrides == {}, "a default was altered while all brokers are there"
     assert _settings(world) == file and world.replaced(before) == set()
     ready = world.condition("Ready")

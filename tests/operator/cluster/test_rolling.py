@@ -64,8 +64,7 @@ def test_a_pod_that_does_not_serve_is_replaced_first_without_asking(world: Clust
     before = world.pods()
     world.brokers.asked.clear()
     world.change(spec__image="odradek:0.2.0")
-    for _ in range(4):
-        world.look()
+    world.look(4)
     assert world.replaced(before) == {"events-broker-2"}, "no other broker goes while one is away"
     assert world.brokers.asked == []
     world.nodes.broken.clear()

@@ -141,8 +141,7 @@ def test_a_server_whose_new_pod_looks_for_a_leader_is_waited_for() -> None:
     before = world.pods("zookeeper")
     world.brokers.looking = {"events-zookeeper-2"}
     world.change(spec__zookeeper__servers__heapMegabytes=512)
-    for _ in range(5):
-        world.look()
+    world.look(5)
     assert world.pods("zookeeper") == before
     rolling = world.condition("Rolling")
     assert (

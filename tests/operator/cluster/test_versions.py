@@ -27,8 +27,7 @@ def image_of(world: ClusterWorld) -> str:
 
 
 def settle(world: ClusterWorld) -> None:
-    for _ in range(40):
-        world.look()
+    world.look(40)
 
 
 @pytest.mark.thorough

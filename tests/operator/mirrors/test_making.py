@@ -42,8 +42,7 @@ def test_workers_are_made_and_then_left_alone() -> None:
     ]
     assert status["furthest"][0]["topic"] == "orders"
     written = len(world.kubernetes.written)
-    for _ in range(3):
-        world.look()
+    world.look(3)
     assert len(world.kubernetes.written) == written, "a settled Mirror is written to"
     made = {
         (api.kind, metadata(body)["name"])
@@ -95,8 +94,7 @@ def test_what_cannot_be_is_refused_with_a_reason_and_nothing_is_made(
     world.cluster("closed", has_logins=True)
     world.user("theirs", cluster="main")
     world.create(USERS, "new", {"cluster": "closed"}, status={})
-    for _ in range(2):
-        world.look()
+    world.look(2)
     status, found, message = world.condition()
     assert (status, found) == ("False", reason)
     assert words in message
@@ -190,8 +188,7 @@ def test_paused_stops_the_workers_and_goes_on() -> None:
     world.settle()
     assert len(world.pods()) == 2
     world.merge(MIRRORS, "copy", {"spec": {"paused": True}})
-    for _ in range(3):
-        world.look()
+    world.look(3)
     assert not world.pods() and world.condition()[:2] == ("False", "Paused")
     assert world.status["lag"] == 6, "what was known last stays"
     world.merge(MIRRORS, "copy", {"spec": {"paused": False}})
@@ -248,8 +245,7 @@ def test_lag_that_is_unknown_of_one_partition_is_not_shown_as_the_rest() -> None
 def test_workers_that_do_not_answer_are_unknown() -> None:
     world = MirrorWorld()
     world.workers.page = None
-    for _ in range(4):
-        world.look()
+    world.look(4)
     assert world.condition()[:2] == ("Unknown", "NoAnswer")
 
 

@@ -39,11 +39,13 @@ class ClusterWorld(OperatorWorld):
         """One look of the operator."""
         return run(self.reconciler.reconcile(self.key(CLUSTERS, "events")))
 
-    def look(self) -> float | None:
-        """One look of the operator, and one turn of Kubernetes."""
-        self.now += timedelta(seconds=1)
-        after = self.reconcile()
-        self.nodes.turn()
+    def look(self, times: int = 1) -> float | None:
+        """So many looks of the operator, each with one turn of Kubernetes after it; what the last one answers."""
+        after = None
+        for _ in range(times):
+            self.now += timedelta(seconds=1)
+            after = self.reconcile()
+            self.nodes.turn()
         return after
 
     def settle(self, *, looks_max: int = 60) -> int:

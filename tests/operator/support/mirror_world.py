@@ -68,11 +68,13 @@ class MirrorWorld(OperatorWorld):
     def begin(self, environment: Environment) -> None:
         self.reconciler = MirrorReconciler(environment, workers=self.workers, settings=self.settings)
 
-    def look(self) -> float | None:
-        """One look of the operator, and one turn of Kubernetes."""
-        self.now += timedelta(seconds=1)
-        after = run(self.reconciler.reconcile(self.key(MIRRORS, "copy")))
-        self.nodes.turn()
+    def look(self, times: int = 1) -> float | None:
+        """So many looks of the operator, each with one turn of Kubernetes after it; what the last one answers."""
+        after = None
+        for _ in range(times):
+            self.now += timedelta(seconds=1)
+            after = run(self.reconciler.reconcile(self.key(MIRRORS, "copy")))
+            self.nodes.turn()
         return after
 
     def settle(self, *, looks_max: int = 10) -> None:
