@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import subprocess
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +50,9 @@ from tests.operator.support.cluster_admin import Brokers
 from tests.operator.support.gateway import configured_for
 from tests.operator.support.kubernetes import Killed
 from tests.operator.support.objects import Objects
+from tests.operator.support.world import manifest
 from tests.support.kubernetes_api import TOKEN, ApiServer, running_api_server
+from tests.support.polling import eventually, wait_until
 from tests.support.stories import in_real_time
 
 pytestmark = pytest.mark.integration
@@ -103,15 +105,13 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
 def grant_rights(server: ApiServer) -> None:
     """Give the operator's account what the chart gives it, and wait until the API server takes that into account."""
     server.kubectl("apply", "--filename", str(MANIFESTS / "operator" / "one-namespace.yaml"))
-    deadline = time.monotonic() + 60
     for right in ("list statefulsets.apps", "patch secrets", "list nodes"):
-        while True:
-            try:
-                server.kubectl("auth", "can-i", *right.split(), "-n", "odradek", "--as", OPERATOR_ACCOUNT)
-                break
-            except subprocess.CalledProcessError as refused:
-                assert time.monotonic() < deadline, refused.output
-                time.sleep(0.1)
+        asked = ("auth", "can-i", *right.split(), "-n", "odradek", "--as", OPERATOR_ACCOUNT)
+        wait_until(
+            f"it may {right}",
+            lambda asked=asked: server.kubectl(*asked),
+            not_yet=subprocess.CalledProcessError,
+        )
 
 
 def gateway(server: ApiServer, *, account: str | None = None) -> Cut:
@@ -132,10 +132,7 @@ def reconciler(kubernetes: ApiServerGateway) -> ClusterReconciler:
 
 async def make_cluster(kubernetes: ApiServerGateway, server: ApiServer, namespace: str) -> Key:
     await asyncio.to_thread(server.kubectl, "create", "namespace", namespace)
-    about = {"name": "events", "namespace": namespace}
-    await kubernetes.create(
-        {"apiVersion": "odradek.io/v1", "kind": "Cluster", "metadata": about, "spec": SPEC}
-    )
+    await kubernetes.create(manifest(CLUSTERS, "events", SPEC, namespace=namespace))
     return Key("Cluster", namespace, "events")
 
 
@@ -200,10 +197,8 @@ async def test_a_new_operator_finishes_after_a_kill_between_any_two_writes(serve
 @in_real_time
 async def test_a_storage_class_can_be_corrected_until_claims_are_bound(server: ApiServer) -> None:
     async with gateway(server) as person:
-        about = {"name": "classes", "namespace": "default"}
-        kind = {"apiVersion": "odradek.io/v1", "kind": "Cluster", "metadata": about}
-        storage = {"brokers": {"storage": {"class": "fats"}}}
-        await person.create({**kind, "spec": {**SPEC, "brokers": {"replicas": 1, **storage["brokers"]}}})
+        brokers = {"replicas": 1, "storage": {"class": "fats"}}
+        await person.create(manifest(CLUSTERS, "classes", {**SPEC, "brokers": brokers}))
 
         async def change(part: str, storage_class: str) -> None:
             body = await person.get(CLUSTERS, "default", "classes")
@@ -233,9 +228,7 @@ async def test_objects_deleted_by_hand_return_with_the_charts_rights(server: Api
     grant_rights(server)
     async with gateway(server) as person, gateway(server, account=OPERATOR_ACCOUNT) as kubernetes:
         key = Key("Cluster", "odradek", "watched")
-        about = {"name": "watched", "namespace": "odradek"}
-        cluster = {"apiVersion": "odradek.io/v1", "kind": "Cluster", "metadata": about, "spec": SPEC}
-        await person.create(cluster)
+        await person.create(manifest(CLUSTERS, "watched", SPEC, namespace="odradek"))
         await reconciler(kubernetes).reconcile(key)
         names = ("watched-bootstrap", "watched-spark", "watched-broker", "watched-broker", "watched-broker")
         labels = {MANAGED_BY_LABEL: MANAGED_BY}
@@ -263,9 +256,7 @@ async def test_the_charts_rights_suffice_for_all_that_the_operator_does(server: 
     server.kubectl("create", "--filename", "-", given=GROWING_CLASS)
     async with gateway(server) as person, gateway(server, account=OPERATOR_ACCOUNT) as kubernetes:
         key = Key("Cluster", "odradek", "events")
-        about = {"name": "events", "namespace": "odradek"}
-        cluster = {"apiVersion": "odradek.io/v1", "kind": "Cluster", "metadata": about, "spec": SPEC}
-        await person.create(cluster)
+        await person.create(manifest(CLUSTERS, "events", SPEC, namespace="odradek"))
         operator = reconciler(kubernetes)
         await operator.reconcile(key)
         # No controller creates pods and claims here: the test does.
@@ -291,9 +282,7 @@ async def test_the_charts_rights_suffice_for_all_that_the_operator_does(server: 
         assert await kubernetes.delete(VOLUME_CLAIMS, "odradek", "data-events-broker-1")
         assert await kubernetes.get(NODES, None, "no-such-node") is None
         for api in (TOPICS, CONSUMER_GROUPS, USERS):
-            about = {"name": "orders", "namespace": "odradek"}
-            made = {"apiVersion": "odradek.io/v1", "kind": api.kind, "metadata": about}
-            await person.create({**made, "spec": {"cluster": "events"}})
+            await person.create(manifest(api, "orders", {"cluster": "events"}, namespace="odradek"))
             (read,) = await kubernetes.list(api, "odradek")
             read = await add_finalizer(kubernetes, api, read)
             await remove_finalizer(kubernetes, api, read)
@@ -327,13 +316,14 @@ async def test_of_secrets_the_operator_reads_and_changes_only_its_own(server: Ap
         theirs = {"apiVersion": "v1", "kind": "Secret", "metadata": about, "stringData": {"key": "theirs"}}
         await person.create(theirs)
         secrets = Secrets(kubernetes)
-        async with asyncio.timeout(60):
-            while True:  # The API server takes a policy up within seconds.
-                try:
-                    await secrets.read("odradek", "theirs")
-                except SecretTaken:
-                    break
-                await asyncio.sleep(0.2)
+
+        async def is_refused() -> bool:
+            with suppress(SecretTaken):
+                await secrets.read("odradek", "theirs")
+                return False
+            return True
+
+        await eventually("the API server takes the policy up", is_refused)
         for refused in (
             kubernetes.get(SECRETS, "odradek", "theirs"),
             kubernetes.list(SECRETS, "odradek"),
@@ -354,9 +344,7 @@ async def test_of_secrets_the_operator_reads_and_changes_only_its_own(server: Ap
             "listeners": [SPEC["listeners"][1] | {"tls": True, "authentication": {"type": "tls"}}],
             "authorization": {},
         }
-        of_cluster = {"name": "secured", "namespace": "odradek"}
-        cluster = {"apiVersion": "odradek.io/v1", "kind": "Cluster", "metadata": of_cluster, "spec": spec}
-        await person.create(cluster)
+        await person.create(manifest(CLUSTERS, "secured", spec, namespace="odradek"))
         await reconciler(kubernetes).reconcile(key)
         made = await person.list(SECRETS, "odradek", labels=LABEL)
         names = {metadata(one)["name"] for one in made}
@@ -376,31 +364,21 @@ async def test_of_secrets_the_operator_reads_and_changes_only_its_own(server: Ap
 
 
 def _pod(name: str) -> Json:
-    labels = {
-        "odradek.io/cluster": "events",
-        "app.kubernetes.io/component": "broker",
-        "app.kubernetes.io/managed-by": "odradek-operator",
-    }
-    about = {
-        "name": name,
-        "namespace": "odradek",
-        "labels": labels,
-        "annotations": {REPLACE_ANNOTATION: "true"},
-    }
+    labels = {"odradek.io/cluster": "events", "app.kubernetes.io/component": "broker", **LABEL}
     spec = {"containers": [{"name": "broker", "image": "odradek:0.1.0"}]}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": about, "spec": spec}
+    marked = {"labels": labels, "annotations": {REPLACE_ANNOTATION: "true"}}
+    return manifest(PODS, name, spec, namespace="odradek", **marked)
 
 
 def _claim(name: str) -> Json:
-    about = {"name": name, "namespace": "odradek", "labels": {"odradek.io/cluster": "events"}}
-    requests = {"requests": {"storage": "10Gi"}}
     spec = {
         "accessModes": ["ReadWriteOnce"],
         "storageClassName": "fast",
         "volumeName": "v",
-        "resources": requests,
+        "resources": {"requests": {"storage": "10Gi"}},
     }
-    return {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": about, "spec": spec}
+    labels = {"odradek.io/cluster": "events"}
+    return manifest(VOLUME_CLAIMS, name, spec, namespace="odradek", labels=labels)
 
 
 @pytest.mark.thorough
@@ -429,6 +407,7 @@ async def test_pods_are_spread_strictly_where_there_are_nodes_enough(server: Api
     """Nodes that others made are read with the chart's rights, and Kubernetes takes the constraints."""
     grant_rights(server)
     zone = "topology.kubernetes.io/zone"
+    cluster = partial(manifest, CLUSTERS, "spread", namespace="odradek")
     async with gateway(server) as person, gateway(server, account=OPERATOR_ACCOUNT) as kubernetes:
         for number in range(2):
             about = {"name": f"spread-{number}", "labels": {zone: f"zone-{number}"}}
@@ -438,12 +417,10 @@ async def test_pods_are_spread_strictly_where_there_are_nodes_enough(server: Api
             node = await person.replace(node)
             is_ready = {"type": "Ready", "status": "True", "reason": "Test", "message": "ready"}
             await person.set_status(NODES, node, {"conditions": [is_ready]})
-        about = {"name": "spread", "namespace": "odradek"}
-        kind = {"apiVersion": "odradek.io/v1", "kind": "Cluster", "metadata": about}
         with pytest.raises(Refused, match="Unsupported value"):
-            await person.create({**kind, "spec": {**SPEC, "spread": {"nodes": "Sometimes"}}})
+            await person.create(cluster({**SPEC, "spread": {"nodes": "Sometimes"}}))
         # Its two brokers have a node each; three ZooKeeper servers have not.
-        await person.create({**kind, "spec": {**SPEC, "spread": {"zones": "Preferred"}}})
+        await person.create(cluster({**SPEC, "spread": {"zones": "Preferred"}}))
         await reconciler(kubernetes).reconcile(Key("Cluster", "odradek", "spread"))
         found: dict[str, list[tuple[str, str, str]]] = {}
         for part in ("broker", "zookeeper"):

@@ -42,6 +42,7 @@ from odradek_operator.resources.cluster_status import ClusterStatus
 from odradek_operator.resources.conditions import ready
 from tests.operator.support.api_server import ApiServer
 from tests.operator.support.gateway import gateway_to
+from tests.operator.support.world import manifest
 from tests.support.polling import SECONDS_MAX, eventually
 from tests.support.stories import told_by
 
@@ -113,18 +114,7 @@ class Running:
 
 
 def resource(kind: str, name: str) -> Json:
-    return {
-        "apiVersion": "odradek.io/v1",
-        "kind": kind,
-        "metadata": {"name": name, "namespace": "default"},
-        "spec": {"zookeeper": {"connect": "zk:2181"}},
-    }
-
-
-def owned(api: Api, name: str, labels: dict[str, str]) -> Json:
-    """An object that a Cluster may be made of."""
-    about = {"name": name, "namespace": "default", "labels": labels}
-    return {"apiVersion": api.group_version, "kind": api.kind, "metadata": about}
+    return manifest(APIS[kind], name, {"zookeeper": {"connect": "zk:2181"}})
 
 
 def scenario(play: Callable[[ApiServer], Awaitable[None]]) -> None:
@@ -144,8 +134,7 @@ async def test_events_wake_reconcilers_and_nothing_is_left_on_resources(server: 
     await running.woken_for(Key("Cluster", "default", "new"))
     # What belongs to a Cluster wakes it too.
     labels = {"odradek.io/cluster": "new"}
-    child: dict[str, Any] = {"apiVersion": "apps/v1", "kind": "StatefulSet", "spec": {}}
-    server.objects.create({**child, "metadata": {"name": "s", "namespace": "default", "labels": labels}})
+    server.objects.create(manifest(STATEFUL_SETS, "s", {}, labels=labels))
     await running.woken_for(Key("Cluster", "default", "new"))
     await running.end()
     for api, name in ((TOPICS, "old"), (CLUSTERS, "new")):
@@ -163,7 +152,7 @@ async def test_what_a_mirror_is_made_of_wakes_it_and_no_cluster(server: ApiServe
     key = Key("Mirror", "default", "copy")
     labels = {"odradek.io/mirror": "copy", "app.kubernetes.io/managed-by": "odradek-operator"}
     for api in (DEPLOYMENTS, CONFIG_MAPS):
-        server.objects.create(owned(api, "copy-mirror", labels))
+        server.objects.create(manifest(api, "copy-mirror", labels=labels))
         await running.woken_for(key)
         server.objects.delete(api, "default", "copy-mirror", uid=None, orphan=False)
         await running.woken_for(key)
@@ -181,8 +170,7 @@ async def test_a_request_on_a_pod_wakes_its_cluster(server: ApiServer) -> None:
     # Without the Cluster itself, so that nothing else wakes it.
     running = Running(server, replace(SETTINGS, looks_seconds=0.05))
     for pod in ("new-broker-0", "new-broker-1"):
-        about = {"name": pod, "namespace": "default", "labels": labels}
-        server.objects.create({"apiVersion": "v1", "kind": "Pod", "metadata": about})
+        server.objects.create(manifest(PODS, pod, labels=labels))
     seen = server.requests.count(("GET", PODS.path("default")))
     await eventually(
         "pods are listed three times more",
@@ -202,10 +190,9 @@ async def test_a_namespace_that_refuses_the_operator_keeps_no_other_waiting(serv
     for api in (PODS, TOPICS, CLUSTERS, MIRRORS):
         server.refusals["GET", api.path("ending")] = 403
     labels = {"odradek.io/cluster": "new", "app.kubernetes.io/managed-by": "odradek-operator"}
-    about = {"name": "new-broker-1", "namespace": "default", "labels": labels}
-    asked = {**about, "annotations": {"odradek.io/replace": "true"}}
+    asked = {"labels": labels, "annotations": {"odradek.io/replace": "true"}}
     server.objects.create(resource("Topic", "a"))
-    server.objects.create({"apiVersion": "v1", "kind": "Pod", "metadata": asked})
+    server.objects.create(manifest(PODS, "new-broker-1", **asked))
     settings = replace(SETTINGS, namespaces=("ending", "default"), looks_seconds=0.05)
     running = Running(server, settings)
     await running.woken_for(Key("Topic", "default", "a"))
@@ -220,15 +207,15 @@ async def test_a_namespace_that_refuses_the_operator_keeps_no_other_waiting(serv
 async def test_a_deleted_object_wakes_the_cluster_that_owns_it(server: ApiServer, api: Api) -> None:
     key = Key("Cluster", "default", "new")
     labels = {"odradek.io/cluster": "new", "app.kubernetes.io/managed-by": "odradek-operator"}
-    server.objects.create(owned(api, "new-made", labels))
+    server.objects.create(manifest(api, "new-made", labels=labels))
     # Without the Cluster itself, and long before the resync.
     running = Running(server)
     await running.woken_for(key)
     assert running.seen.empty()
     server.objects.delete(api, "default", "new-made", uid=None, orphan=False)
     await running.woken_for(key)
-    server.objects.create(owned(api, "somebody-s", {"odradek.io/cluster": "new"}))
-    server.objects.create(owned(api, "last", {**labels, "odradek.io/cluster": "last"}))
+    server.objects.create(manifest(api, "somebody-s", labels={"odradek.io/cluster": "new"}))
+    server.objects.create(manifest(api, "last", labels={**labels, "odradek.io/cluster": "last"}))
     await running.woken_for(Key("Cluster", "default", "last"))
     assert running.seen.empty(), "an object that is not the operator's wakes nobody"
     await running.end()
@@ -307,9 +294,7 @@ async def test_a_holder_that_is_silent_is_followed_after_the_length_of_its_lease
 
 @told_by(scenario)
 async def test_a_holder_without_a_pod_is_followed_before_its_lease_ends(server: ApiServer) -> None:
-    server.objects.create(
-        {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "old", "namespace": "system"}}
-    )
+    server.objects.create(manifest(PODS, "old", namespace="system"))
     place: dict[str, Any] = {"namespace": "system", "name": "odradek-operator", "seconds": 8}
     path = ("GET", PODS.path("system", "old"))
     async with gateway_to(server.url) as kubernetes:
@@ -320,9 +305,10 @@ async def test_a_holder_without_a_pod_is_followed_before_its_lease_ends(server: 
             if refusal is not None:
                 server.refusals[path] = refusal
             asked = server.requests.count(path)
-            async with asyncio.timeout(SECONDS_MAX):
-                while server.requests.count(path) == asked and not heir.done():
-                    await asyncio.sleep(0.02)
+            await eventually(
+                "the pod is asked for",
+                lambda asked=asked: server.requests.count(path) > asked or heir.done(),  # noqa: B023
+            )
             assert not heir.done()
             heir.cancel()
         server.refusals.clear()

@@ -13,6 +13,18 @@ from odradek_operator.reconcilers.reconciler import Environment
 from tests.operator.support.kubernetes import MemoryKubernetes
 
 
+def manifest(
+    api: Api, name: str, spec: Json | None = None, *, namespace: str = "default", **about: Any
+) -> Json:
+    """An object as somebody creates it; `about` is more of its metadata."""
+    made: Json = {
+        "apiVersion": api.group_version,
+        "kind": api.kind,
+        "metadata": {"name": name, "namespace": namespace, **about},
+    }
+    return made if spec is None else {**made, "spec": spec}
+
+
 class OperatorWorld:
     """Resources of one namespace, and an operator that may be killed.
 
@@ -49,12 +61,7 @@ class OperatorWorld:
         self, api: Api, name: str, spec: Json | None = None, *, status: Json | None = None, **about: Any
     ) -> Json:
         """Make an object; `about` is more of its metadata."""
-        made: Json = {
-            "apiVersion": api.group_version,
-            "kind": api.kind,
-            "metadata": {"name": name, "namespace": self.namespace, **about},
-        }
-        created = self.objects.create(made if spec is None else {**made, "spec": spec})
+        created = self.objects.create(manifest(api, name, spec, namespace=self.namespace, **about))
         if status is not None:
             self.set_status(api, name, status)
         return created
