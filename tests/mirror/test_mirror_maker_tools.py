@@ -14,9 +14,10 @@ from odradek.client.client import Client
 from odradek.foundation.errors import TopicAlreadyExists
 from odradek.foundation.ids import TopicPartition
 from tests.mirror.copying_by_hand import flow_by_hand
-from tests.mirror.test_moved_groups import checkpoint_of, commit, fill, run
+from tests.mirror.test_moved_groups import checkpoint_of, commit, fill
 from tests.support.java import mirror_client_classpath
 from tests.support.java_gateway import java_gateway, java_properties, listed
+from tests.support.stories import in_real_time
 from tests.support.two_clusters import TwoClusters
 
 pytestmark = [pytest.mark.integration, pytest.mark.thorough]
@@ -33,7 +34,8 @@ OURS = {"a", "heartbeats", "a.heartbeats", "a.checkpoints.internal"}
 
 
 @pytest.mark.parametrize("policy", ["DefaultReplicationPolicy", "IdentityReplicationPolicy"])
-def test_the_tools_find_the_source_and_its_groups(
+@in_real_time
+async def test_the_tools_find_the_source_and_its_groups(
     jvm: Any, clusters: TwoClusters, unique: str, policy: str
 ) -> None:
     tools = jvm.org.apache.kafka.connect.mirror.RemoteClusterUtils
@@ -61,26 +63,21 @@ def test_the_tools_find_the_source_and_its_groups(
             },
         }
 
-    async def story() -> None:
-        await fill(clusters, unique, 600)
-        async with Client(clusters.source.bootstrap) as source:
-            with suppress(TopicAlreadyExists):
-                await TopicAdmin(source).create("heartbeats", partitions=1)
-        is_identity = policy.startswith("Identity")
-        async with flow_by_hand(
-            clusters, [unique, "heartbeats"], positions={}, is_identity=is_identity
-        ) as flow:
-            await flow.copy(unique, until=600)
-            await commit(clusters, unique, unique, 345)
-            checkpoint = await checkpoint_of(flow, unique, unique, 345)
-            found = await asyncio.to_thread(calls, unique)
-            assert found == {
-                "hops": 1,
-                "unknown": -1,
-                "clusters": {"a"},
-                "heartbeats": {"heartbeats", "a.heartbeats"},
-                "checkpoints": {"a.checkpoints.internal"},
-                "offsets": {flow.target_of(unique): (checkpoint.target_offset, "m")},
-            }
-
-    run(story())
+    await fill(clusters, unique, 600)
+    async with Client(clusters.source.bootstrap) as source:
+        with suppress(TopicAlreadyExists):
+            await TopicAdmin(source).create("heartbeats", partitions=1)
+    is_identity = policy.startswith("Identity")
+    async with flow_by_hand(clusters, [unique, "heartbeats"], positions={}, is_identity=is_identity) as flow:
+        await flow.copy(unique, until=600)
+        await commit(clusters, unique, unique, 345)
+        checkpoint = await checkpoint_of(flow, unique, unique, 345)
+        found = await asyncio.to_thread(calls, unique)
+        assert found == {
+            "hops": 1,
+            "unknown": -1,
+            "clusters": {"a"},
+            "heartbeats": {"heartbeats", "a.heartbeats"},
+            "checkpoints": {"a.checkpoints.internal"},
+            "offsets": {flow.target_of(unique): (checkpoint.target_offset, "m")},
+        }

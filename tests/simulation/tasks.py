@@ -1,4 +1,4 @@
-"""The tasks of those who take part: their failures are raised where everything is looked at, and they end together."""
+"""The tasks of all actors: their failures are raised where everything is checked, and they end together."""
 
 from __future__ import annotations
 

@@ -307,11 +307,11 @@ def consumer_story(wire: Wire) -> None:
         for group in sorted(described.groups, key=lambda group: group.group_id)
     ]
     wire.ask("described as classic", ApiKey.DESCRIBE_GROUPS, 6, groups=["modern"])
-    whole = {"committed_offset": 1, "committed_metadata": "", "committed_leader_epoch": -1}
+    whole: dict[str, Any] = {"committed_offset": 1, "committed_metadata": "", "committed_leader_epoch": -1}
     part = [{"name": "watched", "partitions": [{"partition_index": 0, **whole}]}]
     members = (("right epoch", "first", epoch), ("old epoch", "first", epoch + 3), ("stranger", "who", epoch))
     for label, member, at in (*members, ("no member", "", -1)):
-        by = {"group_id": "modern", "generation_id_or_member_epoch": at, "member_id": member}
+        by: dict[str, Any] = {"group_id": "modern", "generation_id_or_member_epoch": at, "member_id": member}
         wire.ask(f"commit by {label}", ApiKey.OFFSET_COMMIT, 9, **by, topics=part)
     asked = [{"name": "watched", "partition_indexes": [0]}]
     for label, member, at in members:

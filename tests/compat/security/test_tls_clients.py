@@ -27,7 +27,7 @@ def test_a_client_without_a_certificate_is_refused_where_one_is_required(secured
     producer.produce("never", b"x")
     wait_until(
         "the broker says why",
-        lambda: [producer.poll(0.1), secured.log()][1],
+        lambda: (producer.poll(0.1), secured.log())[1],
         lambda log: "the peer showed no certificate, and ssl.client.auth=required" in log,
     )
     producer.purge()

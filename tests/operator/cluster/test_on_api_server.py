@@ -109,7 +109,7 @@ def grant_rights(server: ApiServer) -> None:
         asked = ("auth", "can-i", *right.split(), "-n", "odradek", "--as", OPERATOR_ACCOUNT)
         wait_until(
             f"it may {right}",
-            lambda asked=asked: server.kubectl(*asked),
+            partial(server.kubectl, *asked),
             not_yet=subprocess.CalledProcessError,
         )
 

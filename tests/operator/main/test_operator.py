@@ -8,6 +8,7 @@ import asyncio
 import json
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -190,9 +191,9 @@ async def test_a_namespace_that_refuses_the_operator_keeps_no_other_waiting(serv
     for api in (PODS, TOPICS, CLUSTERS, MIRRORS):
         server.refusals["GET", api.path("ending")] = 403
     labels = {"odradek.io/cluster": "new", "app.kubernetes.io/managed-by": "odradek-operator"}
-    asked = {"labels": labels, "annotations": {"odradek.io/replace": "true"}}
+    asked = {"odradek.io/replace": "true"}
     server.objects.create(resource("Topic", "a"))
-    server.objects.create(manifest(PODS, "new-broker-1", **asked))
+    server.objects.create(manifest(PODS, "new-broker-1", labels=labels, annotations=asked))
     settings = replace(SETTINGS, namespaces=("ending", "default"), looks_seconds=0.05)
     running = Running(server, settings)
     await running.woken_for(Key("Topic", "default", "a"))
@@ -305,10 +306,7 @@ async def test_a_holder_without_a_pod_is_followed_before_its_lease_ends(server: 
             if refusal is not None:
                 server.refusals[path] = refusal
             asked = server.requests.count(path)
-            await eventually(
-                "the pod is asked for",
-                lambda asked=asked: server.requests.count(path) > asked or heir.done(),  # noqa: B023
-            )
+            await eventually("the pod is asked for", partial(server.requests.count, path), asked.__lt__)
             assert not heir.done()
             heir.cancel()
         server.refusals.clear()

@@ -111,7 +111,7 @@ class BrokerWorld(OperatorWorld):
 
 
 def play(broker: Brokers, story: Callable[[Any], Awaitable[T]], kind: type[BrokerWorld] = BrokerWorld) -> T:
-    """Tell a story in a world around this broker."""
+    """Run a story in a world around this broker."""
 
     async def run() -> T:
         world = kind(broker)

@@ -16,7 +16,7 @@ from tests.operator.support.kubernetes import MemoryKubernetes
 def manifest(
     api: Api, name: str, spec: Json | None = None, *, namespace: str = "default", **about: Any
 ) -> Json:
-    """An object as somebody creates it; `about` is more of its metadata."""
+    """An object as a client creates it; `about` is more of its metadata."""
     made: Json = {
         "apiVersion": api.group_version,
         "kind": api.kind,
