@@ -30,6 +30,14 @@ _OF_FAILED_TOKENS: Final = {
 }
 
 ALLOWED: Final[dict[str, dict[str, str]]] = {
+    "forged-by-guesses": {
+        f"owner: goes on in the second transaction/{_PART}/*": (
+            "Kafka remembers the sequence of a write with a newer epoch that it refused, and then refuses the owner's"
+        ),
+        "owner: after a newer epoch/*": (
+            "Kafka ends an open transaction for an InitProducerId whose epoch it then refuses"
+        ),
+    },
     "versions": {
         **{f"ranges by version */{api}": f"{feature}: not there" for api, feature in _APIS_LEFT_OUT.items()},
         "ranges by version */27/1": "WriteTxnMarkers 2 is Kafka 4.2's; brokers send it to each other (KIP-1228)",

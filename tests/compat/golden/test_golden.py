@@ -29,6 +29,8 @@ from tests.compat.golden.stories_acls import VERSIONS as ACLS_VERSIONS
 from tests.compat.golden.stories_admin import STORIES as ADMIN
 from tests.compat.golden.stories_data import SETTINGS as DATA_SETTINGS
 from tests.compat.golden.stories_data import STORIES as DATA
+from tests.compat.golden.stories_forgery import SETTINGS as FORGERY_SETTINGS
+from tests.compat.golden.stories_forgery import STORIES as FORGERY
 from tests.compat.golden.stories_groups import STORIES as GROUPS
 from tests.compat.golden.stories_leaders import STORIES as LEADERS
 from tests.compat.golden.stories_leaders import VERSIONS as LEADERS_VERSIONS
@@ -73,10 +75,17 @@ STORIES = {
     **ACLS,
     **TOKENS,
     **DATA,
+    **FORGERY,
     **VERSIONS,
 }
 RECORDING = os.environ.get("ODRADEK_RECORD_GOLDEN") == "1"
-SETTINGS_OF_STORIES = {**LOGINS_SETTINGS, **ACLS_SETTINGS, **TOKENS_SETTINGS, **DATA_SETTINGS}
+SETTINGS_OF_STORIES = {
+    **LOGINS_SETTINGS,
+    **ACLS_SETTINGS,
+    **TOKENS_SETTINGS,
+    **DATA_SETTINGS,
+    **FORGERY_SETTINGS,
+}
 SETTINGS = {"group.initial.rebalance.delay.ms": "0", "group.min.session.timeout.ms": "1000"}
 
 

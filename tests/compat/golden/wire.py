@@ -53,7 +53,10 @@ _FOR_PEOPLE = ("error_message", "batch_index_error_message")
 
 
 class Wire:
-    """Connections to one broker, by name, and what was answered on them."""
+    """Connections to one broker, by name, and what was answered on them.
+
+    A name that is an address of loopback, as 127.0.0.2, is also where the connection comes from.
+    """
 
     def __init__(self, bootstrap: str) -> None:
         check_field_names()
@@ -115,7 +118,8 @@ class Wire:
     def _exchange(self, frame: bytes, *, on: str) -> bytes | None:
         connection = self._connections.get(on)
         if connection is None:
-            connection = socket.create_connection(self._address, ANSWER_SECONDS_MAX)
+            source = (on, 0) if on.startswith("127.") else None
+            connection = socket.create_connection(self._address, ANSWER_SECONDS_MAX, source)
             self._connections[on] = connection
         connection.sendall(frame)
         try:
