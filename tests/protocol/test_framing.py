@@ -64,6 +64,26 @@ def test_large_frames_in_any_pieces(lengths: list[int], sizes: list[int], seed: 
     assert [bytes(frame) for frame in feed(reader, stream)] == bodies
 
 
+def test_frames_are_found_a_number_at_a_time() -> None:
+    reader = FrameReader(1000, frames_at_once_max=3)
+    stream = framed(*(bytes([number]) for number in range(7))) + framed(b"unfinished")
+    found = [[bytes(frame) for frame in feed(reader, stream[:-1])]]
+    while reader.has_more:
+        found.append([bytes(frame) for frame in reader.more()])
+    assert found == [[b"\0", b"\1", b"\2"], [b"\3", b"\4", b"\5"], [b"\6"]]
+    assert [bytes(frame) for frame in feed(reader, stream[-1:])] == [b"unfinished"]
+    assert reader.more() == []
+
+
+def test_what_is_read_while_frames_are_left_comes_after_them() -> None:
+    reader = FrameReader(1000, frames_at_once_max=1)
+    found = [bytes(frame) for frame in feed(reader, framed(b"first", b"second"))]
+    assert feed(reader, framed(b"third")) == []
+    while reader.has_more:
+        found += [bytes(frame) for frame in reader.more()]
+    assert found == [b"first", b"second", b"third"]
+
+
 def test_readers_share_a_buffer_and_frames_stay_as_they_came() -> None:
     shared = receive_buffer()
     readers = (FrameReader(1000, shared), FrameReader(1000, shared))

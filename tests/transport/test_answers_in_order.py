@@ -80,6 +80,7 @@ async def test_answers_of_one_read_are_one_write() -> None:
 
         far.write = noted_write  # type: ignore[method-assign]
         far.receive(b"".join(framed(bytes([number])) for number in range(100)))
+        await asyncio.sleep(0)  # the connection's turn
         assert writes == [b"".join(framed(bytes([number])) for number in range(100))]
 
 

@@ -14,6 +14,16 @@ CLIENT_ID_CHARACTERS_LOGGED_MAX: Final = 256
 # Time that the requests of one connection may take of a turn, after the first one: connections take turns.
 CONNECTION_TURN_SECONDS_MAX: Final = 0.005
 
+# The same of all connections of a listener together, from the second of their requests in a turn on. Reading, single
+# requests and all else have the rest.
+PIPELINED_SECONDS_PER_TURN_MAX: Final = 0.010
+
+# Requests of one read that are answered at once. More than these wait for the connection's turn.
+PIPELINED_REQUESTS_AT_ONCE_MAX: Final = 16
+
+# Requests that are found in received bytes at a time: a microsecond each, and a read has up to 20,000 of them.
+FRAMES_SPLIT_AT_ONCE_MAX: Final = 1024
+
 # The thread for work that takes more than a millisecond of a processor: large requests and answers, batches that have
 # to be decompressed. One, because a second would only take turns with it and with the event loop.
 LONG_WORK_THREADS_MAX: Final = 1

@@ -48,6 +48,7 @@ _fixed_at = _FIXED.unpack_from
 _FIXED_BYTES: Final = _FIXED.size
 _FIXED_WITHOUT_CLIENT_ID_BYTES: Final = 8
 _new = tuple.__new__
+_UNBOUNDED: Final = 1 << 62
 
 
 def receive_buffer() -> memoryview:
@@ -64,16 +65,19 @@ class FrameReader:
 
     `size_max` is the largest body allowed, in bytes. After a wrong size `failure` holds the FrameError that says so.
     Everything received later is ignored, since no frame boundary can be found again. While `is_memory_short`, frames
-    get memory in small steps.
+    get memory in small steps. Of frames that arrive together, `frames_at_once_max` are found at once; while `has_more`,
+    `more` finds the next.
     """
 
     __slots__ = (
+        "_frames_at_once_max",
         "_is_memory_short",
         "_large",
         "_large_size",
         "_position",
         "_rest",
         "_shared",
+        "_unsplit",
         "failure",
         "size_max",
     )
@@ -83,15 +87,18 @@ class FrameReader:
         size_max: int,
         shared: memoryview | None = None,
         is_memory_short: Callable[[], bool] = _is_never_short,
+        frames_at_once_max: int = _UNBOUNDED,
     ) -> None:
         self.size_max = size_max
         self.failure: FrameError | None = None
         self._shared = receive_buffer() if shared is None else shared
         self._is_memory_short = is_memory_short
+        self._frames_at_once_max = frames_at_once_max
         self._rest: bytearray | None = None  # the beginning of an unfinished frame, its size included
         self._large: memoryview | None = None  # memory reserved for the unfinished frame
         self._large_size = 0  # the whole unfinished frame, its size included
         self._position = 0  # bytes of the unfinished frame that have arrived in `_large`
+        self._unsplit: memoryview | None = None  # bytes whose frames are not looked for yet
 
     def get_buffer(self) -> memoryview:
         """Where the next bytes belong; valid until `received` is called."""
@@ -102,7 +109,22 @@ class FrameReader:
         """The frames completed by the `size` bytes now in the buffer that `get_buffer` gave last."""
         if self._large is not None:
             return self._received_large(size)
+        unsplit = self._unsplit
+        if unsplit is not None:
+            # Read although there is more to split: the caller was slow to pause reading.
+            self._unsplit = memoryview(bytearray(unsplit) + self._shared[:size])
+            return []
         return self._split(self._shared[:size])
+
+    @property
+    def has_more(self) -> bool:
+        """Whether bytes are left in which frames have not been looked for."""
+        return self._unsplit is not None
+
+    def more(self) -> list[memoryview]:
+        """The next frames of what was received already."""
+        unsplit, self._unsplit = self._unsplit, None
+        return [] if unsplit is None else self._find(unsplit)
 
     def bytes_held(self) -> int:
         """Memory that this reader keeps between two reads, in bytes."""
@@ -112,7 +134,7 @@ class FrameReader:
 
     def drop(self) -> None:
         """Give up the unfinished frame: its connection ends."""
-        self._rest = self._large = None
+        self._rest = self._large = self._unsplit = None
         self._position = 0
 
     def _split(self, arrived: memoryview) -> list[memoryview]:
@@ -125,10 +147,16 @@ class FrameReader:
             rest += arrived
             data = rest
             self._rest = None
+        return self._find(memoryview(data))
+
+    def _find(self, view: memoryview) -> list[memoryview]:
         frames: list[memoryview] = []
-        view = memoryview(data)
-        position, end = 0, len(data)
+        frames_max = self._frames_at_once_max
+        position, end = 0, len(view)
         while end - position >= SIZE_BYTES:
+            if len(frames) >= frames_max:
+                self._unsplit = view[position:]
+                return frames
             (size,) = _size_at(view, position)
             if not 0 <= size <= self.size_max:
                 self._fail(size, bytes(view[position : position + SIZE_BYTES]))

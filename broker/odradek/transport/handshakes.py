@@ -1,8 +1,9 @@
 """Bounds the TLS handshakes of one listener: begun in one turn, open at once, and in time.
 
 A handshake takes a millisecond of the event loop, and forty kilobytes while it lasts. So the loop does a few steps in a
-turn, and others wait their turn. Beyond the number that may be open the oldest is given up. So a peer that
-stalls loses its place; an honest one is done long before.
+turn, and others wait their turn. Beyond the number that may be open one is given up: the oldest of the address that has
+most. Addresses take turns with their steps. So a peer that stalls, or begins thousands, loses its own places and waits
+for itself.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ class Handshakes:
         self._open_max = open_max
         self._seconds_max = seconds_max
         self._open: dict[TlsStream, float] = {}  # and when each must be done; the oldest first
-        self._waiting: deque[TlsStream] = deque()
+        # The same by address, and those with a step to make, by the address whose turn is next.
+        self._by_address: dict[str, dict[TlsStream, None]] = {}
+        self._waiting: dict[str, deque[TlsStream]] = {}
         self._are_waiting: set[TlsStream] = set()
         self._timer: asyncio.TimerHandle | None = None
         self._is_stepping = False
@@ -39,9 +42,14 @@ class Handshakes:
     def begin(self, stream: TlsStream) -> None:
         """Count a handshake that begins now."""
         if len(self._open) >= self._open_max:
-            oldest = next(iter(self._open))
-            oldest.fail(ConnectionAbortedError(f"{self._open_max} handshakes are open, and it is the oldest"))
+            most = max(self._by_address.values(), key=len)
+            next(iter(most)).fail(
+                ConnectionAbortedError(
+                    f"{self._open_max} handshakes are open, and it is the oldest of the address that has most"
+                )
+            )
         self._open[stream] = self._loop.time() + self._seconds_max
+        self._by_address.setdefault(stream.address, {})[stream] = None
         if self._timer is None:
             self._timer = self._loop.call_later(self._seconds_max, self._expire)
 
@@ -50,14 +58,20 @@ class Handshakes:
         if stream in self._are_waiting:
             return
         self._are_waiting.add(stream)
-        self._waiting.append(stream)
+        self._waiting.setdefault(stream.address, deque()).append(stream)
         if not self._is_stepping:
             self._is_stepping = True
             self._loop.call_soon(self._step)
 
     def end(self, stream: TlsStream) -> None:
         """Count a handshake as done or failed."""
-        self._open.pop(stream, None)
+        if stream not in self._open:
+            return
+        del self._open[stream]
+        of_address = self._by_address[stream.address]
+        del of_address[stream]
+        if not of_address:
+            del self._by_address[stream.address]
 
     def close(self) -> None:
         """Give up all handshakes that are open."""
@@ -71,8 +85,14 @@ class Handshakes:
 
     def _step(self) -> None:
         waiting = self._waiting
-        for _ in range(min(HANDSHAKE_STEPS_PER_TURN_MAX, len(waiting))):
-            stream = waiting.popleft()
+        for _ in range(HANDSHAKE_STEPS_PER_TURN_MAX):
+            if not waiting:
+                break
+            address = next(iter(waiting))
+            of_address = waiting.pop(address)
+            stream = of_address.popleft()
+            if of_address:
+                waiting[address] = of_address
             self._are_waiting.discard(stream)
             stream.step()
         self._is_stepping = bool(waiting)

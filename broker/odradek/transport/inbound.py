@@ -3,9 +3,10 @@
     buffer_updated -> FrameReader -> dispatch -> immediate answer -> joined with others of this turn, one write
                                               -> pending answer   -> queued until all earlier answers are ready
 
-A turn of the loop answers a bounded number of frames, for a bounded time. The rest waits, and reading pauses. Reading
-also pauses at the bound of unanswered requests, and while the peer does not read its answers. TCP then pushes back on
-the sender, so a connection takes bounded memory for any behaviour of its peer.
+A turn of the loop answers a bounded number of frames, for a bounded time. The rest waits for the connection's turn
+(`request_turns`), and reading pauses. Reading also pauses at the bound of unanswered requests, and while the peer does
+not read its answers. TCP then pushes back on the sender, so a connection takes bounded memory for any behaviour of its
+peer.
 
 File slices are loaded when the socket has room: from the page cache at once, from the device on a thread
 while the connection waits. `ending` has the end, `request_memory` bounds what the requests of all connections take.
@@ -30,7 +31,11 @@ from odradek.foundation.limits import (
 )
 from odradek.foundation.rate_limited_log import RateLimitedLog
 from odradek.foundation.tasks import TaskOwner
-from odradek.foundation.turn_limits import CONNECTION_TURN_SECONDS_MAX
+from odradek.foundation.turn_limits import (
+    CONNECTION_TURN_SECONDS_MAX,
+    FRAMES_SPLIT_AT_ONCE_MAX,
+    PIPELINED_REQUESTS_AT_ONCE_MAX,
+)
 from odradek.protocol.frames import Frame
 from odradek.protocol.framing import FrameReader
 from odradek.transport.connection import Dispatch
@@ -38,6 +43,7 @@ from odradek.transport.ending import EndingConnection
 from odradek.transport.login_bounds import LoginBounds, PendingLogin
 from odradek.transport.pending import Pending, QueuedAnswer
 from odradek.transport.request_memory import RequestMemory
+from odradek.transport.request_turns import RequestTurns
 from odradek.transport.sendfile import PartSource
 
 # Answers of one turn up to this many bytes are joined into one write; larger ones are written without a copy.
@@ -69,6 +75,7 @@ class InboundConnection(EndingConnection, asyncio.BufferedProtocol):
         "_queued_bytes",
         "_source",
         "_tasks",
+        "_turns",
         "admitted_ip",
         "is_active",
     )
@@ -82,6 +89,7 @@ class InboundConnection(EndingConnection, asyncio.BufferedProtocol):
         frame_bytes_max: int,
         receive_buffer: memoryview,
         memory: RequestMemory,
+        turns: RequestTurns,
         lines: RateLimitedLog,
         on_made: Callable[[InboundConnection], None],
         on_lost: Callable[[InboundConnection], None],
@@ -96,10 +104,13 @@ class InboundConnection(EndingConnection, asyncio.BufferedProtocol):
         super().__init__(id=id, listener_name=listener_name)
         self._loop = asyncio.get_running_loop()
         self._dispatch = dispatch
-        self._reader = FrameReader(frame_bytes_max, receive_buffer, memory.is_short)
+        self._reader = FrameReader(
+            frame_bytes_max, receive_buffer, memory.is_short, frames_at_once_max=FRAMES_SPLIT_AT_ONCE_MAX
+        )
         self._login_bounds = login
         self._login: PendingLogin | None = None
         self._memory = memory
+        self._turns = turns
         self._lines = lines
         self._tasks = tasks
         self.admitted_ip = admitted_ip
@@ -162,8 +173,10 @@ class InboundConnection(EndingConnection, asyncio.BufferedProtocol):
         before = self._reader.bytes_held()
         frames = self._reader.received(nbytes)
         if frames:
-            if self._frames or self._holds:
+            if len(frames) > PIPELINED_REQUESTS_AT_ONCE_MAX or self._frames or self._holds:
                 self._frames.extend(frames)
+                self._pause_reading()
+                self._schedule()
             else:
                 self._answer(frames)
         # Of two wrong frames in one read, the first has ended the connection and is in the log.
@@ -193,7 +206,7 @@ class InboundConnection(EndingConnection, asyncio.BufferedProtocol):
         """Dispatch `frames` in order, and send the immediate answers with one write."""
         turn_max = REQUESTS_PER_TURN_MAX if self._login is None else 1
         if len(frames) > turn_max:
-            self._frames.extend(frames[turn_max:])
+            self._frames.extendleft(reversed(frames[turn_max:]))
             del frames[turn_max:]
         dispatch = self._dispatch
         answers = self._answers
@@ -255,25 +268,39 @@ class InboundConnection(EndingConnection, asyncio.BufferedProtocol):
         )
 
     def _schedule(self) -> None:
-        """Answer, in the next turn, frames that nothing else delays."""
+        """Answer, in this connection's turn, frames that nothing else delays."""
         if self._frames and not self._is_scheduled and not self._is_blocked():
             self._is_scheduled = True
-            self._loop.call_soon(self._scheduled)
+            self._turns.wait(self)
 
-    def _scheduled(self) -> None:
+    def take_turn(self) -> None:
         self._is_scheduled = False
-        self._resume()
+        if not self._is_blocked():
+            self._go_on()
 
     def _resume(self) -> None:
         """Answer frames that waited, or read again when none are left."""
         if self._is_scheduled or self._is_blocked():
             return
-        if self._frames:
-            frames = list(self._frames)
-            self._frames.clear()
+        if len(self._frames) > PIPELINED_REQUESTS_AT_ONCE_MAX:
+            self._schedule()
+        else:
+            self._go_on()
+
+    def _go_on(self) -> None:
+        waiting = self._frames
+        if waiting:
+            if len(waiting) <= REQUESTS_PER_TURN_MAX:
+                frames = list(waiting)
+                waiting.clear()
+            else:
+                frames = [waiting.popleft() for _ in range(REQUESTS_PER_TURN_MAX)]
             self._answer(frames)
-            self._account()
-        if self._frames or self._is_blocked() or self._is_short:
+        if not waiting and self._reader.has_more and not self._is_closing:
+            waiting.extend(self._reader.more())
+            self._schedule()
+        self._account()
+        if waiting or self._is_blocked() or self._is_short:
             return
         if self._reader.failure is not None:
             self._fail(self._reader.failure)

@@ -20,6 +20,7 @@ from odradek.transport.inbound import InboundConnection
 from odradek.transport.login_bounds import LoginBounds
 from odradek.transport.network import ListeningSockets, Network
 from odradek.transport.request_memory import RequestMemory
+from odradek.transport.request_turns import RequestTurns
 from odradek.transport.sendfile import KERNEL_SENDS
 
 if TYPE_CHECKING:
@@ -82,6 +83,7 @@ class Listener:
         self._login = login
         self._memory = memory or RequestMemory(-1, request_bytes_max=frame_bytes_max)
         self._now = now
+        self._turns: RequestTurns | None = None
         self._handshakes: Handshakes | None = None
         self._tls_receive_buffer: memoryview | None = None
         self._lines = RateLimitedLog(logger, f"connections to {name} that were cut off")
@@ -109,6 +111,7 @@ class Listener:
         Without `accepts`, new connections wait until `accept` is called: the port is known before the server is ready.
         """
         self._receive_buffer = receive_buffer()
+        self._turns = RequestTurns(self._now)
         if self._tls is not None:
             from odradek.transport.handshakes import Handshakes
             from odradek.transport.tls import tls_receive_buffer
@@ -258,6 +261,7 @@ class Listener:
 
     def _plain_connection(self, ip: str) -> InboundConnection:
         assert self._receive_buffer is not None
+        assert self._turns is not None
         return InboundConnection(
             id=next(_ids),
             listener_name=self.name,
@@ -265,6 +269,7 @@ class Listener:
             frame_bytes_max=self._frame_bytes_max,
             receive_buffer=self._receive_buffer,
             memory=self._memory,
+            turns=self._turns,
             lines=self._lines,
             on_made=self._made,
             on_lost=self._lost,

@@ -73,6 +73,7 @@ class TlsStream(asyncio.BufferedProtocol):
         "_receive_buffer",
         "_ssl",
         "_turns",
+        "address",
     )
 
     def __init__(
@@ -106,6 +107,8 @@ class TlsStream(asyncio.BufferedProtocol):
         self._is_reading_paused = False
         self._is_read_scheduled = False
         self._is_step_due = False
+        self.address = ""
+        """Of the peer, once it is connected."""
 
     def __hash__(self) -> int:
         return id(self)
@@ -133,6 +136,7 @@ class TlsStream(asyncio.BufferedProtocol):
         if self._is_closing:
             self._plain.abort()
             return
+        self.address = (transport.get_extra_info("peername") or ("",))[0]
         if self._turns is not None:
             self._turns.begin(self)
         if self._ssl.server_hostname is not None:
