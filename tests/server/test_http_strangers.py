@@ -11,8 +11,8 @@ from aiohttp import web
 
 from odradek.foundation.limits import HTTP_CONNECTIONS_MAX
 from odradek.server.http.admin import HttpServer
-from odradek.server.http.record_times import parse_offsets
-from odradek.server.http.strangers import bad_request, parse_json
+from odradek.server.http.record_times import parse_question
+from odradek.server.http.strangers import bad_request
 from tests.support.stories import in_real_time
 
 DEEP = b"[" * 200_000
@@ -27,7 +27,7 @@ class Asked(HttpServer):
 
     async def _ask(self, request: web.Request) -> web.Response:
         try:
-            return web.json_response({"asked": len(parse_offsets(parse_json(await request.read())))})
+            return web.json_response({"asked": len(parse_question(await request.read()))})
         except ValueError as error:
             return bad_request(error)
 

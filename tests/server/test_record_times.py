@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
-from odradek.foundation.limits import RECORD_TIMES_PER_REQUEST_MAX
-from odradek.server.http.record_times import describable, parse_offsets, record_times
+from odradek.foundation.limits import RECORD_TIMES_BYTES_MAX, RECORD_TIMES_PER_REQUEST_MAX
+from odradek.server.http.record_times import (
+    describable,
+    parse_offsets,
+    parse_question,
+    record_times,
+)
 from odradek.server.http.visible_names import names_for
 from tests.support.guarded_broker import DESCRIBE, TOPIC, Guarded, acl
 from tests.support.whole_broker import WholeBroker
@@ -40,6 +46,14 @@ def test_what_is_no_question_is_refused() -> None:
             parse_offsets(body)
     with pytest.raises(ValueError, match="ask for at most"):
         parse_offsets({"t": {str(index): 0 for index in range(RECORD_TIMES_PER_REQUEST_MAX + 1)}})
+
+
+def test_a_body_that_is_too_large_is_not_parsed(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = {f"{number:0249}": {"0": 2**40} for number in range(RECORD_TIMES_PER_REQUEST_MAX)}
+    assert len(parse_question(json.dumps(names).encode())) == RECORD_TIMES_PER_REQUEST_MAX
+    monkeypatch.setattr("odradek.server.http.record_times.parse_json", None)
+    with pytest.raises(ValueError, match="allowed are"):
+        parse_question(bytes(RECORD_TIMES_BYTES_MAX + 1))
 
 
 async def test_with_an_authorizer_only_what_the_caller_may_describe_is_answered() -> None:

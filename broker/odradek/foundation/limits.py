@@ -40,7 +40,7 @@ SENT_BYTES_PER_TURN_MAX: Final = 1024 * 1024
 REQUESTS_PER_TURN_MAX: Final = 128
 
 # Connections accepted in one turn of the event loop, for the same reason.
-ACCEPTS_PER_TURN_MAX: Final = 64
+ACCEPTS_PER_TURN_MAX: Final = 16
 
 # Records of one refused batch that its answer names: a client shows a few, and an answer may not outgrow its request.
 RECORD_ERRORS_PER_BATCH_MAX: Final = 1000
@@ -277,6 +277,10 @@ SAMPLES_PER_EXPOSITION_PART_MAX: Final = 500
 
 # Partitions of one POST /record-times. A caller with more sends several requests, and clients have their turn between.
 RECORD_TIMES_PER_REQUEST_MAX: Final = 1000
+
+# Bytes of one POST /record-times: as many partitions with the longest names. Parsing JSON holds up all threads, with a
+# megabyte for 20 ms.
+RECORD_TIMES_BYTES_MAX: Final = 300 * 1024
 
 # Ages of lag that are remembered from scrape to scrape.
 LAG_TIMES_REMEMBERED_MAX: Final = 100_000

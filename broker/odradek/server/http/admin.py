@@ -27,7 +27,7 @@ from odradek.foundation.metrics import MetricsRegistry
 from odradek.server.broker.broker_process import AnyBroker
 from odradek.server.broker.testing_faults import Faults
 from odradek.server.http import broker_metrics
-from odradek.server.http.record_times import describable, parse_offsets, record_times
+from odradek.server.http.record_times import describable, parse_question, record_times
 from odradek.server.http.strangers import PlainSite, bad_request, parse_json
 from odradek.server.http.visible_names import AllNames, Names, may_alter, names_for, visible_samples
 
@@ -193,8 +193,8 @@ class AdminServer(HttpServer):
             return web.Response(status=415, text="send the body as it is: compressed ones are not read\n")
         body = await request.read()
         try:
-            # A megabyte of JSON takes longer than a turn of the loop may.
-            offsets = await self._broker.long_work.submit(lambda: parse_offsets(parse_json(body)))
+            # JSON of this size may take some of a turn's time.
+            offsets = await self._broker.long_work.submit(lambda: parse_question(body))
         except ValueError as error:
             return bad_request(error)
         visible = describable(offsets, self.names(request))

@@ -17,14 +17,25 @@ from typing import TYPE_CHECKING
 
 from odradek.authorization.acls import AclResourceType
 from odradek.foundation.errors import OdradekError
-from odradek.foundation.limits import RECORD_TIMES_PER_REQUEST_MAX
+from odradek.foundation.limits import RECORD_TIMES_BYTES_MAX, RECORD_TIMES_PER_REQUEST_MAX
 from odradek.records.batch import HEADER_BYTES, read_header
 from odradek.replication.partition import Partition
+from odradek.server.http.strangers import parse_json
 from odradek.server.http.visible_names import Names
 
 if TYPE_CHECKING:
     from odradek.log.files import FileSlice
     from odradek.server.broker.broker_process import AnyBroker
+
+
+def parse_question(body: bytes) -> dict[tuple[str, int], int]:
+    """The requested offsets by partition, from the bytes of a request. Raises ValueError that names the mistake."""
+    if len(body) > RECORD_TIMES_BYTES_MAX:
+        raise ValueError(
+            f"the body has {len(body)} bytes, allowed are {RECORD_TIMES_BYTES_MAX}; ask for at most "
+            f"{RECORD_TIMES_PER_REQUEST_MAX} partitions at once"
+        )
+    return parse_offsets(parse_json(body))
 
 
 def parse_offsets(body: object) -> dict[tuple[str, int], int]:
