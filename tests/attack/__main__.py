@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 
 from tests.attack.arena import wait_for_answers, watched
-from tests.attack.attacks import ATTACKS
+from tests.attack.attacks import ATTACKS, local
 from tests.support.broker_process import Broker
 from tests.support.honest_client import TOPIC, HonestClient
 from tests.support.kafka_peer import KafkaPeer
@@ -26,7 +26,7 @@ def measure(broker: Broker | KafkaPeer, name: str) -> str:
     with watched(broker.pid) as memory, HonestClient(lambda: PlainClient(broker.port)) as honest:
         wait_for_answers(honest, 20)
         honest.waits_seconds.clear()
-        held = ATTACKS[name](broker.port)
+        held = ATTACKS[name](local(broker.port))
         wait_for_answers(honest, 20)
         for one in held:
             one.close()

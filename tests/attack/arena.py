@@ -13,6 +13,7 @@ import psutil
 
 from odradek.foundation.limits import LOG_LINE_BYTES_MAX, REQUEST_BYTES_TOTAL_MAX
 from odradek.protocol.api import ApiKey
+from tests.attack.honest_process import HonestProcess
 from tests.support.honest_client import TOPIC, HonestClient
 from tests.support.plain_client import PlainClient
 from tests.support.secured_broker import SecuredBroker
@@ -86,12 +87,13 @@ class Arena:
     def withstands(self, attack: Callable[[], Any]) -> Cost:
         """Nothing is lost, the honest client is served, and memory stays within what is declared."""
         before = self.records()
-        with watched(self.broker.pid) as memory, HonestClient(self.admin) as honest:
+        honest = HonestProcess(self.port("LOGIN"), login=("admin", PASSWORD))
+        with watched(self.broker.pid) as memory, honest:
             held = attack() or []
-            wait_for_answers(honest, 20)
+            honest.wait_for_answers(20)
             for one in held:
                 one.close()
-        honest.check(before)
+        honest.check(before, self.records())
         assert self.broker.is_running
         assert memory.peak_bytes <= self.bytes_max, f"{memory.peak_bytes} bytes of {self.bytes_max}"
         return Cost(memory.peak_bytes, honest.longest_wait_seconds)

@@ -16,14 +16,25 @@ from typing import Final
 from odradek.protocol.api import ApiKey
 
 Sockets = list[socket.socket]
-Attack = Callable[[int], Sockets]
+Address = tuple[str, int]
+Attack = Callable[[Address], Sockets]
 
 _SECONDS_MAX: Final = 10.0
 _ANNOUNCED_BYTES: Final = 7_000_000
 
 
-def connected(port: int) -> socket.socket:
-    return socket.create_connection(("127.0.0.1", port), _SECONDS_MAX)
+LOCALHOST: Final = "127.0.0.1"
+# Where attackers of a broker on this machine come from. Honest clients come from 127.0.0.1.
+SOURCE: Final = "127.0.0.2"
+
+
+def local(port: int) -> Address:
+    return LOCALHOST, port
+
+
+def connected(address: Address) -> socket.socket:
+    source = (SOURCE, 0) if address[0] == LOCALHOST else None
+    return socket.create_connection(address, _SECONDS_MAX, source)
 
 
 def framed(body: bytes) -> bytes:
@@ -40,23 +51,23 @@ def expecting_refusal() -> Iterator[None]:
         yield
 
 
-def flood(port: int) -> Sockets:
+def flood(address: Address) -> Sockets:
     """3,000 connections that are closed at once."""
     for _ in range(3000):
-        with expecting_refusal():
-            connected(port).close()
+        with suppress(ConnectionError):
+            connected(address).close()
     return []
 
 
-def hold(port: int) -> Sockets:
+def hold(address: Address) -> Sockets:
     """500 connections that say nothing."""
-    return [connected(port) for _ in range(500)]
+    return [connected(address) for _ in range(500)]
 
 
-def slowloris(port: int) -> Sockets:
+def slowloris(address: Address) -> Sockets:
     """300 connections that send a request byte by byte, and never its last one."""
     frame = framed(header(ApiKey.METADATA, 1) + struct.pack(">ih5s", 1, 5, b"topic"))
-    held = [connected(port) for _ in range(300)]
+    held = [connected(address) for _ in range(300)]
     for position in range(len(frame) - 1):
         for one in held:
             with expecting_refusal():
@@ -64,12 +75,12 @@ def slowloris(port: int) -> Sockets:
     return held
 
 
-def announce(port: int) -> Sockets:
+def announce(address: Address) -> Sockets:
     """40 connections that announce 7 MB, send all but the last byte, and stall."""
     body = header(ApiKey.PRODUCE, 9) + bytes(_ANNOUNCED_BYTES - 11)
     held = []
     for _ in range(40):
-        one = connected(port)
+        one = connected(address)
         one.settimeout(0.2)
         held.append(one)
         with expecting_refusal():
@@ -77,45 +88,45 @@ def announce(port: int) -> Sockets:
     return held
 
 
-def announce_and_send_little(port: int) -> Sockets:
+def announce_and_send_little(address: Address) -> Sockets:
     """200 connections that announce 100 MB and send 70 KB."""
     held = []
     for _ in range(200):
-        one = connected(port)
+        one = connected(address)
         held.append(one)
         with expecting_refusal():
             one.sendall(struct.pack(">i", 100_000_000) + header(ApiKey.PRODUCE, 9) + bytes(70_000))
     return held
 
 
-def claim_arrays(port: int) -> Sockets:
+def claim_arrays(address: Address) -> Sockets:
     """Small requests of each API whose arrays claim to have two billion elements."""
     for api in ApiKey:
         for version in range(4):
-            with expecting_refusal(), connected(port) as one:
+            with expecting_refusal(), connected(address) as one:
                 one.settimeout(0.2)
                 one.sendall(framed(header(api, version) + struct.pack(">i", 2**31 - 1) * 8))
                 one.recv(1 << 16)
     return []
 
 
-def send_chance(port: int) -> Sockets:
+def send_chance(address: Address) -> Sockets:
     """600 frames of random bytes, sizes among them."""
     chance = random.Random(4)
     for _ in range(600):
-        with expecting_refusal(), connected(port) as one:
+        with expecting_refusal(), connected(address) as one:
             one.settimeout(0.02)
             one.sendall(chance.randbytes(chance.randrange(1, 400)))
             one.recv(1 << 16)
     return []
 
 
-def pipeline_unread(port: int) -> Sockets:
+def pipeline_unread(address: Address) -> Sockets:
     """20 connections with 20,000 requests each whose answers are never read."""
     frame = framed(header(ApiKey.API_VERSIONS, 2)) * 1000
     held = []
     for _ in range(20):
-        one = connected(port)
+        one = connected(address)
         one.settimeout(0.2)
         held.append(one)
         with expecting_refusal():

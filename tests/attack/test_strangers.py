@@ -9,7 +9,7 @@ import pytest
 
 from odradek.protocol.api import ApiKey
 from tests.attack.arena import Arena
-from tests.attack.attacks import ATTACKS, Attack, Sockets, announce, connected, framed, header
+from tests.attack.attacks import ATTACKS, Attack, Sockets, announce, connected, framed, header, local
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(240)]
 
@@ -22,14 +22,14 @@ def told(name: str, arena: Arena, cost: object) -> None:
 
 
 def test_peers_that_announce_and_stall_are_survived(arena: Arena) -> None:
-    told("announce", arena, arena.withstands(lambda: announce(arena.port("OPEN"))))
+    told("announce", arena, arena.withstands(lambda: announce(local(arena.port("OPEN")))))
 
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("listener", LISTENERS)
 @pytest.mark.parametrize("attack", ATTACKS.values(), ids=ATTACKS)
 def test_an_attack_is_survived(arena: Arena, attack: Attack, listener: str) -> None:
-    cost = arena.withstands(lambda: attack(arena.port(listener)))
+    cost = arena.withstands(lambda: attack(local(arena.port(listener))))
     told(f"{attack.__name__} at {listener}", arena, cost)
 
 
@@ -41,7 +41,7 @@ def test_half_open_tls_is_survived(arena: Arena, sent: bytes) -> None:
     def attack() -> Sockets:
         held = []
         for _ in range(700):
-            one = connected(arena.port("SECURE"))
+            one = connected(local(arena.port("SECURE")))
             with suppress(OSError):
                 one.sendall(sent)
             held.append(one)
@@ -57,7 +57,7 @@ def test_no_api_is_answered_before_a_login(arena: Arena) -> None:
     def attack() -> None:
         for api in ApiKey:
             for version in range(12):
-                with suppress(OSError), connected(arena.port("LOGIN")) as one:
+                with suppress(OSError), connected(local(arena.port("LOGIN"))) as one:
                     one.sendall(framed(header(api, version) + bytes(64)))
                     one.shutdown(socket.SHUT_WR)
                     if one.recv(1 << 16):
@@ -71,7 +71,7 @@ def test_no_api_is_answered_before_a_login(arena: Arena) -> None:
 def test_long_names_at_a_login_leave_short_lines(arena: Arena) -> None:
     def attack() -> None:
         for number in range(60):
-            with suppress(OSError), connected(arena.port("LOGIN")) as one:
+            with suppress(OSError), connected(local(arena.port("LOGIN"))) as one:
                 one.sendall(framed(header(ApiKey.SASL_HANDSHAKE, 0) + b"\0\5PLAIN"))
                 one.recv(1 << 16)
                 one.sendall(framed(b"\0" + b"%d" % number * 200_000 + b"\0wrong"))

@@ -41,6 +41,11 @@ class HonestClient:
         return self._failure is None
 
     @property
+    def failure(self) -> Exception | None:
+        """What ended it; None while it is served."""
+        return self._failure
+
+    @property
     def longest_wait_seconds(self) -> float:
         return max(self.waits_seconds, default=0.0)
 
