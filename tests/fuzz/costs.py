@@ -34,6 +34,7 @@ from odradek.transport.connection import Connection
 from tests.fuzz import logins
 from tests.fuzz.damage import START_MS
 from tests.fuzz.requests import RequestMaker
+from tests.support import memory_peaks
 from tests.support.guarded_broker import DELETE, DESCRIBE, GROUP, READ, acl
 from tests.support.large_requests import ROWS
 from tests.support.loop import VirtualTimeLoop
@@ -48,6 +49,9 @@ SECONDS_COMPARED_MIN: Final = 0.04
 # Denials are logged up to 600 times a minute.
 LOGGED_BYTES_MAX: Final = 160 * 1024
 KEPT_BYTES_MAX: Final = 48 << 20
+# While it is answered: some for any request, and a multiple of its bytes for decoded elements and their answers.
+PEAK_BYTES_MAX: Final = 16 << 20
+PEAK_TIMES_REQUEST_MAX: Final = 100
 SIZES: Final = (500, 2000, 4000)
 TRIES: Final = 3
 CASES_PER_WORLD: Final = 12
@@ -83,6 +87,8 @@ class Case(NamedTuple):
     body: Callable[[int], memoryview]
     is_whole: bool = False
     """Whether it is known to be answered in one turn, however long that is: then only its growth is judged."""
+    declared_bytes: Callable[[int], int] = lambda _: 0
+    """Memory that a request of a size may take for a while by its nature, as a batch that is decompressed."""
 
 
 class Cost(NamedTuple):
@@ -92,6 +98,9 @@ class Cost(NamedTuple):
     longest_seconds: float
     logged_bytes: int
     kept_bytes: int
+    peak_bytes: int = 0
+    """The most memory while it was answered, beyond that before it; 0 where the system does not count it."""
+    request_bytes: int = 0
 
 
 class Excess(NamedTuple):
@@ -100,6 +109,13 @@ class Excess(NamedTuple):
     case: str
     size: int
     reason: str
+
+
+class Played(NamedTuple):
+    """What was found in one world, and of how many requests."""
+
+    excesses: list[Excess]
+    requests: int
 
 
 class CostLoop(VirtualTimeLoop):
@@ -173,6 +189,8 @@ class CostWorld:
         self._dispatch = whole.broker.listeners[0]._dispatch
         self._logs_in = entries.keys() >= logins.ENTRIES.keys()
         self._process = psutil.Process()
+        self.judged = 0
+        """Requests whose cost was judged."""
 
     @classmethod
     async def start(cls, entries: dict[str, str]) -> CostWorld:
@@ -207,6 +225,8 @@ class CostWorld:
         gc.collect()
         gc.disable()
         before = self._process.memory_info().rss
+        if memory_peaks.are_counted():
+            memory_peaks.reset_peak()
         # A turn of its own: what made the request is not the broker's cost.
         await asyncio.sleep(0)
         loop.reset()
@@ -224,9 +244,12 @@ class CostWorld:
         # The turn of the answer is timed when it is over.
         await asyncio.sleep(0)
         seconds, longest = loop.seconds, loop.longest_seconds
+        peak = memory_peaks.peak_bytes() - before if memory_peaks.are_counted() else 0
+        size_of_request = len(body)
         del answer, body
         gc.collect()
-        return Cost(seconds, longest, logged.size, self._process.memory_info().rss - before)
+        kept = self._process.memory_info().rss - before
+        return Cost(seconds, longest, logged.size, kept, peak, size_of_request)
 
     async def excess(self, case: Case, size: int) -> str | None:
         """The reason for which a case of this size costs too much; without one it does not."""
@@ -238,7 +261,10 @@ class CostWorld:
             many = await world.cost(case, size)
             if world is not self:
                 await world.stop()
-            reason = _reason(few, many, is_whole=case.is_whole)
+            self.judged += 2
+            reason = _reason(few, many, is_whole=case.is_whole) or _peak_reason(
+                many, case.declared_bytes(size)
+            )
             if reason is None:
                 return None
         return reason
@@ -274,6 +300,14 @@ def _reason(few: Cost, many: Cost, *, is_whole: bool) -> str | None:
     return "; ".join(reasons) or None
 
 
+def _peak_reason(cost: Cost, declared_bytes: int) -> str | None:
+    """What is too much of a request's memory while it is answered."""
+    bytes_max = PEAK_BYTES_MAX + PEAK_TIMES_REQUEST_MAX * cost.request_bytes + declared_bytes
+    if cost.peak_bytes <= bytes_max:
+        return None
+    return f"a peak of {cost.peak_bytes >> 20} MB of memory, of {bytes_max >> 20} for its size"
+
+
 def _frames(data: bytes) -> list[memoryview]:
     frames = []
     while data:
@@ -304,7 +338,10 @@ def bomb(topic: str, codec_: Compression) -> Case:
             ),
         )
 
-    return Case(f"a batch of {codec_.name} for the topic {topic}", body)
+    # What is decompressed is checked as a whole, and may be compressed again.
+    return Case(
+        f"a batch of {codec_.name} for the topic {topic}", body, declared_bytes=lambda size: 2048 * size
+    )
 
 
 def long_names(api: ApiKey, version: int, **fields: Any) -> Case:
@@ -370,9 +407,7 @@ def any_case(chance: random.Random) -> Case:
     return grown(chance)
 
 
-async def play(
-    seed: int, entries: dict[str, str] | None = None, *, cases: int = CASES_PER_WORLD
-) -> list[Excess]:
+async def play(seed: int, entries: dict[str, str] | None = None, *, cases: int = CASES_PER_WORLD) -> Played:
     """What costs too much among some cases sent to one broker."""
     chance = random.Random(seed)
     world = await CostWorld.start(WORLDS[seed % len(WORLDS)] if entries is None else entries)
@@ -383,7 +418,7 @@ async def play(
         if reason is not None:
             found.append(await world.minimised(case, size, reason))
     await world.stop()
-    return found
+    return Played(found, world.judged)
 
 
 def main(seconds: float, seed: int) -> int:
@@ -391,9 +426,11 @@ def main(seconds: float, seed: int) -> int:
     logging.getLogger("odradek").propagate = False
     print(f"fuzzing costs for {seconds:.0f} s from seed {seed}", flush=True)
     begin = time.monotonic()
-    worlds = failures = 0
+    worlds = requests = failures = 0
     while worlds == 0 or time.monotonic() - begin < seconds:
-        for excess in run(play(seed + worlds)):
+        played = run(play(seed + worlds))
+        requests += played.requests
+        for excess in played.excesses:
             failures += 1
             print(
                 f"FAILED: {excess.case} of size {excess.size}: {excess.reason}\n"
@@ -401,7 +438,11 @@ def main(seconds: float, seed: int) -> int:
                 flush=True,
             )
         worlds += 1
-    print(f"{worlds} worlds, {failures} of their requests cost more than their size allows")
+    verdict = "FAILED" if failures else "held"
+    print(
+        f"{verdict}: {requests} requests judged in {worlds} worlds, half of them behind a login; "
+        f"{failures} cost more than their size allows"
+    )
     return 1 if failures else 0
 
 
