@@ -93,7 +93,8 @@ planted: $(VENV)/.test
 fuzz: $(VENV)/.test
 	SECONDS_TO_FUZZ=$(SECONDS) SEED=$(SEED) $(BIN)/python -m tests.fuzz
 
-# The same for costs: requests that take more of the event loop, the log or memory than their size allows.
+# The same for costs: requests that take more of the event loop, the log or memory than their size allows. Brokers take
+# turns: without and with an authorizer, without and with a login.
 fuzz-costs: $(VENV)/.test
 	SECONDS_TO_FUZZ=$(SECONDS) SEED=$(SEED) $(BIN)/python -m tests.fuzz.costs
 
@@ -102,8 +103,9 @@ sim: $(VENV)/.test
 	SEEDS=$(SEEDS) SEED=$(SEED) JOBS=$(JOBS) $(BIN)/python -m tests.simulation
 
 # Real processes, killed, stopped and cut off: SECONDS=3600 how long, SEED=n where to begin; a failure prints its replay.
+# ATTACKERS=1 lets strangers attack brokers and controllers all the while.
 chaos: $(VENV)/.test
-	SECONDS_OF_CHAOS=$(SECONDS) SEED=$(SEED) $(BIN)/python -m tests.chaos
+	SECONDS_OF_CHAOS=$(SECONDS) SEED=$(SEED) ATTACKERS=$(ATTACKERS) $(BIN)/python -m tests.chaos
 
 # Kafka's TransactionalMessageCopier on three brokers that are stopped and killed: RUNS=5 how many of each version
 # (TV1 and TV2), SEED=n the first. Ten runs take half an hour.

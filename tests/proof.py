@@ -40,7 +40,9 @@ _PYTEST: Final = r"=* ?(.*\b(?:passed|failed|error).* in [\d.]+s.*?) ?=*"
 PROOFS: Final = (
     Proof("sim", ("sim", "SEEDS=10000"), r"(\d+ of \d+ seeds in .*)", "1.7"),
     Proof("chaos", ("chaos", "SECONDS=3600"), r"((?:held|FAILED): .*)", "1"),
+    Proof("chaos-attacked", ("chaos", "SECONDS=3600", "ATTACKERS=1"), r"((?:held|FAILED): .*)", "1"),
     Proof("fuzz", ("fuzz", "SECONDS=3600"), r"((?:held|FAILED): .*)", "1"),
+    Proof("fuzz-costs", ("fuzz-costs", "SECONDS=600"), r"((?:held|FAILED): .*)", "0.2"),
     Proof("shaken", ("test-shaken",), _PYTEST, "0.3"),
     Proof("copies", ("copies", "RUNS=5"), r"(.*\d.*)", "0.5"),
     Proof("mirror", ("mirror-proof",), r"(.*\d.*)", "0.5"),

@@ -3,7 +3,8 @@
 One cluster lives through rounds of a minute, each with its seed; what every round did and found is printed. A round
 with an anomaly ends the run. Its report, the history and all logs are kept, and the command that repeats its schedule
 is printed (`make chaos SECONDS=30 SEED=n`). A seed does not repeat the processes' own speed. CHAOS_KEEP=FOLDER keeps
-everything of rounds that held, too; CHAOS_ISOLATED=0 does without namespaces.
+everything of rounds that held, too; CHAOS_ISOLATED=0 does without namespaces; ATTACKERS=1 lets strangers attack brokers
+and controllers all the while (`tests.chaos.attackers`).
 """
 
 from __future__ import annotations
@@ -74,12 +75,21 @@ def _rounds(world: ChaosCluster, kept: Path, seconds: float, seed: int) -> bool:
 
     began = time.monotonic()
     number = 0
-    records = faults = 0
+    records = faults = attacks = 0
+    has_attackers = os.environ.get("ATTACKERS", "") not in ("", "0")
+    beside = " ATTACKERS=1" if has_attackers else ""
     while number == 0 or time.monotonic() - began < seconds:
         of_round = seed + number
         length = min(ROUND_SECONDS, max(seconds - (time.monotonic() - began), 10.0))
-        replay = f"replay: make chaos SECONDS={length:.0f} SEED={of_round}"
-        playing = Round(world, kept / f"round-{number}", seed=of_round, seconds=length, per_second=PER_SECOND)
+        replay = f"replay: make chaos SECONDS={length:.0f} SEED={of_round}{beside}"
+        playing = Round(
+            world,
+            kept / f"round-{number}",
+            seed=of_round,
+            seconds=length,
+            per_second=PER_SECOND,
+            has_attackers=has_attackers,
+        )
         try:
             outcome = playing.play()
         except BaseException:
@@ -94,8 +104,10 @@ def _rounds(world: ChaosCluster, kept: Path, seconds: float, seed: int) -> bool:
         if "CHAOS_KEEP" not in os.environ:
             shutil.rmtree(kept / f"round-{number}", ignore_errors=True)
         records, faults = records + outcome.acknowledged, faults + outcome.faults
+        attacks += outcome.attacks
         number += 1
-    print(f"held: {number} rounds, {faults} faults, {records} records acknowledged")
+    count = f"{attacks} attacks, " if has_attackers else ""
+    print(f"held: {number} rounds, {faults} faults, {count}{records} records acknowledged")
     return True
 
 

@@ -73,6 +73,7 @@ WRITERS: Final = (
     "tests.chaos.keyed_clients",
 )
 READERS: Final = "tests.chaos.readers"
+ATTACKERS: Final = "tests.chaos.attackers"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,18 +88,27 @@ class Outcome:
     acknowledged: int
     seconds: float
     phases: str
+    attacks: int
 
 
 class Round:
     """Make it, `play` it; `close` at the end, also of one that failed."""
 
     def __init__(
-        self, world: ChaosCluster, folder: Path, *, seed: int, seconds: float, per_second: float
+        self,
+        world: ChaosCluster,
+        folder: Path,
+        *,
+        seed: int,
+        seconds: float,
+        per_second: float,
+        has_attackers: bool = False,
     ) -> None:
         self._world = world
         self._folder = folder
         self._seed = seed
         self._seconds = seconds
+        self._has_attackers = has_attackers
         folder.mkdir(parents=True)
         self._path = folder / "history.jsonl"
         self._history = HistoryFile(self._path)
@@ -113,6 +123,8 @@ class Round:
             "delivery_ms": DELIVERY_MS if seed % 3 == 0 else PATIENT_DELIVERY_MS,
             "admin_prefix": f"admin-{seed}-{folder.name}",
             "obsolete": [],
+            "addresses": world.addresses,
+            "attacked": f"attacked-{seed}-{folder.name}",
         }
         self._options = options
         self._workers: dict[str, Worker] = {}
@@ -164,6 +176,7 @@ class Round:
         self._begin_clients()
         times.append(time.monotonic())
         self._hurt()
+        attacks = self._finish_attackers()
         self._faults.heal()
         if self._warden is not None:
             self._warden.stop()
@@ -196,6 +209,7 @@ class Round:
             acknowledged=sum(isinstance(event, Acknowledged) for event in events),
             seconds=times[-1] - times[0],
             phases=", ".join(spent),
+            attacks=attacks,
         )
 
     def close(self) -> None:
@@ -249,9 +263,8 @@ class Round:
     def _begin_clients(self) -> None:
         if self._warden is not None:
             self._warden.start()
-        for module in (*WRITERS, READERS):
-            log = self._folder / f"{module.rpartition('.')[2]}.log"
-            self._workers[module] = Worker(module, self._options, log=log)
+        for module in (*WRITERS, READERS, *((ATTACKERS,) if self._has_attackers else ())):
+            self._workers[module] = Worker(module, self._options, log=self._log_of(module))
         self._groups.start()
         self._moves.start()
         self._deletions.start()
@@ -269,6 +282,16 @@ class Round:
                 self._faults.begin(planned.pop(0))
             self._check_clients()
             time.sleep(TICK_SECONDS)
+
+    def _log_of(self, module: str) -> Path:
+        return self._folder / f"{module.rpartition('.')[2]}.log"
+
+    def _finish_attackers(self) -> int:
+        """How many attacks there were."""
+        if not self._has_attackers:
+            return 0
+        self._finish(ATTACKERS)
+        return len(self._log_of(ATTACKERS).read_text().splitlines())
 
     def _watch_processes(self) -> None:
         """All through the round: a process that gives up after the faults is started again, too."""
@@ -410,7 +433,9 @@ def _read_topics(probes: Probes, topics: set[str]) -> str:
 
 def summary(outcome: Outcome) -> str:
     """One line of how a round went."""
+    attacks = f"{outcome.attacks} attacks, " if outcome.attacks else ""
     return (
-        f"seed {outcome.seed}: {outcome.faults} faults, {outcome.acknowledged} of {outcome.sent} records acknowledged, "
+        f"seed {outcome.seed}: {outcome.faults} faults, {attacks}"
+        f"{outcome.acknowledged} of {outcome.sent} records acknowledged, "
         f"{outcome.seconds:.0f} s ({outcome.phases}), {len(outcome.anomalies)} anomalies"
     )

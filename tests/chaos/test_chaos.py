@@ -1,6 +1,7 @@
 """Six rounds of half a minute on real processes, two at a time; `make chaos SECONDS=3600` runs for longer.
 
-CHAOS_SEED=n takes seeds n to n+5. The last is played without namespaces, by proxies, as on machines that have none.
+CHAOS_SEED=n takes seeds n to n+5. The last is played without namespaces, by proxies, as on machines that have none. In
+the one before it strangers attack brokers and controllers all the while.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ SECONDS = 30
 FIRST_SEED = int(os.environ.get("CHAOS_SEED", "1"))
 SEEDS = range(FIRST_SEED, FIRST_SEED + 6)
 WITHOUT_NAMESPACES = SEEDS[-1]
+WITH_ATTACKERS = SEEDS[-2]
 AT_ONCE = 2
 RUN_SECONDS_MAX = 400
 
@@ -31,6 +33,7 @@ def play(seed: int) -> subprocess.CompletedProcess[str]:
         "SECONDS_OF_CHAOS": str(SECONDS),
         "SEED": str(seed),
         **({"CHAOS_ISOLATED": "0"} if seed == WITHOUT_NAMESPACES else {}),
+        **({"ATTACKERS": "1"} if seed == WITH_ATTACKERS else {}),
     }
     command = [sys.executable, "-m", "tests.chaos"]
     process = subprocess.Popen(

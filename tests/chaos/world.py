@@ -89,11 +89,12 @@ class ChaosCluster:
         self.registry_address = place.advertised
         self.connect = f"{place.advertised}/chaos"
         self._addresses: list[str] = []
-        for number in CONTROLLERS:
-            self._add("controller", number, 9093)
+        controllers = [self._add("controller", number, 9093) for number in CONTROLLERS]
         for number in BROKERS:
             self._mount(self.data(number))
             self._addresses.append(self._add("broker", number, 9092, "--data", str(self.data(number))))
+        self.addresses = [*self._addresses, *controllers]
+        """HOST:PORT of all brokers, then of all controllers."""
         self._client: KazooClient | None = None
 
     def _add(self, verb: str, number: int, port: int, *more: str) -> str:
