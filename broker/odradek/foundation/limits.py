@@ -109,8 +109,9 @@ TLS_HANDSHAKE_BYTES_MAX: Final = 128 * 1024
 TLS_BYTES_PER_READ: Final = 32 * 1024
 TLS_BYTES_PER_WRITE: Final = 64 * 1024
 
-# Steps of TLS handshakes in one turn of the event loop: each takes up to 1.2 ms, with a key of RSA.
-HANDSHAKE_STEPS_PER_TURN_MAX: Final = 4
+# Steps of TLS handshakes in one turn of the event loop: each takes up to 1.2 ms, with a key of RSA. A request needs
+# several turns, and a new connection some more.
+HANDSHAKE_STEPS_PER_TURN_MAX: Final = 2
 
 # TLS handshakes of one listener that may be open at once, at some 40 KiB each. An honest one takes milliseconds.
 HANDSHAKES_OPEN_MAX: Final = 512

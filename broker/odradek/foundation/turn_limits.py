@@ -14,9 +14,9 @@ CLIENT_ID_CHARACTERS_LOGGED_MAX: Final = 256
 # Time that the requests of one connection may take of a turn, after the first one: connections take turns.
 CONNECTION_TURN_SECONDS_MAX: Final = 0.005
 
-# The same of all connections of a listener together, from the second of their requests in a turn on. Reading, single
+# The same of all connections of a listener together: the next one has its turn while less was taken. Reading, single
 # requests and all else have the rest.
-PIPELINED_SECONDS_PER_TURN_MAX: Final = 0.010
+PIPELINED_SECONDS_PER_TURN_MAX: Final = 0.005
 
 # Requests of one read that are answered at once. More than these wait for the connection's turn.
 PIPELINED_REQUESTS_AT_ONCE_MAX: Final = 16
