@@ -30,9 +30,13 @@ def ask(address: Address, frame: bytes, *, seconds_max: float = _ANSWER_SECONDS_
     with expecting_refusal(), connected(address) as one:
         one.settimeout(seconds_max)
         one.sendall(frame)
-        left = int.from_bytes(_received(one, 4), "big")
-        while left:
-            left -= len(_received(one, min(left, 1 << 16)))
+        _read_answer(one)
+
+
+def _read_answer(one: socket.socket) -> None:
+    left = int.from_bytes(_received(one, 4), "big")
+    while left:
+        left -= len(_received(one, min(left, 1 << 16)))
 
 
 def _received(one: socket.socket, count: int) -> bytes:
@@ -53,6 +57,24 @@ def of_names(row: str, count: int) -> Attack:
         return []
 
     attack.__doc__ = f"{row} of {count} names"
+    return attack
+
+
+def at_once(row: str, count: int, connections: int) -> Attack:
+    """The same on many connections at once."""
+
+    def attack(address: Address) -> Sockets:
+        frame = ROWS[row].frame(count)
+        held = [connected(address) for _ in range(connections)]
+        for one in held:
+            one.settimeout(_ANSWER_SECONDS_MAX)
+            with expecting_refusal():
+                one.sendall(frame)
+        for one in held:
+            with expecting_refusal():
+                _read_answer(one)
+        return held
+
     return attack
 
 

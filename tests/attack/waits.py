@@ -69,6 +69,12 @@ def rows() -> list[Row]:
         Row(f"{request} of 20,000", freezes.of_names(request, 20_000), "20,000 ms")
         for request in ("find coordinator", "offset fetch", "offset delete")
     ]
+    found += [
+        Row("20 at once: Metadata of 20,000 hidden names", freezes.at_once("metadata", 20_000, 20)),
+        Row("20 at once: offset fetch of 20,000", freezes.at_once("offset fetch", 20_000, 20)),
+        Row("200 at once: Metadata of 700 hidden names", freezes.at_once("metadata", 700, 200)),
+        Row("200 at once: find coordinator of 700", freezes.at_once("find coordinator", 700, 200)),
+    ]
     found.append(Row("Metadata of 400,000 missing topics", freezes.metadata_of_missing, "5,700 ms"))
     found.append(
         Row(

@@ -21,6 +21,10 @@ PIPELINED_SECONDS_PER_TURN_MAX: Final = 0.005
 # Requests of one read that are answered at once. More than these wait for the connection's turn.
 PIPELINED_REQUESTS_AT_ONCE_MAX: Final = 16
 
+# Bytes of a request that is answered at once, whatever waits elsewhere: a hundred short elements. A longer one, but for
+# Produce, waits for its connection's turn.
+REQUEST_BYTES_AT_ONCE_MAX: Final = 2 * 1024
+
 # Requests that are found in received bytes at a time: a microsecond each, and a read has up to 20,000 of them.
 FRAMES_SPLIT_AT_ONCE_MAX: Final = 1024
 

@@ -16,7 +16,6 @@ all the same is counted, and a line names its request.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
@@ -31,6 +30,7 @@ from odradek.foundation.errors import (
     RequestError,
     StoreWriteFailed,
 )
+from odradek.foundation.loop_turns import next_turn
 from odradek.foundation.rate_limited_log import RateLimitedLog
 from odradek.foundation.turn_limits import (
     CLIENT_ID_CHARACTERS_LOGGED_MAX,
@@ -203,7 +203,7 @@ class Dispatcher:
                 answers: list[Message] = []
                 for part in await in_thread(partial(long_requests.parts_of, request, split)):
                     if answers:
-                        await asyncio.sleep(0)
+                        await next_turn()
                     answers.append(cast(Message, await self._answer_part(handle, part, context)))
                 return await in_thread(
                     lambda: encode_response(

@@ -6,7 +6,6 @@ and has the topics already. Kafka's first answer is an error, after which client
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Iterable, Iterator, Sequence
 from typing import Final, Protocol, TypeVar
 from uuid import UUID
@@ -21,6 +20,7 @@ from odradek.foundation.errors import (
     UnknownTopicId,
     UnknownTopicOrPartition,
 )
+from odradek.foundation.loop_turns import next_turn
 from odradek.foundation.turn_limits import REQUEST_ELEMENTS_PER_TURN_MAX
 from odradek.handlers import change_log
 from odradek.handlers.authorized_operations import NOT_ASKED, TOPIC_OPERATIONS, of_cluster, of_topic
@@ -82,13 +82,13 @@ async def _answer_in_parts(
             if rights is not None:
                 topics = [topic for topic in topics if rights.may_describe(topic.name)]
             encoded += _encoded(request, context, topics, [])
-            await asyncio.sleep(0)
+            await next_turn()
     else:
         seen: set[str | UUID] = set()
         is_by_id = False
         for part in _parts(request.topics or ()):
             is_by_id = is_by_id or any(topic.topic_id is not None and topic.topic_id.int for topic in part)
-            await asyncio.sleep(0)
+            await next_turn()
         for part in _parts(request.topics or ()):
             names, ids = _asked(part, context.header.api_version)
             if is_by_id:
@@ -101,7 +101,7 @@ async def _answer_in_parts(
                 sorted_out = _by_name(request, context, names, rights)
                 found, failed = await sorted_out if isinstance(sorted_out, Awaitable) else sorted_out
                 encoded += _encoded(request, context, found, failed)
-            await asyncio.sleep(0)
+            await next_turn()
     header = context.header
     fields = _fields(request, context)
     return await context.broker.long_work.submit(

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from time import monotonic
 from typing import Final, cast
@@ -35,7 +35,9 @@ from odradek.foundation.turn_limits import (
     CONNECTION_TURN_SECONDS_MAX,
     FRAMES_SPLIT_AT_ONCE_MAX,
     PIPELINED_REQUESTS_AT_ONCE_MAX,
+    REQUEST_BYTES_AT_ONCE_MAX,
 )
+from odradek.protocol.api import ApiKey
 from odradek.protocol.frames import Frame
 from odradek.protocol.framing import FrameReader
 from odradek.transport.connection import Dispatch
@@ -48,6 +50,18 @@ from odradek.transport.sendfile import PartSource
 
 # Answers of one turn up to this many bytes are joined into one write; larger ones are written without a copy.
 _JOINED_BYTES_MAX: Final = 64 * 1024
+_PRODUCE: Final = int(ApiKey.PRODUCE).to_bytes(2, "big")
+
+
+def _is_small(frames: Sequence[memoryview]) -> bool:
+    """Whether the requests may be answered at once: few, and the first, which stands for all, is not long.
+
+    Records are no work: of a long Produce the frame is not decoded.
+    """
+    if len(frames) > PIPELINED_REQUESTS_AT_ONCE_MAX:
+        return False
+    first = frames[0]
+    return len(first) <= REQUEST_BYTES_AT_ONCE_MAX or first[:2] == _PRODUCE
 
 
 class InboundConnection(EndingConnection, asyncio.BufferedProtocol):
@@ -173,7 +187,7 @@ class InboundConnection(EndingConnection, asyncio.BufferedProtocol):
         before = self._reader.bytes_held()
         frames = self._reader.received(nbytes)
         if frames:
-            if len(frames) > PIPELINED_REQUESTS_AT_ONCE_MAX or self._frames or self._holds:
+            if self._frames or self._holds or not _is_small(frames):
                 self._frames.extend(frames)
                 self._pause_reading()
                 self._schedule()
@@ -282,7 +296,7 @@ class InboundConnection(EndingConnection, asyncio.BufferedProtocol):
         """Answer frames that waited, or read again when none are left."""
         if self._is_scheduled or self._is_blocked():
             return
-        if len(self._frames) > PIPELINED_REQUESTS_AT_ONCE_MAX:
+        if self._frames and not _is_small(self._frames):
             self._schedule()
         else:
             self._go_on()

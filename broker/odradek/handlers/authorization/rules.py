@@ -6,13 +6,13 @@ rest itself, in the shape of the API's answer (`failures`).
 
 from __future__ import annotations
 
-import asyncio
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar, cast
 
 from odradek.authorization.acls import AclOperation, AclResourceType
 from odradek.foundation.errors import RequestError
+from odradek.foundation.loop_turns import next_turn
 from odradek.foundation.turn_limits import REQUEST_ELEMENTS_PER_TURN_MAX
 from odradek.handlers import failures
 from odradek.handlers.authorization.rights import Rights
@@ -155,7 +155,7 @@ def each(field: str, element_need: ElementNeed[R, E], *needs: Need[R], **default
     ) -> Message | Frame | None:
         for start in range(0, len(elements), REQUEST_ELEMENTS_PER_TURN_MAX):
             sorting.take(elements[start : start + REQUEST_ELEMENTS_PER_TURN_MAX])
-            await asyncio.sleep(0)
+            await next_turn()
         answer = answered(handle, request, context, sorting)
         if isinstance(answer, Pending):
             return await answer
