@@ -72,6 +72,42 @@ async def test_others_are_served_between_the_parts_of_a_large_request(name: str)
         assert sorted(names) == [f"n{number:07}" for number in range(COUNT)]
 
 
+@pytest.mark.parametrize("count", [COUNT, REQUEST_ELEMENTS_PER_TURN_MAX + 50])
+async def test_many_large_requests_have_one_part_in_each_turn(
+    count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also of requests that are too short for the thread."""
+    whole = await WholeBroker.start()
+    row = ROWS["list offsets"]
+    parts = 0
+    answer_part = dispatch.Dispatcher._answer_part
+
+    def counting(*arguments: Any) -> Any:
+        nonlocal parts
+        parts += 1
+        return answer_part(*arguments)
+
+    monkeypatch.setattr(dispatch.Dispatcher, "_answer_part", counting)
+    sent = [whole.dispatcher(whole.connection, row.body(count)) for _ in range(10)]
+    answers = asyncio.gather(*(_awaited(one) for one in sent))
+    begun = parts
+    in_turns = []
+    while not answers.done():
+        before = parts
+        await asyncio.sleep(0)
+        in_turns.append(parts - before)
+    assert begun <= 10
+    # A first part follows the decoding, which is one after the other where there is a thread.
+    assert sum(in_turns) + begun == 10 * -(-count // REQUEST_ELEMENTS_PER_TURN_MAX)
+    assert max(in_turns[12:]) == 1
+    for answer in answers.result():
+        assert len(_names_in(decoded(row.api, row.version, answer))) == count
+
+
+async def _awaited(answer: Any) -> Any:
+    return await answer if inspect.isawaitable(answer) else answer
+
+
 async def test_a_small_request_is_answered_at_once() -> None:
     whole = await WholeBroker.start()
     for name in IN_PARTS[:-1]:

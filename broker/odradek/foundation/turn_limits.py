@@ -22,7 +22,7 @@ PIPELINED_SECONDS_PER_TURN_MAX: Final = 0.005
 PIPELINED_REQUESTS_AT_ONCE_MAX: Final = 16
 
 # Bytes of a request that is answered at once, whatever waits elsewhere: a hundred short elements. A longer one, but for
-# Produce, waits for its connection's turn.
+# Produce, waits for its connection's turn, and may take several.
 REQUEST_BYTES_AT_ONCE_MAX: Final = 2 * 1024
 
 # Requests that are found in received bytes at a time: a microsecond each, and a read has up to 20,000 of them.

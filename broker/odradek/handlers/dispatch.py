@@ -10,18 +10,19 @@ A step wraps the handlers: authentication, authorization, throttling and faults 
 wraps a handler when it loads it, so a broker without steps pays nothing. The short path of Produce passes the steps
 like every other request. Counting costs two readings of the clock.
 
-A large request is decoded and encoded in a thread, and answered in parts (`long_requests`). A turn that takes too long
-all the same is counted, and a line names its request.
+A long request is answered in parts (`long_requests`), and a large one decoded and encoded in a thread. A turn that
+takes too long all the same is counted, and a line names its request.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from time import monotonic
-from typing import TYPE_CHECKING, Final, Protocol, cast
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar, cast
 
 from odradek.foundation.errors import (
     InvalidRequest,
@@ -35,6 +36,7 @@ from odradek.foundation.rate_limited_log import RateLimitedLog
 from odradek.foundation.turn_limits import (
     CLIENT_ID_CHARACTERS_LOGGED_MAX,
     LONG_TURN_LINES_PER_MINUTE_MAX,
+    REQUEST_BYTES_AT_ONCE_MAX,
     REQUEST_BYTES_DECODED_AT_ONCE_MAX,
     TURN_SECONDS_MAX,
 )
@@ -75,6 +77,17 @@ class Wrapper(Protocol):
 
 
 AnyStep = Step | Wrapper
+Result = TypeVar("Result")
+
+
+def _done_here(work: Callable[[], Result]) -> asyncio.Future[Result]:
+    """As `BlockingWork.submit`, without a thread."""
+    future: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
+    try:
+        future.set_result(work())
+    except Exception as error:
+        future.set_exception(error)
+    return future
 
 
 class CloseConnection(OdradekError):
@@ -136,7 +149,7 @@ class Dispatcher:
         counters.request_bytes += len(frame)
         request: object = frame
         if not self._takes_frame[api_key]:
-            if len(frame) > REQUEST_BYTES_DECODED_AT_ONCE_MAX and self._takes_turns(api_key):
+            if len(frame) > REQUEST_BYTES_AT_ONCE_MAX and self._takes_turns(api_key):
                 return self._answer_large(frame, context)
             request = decode_typed_request(api_key, header.api_version, frame, header.body_position)
         try:
@@ -176,8 +189,7 @@ class Dispatcher:
     async def _large(self, frame: memoryview, context: RequestContext) -> Frame | None:
         from odradek.handlers import long_requests
 
-        assert self._long_work is not None
-        in_thread = self._long_work.submit
+        in_thread = self._thread_for(frame)
         header = context.header
         api_key, version = header.api_key, header.api_version
         request: object = None
@@ -214,6 +226,11 @@ class Dispatcher:
                 return await in_thread(partial(self._failed, error, request, context))
         finally:
             context.connection.release()
+
+    def _thread_for(self, frame: memoryview) -> Callable[[Callable[[], Result]], asyncio.Future[Result]]:
+        """What decodes and encodes a request of this size: the thread, or this turn where that takes no time."""
+        assert self._long_work is not None
+        return self._long_work.submit if len(frame) > REQUEST_BYTES_DECODED_AT_ONCE_MAX else _done_here
 
     async def _answer_part(self, handle: Handle, request: object, context: RequestContext) -> object:
         answer = handle(request, context)
