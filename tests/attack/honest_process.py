@@ -14,7 +14,6 @@ import os
 import ssl
 import subprocess
 import sys
-import time
 from contextlib import suppress
 from typing import Any, Final
 
@@ -22,6 +21,7 @@ from odradek.protocol.api import ApiKey
 from tests.support.broker_process import CHECKOUT
 from tests.support.honest_client import TOPIC, HonestClient
 from tests.support.plain_client import PlainClient
+from tests.support.polling import SECONDS_MAX, wait_until
 
 _PRIORITY: Final = -10
 _RECORDS_PER_TLS_CONNECTION: Final = 10
@@ -89,7 +89,7 @@ class HonestProcess:
 
     def __exit__(self, *_: object) -> None:
         self._seen = self._asked("stop")
-        self._process.communicate(timeout=60)
+        self._process.communicate(timeout=SECONDS_MAX)
 
     def wait_for_answers(self, count: int) -> None:
         """Until it has had `count` more answers, or failed."""
@@ -146,8 +146,11 @@ def main(given: dict[str, Any]) -> None:
             if command == "stop":
                 break
             wanted = len(honest.waits_seconds) + int(count)
-            while len(honest.waits_seconds) < wanted and honest.is_running:
-                time.sleep(0.005)
+            wait_until(
+                "answers",
+                lambda wanted=wanted: len(honest.waits_seconds) >= wanted or not honest.is_running,
+                pause_seconds=0.005,
+            )
             # The first connection, and a topic that is opened, are no part of an attack.
             begins_at = begins_at or len(honest.waits_seconds)
             print(json.dumps({"answers": len(honest.waits_seconds)}), flush=True)

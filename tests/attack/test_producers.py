@@ -1,4 +1,4 @@
-"""Forged producers and replayed bytes: the owner of a transaction goes on, and each of its records is there once.
+"""Forged producers and replayed bytes: the owner of a transaction continues, and each of its records is there once.
 
 `tests/compat/golden/stories_forgery.py` asks Apache Kafka the same, one request at a time.
 """
@@ -20,6 +20,7 @@ from odradek.records.builder import build_batch
 from tests.attack.arena import PASSWORD, Arena
 from tests.attack.attacks import connected, framed, header, local
 from tests.support.plain_client import PlainClient
+from tests.support.polling import wait_until
 
 pytestmark = [pytest.mark.integration, pytest.mark.thorough, pytest.mark.timeout(240)]
 
@@ -57,13 +58,12 @@ def produce_fields(records: bytes, transactional_id: str | None) -> dict[str, An
 
 def settled(ask: Callable[[], Any]) -> Any:
     """Ask until the coordinator has loaded its part, and nothing of the id is under way."""
-    deadline = time.monotonic() + 30
-    while time.monotonic() < deadline:
-        answer = ask()
-        if int(answer.error_code) not in NOT_READY:
-            return answer
-        time.sleep(0.02)
-    raise AssertionError(f"the coordinator stays busy: {answer}")
+    return wait_until(
+        "the coordinator is not busy",
+        ask,
+        lambda answer: int(answer.error_code) not in NOT_READY,
+        pause_seconds=0.02,
+    )
 
 
 def begin(client: PlainClient) -> tuple[int, int]:

@@ -19,6 +19,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from itertools import count
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -33,6 +34,7 @@ from tests.support.honest_client import TOPIC
 from tests.support.kafka_peer import KafkaPeer
 from tests.support.memory_peaks import peak_bytes, reset_peak, resident_bytes
 from tests.support.plain_client import PlainClient
+from tests.support.polling import wait_until
 
 WAIT_MS_MAX: Final = 50
 TLS_WAIT_MS_MAX: Final = 100
@@ -48,6 +50,7 @@ _AUTHORIZER: Final = {
 _TOPIC_RESOURCE, _GROUP_RESOURCE, _CLUSTER_RESOURCE, _TRANSACTION_RESOURCE = 2, 3, 4, 5
 _ALL, _READ, _WRITE, _DELETE, _DESCRIBE = 2, 3, 4, 6, 8
 _LITERAL, _PREFIXED = 3, 4
+_UNKNOWN_MEMBER_ID = 25
 
 
 class Row(NamedTuple):
@@ -63,8 +66,8 @@ class Row(NamedTuple):
 def rows() -> list[Row]:
     before = {"announce": "958 MB", "pipeline_unread": "3,900 ms"}
     found = [Row(_first_line(attack), attack, before.get(name, "")) for name, attack in ATTACKS.items()]
-    for count, was in ((20_000, "2,600 ms"), (50_000, "13,800 ms"), (100_000, "60,000 ms")):
-        found.append(Row(f"Metadata of {count:,} hidden names", freezes.of_names("metadata", count), was))
+    for number, was in ((20_000, "2,600 ms"), (50_000, "13,800 ms"), (100_000, "60,000 ms")):
+        found.append(Row(f"Metadata of {number:,} hidden names", freezes.of_names("metadata", number), was))
     found += [
         Row(f"{request} of 20,000", freezes.of_names(request, 20_000), "20,000 ms")
         for request in ("find coordinator", "offset fetch", "offset delete")
@@ -148,15 +151,15 @@ class Side:
 
 def _attack(attack: Attack, port: int) -> int:
     """Attack for some seconds, and at least once; how many times it was."""
-    began = time.monotonic()
-    times = 0
-    while times == 0 or time.monotonic() - began < _ATTACK_SECONDS:
+    ends_at = time.monotonic() + _ATTACK_SECONDS
+    for times in count(1):
         held = attack(local(port))
-        times += 1
         time.sleep(_HELD_SECONDS)
         for one in held:
             one.close()
-    return times
+        if time.monotonic() > ends_at:
+            return times
+    raise AssertionError("unreachable")
 
 
 class Measured(NamedTuple):
@@ -201,15 +204,14 @@ def _rules() -> list[dict[str, object]]:
 
 def _await_coordinator(port: int) -> None:
     """Until the topic of groups is made, and loaded."""
-    deadline = time.monotonic() + 60
     with PlainClient(port) as client:
-        while time.monotonic() < deadline:
+
+        def error_code() -> int:
             client.ask(ApiKey.FIND_COORDINATOR, 1, key="g", key_type=0)
-            answer = client.ask(ApiKey.HEARTBEAT, 3, group_id="g", generation_id=1, member_id="nobody")
-            if int(answer.error_code) == 25:
-                return
-            time.sleep(0.1)
-    raise AssertionError("there is no coordinator for g")
+            answer = client.ask(ApiKey.HEARTBEAT, 3, group_id="g", generation_id=1, member_id="unknown")
+            return int(answer.error_code)
+
+        wait_until("g has a coordinator", error_code, lambda code: code == _UNKNOWN_MEMBER_ID)
 
 
 @contextmanager

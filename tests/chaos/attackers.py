@@ -11,7 +11,6 @@ import os
 import random
 import sys
 import threading
-import time
 from contextlib import suppress
 from typing import Any, Final
 
@@ -51,21 +50,21 @@ def _bomb(topic: str, codec: Compression) -> Attack:
     return attack
 
 
-def live(options: dict[str, Any], number: int) -> None:
+def live(options: dict[str, Any], number: int, is_over: threading.Event) -> None:
     """One attacker."""
     chance = random.Random(f"{options['seed']} {number}")
     topic = options["attacked"]
     if number == 0:
         _make_topic(options["addresses"][0], topic)
     every = attacks(topic)
-    while True:
+    while not is_over.wait(chance.uniform(*_PAUSE_SECONDS)):
         name = chance.choice(sorted(every))
         host, _, port = chance.choice(options["addresses"]).rpartition(":")
         held: Sockets = []
         with suppress(OSError):
             held = every[name]((host, int(port)))
         print(f"{name} at {host}:{port}", file=sys.stderr, flush=True)
-        time.sleep(chance.uniform(*_PAUSE_SECONDS))
+        is_over.wait(chance.uniform(*_PAUSE_SECONDS))
         for one in held:
             one.close()
 
@@ -79,10 +78,13 @@ def _make_topic(address: str, topic: str) -> None:
 
 def main(options: dict[str, Any]) -> None:
     os.nice(_NICENESS)
+    is_over = threading.Event()
     for number in range(THREADS):
-        threading.Thread(target=live, args=(options, number), name=f"attacker-{number}", daemon=True).start()
+        name = f"attacker-{number}"
+        threading.Thread(target=live, args=(options, number, is_over), name=name, daemon=True).start()
     print("ready", flush=True)
     sys.stdin.read()
+    is_over.set()
     # An attack under way is of no use any more.
     os._exit(0)
 

@@ -1,4 +1,4 @@
-"""Long work of many coroutines goes on one in a turn of the loop, the longest waiting first."""
+"""A turn of the loop has a part of one coroutine of all that wait, the longest waiting first."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ async def _work(name: str, parts: int, done: list[str]) -> None:
         await next_turn()
 
 
-def test_one_of_all_that_wait_goes_on_in_a_turn() -> None:
+def test_one_of_all_that_wait_continues_in_a_turn() -> None:
     async def story() -> None:
         done: list[str] = []
         tasks = [asyncio.create_task(_work(name, 3, done)) for name in "abc"]
@@ -32,7 +32,7 @@ def test_one_of_all_that_wait_goes_on_in_a_turn() -> None:
     run(story())
 
 
-def test_one_that_is_cancelled_holds_up_nobody() -> None:
+def test_one_that_is_cancelled_holds_up_no_other() -> None:
     async def story() -> None:
         done: list[str] = []
         tasks = [asyncio.create_task(_work(name, 2, done)) for name in "abc"]

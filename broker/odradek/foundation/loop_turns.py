@@ -1,7 +1,7 @@
-"""Long work of many requests: one of them goes on in each turn of the event loop.
+"""Long work of many requests: each turn of the event loop has a part of one of them.
 
-A part of such work is bounded. With `asyncio.sleep(0)` after a part, all requests would go on in the next turn, and a
-client with many connections would make that turn as long as all their parts together.
+A part is bounded. With `asyncio.sleep(0)` after it, the next turn has a part of all requests. A client with many
+connections could make that turn as long as all their parts together.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ class _Line:
         self._waiting.append(future)
         if not self._is_due:
             self._is_due = True
-            self._loop.call_soon(self._go_on)
+            self._loop.call_soon(self._wake_next)
         return future
 
-    def _go_on(self) -> None:
+    def _wake_next(self) -> None:
         waiting = self._waiting
         while waiting:
             future = waiting.popleft()
@@ -36,14 +36,14 @@ class _Line:
                 break
         self._is_due = bool(waiting)
         if waiting:
-            self._loop.call_soon(self._go_on)
+            self._loop.call_soon(self._wake_next)
 
 
 _lines: WeakKeyDictionary[asyncio.AbstractEventLoop, _Line] = WeakKeyDictionary()
 
 
 async def next_turn() -> None:
-    """Let others run, and go on when it is this caller's turn: those that wait already come first."""
+    """Let others run until it is this caller's turn: those that wait already come first."""
     loop = asyncio.get_running_loop()
     line = _lines.get(loop)
     if line is None:

@@ -194,6 +194,8 @@ class Dispatcher:
         api_key, version = header.api_key, header.api_version
         request: object = None
         try:
+            # All that came in one turn begin here in the next one.
+            await next_turn()
             try:
                 request = await in_thread(
                     partial(decode_typed_request, api_key, version, frame, header.body_position)
@@ -214,7 +216,7 @@ class Dispatcher:
                     return await in_thread(encode)
                 answers: list[Message] = []
                 for part in await in_thread(partial(long_requests.parts_of, request, split)):
-                    if answers:
+                    if answers or len(frame) > REQUEST_BYTES_DECODED_AT_ONCE_MAX:
                         await next_turn()
                     answers.append(cast(Message, await self._answer_part(handle, part, context)))
                 return await in_thread(

@@ -9,7 +9,7 @@ not read its answers. TCP then pushes back on the sender, so a connection takes 
 peer.
 
 File slices are loaded when the socket has room: from the page cache at once, from the device on a thread
-while the connection waits. `ending` has the end, `request_memory` bounds what the requests of all connections take.
+while the connection waits. `waiting` has how requests wait, `ending` the end.
 """
 
 from __future__ import annotations
@@ -41,19 +41,19 @@ from odradek.protocol.api import ApiKey
 from odradek.protocol.frames import Frame
 from odradek.protocol.framing import FrameReader
 from odradek.transport.connection import Dispatch
-from odradek.transport.ending import EndingConnection
 from odradek.transport.login_bounds import LoginBounds, PendingLogin
 from odradek.transport.pending import Pending, QueuedAnswer
 from odradek.transport.request_memory import RequestMemory
 from odradek.transport.request_turns import RequestTurns
 from odradek.transport.sendfile import PartSource
+from odradek.transport.waiting import WaitingConnection
 
 # Answers of one turn up to this many bytes are joined into one write; larger ones are written without a copy.
 _JOINED_BYTES_MAX: Final = 64 * 1024
 _PRODUCE: Final = int(ApiKey.PRODUCE).to_bytes(2, "big")
 
 
-def _is_small(frames: Sequence[memoryview]) -> bool:
+def _are_short(frames: Sequence[memoryview]) -> bool:
     """Whether the requests may be answered at once: few, and the first, which stands for all, is not long.
 
     Records are no work: of a long Produce the frame is not decoded.
@@ -64,7 +64,7 @@ def _is_small(frames: Sequence[memoryview]) -> bool:
     return len(first) <= REQUEST_BYTES_AT_ONCE_MAX or first[:2] == _PRODUCE
 
 
-class InboundConnection(EndingConnection, asyncio.BufferedProtocol):
+class InboundConnection(WaitingConnection, asyncio.BufferedProtocol):
     """The protocol object of an accepted connection.
 
     `on_made` and `on_lost` are called with the connection when it begins and, once, when it has ended.
@@ -72,12 +72,8 @@ class InboundConnection(EndingConnection, asyncio.BufferedProtocol):
 
     __slots__ = (
         "_dispatch",
-        "_frames_bytes",
         "_is_loading",
         "_is_pumping_later",
-        "_is_reading_paused",
-        "_is_scheduled",
-        "_is_short",
         "_is_writing_paused",
         "_login",
         "_login_bounds",
@@ -85,11 +81,9 @@ class InboundConnection(EndingConnection, asyncio.BufferedProtocol):
         "_now",
         "_on_lost",
         "_on_made",
-        "_pending_bytes",
         "_queued_bytes",
         "_source",
         "_tasks",
-        "_turns",
         "admitted_ip",
         "is_active",
     )
@@ -187,7 +181,7 @@ class InboundConnection(EndingConnection, asyncio.BufferedProtocol):
         before = self._reader.bytes_held()
         frames = self._reader.received(nbytes)
         if frames:
-            if self._frames or self._holds or not _is_small(frames):
+            if self._frames or self._holds or not _are_short(frames):
                 self._frames.extend(frames)
                 self._pause_reading()
                 self._schedule()
@@ -281,46 +275,14 @@ class InboundConnection(EndingConnection, asyncio.BufferedProtocol):
             or self._is_closing
         )
 
-    def _schedule(self) -> None:
-        """Answer, in this connection's turn, frames that nothing else delays."""
-        if self._frames and not self._is_scheduled and not self._is_blocked():
-            self._is_scheduled = True
-            self._turns.wait(self)
-
-    def take_turn(self) -> None:
-        self._is_scheduled = False
-        if not self._is_blocked():
-            self._go_on()
-
     def _resume(self) -> None:
-        """Answer frames that waited, or read again when none are left."""
-        if self._is_scheduled or self._is_blocked():
+        """Continue with what waits, if nothing delays it any more."""
+        if not (self._frames or self._is_reading_paused) or self._is_scheduled or self._is_blocked():
             return
-        if self._frames and not _is_small(self._frames):
+        if self._frames:
             self._schedule()
         else:
-            self._go_on()
-
-    def _go_on(self) -> None:
-        waiting = self._frames
-        if waiting:
-            if len(waiting) <= REQUESTS_PER_TURN_MAX:
-                frames = list(waiting)
-                waiting.clear()
-            else:
-                frames = [waiting.popleft() for _ in range(REQUESTS_PER_TURN_MAX)]
-            self._answer(frames)
-        if not waiting and self._reader.has_more and not self._is_closing:
-            waiting.extend(self._reader.more())
-            self._schedule()
-        self._account()
-        if waiting or self._is_blocked() or self._is_short:
-            return
-        if self._reader.failure is not None:
-            self._fail(self._reader.failure)
-        elif self._is_reading_paused:
-            self._is_reading_paused = False
-            self._transport.resume_reading()
+            self._continue()
 
     def admit(self, principal: str) -> None:
         self.principal = principal
@@ -476,10 +438,3 @@ class InboundConnection(EndingConnection, asyncio.BufferedProtocol):
         self._is_short = not self._memory.note(self, held, is_next_request=is_next_request)
         if self._is_short:
             self._pause_reading()
-
-    def is_receiving(self) -> bool:
-        return self._reader.bytes_held() > 0 and not self._frames and not self._pending_bytes
-
-    def read_again(self) -> None:
-        self._is_short = False
-        self._resume()

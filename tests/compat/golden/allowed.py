@@ -31,7 +31,7 @@ _OF_FAILED_TOKENS: Final = {
 
 ALLOWED: Final[dict[str, dict[str, str]]] = {
     "forged-by-guesses": {
-        f"owner: goes on in the second transaction/{_PART}/*": (
+        f"owner: continues in the second transaction/{_PART}/*": (
             "Kafka remembers the sequence of a write with a newer epoch that it refused, and then refuses the owner's"
         ),
         "owner: after a newer epoch/*": (

@@ -1,8 +1,8 @@
-"""Stories of forged producers: requests with the transactional id, producer id, epoch or sequence of somebody else.
+"""Stories of forged producers: requests with the transactional id, producer id, epoch or sequence of another client.
 
-The owner comes from 127.0.0.1, and has a transaction open while the forger, from 127.0.0.2, tries. Afterwards the owner
-goes on and commits, and a reader finds what it wrote. Without an authorizer the forger guesses: a right pair of id and
-epoch would be the owner's, for any broker. With one it knows all of them, may write to the topic, and has a
+The owner comes from 127.0.0.1, and has a transaction open while the forger, from 127.0.0.2, tries. Afterwards the
+owner continues and commits, and a reader finds what it wrote. Without an authorizer the forger guesses: a right pair of
+id and epoch would be the owner's, for any broker. With one it knows all of them, may write to the topic, and has a
 transactional id and a group of its own.
 """
 
@@ -44,7 +44,7 @@ def _records(*values: str, producer: int, epoch: int, sequence: int, transaction
 
 
 class Forger:
-    """What somebody else tries with an owner's ids."""
+    """What another client tries with an owner's ids."""
 
     def __init__(self, wire: Wire, owner: Producer, prefix: str) -> None:
         self.wire = wire
@@ -181,9 +181,9 @@ def forged(wire: Wire, *, is_denied: bool) -> None:
         )
     (_with_all_known if is_denied else _guessing)(wire, owner, ident)
     mine = _records("owner 2", producer=owner.id, epoch=owner.epoch, sequence=2, transactional=True)
-    produce(wire, "owner: goes on", TOPIC, mine, version=11, transactional_id="owner")
-    goes_on = _records("idempotent 2", producer=ident, epoch=0, sequence=2)
-    produce(wire, "idempotent: goes on", TOPIC, goes_on)
+    produce(wire, "owner: continues", TOPIC, mine, version=11, transactional_id="owner")
+    following = _records("idempotent 2", producer=ident, epoch=0, sequence=2)
+    produce(wire, "idempotent: continues", TOPIC, following)
     owner.described("before its end")
     owner.end("commits", 4, commit=True)
     owner.described("at its end")
@@ -215,7 +215,7 @@ def _fencing(wire: Wire, owner: Producer) -> None:
             )
         produce(
             wire,
-            f"owner: {'goes on' if number else 'writes'} in the second transaction",
+            f"owner: {'continues' if number else 'writes'} in the second transaction",
             TOPIC,
             _records(f"second {number}", epoch=owner.epoch, sequence=number, **me),
             version=11,
