@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,7 +13,7 @@ import psutil
 from odradek.foundation.limits import LOG_LINE_BYTES_MAX, REQUEST_BYTES_TOTAL_MAX
 from odradek.protocol.api import ApiKey
 from tests.attack.honest_process import HonestProcess
-from tests.support.honest_client import TOPIC, HonestClient
+from tests.support.honest_client import TOPIC
 from tests.support.plain_client import PlainClient
 from tests.support.secured_broker import SecuredBroker
 
@@ -105,13 +104,6 @@ class Arena:
         assert "Traceback" not in log
         assert PASSWORD not in log
         assert all(len(line.encode()) < LOG_LINE_BYTES_MAX for line in log.splitlines())
-
-
-def wait_for_answers(honest: HonestClient, count: int) -> None:
-    """Until the honest client has had `count` more answers, or failed."""
-    wanted = len(honest.waits_seconds) + count
-    while len(honest.waits_seconds) < wanted and honest.is_running:
-        time.sleep(0.01)
 
 
 def _allowed_prefix(resource_type: int) -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""A client that produces records all the while, notes how long it waits for each, and checks that all are kept."""
+"""A client that produces records all the while, and notes how long it waits for each."""
 
 from __future__ import annotations
 
@@ -36,18 +36,9 @@ class HonestClient:
         return self._thread.is_alive()
 
     @property
-    def is_served(self) -> bool:
-        """Whether it was never refused or cut off."""
-        return self._failure is None
-
-    @property
     def failure(self) -> Exception | None:
         """What ended it; None while it is served."""
         return self._failure
-
-    @property
-    def longest_wait_seconds(self) -> float:
-        return max(self.waits_seconds, default=0.0)
 
     def _run(self) -> None:
         try:
@@ -62,12 +53,3 @@ class HonestClient:
                     self._is_over.wait(self._pause_seconds)
         except Exception as failure:
             self._failure = failure
-
-    def check(self, before: list[bytes]) -> None:
-        """All records are there, behind those of `before`. Raises what ended the client."""
-        if self._failure is not None:
-            raise self._failure
-        assert self.acknowledged, "the honest client was not served at all"
-        with self._connect() as client:
-            kept = client.fetch_all(TOPIC)
-        assert kept[len(before) :] == self.acknowledged
