@@ -103,7 +103,7 @@ sim: $(VENV)/.test
 	SEEDS=$(SEEDS) SEED=$(SEED) JOBS=$(JOBS) $(BIN)/python -m tests.simulation
 
 # Real processes, killed, stopped and cut off: SECONDS=3600 how long, SEED=n where to begin; a failure prints its replay.
-# ATTACKERS=1 lets strangers attack brokers and controllers all the while.
+# ATTACKERS=1 lets hostile clients attack brokers and controllers all the while.
 chaos: $(VENV)/.test
 	SECONDS_OF_CHAOS=$(SECONDS) SEED=$(SEED) ATTACKERS=$(ATTACKERS) $(BIN)/python -m tests.chaos
 

@@ -101,7 +101,7 @@ def commit(client: PlainClient, pair: tuple[int, int]) -> None:
 
 
 def forge(client: PlainClient, pair: tuple[int, int]) -> None:
-    """All that Mallory can try, who may write to the topic and has no right to any transactional id."""
+    """All that Mallory can try, with the right to write to the topic and none to any transactional id."""
     named = {"producer_id": pair[0], "producer_epoch": pair[1]}
     for epoch in range(pair[1] - 1, pair[1] + 3):
         records = batch(FORGED, sequence=1, producer=(pair[0], max(epoch, 0)))

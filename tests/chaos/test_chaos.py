@@ -1,7 +1,7 @@
 """Six rounds of half a minute on real processes, two at a time; `make chaos SECONDS=3600` runs for longer.
 
 CHAOS_SEED=n takes seeds n to n+5. The last is played without namespaces, by proxies, as on machines that have none. In
-the one before it strangers attack brokers and controllers all the while.
+the one before it hostile clients attack brokers and controllers all the while.
 """
 
 from __future__ import annotations

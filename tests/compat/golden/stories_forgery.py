@@ -238,7 +238,7 @@ def _guessing(wire: Wire, owner: Producer, ident: int) -> None:
         ("a negative producer", -5, epoch, "owner"),
     ):
         records = _records("forged", producer=producer, epoch=at, sequence=0, transactional=True)
-        # The rest is told by `_fencing`.
+        # The rest is in `_fencing`.
         if at <= epoch and producer >= 0:
             forger.produce(f"in a transaction with {label}", records, transactional_id=name)
         forger.adds(f"with {label}", name, producer, at)
