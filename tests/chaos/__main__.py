@@ -3,8 +3,8 @@
 One cluster lives through rounds of a minute, each with its seed; what every round did and found is printed. A round
 with an anomaly ends the run. Its report, the history and all logs are kept, and the command that repeats its schedule
 is printed (`make chaos SECONDS=30 SEED=n`). A seed does not repeat the processes' own speed. CHAOS_KEEP=FOLDER keeps
-everything of rounds that held, too; CHAOS_ISOLATED=0 does without namespaces; ATTACKERS=1 lets hostile clients attack brokers
-and controllers all the while (`tests.chaos.attackers`).
+everything of rounds that held, too; CHAOS_ISOLATED=0 does without namespaces. ATTACKERS=1 lets hostile clients attack
+brokers and controllers all the while (`tests.chaos.attackers`).
 """
 
 from __future__ import annotations
