@@ -40,7 +40,7 @@ def _one_turn(patch: Patch) -> None:
 
 
 def _decode_in_the_loop(patch: Patch) -> None:
-    patch.setattr(dispatch, "REQUEST_BYTES_DECODED_AT_ONCE_MAX", NEVER)
+    patch.setattr(dispatch, "REQUEST_BYTES_AT_ONCE_MAX", NEVER)
 
 
 def _decompress_in_the_loop(patch: Patch) -> None:
