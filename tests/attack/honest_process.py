@@ -136,6 +136,16 @@ def _connected(given: dict[str, Any]) -> Any:
     return client
 
 
+def _wait_for_answers(honest: HonestClient, count: int) -> None:
+    wanted = len(honest.waits_seconds) + count
+    wait_until(
+        "the honest client is answered, or cut off",
+        lambda: len(honest.waits_seconds) if honest.is_running else wanted,
+        lambda answers: answers >= wanted,
+        pause_seconds=0.005,
+    )
+
+
 def main(given: dict[str, Any]) -> None:
     with suppress(OSError):
         os.setpriority(os.PRIO_PROCESS, 0, _PRIORITY)
@@ -145,12 +155,7 @@ def main(given: dict[str, Any]) -> None:
             command, _, count = line.strip().partition(" ")
             if command == "stop":
                 break
-            wanted = len(honest.waits_seconds) + int(count)
-            wait_until(
-                "answers",
-                lambda wanted=wanted: len(honest.waits_seconds) >= wanted or not honest.is_running,
-                pause_seconds=0.005,
-            )
+            _wait_for_answers(honest, int(count))
             # The first connection, and a topic that is opened, are no part of an attack.
             begins_at = begins_at or len(honest.waits_seconds)
             print(json.dumps({"answers": len(honest.waits_seconds)}), flush=True)
