@@ -9,7 +9,6 @@ import asyncio
 import itertools
 import json
 import subprocess
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
@@ -21,14 +20,17 @@ import yaml
 from odradek_operator.foundation.keys import Key
 from odradek_operator.foundation.metrics import ConditionBook
 from odradek_operator.foundation.settings import OperatorSettings
+from odradek_operator.gateways.kubernetes import CLUSTERS, LEASES, MIRRORS, TOPICS
 from odradek_operator.gateways.mirrors import HttpMirrorWorkers
 from odradek_operator.main.strip_finalizers import strip
 from odradek_operator.reconcilers.mirror.reconciler import MirrorReconciler
 from odradek_operator.reconcilers.reconciler import CLEANUP_FINALIZER, Environment
 from tests.charts.cases import CHART_NAMES, WITHOUT_SCHEMAS, accepted, golden
 from tests.operator.support.gateway import gateway_to
+from tests.operator.support.world import manifest
 from tests.support.helm import CHARTS, CHECKOUT, HelmFailed, helm, objects
 from tests.support.kubernetes_api import TOKEN, ApiServer, running_api_server
+from tests.support.polling import wait_until
 
 pytestmark = pytest.mark.integration
 
@@ -129,10 +131,10 @@ def test_settings_that_promise_protection_are_refused_and_not_dropped(
         installed("install", "log", chart, "--set", f"{key}=required")
     config = {"authorizer.class.name": "a.B", "super.users": "User:a", "quota.producer.default": "20"}
     spec = {"brokers": {"config": config}, "zookeeper": {"connect": "zk:2181"}}
-    cluster = {"apiVersion": "odradek.io/v1", "kind": "Cluster", "metadata": {"name": "log"}, "spec": spec}
+    cluster = manifest(CLUSTERS, "log", spec, namespace=namespace)
     with pytest.raises(subprocess.CalledProcessError) as refusal:
         # As most clients ask: what is unknown would be dropped without an error.
-        server.kubectl("apply", "--validate=false", "-n", namespace, "-f", "-", given=json.dumps(cluster))
+        server.kubectl("apply", "--validate=false", "-f", "-", given=json.dumps(cluster))
     said = str(refusal.value.stdout)
     for words in ("authorizer.class.name cannot be set", "super.users cannot be set", "clients have a quota"):
         assert words in said
@@ -172,18 +174,10 @@ def test_an_uninstall_lets_go_of_what_the_operator_held(
 ) -> None:
     chart, settings = str(CHARTS / "odradek-operator"), f"crds.install=false,{watch}"
     installed("install", "odradek-operator", chart, "--set", settings)
-    topic = {
-        "apiVersion": "odradek.io/v1",
-        "kind": "Topic",
-        "metadata": {"name": "held", "namespace": namespace, "finalizers": [CLEANUP_FINALIZER]},
-        "spec": {"cluster": "none", "deletionPolicy": "Delete"},
-    }
-    lease = {
-        "apiVersion": "coordination.k8s.io/v1",
-        "kind": "Lease",
-        "metadata": {"name": OperatorSettings().lease_name, "namespace": namespace},
-        "spec": {"holderIdentity": "a pod that is gone"},
-    }
+    wanted = {"cluster": "none", "deletionPolicy": "Delete"}
+    topic = manifest(TOPICS, "held", wanted, namespace=namespace, finalizers=[CLEANUP_FINALIZER])
+    holder = {"holderIdentity": "a pod that is gone"}
+    lease = manifest(LEASES, OperatorSettings().lease_name, holder, namespace=namespace)
     server.kubectl("create", "--filename", "-", given=yaml.safe_dump_all([topic, lease]))
     with ThreadPoolExecutor() as threads:
         uninstalling = threads.submit(installed, "uninstall", "odradek-operator", "--timeout", "60s")
@@ -224,16 +218,13 @@ DONE = {
 
 def _job_of(server: ApiServer, namespace: str, uninstalling: Future[str]) -> dict[str, Any]:
     """The job that an uninstall waits for; its failure when it ends before."""
-    while True:
-        found = json.loads(server.kubectl("get", "jobs", "--namespace", namespace, "--output", "json"))[
-            "items"
-        ]
-        if found:
-            job: dict[str, Any] = found[0]
-            return job
-        if uninstalling.done():
-            raise AssertionError(f"the uninstall waits for nothing: {uninstalling.result()}")
-        time.sleep(0.1)
+
+    def jobs() -> list[dict[str, Any]]:
+        found = json.loads(server.kubectl("get", "jobs", "--namespace", namespace, "--output", "json"))
+        assert found["items"] or not uninstalling.done(), f"it waits for nothing: {uninstalling.result()}"
+        return list(found["items"])
+
+    return wait_until("the uninstall waits for a job", jobs)[0]
 
 
 async def _strip(server: ApiServer, account: str, namespaces: list[str], lease: str) -> int:
@@ -284,12 +275,8 @@ def test_the_operators_rights_suffice_for_a_mirror(
     """The API server takes all that a Mirror is made of, and a second look writes nothing."""
     installed("install", "odradek-operator", str(CHARTS / "odradek-operator"), "--set", "crds.install=false")
     sources = [{"alias": "a", "bootstrap": "a:9092", "clientSecret": "theirs"}]
-    mirror = {
-        "apiVersion": "odradek.io/v1",
-        "kind": "Mirror",
-        "metadata": {"name": "copy", "namespace": namespace},
-        "spec": {"target": {"alias": "b", "bootstrap": "b:9092"}, "sources": sources},
-    }
+    wanted = {"target": {"alias": "b", "bootstrap": "b:9092"}, "sources": sources}
+    mirror = manifest(MIRRORS, "copy", wanted, namespace=namespace)
     server.kubectl("create", "--filename", "-", given=yaml.safe_dump(mirror))
 
     async def looked(times: int) -> str:

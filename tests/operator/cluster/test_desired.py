@@ -104,10 +104,7 @@ def test_only_a_broker_stays_reachable_with_a_full_disk() -> None:
 
 
 def test_brokers_read_their_file_without_a_word_of_doubt() -> None:
-    of = context(
-        brokers={"config": {"num.partitions": 5}},
-        listeners=[{"name": "out", "type": "NodePort", "port": 9094}],
-    )
+    of = context(brokers={"config": {"num.partitions": 5}}, listeners=[NODE_PORT])
     file = brokers.broker_config_map(of)["data"]["broker.properties"]
     settings = Settings(
         {**parse_properties(file, source="file"), "advertised.listeners": scripts.advertised(of, 0)}
@@ -147,10 +144,7 @@ def run_start(folder: Path, files: dict[str, str], **environment: str) -> list[s
 
 
 def test_a_broker_starts_with_its_own_number_addresses_and_rack(tmp_path: Path) -> None:
-    of = context(
-        brokers={"rackLabel": "topology.kubernetes.io/zone"},
-        listeners=[{"name": "out", "type": "NodePort", "port": 9094}],
-    )
+    of = context(brokers={"rackLabel": "topology.kubernetes.io/zone"}, listeners=[NODE_PORT])
     of = replace(
         of, addresses={"out": (None, "${NODE_IP}:31001", None)}, zones={"node-1": "zone a", "node-2": "b"}
     )
@@ -282,7 +276,7 @@ def test_bindings_hold_what_clients_and_spark_need() -> None:
     assert spark["spark.odradek.bootstrap.servers"] == bound["bootstrap.servers"]
 
 
-LISTENER = {"name": "out", "type": "LoadBalancer", "port": 9094}
+LISTENER = {**NODE_PORT, "type": "LoadBalancer"}
 
 
 @pytest.mark.parametrize(
@@ -291,8 +285,8 @@ LISTENER = {"name": "out", "type": "LoadBalancer", "port": 9094}
         (LISTENER, {"status": {"loadBalancer": {"ingress": [{"hostname": "lb.example.com"}]}}}, "lb.example.com:9094"),
         (LISTENER, {"status": {}}, None),
         ({**LISTENER, "advertisedHost": TEMPLATE, "advertisedPort": 443}, {}, "b0.events.example.com:443"),
-        ({**LISTENER, "type": "NodePort"}, {"spec": {"ports": [{"nodePort": 31000}]}}, "${NODE_IP}:31000"),
-        ({**LISTENER, "type": "NodePort"}, {"spec": {"ports": [{}]}}, None),
+        (NODE_PORT, {"spec": {"ports": [{"nodePort": 31000}]}}, "${NODE_IP}:31000"),
+        (NODE_PORT, {"spec": {"ports": [{}]}}, None),
         ({**LISTENER, "type": "Internal"}, {}, "events-out-0.default.svc.cluster.local:9094"),
         ({**LISTENER, "brokers": [{"broker": 0, "host": "fd00::2", "port": 7}]}, {}, "[fd00::2]:7"),
     ],
@@ -375,13 +369,9 @@ def test_extra_labels_and_annotations_never_replace_the_operators_own() -> None:
         "labels": {"team": "payments", "app.kubernetes.io/name": "theirs", "odradek.io/cluster": "theirs"},
         "annotations": {"cost-centre": "42"},
     }
-    of = context(objectMetadata=given, listeners=[{"name": "world", "type": "NodePort", "port": 9094}])
+    of = context(objectMetadata=given, listeners=[NODE_PORT])
     servers = of.spec.zookeeper.servers or ZookeeperServers()
-    sets = [
-        brokers.broker_stateful_set(of),
-        controllers.controller_deployment(of),
-        zookeeper.zookeeper_stateful_set(of, servers),
-    ]
+    sets = workloads(of)
     made = [
         *sets,
         *(one["spec"]["template"] for one in sets),
@@ -413,9 +403,7 @@ def test_memory_has_limits_by_default() -> None:
     def limit(one: Any) -> Any:
         return one["spec"]["template"]["spec"]["containers"][0]["resources"].get("limits", {}).get("memory")
 
-    assert limit(brokers.broker_stateful_set(of)) == "2Gi"
-    assert limit(controllers.controller_deployment(of)) == "512Mi"
-    assert limit(zookeeper.zookeeper_stateful_set(of, servers)) == "768Mi"
+    assert [limit(one) for one in workloads(of)] == ["2Gi", "512Mi", "768Mi"]
     wide = replace(servers, heap_megabytes=2048)
     assert limit(zookeeper.zookeeper_stateful_set(of, wide)) == "4352Mi"
     asked = replace(servers, resources=Resources(requests={"memory": "1Gi"}))

@@ -43,15 +43,9 @@ def test_a_cluster_is_made_and_then_left_alone(world: ClusterWorld) -> None:
 
 def test_topics_are_reconciled_once_the_cluster_serves_and_after_moves() -> None:
     world = ClusterWorld()
-    for api, name, cluster in (
-        (TOPICS, "orders", "events"),
-        (CONSUMER_GROUPS, "billing", "events"),
-        (TOPICS, "a", "b"),
-    ):
-        about = {"name": name, "namespace": "default"}
-        world.objects.create(
-            {"apiVersion": "odradek.io/v1", "kind": api.kind, "metadata": about, "spec": {"cluster": cluster}}
-        )
+    world.create(TOPICS, "orders", {"cluster": "events"})
+    world.create(CONSUMER_GROUPS, "billing", {"cluster": "events"})
+    world.create(TOPICS, "a", {"cluster": "b"})
     world.settle()
     held = [Key("Topic", "default", "orders"), Key("ConsumerGroup", "default", "billing")]
     assert world.woken == held

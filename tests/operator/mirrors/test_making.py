@@ -24,6 +24,7 @@ from odradek_operator.gateways.kubernetes import (
 )
 from odradek_operator.gateways.mirrors import FlowSeen, PartitionSeen, WorkerPage
 from tests.operator.support.mirror_world import NAMESPACE, READY, SPEC, MirrorWorld, running
+from tests.operator.support.world import manifest
 from tests.support.loop import run
 
 
@@ -297,8 +298,7 @@ def test_workers_are_not_asked_again_for_the_operators_own_write() -> None:
 def test_what_another_owns_is_named_and_not_touched() -> None:
     world = MirrorWorld()
     owners = [{"apiVersion": "apps/v1", "kind": "Release", "name": "web", "uid": "x", "controller": True}]
-    about = {"name": "copy-mirror", "namespace": NAMESPACE, "ownerReferences": owners}
-    world.objects.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": about, "data": {"a": "b"}})
+    world.objects.create({**manifest(CONFIG_MAPS, "copy-mirror", ownerReferences=owners), "data": {"a": "b"}})
     world.look()
     status, reason, message = world.condition()
     assert (status, reason) == ("False", "ObjectsOfOthers")
