@@ -22,6 +22,7 @@ from odradek_operator.gateways.kubernetes import (
     Json,
 )
 from tests.operator.support.cluster_world import ClusterWorld
+from tests.operator.support.world import manifest
 
 SECURED: Json = {
     "internalListener": {"authentication": {"type": "scram-sha-512"}},
@@ -285,9 +286,7 @@ def test_a_new_name_of_a_listener_brings_a_new_certificate() -> None:
 
 def test_a_secret_of_another_is_not_taken_over() -> None:
     world = ClusterWorld(SECURED)
-    about = {"name": "events-cluster-ca", "namespace": "default"}
-    theirs: Json = {"apiVersion": "v1", "kind": "Secret", "metadata": about, "data": {"tls.key": "aGVpZGk="}}
-    world.objects.create(theirs)
+    world.objects.create({**manifest(SECRETS, "events-cluster-ca"), "data": {"tls.key": "aGVpZGk="}})
     world.look(3)
     assert world.condition("Ready")["reason"] == "ObjectsOfOthers"
     assert "Secret events-cluster-ca" in world.condition("Ready")["message"]

@@ -23,6 +23,7 @@ from odradek_operator.foundation.settings import OperatorSettings
 from odradek_operator.gateways.api_server import ApiServerGateway, Configure
 from odradek_operator.gateways.kubernetes import (
     CLUSTERS,
+    CONFIG_MAPS,
     CONSUMER_GROUPS,
     DEPLOYMENTS,
     EVENTS,
@@ -387,8 +388,8 @@ async def test_what_is_no_longer_wanted_goes_and_what_others_made_stays(server: 
     async with gateway(server) as kubernetes:
         key = await make_cluster(kubernetes, server, "pruned")
         await reconciler(kubernetes).reconcile(key)
-        theirs = {"name": "theirs", "namespace": "pruned", "labels": {"odradek.io/cluster": "events"}}
-        await kubernetes.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": theirs, "data": {}})
+        labels = {"odradek.io/cluster": "events"}
+        await kubernetes.create(manifest(CONFIG_MAPS, "theirs", namespace="pruned", labels=labels))
         body = await kubernetes.get(CLUSTERS, "pruned", "events")
         assert body is not None
         body["spec"]["listeners"] = []

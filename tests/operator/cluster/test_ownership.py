@@ -40,15 +40,9 @@ NAMES = (
 
 def put(world: ClusterWorld, api: Api, name: str, **about: object) -> Json:
     """Another owner's object."""
-    return world.objects.create(
-        {
-            "apiVersion": api.group_version,
-            "kind": api.kind,
-            "metadata": {"name": name, "namespace": "default", **about},
-            "spec": {"theirs": True, "replicas": 0, "updateStrategy": {"type": "OnDelete"}}
-            | {"template": {"metadata": {"labels": {}}}, "selector": {"matchLabels": {"a": "stranger"}}},
-        }
-    )
+    spec = {"theirs": True, "replicas": 0, "updateStrategy": {"type": "OnDelete"}}
+    of_pods = {"template": {"metadata": {"labels": {}}}, "selector": {"matchLabels": {"a": "stranger"}}}
+    return world.create(api, name, spec | of_pods, **about)
 
 
 def controlled_by(kind: str, name: str, api_version: str = "apps/v1") -> list[Json]:

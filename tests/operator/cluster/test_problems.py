@@ -9,6 +9,7 @@ import pytest
 from odradek_operator.gateways.kubernetes import DEPLOYMENTS, EVENTS, PODS, STATEFUL_SETS, VOLUME_CLAIMS, Json
 from odradek_operator.reconcilers.cluster.facts import pod_problem
 from tests.operator.support.cluster_world import ClusterWorld
+from tests.operator.support.world import manifest
 
 QUOTA = "create Pod events-broker-0 failed: pods is forbidden: exceeded quota: small, used: pods=4, limited: pods=4"
 
@@ -16,17 +17,14 @@ QUOTA = "create Pod events-broker-0 failed: pods is forbidden: exceeded quota: s
 def warn(world: ClusterWorld, kind: str, name: str, message: str, *, minutes_ago: float = 1) -> None:
     """An event as Kubernetes' controllers write it."""
     when = world.now - timedelta(minutes=minutes_ago)
-    world.objects.create(
-        {
-            "apiVersion": "v1",
-            "kind": EVENTS.kind,
-            "metadata": {"name": f"{name}.{len(world.objects.list(EVENTS, None))}", "namespace": "default"},
-            "involvedObject": {"kind": kind, "name": name},
-            "type": "Warning",
-            "message": message,
-            "lastTimestamp": when.strftime("%Y-%m-%dT%H:%M:%SZ"),
-        }
-    )
+    event = {
+        "involvedObject": {"kind": kind, "name": name},
+        "type": "Warning",
+        "message": message,
+        "lastTimestamp": when.strftime("%Y-%m-%dT%H:%M:%SZ"),
+    }
+    called = f"{name}.{len(world.objects.list(EVENTS, None))}"
+    world.objects.create({**manifest(EVENTS, called), **event})
 
 
 def reported(world: ClusterWorld) -> list[str]:

@@ -23,16 +23,12 @@ from odradek_operator.gateways.kubernetes import (
 )
 from tests.operator.support.api_server import ApiServer
 from tests.operator.support.gateway import gateway_to
+from tests.operator.support.world import manifest
 from tests.support.stories import in_real_time, told_by
 
 
 def topic(name: str, **spec: object) -> Json:
-    return {
-        "apiVersion": "odradek.io/v1",
-        "kind": "Topic",
-        "metadata": {"name": name, "namespace": "default"},
-        "spec": {"cluster": "events", **spec},
-    }
+    return manifest(TOPICS, name, {"cluster": "events", **spec})
 
 
 def with_server(
@@ -84,16 +80,11 @@ async def test_lists_are_read_page_by_page_and_say_what_they_hold(
 
 @told_by(with_server, gives=2)
 async def test_what_is_no_longer_applied_goes(_: ApiServer, kubernetes: ApiServerGateway) -> None:
-    manifest: Json = {
-        "apiVersion": "v1",
-        "kind": "ConfigMap",
-        "metadata": {"name": "c", "namespace": "default"},
-        "data": {"a": "1", "b": "2"},
-    }
-    await kubernetes.apply(manifest)
-    again = await kubernetes.apply({**manifest, "data": {"b": "3"}})
+    bare = manifest(CONFIG_MAPS, "c")
+    await kubernetes.apply({**bare, "data": {"a": "1", "b": "2"}})
+    again = await kubernetes.apply({**bare, "data": {"b": "3"}})
     assert again["data"] == {"b": "3"}
-    same = await kubernetes.apply({**manifest, "data": {"b": "3"}})
+    same = await kubernetes.apply({**bare, "data": {"b": "3"}})
     assert same["metadata"]["resourceVersion"] == again["metadata"]["resourceVersion"]
     assert await kubernetes.get(CONFIG_MAPS, "default", "c") == same
 

@@ -7,6 +7,7 @@ from typing import Any
 from odradek_operator.gateways.kubernetes import APIS
 from odradek_operator.main.check_upgrade import check_upgrade
 from tests.operator.support.kubernetes import MemoryKubernetes
+from tests.operator.support.world import manifest
 from tests.support.loop import run
 
 READY = {"type": "Ready", "status": "True", "reason": "Serving", "message": "all brokers serve"}
@@ -20,9 +21,7 @@ class Site:
         self.said: list[str] = []
 
     def make(self, kind: str, name: str, spec: Any, **status: Any) -> None:
-        about = {"name": name, "namespace": "shop"}
-        body = {"apiVersion": "odradek.io/v1", "kind": kind, "metadata": about, "spec": spec}
-        self.kubernetes.objects.create(body)
+        self.kubernetes.objects.create(manifest(APIS[kind], name, spec, namespace="shop"))
         self.kubernetes.objects.merge(APIS[kind], "shop", name, {"status": status})
 
     def cluster(self, name: str, *, ran: str | None = None, **spec: Any) -> None:

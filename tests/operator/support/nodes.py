@@ -18,6 +18,7 @@ from odradek_operator.gateways.kubernetes import (
     metadata,
 )
 from tests.operator.support.objects import Objects
+from tests.operator.support.world import manifest
 
 
 class Nodes:
@@ -92,34 +93,22 @@ class Nodes:
     def _pod(self, body: Json, name: str, revision: str, labels: dict[str, str]) -> None:
         template = body["spec"]["template"]
         made = self._objects.create(
-            {
-                "apiVersion": "v1",
-                "kind": "Pod",
-                "metadata": {
-                    "name": name,
-                    "namespace": metadata(body)["namespace"],
-                    "labels": {
-                        **template["metadata"]["labels"],
-                        "controller-revision-hash": revision,
-                        **labels,
-                    },
-                    "annotations": dict(template["metadata"].get("annotations", {})),
-                },
-                "spec": {**template["spec"], "nodeName": "node-1"},
-            }
+            manifest(
+                PODS,
+                name,
+                {**template["spec"], "nodeName": "node-1"},
+                namespace=metadata(body)["namespace"],
+                labels={**template["metadata"]["labels"], "controller-revision-hash": revision, **labels},
+                annotations=dict(template["metadata"].get("annotations", {})),
+            )
         )
         self._put_status(made, ready=False)
 
     def _claim(self, body: Json, template: Json, pod: str) -> None:
         name, namespace = f"{metadata(template)['name']}-{pod}", metadata(body)["namespace"]
         if self._objects.get(VOLUME_CLAIMS, namespace, name) is None:
-            claim = {
-                "apiVersion": "v1",
-                "kind": "PersistentVolumeClaim",
-                "metadata": {"name": name, "namespace": namespace, "labels": metadata(template)["labels"]},
-                "spec": template["spec"],
-            }
-            self._objects.create(claim)
+            about = {"namespace": namespace, "labels": metadata(template)["labels"]}
+            self._objects.create(manifest(VOLUME_CLAIMS, name, template["spec"], **about))
 
     def _put_status(self, pod: Json, *, ready: bool) -> None:
         number = int(hashlib.sha256(metadata(pod)["name"].encode()).hexdigest()[:2], 16)
