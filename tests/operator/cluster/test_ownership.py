@@ -5,6 +5,8 @@ An object of another owner with a name that the Cluster needs stays as it is, an
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from odradek_operator.gateways.kubernetes import (
@@ -38,7 +40,7 @@ NAMES = (
 )
 
 
-def put(world: ClusterWorld, api: Api, name: str, **about: object) -> Json:
+def put(world: ClusterWorld, api: Api, name: str, **about: Any) -> Json:
     """Another owner's object."""
     spec = {"theirs": True, "replicas": 0, "updateStrategy": {"type": "OnDelete"}}
     of_pods = {"template": {"metadata": {"labels": {}}}, "selector": {"matchLabels": {"a": "stranger"}}}
