@@ -248,7 +248,7 @@ def test_perf_measures(shell: Shell, unique: str) -> None:
     assert "records/s" in shown
     what = "this client and the broker together, one process each"
     assert produced["measured"] == what and f"measured: {what}\n" in shown
-    assert shell.run("perf", "consume", unique, "-n", "1").startswith("1 record, ")
+    assert shell.run("perf", "produce", unique, "-n", "1").startswith("1 record, ")
 
 
 @pytest.mark.parametrize("option", ["--timeout", "-b"])
