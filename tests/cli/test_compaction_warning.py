@@ -12,6 +12,7 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 
 from tests.cli.conftest import Shell
 from tests.support.broker_process import Broker
+from tests.support.polling import SECONDS_MAX
 
 pytestmark = pytest.mark.integration
 
@@ -96,7 +97,7 @@ def test_the_log_warns_at_every_start_and_not_of_internal_topics(tmp_path: Path)
         admin = AdminClient({"bootstrap.servers": broker.bootstrap})
         plain = NewTopic("plain", 1, 1, config={"cleanup.policy": "delete"})
         for made in admin.create_topics([plain, NewTopic("orders", 1, 1)]).values():
-            made.result(30)
+            made.result(SECONDS_MAX)
         consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "g"})
         consumer.commit(
             offsets=[TopicPartition("orders", 0, 0)], asynchronous=False
@@ -115,12 +116,14 @@ def test_the_log_warns_at_every_start_and_not_of_internal_topics(tmp_path: Path)
 def test_other_clients_take_the_answer_for_what_it_is(bootstrap: str, unique: str) -> None:
     """A message beside the code for success is no error to them."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    admin.create_topics([NewTopic(unique, 1, 1, config={"cleanup.policy": "compact"})])[unique].result(30)
+    admin.create_topics([NewTopic(unique, 1, 1, config={"cleanup.policy": "compact"})])[unique].result(
+        SECONDS_MAX
+    )
     resource = ConfigResource("topic", unique)
     resource.add_incremental_config(
         ConfigEntry("cleanup.policy", "delete", incremental_operation=AlterConfigOpType.APPEND)
     )
-    admin.incremental_alter_configs([resource])[resource].result(30)
+    admin.incremental_alter_configs([resource])[resource].result(SECONDS_MAX)
     asked = ConfigResource("topic", unique)
-    described = admin.describe_configs([asked])[asked].result(30)
+    described = admin.describe_configs([asked])[asked].result(SECONDS_MAX)
     assert described["cleanup.policy"].value == "compact,delete"

@@ -14,6 +14,7 @@ import pytest
 from odradek.cli.exit_codes import ExitCode
 from tests.cli.conftest import Shell
 from tests.support.peers import Peer
+from tests.support.polling import SECONDS_MAX
 
 pytestmark = pytest.mark.integration
 
@@ -37,7 +38,7 @@ def offsets(rows: list[dict[str, Any]]) -> list[int | None]:
 def status(shell: Shell) -> tuple[int, dict[str, Any]]:
     """The exit code and the document: how full the disk of this machine is, is not for a test to say."""
     with shell.start("status", "--output", "json") as process:
-        out, error = process.communicate(timeout=60)
+        out, error = process.communicate(timeout=SECONDS_MAX)
     assert error == b""
     return process.returncode, json.loads(out)
 
@@ -54,7 +55,7 @@ def test_a_broker_that_is_well_says_so(shell: Shell, unique: str, broker: Peer) 
     (directory,) = found["log_directories"]
     assert 0 < directory["usable_bytes"] < directory["total_bytes"]
     with shell.start("status") as process:
-        shown = process.communicate(timeout=60)[0].decode()
+        shown = process.communicate(timeout=SECONDS_MAX)[0].decode()
     assert shown.startswith(f"cluster     {document['cluster_id']}: {document['health']}\n")
     assert "brokers     1 live\n" in shown
 

@@ -18,6 +18,7 @@ from tests.cli.conftest import SOURCE, Shell
 from tests.support.java import JavaUnavailableError
 from tests.support.kafka_tools import run_kafka_tool
 from tests.support.peers import skip_or_fail
+from tests.support.polling import SECONDS_MAX
 
 pytestmark = pytest.mark.integration
 
@@ -121,7 +122,7 @@ def test_offsets_that_members_use_are_not_deleted(shell: Shell, group: str) -> N
             assert f"has members that subscribe to topic '{group}': odradek-cli" in shell.error
             assert "stop these consumers first" in shell.error
         member.send_signal(signal.SIGINT)
-        member.wait(20)
+        member.wait(SECONDS_MAX)
 
 
 @pytest.mark.thorough

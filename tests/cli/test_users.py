@@ -12,6 +12,7 @@ from click.testing import Result
 from odradek.cli.exit_codes import ExitCode
 from tests.cli.conftest import Shell
 from tests.support.broker_process import Broker, free_port
+from tests.support.polling import SECONDS_MAX
 
 PASSWORD = "not to be seen"
 SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
@@ -73,7 +74,7 @@ def test_the_first_user_logs_in_at_the_first_start(tmp_path: Path) -> None:
         shell.run(*bootstrap, code=ExitCode.FAILED)
         assert "in use" in shell.error
         broker.terminate()
-        broker.wait(20)
+        broker.wait(SECONDS_MAX)
     for path in (tmp_path / "data").iterdir():
         assert path.is_dir() or PASSWORD.encode() not in path.read_bytes()
 

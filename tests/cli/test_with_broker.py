@@ -14,6 +14,7 @@ import pytest
 import odradek.testing
 from odradek.cli.exit_codes import ExitCode
 from tests.cli.conftest import SOURCE, Shell
+from tests.support.polling import SECONDS_MAX
 
 pytestmark = pytest.mark.integration
 
@@ -171,7 +172,7 @@ def test_a_group_with_members_is_not_reset(shell: Shell, unique: str) -> None:
         (group,) = shell.json("groups", "describe", unique)
         assert [m["assignment"] for m in group["members"]] == [[f"{unique}-0"]]
         member.send_signal(signal.SIGINT)
-        assert member.wait(20) == ExitCode.INTERRUPTED
+        assert member.wait(SECONDS_MAX) == ExitCode.INTERRUPTED
         assert member.stderr is not None
         assert member.stderr.read().strip() == b""
     (group,) = shell.json("groups", "describe", unique)
@@ -210,7 +211,7 @@ def test_following_prints_records_as_they_come(shell: Shell, unique: str) -> Non
         assert following.stdout.readline() == b"before\n"
         shell.run("produce", unique, input="after\n")
         assert following.stdout.readline() == b"after\n"
-        assert following.wait(20) == 0
+        assert following.wait(SECONDS_MAX) == 0
 
 
 def test_a_line_typed_is_sent_before_the_input_ends(shell: Shell, unique: str) -> None:
@@ -221,7 +222,7 @@ def test_a_line_typed_is_sent_before_the_input_ends(shell: Shell, unique: str) -
         typing.stdin.flush()
         assert shell.run("consume", unique, "--offset", "0", "--follow", "--max", "1") == "typed\n"
         typing.send_signal(signal.SIGINT)
-        assert typing.wait(20) == ExitCode.INTERRUPTED
+        assert typing.wait(SECONDS_MAX) == ExitCode.INTERRUPTED
 
 
 def test_a_reader_that_goes_away_ends_the_command_quietly(shell: Shell, unique: str) -> None:
@@ -231,7 +232,7 @@ def test_a_reader_that_goes_away_ends_the_command_quietly(shell: Shell, unique: 
         assert reading.stdout is not None and reading.stderr is not None
         reading.stdout.readline()
         reading.stdout.close()
-        assert reading.wait(30) == ExitCode.OUTPUT_CLOSED
+        assert reading.wait(SECONDS_MAX) == ExitCode.OUTPUT_CLOSED
         assert reading.stderr.read() == b""
 
 
@@ -286,7 +287,7 @@ def test_a_broker_is_started_serves_and_stops(tmp_path: Path, unique: str) -> No
         assert again.returncode == ExitCode.FAILED
         assert b"Traceback" not in again.stderr
         broker.send_signal(signal.SIGTERM)
-        assert broker.wait(30) == 0
+        assert broker.wait(SECONDS_MAX) == 0
         assert f"-b {address}" in broker.stdout.read().decode()
         for line in broker.stderr.read().splitlines():
             assert {"time", "level", "logger", "message"} <= set(json.loads(line))

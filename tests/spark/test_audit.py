@@ -14,6 +14,7 @@ from tests.spark.audited import BASE_MS, WINDOW_MS, AuditedProducer
 from tests.spark.records import send
 from tests.spark.tables import Ran, pipeline
 from tests.support.peers import CreateTopic
+from tests.support.polling import SECONDS_MAX
 from tests.support.samples import numbered
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300), pytest.mark.thorough]
@@ -180,7 +181,7 @@ def test_loss_and_strangers_in_the_log_are_named(audited: Callable[[], Audited],
     stranger.send(1, numbered(3))
     stranger.close()
     key, admin = TopicPartition(one.topic, 0, 2), AdminClient({"bootstrap.servers": bootstrap})
-    admin.delete_records([key])[key].result(30)
+    admin.delete_records([key])[key].result(SECONDS_MAX)
     one.load()
     one.collect()
     expected = {0: ("missing", 10, 8), 1: ("duplicated", 10, 13), 2: ("complete", 10, 10)}
@@ -275,7 +276,7 @@ def test_a_mirror_and_topics_that_cannot_be_audited(
         ("cleanup.policy", "compact", "is compacted"),
     ):
         resource = ConfigResource(ConfigResource.Type.TOPIC, stamped, set_config={name: value})
-        admin.alter_configs([resource])[resource].result(30)
+        admin.alter_configs([resource])[resource].result(SECONDS_MAX)
         assert pipeline(*collect, stamped).code == ExitCode.USAGE
         assert said in capsys.readouterr().err
     assert pipeline(*collect, "no-such").code == ExitCode.NOT_FOUND

@@ -12,7 +12,7 @@ from odradek_pipeline.errors import ExitCode
 from tests.spark.records import send
 from tests.spark.tables import Ran, logged, pipeline
 from tests.support.peers import CreateTopic, topic_creator
-from tests.support.polling import eventually
+from tests.support.polling import SECONDS_MAX, eventually
 from tests.support.samples import numbered
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300), pytest.mark.thorough]
@@ -94,7 +94,7 @@ def test_truncation_replays_and_more_partitions(
     assert pipeline("load", "--topic", topic, *at).code == 0
     send(bootstrap, topic, numbered(40), 2, start=40)
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    admin.delete_records([TopicPartition(topic, 0, 25)])[TopicPartition(topic, 0, 25)].result(30)
+    admin.delete_records([TopicPartition(topic, 0, 25)])[TopicPartition(topic, 0, 25)].result(SECONDS_MAX)
     assert pipeline("load", "--topic", topic, *at, "--on-truncated", "pass-over").code == 0
     assert pipeline("replay", *at, "--topic", topic, "--start", "1:5", "--stop", "1:15").code in (0, 2)
     found = tiles(bootstrap, output)
@@ -117,7 +117,7 @@ def test_a_topic_made_again_and_rows_of_no_run(
     assert (found.code, found.summary["faults"]) == (ExitCode.UNEXPLAINED, [f"{topic}-7 3..4 foreign"])
     spoil(output, lambda rows: rows[:10])
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    admin.delete_topics([topic])[topic].result(30)
+    admin.delete_topics([topic])[topic].result(SECONDS_MAX)
     gone = tiles(bootstrap, output)
     assert (gone.code, gone.summary["not_compared"]) == (ExitCode.OK, [f"{topic}-0"])
     assert "the topic was deleted" in capsys.readouterr().err

@@ -12,6 +12,7 @@ from odradek_pipeline.outputs.parquet.output import read_table
 from tests.spark.records import send
 from tests.spark.tables import logged, pipeline, stored
 from tests.support.peers import CreateTopic
+from tests.support.polling import SECONDS_MAX
 from tests.support.samples import BASE_TIME_MS, numbered
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300), pytest.mark.thorough]
@@ -31,7 +32,7 @@ def test_loads_go_on_where_the_table_ends(
     again = pipeline(*load)
     assert (again.code, again.summary["run"], again.summary["rows"]) == (ExitCode.OK, None, 0)
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    admin.create_partitions([NewPartitions(topic, 3)])[topic].result(30)
+    admin.create_partitions([NewPartitions(topic, 3)])[topic].result(SECONDS_MAX)
     send(bootstrap, topic, numbered(60), 3)
     second = pipeline(*load)
     assert [(one["partition"], one["start"], one["end"]) for one in second.summary["ranges"]] == [

@@ -12,7 +12,7 @@ from odradek_pipeline.errors import ExitCode
 from tests.spark.records import send
 from tests.spark.tables import logged, pipeline, stored, table
 from tests.support.peers import CreateTopic, topic_creator
-from tests.support.polling import eventually
+from tests.support.polling import SECONDS_MAX, eventually
 from tests.support.samples import numbered
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300), pytest.mark.thorough]
@@ -41,7 +41,7 @@ def test_a_truncated_log_is_named_and_passed_over_on_request(
     before = logged(bootstrap, topic)
     send(bootstrap, topic, numbered(40), 2, start=40)
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    admin.delete_records([TopicPartition(topic, 0, 25)])[TopicPartition(topic, 0, 25)].result(30)
+    admin.delete_records([TopicPartition(topic, 0, 25)])[TopicPartition(topic, 0, 25)].result(SECONDS_MAX)
     assert pipeline("load", "--topic", topic, *at).code == ExitCode.TRUNCATED
     assert "begins at 25, and offset 20 is next" in capsys.readouterr().err
     passed = pipeline("load", "--topic", topic, *at, "--on-truncated", "pass-over")
@@ -73,7 +73,7 @@ def test_a_topic_made_again_is_another_topic(
     assert pipeline("load", "--topic", topic, *at).summary["rows"] == 10
     before = logged(bootstrap, topic)
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    admin.delete_topics([topic])[topic].result(30)
+    admin.delete_topics([topic])[topic].result(SECONDS_MAX)
     create_topic(1, topic)
     send(bootstrap, topic, numbered(30), 1, start=100)
     assert pipeline("load", "--topic", topic, *at).code == ExitCode.RECREATED

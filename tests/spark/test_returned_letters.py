@@ -17,6 +17,7 @@ from odradek_pipeline.errors import ExitCode, FencedError
 from tests.spark.letters import Letter, letters
 from tests.spark.tables import hooked, pipeline
 from tests.support.peers import CreateTopic
+from tests.support.polling import SECONDS_MAX
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
 
@@ -25,7 +26,7 @@ def topic_id(bootstrap: str, topic: str) -> str:
     from confluent_kafka import TopicCollection
 
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    found = admin.describe_topics(TopicCollection([topic]))[topic].result(30)
+    found = admin.describe_topics(TopicCollection([topic]))[topic].result(SECONDS_MAX)
     id_ = found.topic_id
     return str(uuid_of(id_.get_most_significant_bits(), id_.get_least_significant_bits()))
 

@@ -11,6 +11,7 @@ import pytest
 from odradek_pipeline.errors import ExitCode
 from tests.spark.tables import pipeline, table
 from tests.support.peers import forgive_unclosed
+from tests.support.polling import SECONDS_MAX
 from tests.support.samples import numbered
 from tests.support.secured_broker import SecuredBroker
 
@@ -56,7 +57,7 @@ def test_topics_behind_a_login_are_loaded_and_written(
     }
     admin = AdminClient(client)
     for made in admin.create_topics([NewTopic("orders", 2), NewTopic("copies", 1)]).values():
-        made.result(30)
+        made.result(SECONDS_MAX)
     values, producer = numbered(20), Producer(client)
     for number, value in enumerate(values):
         producer.produce("orders", value, partition=number % 2)

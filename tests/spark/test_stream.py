@@ -14,6 +14,7 @@ from odradek_pipeline.runs.steps import BATCH, PLANNED, WRITING
 from tests.spark.records import send
 from tests.spark.tables import hooked, logged, pipeline, stored, table
 from tests.support.peers import CreateTopic
+from tests.support.polling import SECONDS_MAX
 from tests.support.samples import numbered
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300), pytest.mark.thorough]
@@ -62,7 +63,7 @@ def test_batches_follow_the_topic_and_the_group_shows_it(
     assert first.summary["group"] == group
     assert committed(bootstrap, group, topic, 2) == [50, 50]
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    admin.create_partitions([NewPartitions(topic, 3)])[topic].result(30)
+    admin.create_partitions([NewPartitions(topic, 3)])[topic].result(SECONDS_MAX)
     send(bootstrap, topic, numbered(30), 3, start=100)
     second = pipeline(*stream, "--reader", "odradek", "--no-show-progress")
     assert [(one["partition"], one["start"], one["end"]) for one in second.summary["ranges"]] == [
@@ -150,12 +151,12 @@ def test_verdicts_are_those_of_a_load(
     rows = logged(bootstrap, topic)
     send(bootstrap, topic, numbered(20), 1, start=20)
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    admin.delete_records([TopicPartition(topic, 0, 25)])[TopicPartition(topic, 0, 25)].result(30)
+    admin.delete_records([TopicPartition(topic, 0, 25)])[TopicPartition(topic, 0, 25)].result(SECONDS_MAX)
     assert pipeline(*stream).code == ExitCode.TRUNCATED
     assert "begins at 25, and offset 20 is next" in capsys.readouterr().err
     assert pipeline(*stream, "--on-truncated", "pass-over").summary["rows"] == 15
     rows |= logged(bootstrap, topic)
-    admin.delete_topics([topic])[topic].result(30)
+    admin.delete_topics([topic])[topic].result(SECONDS_MAX)
     create_topic(1, topic)
     send(bootstrap, topic, numbered(50), 1, start=100)
     assert pipeline(*stream).code == ExitCode.RECREATED

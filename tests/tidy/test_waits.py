@@ -16,8 +16,8 @@ from tests.support.polling import SECONDS_MAX
 from tests.tidy.checkout import named, sources
 
 # Loops that sleep, waits with a bound of their own, and those of these that are left. Lower them when there are fewer.
-LOOPS_MAX: Final = 129
-BOUNDS_MAX: Final = 54
+LOOPS_MAX: Final = 127
+BOUNDS_MAX: Final = 14
 
 _HELPER: Final = "tests/support/polling.py"
 _SLEEPS: Final = frozenset({"time.sleep", "asyncio.sleep"})

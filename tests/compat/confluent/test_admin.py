@@ -43,7 +43,7 @@ def test_topics_come_and_go(admin: AdminClient, unique: str) -> None:
         SECONDS_MAX
     )
     with pytest.raises(KafkaException) as raised:
-        admin.create_topics([NewTopic(unique, 3, 1)])[unique].result(20)
+        admin.create_topics([NewTopic(unique, 3, 1)])[unique].result(SECONDS_MAX)
     assert error_code(raised) == KafkaError.TOPIC_ALREADY_EXISTS
     described = admin.describe_topics(TopicCollection([unique]))[unique].result(SECONDS_MAX)
     assert [(part.id, part.leader.id, len(part.replicas)) for part in described.partitions] == [
@@ -56,7 +56,7 @@ def test_topics_come_and_go(admin: AdminClient, unique: str) -> None:
     admin.delete_topics([unique])[unique].result(SECONDS_MAX)
     assert unique not in admin.list_topics(timeout=10).topics
     with pytest.raises(KafkaException) as raised:
-        admin.delete_topics([unique])[unique].result(20)
+        admin.delete_topics([unique])[unique].result(SECONDS_MAX)
     assert error_code(raised) == KafkaError.UNKNOWN_TOPIC_OR_PART
 
 
@@ -85,7 +85,7 @@ def test_groups_are_seen_and_their_offsets_set(
     assert (described.state.name, list(described.members)) == ("EMPTY", [])
     admin.delete_consumer_groups([unique])[unique].result(SECONDS_MAX)
     with pytest.raises(KafkaException) as raised:
-        admin.delete_consumer_groups([unique])[unique].result(10)
+        admin.delete_consumer_groups([unique])[unique].result(SECONDS_MAX)
     assert error_code(raised) == KafkaError.GROUP_ID_NOT_FOUND
 
 

@@ -22,6 +22,7 @@ from tests.support.broker_process import Broker
 from tests.support.java import JavaUnavailableError
 from tests.support.kafka_peer import KafkaPeer
 from tests.support.peers import QUICK, skip_or_fail, topic_creator
+from tests.support.polling import SECONDS_MAX
 from tests.support.samples import COMPRESSIONS, SAMPLES, numbered
 
 pytestmark = [pytest.mark.clients, pytest.mark.java, pytest.mark.thorough]
@@ -183,7 +184,8 @@ def groups_go_on(bootstrap: str) -> None:
     """The groups are as Kafka had them, and their members read on from what was committed."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
     listed = {
-        group.group_id: group.type.name.lower() for group in admin.list_consumer_groups().result(30).valid
+        group.group_id: group.type.name.lower()
+        for group in admin.list_consumer_groups().result(SECONDS_MAX).valid
     }
     for protocol in PROTOCOLS:
         assert listed[f"of-{protocol}"] == protocol

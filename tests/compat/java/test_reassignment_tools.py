@@ -16,7 +16,7 @@ from tests.support.cluster_processes import Cluster
 from tests.support.java import JavaUnavailableError, kafka_classpath
 from tests.support.kafka_tools import run_kafka_tool
 from tests.support.peers import skip_or_fail, topic_creator
-from tests.support.polling import wait_until
+from tests.support.polling import SECONDS_MAX, wait_until
 from tests.support.zookeeper import ZooKeeper
 
 pytestmark = [pytest.mark.clients, pytest.mark.java, pytest.mark.slow, pytest.mark.thorough]
@@ -151,7 +151,7 @@ def test_a_throttled_move_is_listed_and_cancelled_with_its_throttles(
 
 def settings(admin: AdminClient, kind: ResourceType, name: str) -> dict[str, str | None]:
     (described,) = admin.describe_configs([ConfigResource(kind, name)]).values()
-    return {key: entry.value for key, entry in described.result(30).items()}
+    return {key: entry.value for key, entry in described.result(SECONDS_MAX).items()}
 
 
 def test_a_plan_that_cannot_be_is_refused_with_its_reason(cluster: Cluster, tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ from tests.support.java import JavaUnavailableError
 from tests.support.kafka_peer import KafkaPeer
 from tests.support.kafka_tools import run_kafka_tool
 from tests.support.peers import QUICK, skip_or_fail, topic_creator
+from tests.support.polling import SECONDS_MAX
 
 pytestmark = [pytest.mark.clients, pytest.mark.java, pytest.mark.thorough]
 
@@ -77,26 +78,26 @@ def _secure(bootstrap: str) -> None:
     """Two access control entries, one user, one quota; and one of each that is taken away again."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
     for acl in ACLS:
-        admin.create_acls([acl])[acl].result(30)
+        admin.create_acls([acl])[acl].result(SECONDS_MAX)
     gone = AclBinding(
         ResourceType.TOPIC, "gone", ResourcePatternType.LITERAL, "User:b", "*", AclOperation.READ,
         AclPermissionType.ALLOW,
     )  # fmt: skip
-    admin.create_acls([gone])[gone].result(30)
+    admin.create_acls([gone])[gone].result(SECONDS_MAX)
     only_gone = AclBindingFilter(
         ResourceType.TOPIC, "gone", ResourcePatternType.LITERAL, ANY, ANY, AclOperation.ANY,
         AclPermissionType.ANY,
     )  # fmt: skip
-    admin.delete_acls([only_gone])[only_gone].result(30)
+    admin.delete_acls([only_gone])[only_gone].result(SECONDS_MAX)
     former = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096)
     admin.alter_user_scram_credentials([UserScramCredentialUpsertion("a", former, b"x", b"salt")])[
         "a"
-    ].result(30)
+    ].result(SECONDS_MAX)
     deletion = UserScramCredentialDeletion("a", ScramMechanism.SCRAM_SHA_512)
-    admin.alter_user_scram_credentials([deletion])["a"].result(30)
+    admin.alter_user_scram_credentials([deletion])["a"].result(SECONDS_MAX)
     credential = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_256, 4096)
     upsertion = UserScramCredentialUpsertion("a", credential, b"secret", b"salt")
-    admin.alter_user_scram_credentials([upsertion])["a"].result(30)
+    admin.alter_user_scram_credentials([upsertion])["a"].result(SECONDS_MAX)
     run_kafka_tool(
         "kafka.admin.ConfigCommand",
         "--bootstrap-server", bootstrap, "--alter", "--entity-type", "users", "--entity-name", "a",
@@ -122,16 +123,16 @@ def test_users_quotas_and_acls_of_kafka_are_taken_over_with_its_directory(tmp_pa
         (line,) = [line for line in broker.log().splitlines() if "taken over from Kafka's metadata" in line]
         assert line.endswith("2 access control entries, 1 SCRAM user, 1 quota of a client")
         admin = AdminClient({"bootstrap.servers": broker.bootstrap, **LOGIN_OF_A})
-        assert set(admin.describe_acls(EVERY_ACL).result(30)) == set(ACLS)
+        assert set(admin.describe_acls(EVERY_ACL).result(SECONDS_MAX)) == set(ACLS)
         asked: Any = admin.describe_user_scram_credentials(["a"])
-        described = asked["a"].result(30)
+        described = asked["a"].result(SECONDS_MAX)
         assert [one.iterations for one in described.scram_credential_infos] == [4096]
         assert "producer_byte_rate=1000.0" in _quotas(broker, tmp_path)
         # What is deleted here does not come back from Kafka's old log.
-        admin.delete_acls([EVERY_ACL])[EVERY_ACL].result(30)
+        admin.delete_acls([EVERY_ACL])[EVERY_ACL].result(SECONDS_MAX)
         broker.restart()
         admin = AdminClient({"bootstrap.servers": broker.bootstrap, **LOGIN_OF_A})
-        assert admin.describe_acls(EVERY_ACL).result(30) == []
+        assert admin.describe_acls(EVERY_ACL).result(SECONDS_MAX) == []
         assert "decide nothing here" not in broker.log()
     finally:
         broker.close()
