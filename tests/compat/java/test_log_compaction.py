@@ -20,6 +20,7 @@ from tests.support.java import JavaUnavailableError, java_arguments, java_enviro
 from tests.support.kafka_peer import KafkaPeer
 from tests.support.peers import QUICK, skip_or_fail, topic_creator
 from tests.support.plain_reads import all_records
+from tests.support.polling import wait_until
 
 pytestmark = [pytest.mark.clients, pytest.mark.java, pytest.mark.thorough]
 
@@ -121,11 +122,9 @@ def roll(bootstrap: str) -> None:
 
 
 def wait_until_compacted(bootstrap: str, last: dict[bytes, bytes]) -> None:
-    ends = time.monotonic() + 180
-    while True:
+    def left() -> int:
         found = all_records(bootstrap, "table")
         assert dict(found) == last
-        if len(found) <= 2 * len(last):
-            return
-        assert time.monotonic() < ends, f"{len(found)} records of {len(last)} keys are left"
-        time.sleep(0.2)
+        return len(found)
+
+    wait_until(f"few records of {len(last)} keys are left", left, lambda count: count <= 2 * len(last))

@@ -13,6 +13,7 @@ from kafka.errors import TopicAlreadyExistsError, UnknownTopicOrPartitionError
 from kafka.structs import OffsetAndMetadata
 
 from tests.support.peers import CreateTopic
+from tests.support.polling import wait_until
 from tests.support.samples import COMPRESSIONS, SAMPLES, Sample, numbered
 
 # Its own doings: deprecated calls, and sockets left to the garbage collector.
@@ -132,15 +133,16 @@ def test_two_members_share(bootstrap: str, create_topic: CreateTopic, unique: st
     threads = [threading.Thread(target=poll, args=(member,)) for member in members]
     for thread in threads:
         thread.start()
-    deadline = time.monotonic() + WAIT_SECONDS
-    shares: list[int] = []
-    while shares != [2, 2] and time.monotonic() < deadline:
-        time.sleep(0.05)
-        shares = [len(member.assignment()) for member in members]
-    done.set()
-    for thread in threads:
-        thread.join()
-    assert shares == [2, 2]
+    try:
+        wait_until(
+            "each has two partitions",
+            lambda: [len(member.assignment()) for member in members],
+            lambda shares: shares == [2, 2],
+        )
+    finally:
+        done.set()
+        for thread in threads:
+            thread.join()
     for member in members:
         member.close()
 

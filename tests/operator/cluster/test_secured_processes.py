@@ -153,15 +153,13 @@ async def test_the_operator_administers_and_brokers_replicate(
 ) -> None:
     properties = _operators(world, processes)
     assert "orders" in await _topics(properties, "orders")
-    async with (
-        asyncio.timeout(60),
-        Client(properties["bootstrap.servers"], network=secured_network(properties)) as client,
-    ):
-        while True:
+    async with Client(properties["bootstrap.servers"], network=secured_network(properties)) as client:
+
+        async def is_replicated() -> bool:
             orders = (await client.refresh(["orders"])).topics["orders"]
-            if all(len(one.in_sync_replicas) == 2 for one in orders.partitions):
-                return
-            await asyncio.sleep(0.2)
+            return all(len(one.in_sync_replicas) == 2 for one in orders.partitions)
+
+        await eventually("all replicas are in sync", is_replicated)
 
 
 def test_no_client_passes_for_a_broker_or_the_operator(world: ClusterWorld, processes: _Processes) -> None:
