@@ -13,9 +13,9 @@ import psutil
 from odradek.foundation.limits import LOG_LINE_BYTES_MAX, REQUEST_BYTES_TOTAL_MAX
 from odradek.protocol.api import ApiKey
 from tests.attack.honest_process import HonestProcess
+from tests.support.broker_process import SecuredBroker
 from tests.support.honest_client import TOPIC
 from tests.support.plain_client import PlainClient
-from tests.support.secured_broker import SecuredBroker
 
 PASSWORD: Final = "what admin knows"
 USERS: Final = (

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Iterable
 from typing import TypeVar
 
 import pytest
@@ -19,22 +18,13 @@ from odradek.client.consumer.consumer import PartitionConsumer
 from odradek.client.producer.producer import Producer
 from odradek.foundation.errors import InvalidRequest
 from odradek.foundation.ids import TopicPartition
+from tests.client.support import run, with_client
 
 pytestmark = pytest.mark.integration
 
 T = TypeVar("T")
 WINDOW_MS = 1000
 HOUR_MS = 3_600_000
-
-
-def run(bootstrap: str, work: Callable[[Client], Awaitable[T]]) -> T:
-    """Do `work` with a client and close it; 60 s at most."""
-
-    async def main() -> T:
-        async with asyncio.timeout(60), Client(bootstrap) as client:
-            return await work(client)
-
-    return asyncio.run(main())
 
 
 async def committed(client: Client, topic: str) -> list[ConsumerRecord]:
@@ -92,69 +82,65 @@ def summed(reports: Iterable[CountsReport]) -> dict[tuple[int, int], Counts]:
     return found
 
 
-def test_reports_are_what_a_reader_counts(bootstrap: str, unique: str) -> None:
-    async def work(client: Client) -> None:
-        await Admin(client).topics.create(unique, partitions=2)
-        audit = Audit(
-            [unique], window_ms=WINDOW_MS, interval_ms=HOUR_MS, lease_ms=HOUR_MS, low_time=lambda: 5_000
-        )
-        async with Producer(client, audit=audit, compression="lz4") as producer:
-            for number in range(500):
-                await producer.send(
-                    unique,
-                    None if number % 7 == 0 else b"value %d" % number,
-                    key=None if number % 5 == 0 else b"key %d" % number,
-                    headers=[("n", b"%d" % number), ("nothing", None)] if number % 3 else (),
-                    partition=number % 2,
-                    timestamp_ms=5_000 + number * 10,
-                )
-            await producer.flush()
-            await audit.publish()
-            counts, heartbeats = await reported(client, audit)
-            assert summed(counts.values()) == by_window(await committed(client, unique))
-            assert (heartbeats[-1].count, heartbeats[-1].is_closed, heartbeats[-1].topics) == (
-                500,
-                False,
-                (unique,),
+@with_client
+async def test_reports_are_what_a_reader_counts(client: Client, unique: str) -> None:
+    await Admin(client).topics.create(unique, partitions=2)
+    audit = Audit(
+        [unique], window_ms=WINDOW_MS, interval_ms=HOUR_MS, lease_ms=HOUR_MS, low_time=lambda: 5_000
+    )
+    async with Producer(client, audit=audit, compression="lz4") as producer:
+        for number in range(500):
+            await producer.send(
+                unique,
+                None if number % 7 == 0 else b"value %d" % number,
+                key=None if number % 5 == 0 else b"key %d" % number,
+                headers=[("n", b"%d" % number), ("nothing", None)] if number % 3 else (),
+                partition=number % 2,
+                timestamp_ms=5_000 + number * 10,
             )
-            # The same records again: counts are cumulative, so the newest message of a key has all.
-            await producer.send_many(unique, [b"more"] * 100, partition=0)
-            await producer.send(unique, b"too late", partition=0, timestamp_ms=4_999)
+        await producer.flush()
+        await audit.publish()
         counts, heartbeats = await reported(client, audit)
         assert summed(counts.values()) == by_window(await committed(client, unique))
-        assert sum(one.counts.late for one in counts.values()) == 1
-        assert (heartbeats[-1].count, heartbeats[-1].is_closed) == (601, True)
+        assert (heartbeats[-1].count, heartbeats[-1].is_closed, heartbeats[-1].topics) == (
+            500,
+            False,
+            (unique,),
+        )
+        # The same records again: counts are cumulative, so the newest message of a key has all.
+        await producer.send_many(unique, [b"more"] * 100, partition=0)
+        await producer.send(unique, b"too late", partition=0, timestamp_ms=4_999)
+    counts, heartbeats = await reported(client, audit)
+    assert summed(counts.values()) == by_window(await committed(client, unique))
+    assert sum(one.counts.late for one in counts.values()) == 1
+    assert (heartbeats[-1].count, heartbeats[-1].is_closed) == (601, True)
 
-    run(bootstrap, work)
 
-
-def test_a_transaction_has_its_counts_in_it(bootstrap: str, unique: str) -> None:
-    async def work(client: Client) -> None:
-        await Admin(client).topics.create(unique, partitions=1)
-        audit = Audit(window_ms=WINDOW_MS, interval_ms=HOUR_MS, lease_ms=HOUR_MS)
-        async with Producer(client, transactional_id=unique, audit=audit) as producer:
-            async with producer.transaction():
-                await producer.send(unique, b"one")
-                await producer.send(unique, b"two")
-            counts, _ = await reported(client, audit)
-            assert sum(one.counts.count for one in counts.values()) == 2
+@with_client
+async def test_a_transaction_has_its_counts_in_it(client: Client, unique: str) -> None:
+    await Admin(client).topics.create(unique, partitions=1)
+    audit = Audit(window_ms=WINDOW_MS, interval_ms=HOUR_MS, lease_ms=HOUR_MS)
+    async with Producer(client, transactional_id=unique, audit=audit) as producer:
+        async with producer.transaction():
+            await producer.send(unique, b"one")
+            await producer.send(unique, b"two")
+        counts, _ = await reported(client, audit)
+        assert sum(one.counts.count for one in counts.values()) == 2
+        await producer.begin_transaction()
+        await producer.send_and_wait(unique, b"aborted")
+        before = audit._ledger.low_time_ms
+        await audit.publish()
+        assert audit._ledger.low_time_ms == before, "an open transaction may hold older records"
+        await producer.abort_transaction()
+        async with producer.transaction():
+            await producer.send(unique, b"three")
+        with pytest.raises(InvalidRequest, match="ends its transactions itself"):
             await producer.begin_transaction()
-            await producer.send_and_wait(unique, b"aborted")
-            before = audit._ledger.low_time_ms
-            await audit.publish()
-            assert audit._ledger.low_time_ms == before, "an open transaction may hold older records"
-            await producer.abort_transaction()
-            async with producer.transaction():
-                await producer.send(unique, b"three")
-            with pytest.raises(InvalidRequest, match="ends its transactions itself"):
-                await producer.begin_transaction()
-                await producer.prepare_transaction()
-        counts, heartbeats = await reported(client, audit)
-        assert summed(counts.values()) == by_window(await committed(client, unique))
-        assert (heartbeats[-1].count, heartbeats[-1].is_closed) == (3, True)
-        assert heartbeats[-1].low_time_ms > before
-
-    run(bootstrap, work)
+            await producer.prepare_transaction()
+    counts, heartbeats = await reported(client, audit)
+    assert summed(counts.values()) == by_window(await committed(client, unique))
+    assert (heartbeats[-1].count, heartbeats[-1].is_closed) == (3, True)
+    assert heartbeats[-1].low_time_ms > before
 
 
 def test_what_cannot_be_audited_is_refused(

@@ -12,15 +12,7 @@ from odradek.client.admin.reassignments import SIDES
 from odradek.client.admin.results import ConfigChange, ResourceType
 from odradek.client.client import Client
 from odradek.cluster.image import PartitionImage
-from odradek.foundation.errors import (
-    BrokerNotAvailable,
-    ElectionNotNeeded,
-    InvalidReplicationFactor,
-    NoReassignmentInProgress,
-    OdradekError,
-    RequestError,
-    UnknownTopicOrPartition,
-)
+from odradek.foundation import errors
 from odradek.foundation.ids import TopicPartition
 from tests.support.whole_cluster import PORT, WholeCluster
 
@@ -33,7 +25,6 @@ async def a_cluster(*, brokers: int) -> AsyncIterator[tuple[WholeCluster, Admin]
     bootstrap = ",".join(f"{cluster.host(number)}:{PORT}" for number in range(1, brokers + 1))
     async with Client(bootstrap, network=cluster.network.at("admin"), random=cluster.chance) as client:
         yield cluster, Admin(client)
-    await cluster.stop()
 
 
 async def test_a_broker_is_drained_and_can_be_stopped_for_good() -> None:
@@ -105,7 +96,7 @@ async def test_a_drain_is_slowed_down_watched_and_taken_back() -> None:
         progress = await admin.brokers.drain_progress(3)
         assert (progress.is_cordoned, progress.is_stuck) == (False, True)
         (refusal,) = (await admin.reassignments.cancel([where])).values()
-        assert isinstance(refusal, NoReassignmentInProgress)
+        assert isinstance(refusal, errors.NoReassignmentInProgress)
         assert await admin.reassignments.cancel() == {}
 
         # What had moved comes back with a spread, and nothing is throttled for ever.
@@ -164,7 +155,7 @@ async def test_a_plan_that_is_refused_leaves_nothing_throttled(wanted: tuple[int
     async with a_cluster(brokers=3) as (cluster, admin):
         assert await cluster.create_topic("t", partitions=1, replicas=1) == 0
         for plan in ({TopicPartition("t", 0): (1, 2, 3, *wanted)}, {TopicPartition("t", 0): wanted}):
-            with pytest.raises(RequestError):
+            with pytest.raises(errors.RequestError):
                 await admin.brokers.execute(plan, bytes_per_second=1000)
             assert await throttles(admin, "t") == set()
 
@@ -185,7 +176,7 @@ async def test_new_brokers_are_filled_and_replicas_made_more_and_fewer() -> None
         grown = await admin.brokers.plan_factor(["t"], factor=3)
         assert len(grown) == 9
         refused = await admin.reassignments.reassign(grown, may_change_factor=False)
-        assert all(isinstance(one, InvalidReplicationFactor) for one in refused.values())
+        assert all(isinstance(one, errors.InvalidReplicationFactor) for one in refused.values())
         await admin.brokers.execute(grown)
         await cluster.until(lambda: moving(cluster) == 0)
         assert {len(one) for one in (await admin.reassignments.assignment(["t"])).values()} == {3}
@@ -196,14 +187,14 @@ async def test_new_brokers_are_filled_and_replicas_made_more_and_fewer() -> None
 async def test_what_cannot_be_is_refused_before_anything_is_changed() -> None:
     async with a_cluster(brokers=3) as (cluster, admin):
         assert await cluster.create_topic("t", partitions=1, replicas=3) == 0
-        with pytest.raises(InvalidReplicationFactor, match="lower its replication factor"):
+        with pytest.raises(errors.InvalidReplicationFactor, match="lower its replication factor"):
             await admin.brokers.drain(2)
         assert not any(one.is_cordoned for one in await admin.brokers.list())
-        with pytest.raises(OdradekError, match="broker id"):
+        with pytest.raises(errors.OdradekError, match="broker id"):
             await admin.brokers.cordon(9)
-        with pytest.raises(BrokerNotAvailable, match=r"\[9\]"):
+        with pytest.raises(errors.BrokerNotAvailable, match=r"\[9\]"):
             await admin.brokers.plan_spread([9])
-        with pytest.raises(UnknownTopicOrPartition, match="no-such"):
+        with pytest.raises(errors.UnknownTopicOrPartition, match="no-such"):
             await admin.brokers.plan_factor(["no-such"], factor=2)
 
 
@@ -217,6 +208,9 @@ async def test_leaders_are_elected() -> None:
         assert len(led) == 1
         assert set(led.values()) == {None}
         again = await admin.reassignments.elect_leaders(led)
-        assert [type(one) for one in again.values()] == [ElectionNotNeeded]
+        assert [type(one) for one in again.values()] == [errors.ElectionNotNeeded]
         unclean = await admin.reassignments.elect_leaders([*led, TopicPartition("t", 9)], unclean=True)
-        assert [type(one) for one in unclean.values()] == [ElectionNotNeeded, UnknownTopicOrPartition]
+        assert [type(one) for one in unclean.values()] == [
+            errors.ElectionNotNeeded,
+            errors.UnknownTopicOrPartition,
+        ]

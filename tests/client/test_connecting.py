@@ -75,24 +75,19 @@ def test_every_address_is_tried_and_named() -> None:
     assert all(str(port) in str(caught.value) for port in ports)
 
 
-def test_an_http_server() -> None:
-    with pytest.raises(ConnectionFailed, match=r"is an HTTP server, not a Kafka broker"):
-        connect_to(answering(b"HTTP/1.1 400 Bad Request\r\n\r\n"))
-
-
-def test_a_tls_server() -> None:
-    with pytest.raises(ConnectionFailed, match=r"expects TLS"):
-        connect_to(answering(b"\x15\x03\x01\x00\x02\x02\x46"))
-
-
-def test_a_server_that_speaks_something_else() -> None:
-    with pytest.raises(ConnectionFailed, match=r"another protocol than Kafka's"):
-        connect_to(answering(b"\xff" * 20))
-
-
-def test_a_server_that_closes() -> None:
-    with pytest.raises(ConnectionFailed, match=r"closed the connection without an answer"):
-        connect_to(closing)
+@pytest.mark.parametrize(
+    ("serve", "words"),
+    [
+        (answering(b"HTTP/1.1 400 Bad Request\r\n\r\n"), r"is an HTTP server, not a Kafka broker"),
+        (answering(b"\x15\x03\x01\x00\x02\x02\x46"), r"expects TLS"),
+        (answering(b"\xff" * 20), r"another protocol than Kafka's"),
+        (closing, r"closed the connection without an answer"),
+    ],
+    ids=["http", "tls", "another", "closes"],
+)
+def test_what_is_no_broker_is_named(serve: Serve, words: str) -> None:
+    with pytest.raises(ConnectionFailed, match=words):
+        connect_to(serve)
 
 
 def test_a_server_that_says_nothing() -> None:
@@ -174,24 +169,22 @@ def with_scripted(broker: ScriptedBroker, work: Callable[[Client], Awaitable[Non
 HEARTBEAT: dict[str, Any] = {"group_id": "g", "generation_id": 1, "member_id": "m", "group_instance_id": None}
 
 
-def test_an_api_that_the_broker_lacks() -> None:
+@pytest.mark.parametrize(
+    ("apis", "words"),
+    [
+        ({}, r"does not offer HEARTBEAT"),
+        ({12: (5, 6)}, r"offers HEARTBEAT in the versions 5 to 6.*supports 1 to 4"),
+    ],
+)
+def test_an_api_that_the_broker_lacks_or_has_in_other_versions(
+    apis: dict[int, tuple[int, int]], words: str
+) -> None:
     async def work(client: Client) -> None:
         connection = await client.any_broker()
-        with pytest.raises(UnsupportedByBroker, match=r"does not offer HEARTBEAT"):
+        with pytest.raises(UnsupportedByBroker, match=words):
             await connection.request(ApiKey.HEARTBEAT, versions=(1, 4), **HEARTBEAT)
 
-    with_scripted(ScriptedBroker(lambda *_: None, {}), work)
-
-
-def test_versions_that_do_not_meet() -> None:
-    async def work(client: Client) -> None:
-        connection = await client.any_broker()
-        with pytest.raises(
-            UnsupportedByBroker, match=r"offers HEARTBEAT in the versions 5 to 6.*supports 1 to 4"
-        ):
-            await connection.request(ApiKey.HEARTBEAT, versions=(1, 4), **HEARTBEAT)
-
-    with_scripted(ScriptedBroker(lambda *_: None, {12: (5, 6)}), work)
+    with_scripted(ScriptedBroker(lambda *_: None, apis), work)
 
 
 def test_the_newest_common_version_is_used() -> None:

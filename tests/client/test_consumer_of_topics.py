@@ -3,26 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import Any
 
 import pytest
 
 from odradek import Admin, Client, Consumer, ConsumerRecord, Producer, ResourceType, TopicPartition
 from odradek.client.consumer import topics as module
 from odradek.errors import InvalidRequest, UnknownTopicOrPartition
+from tests.client.support import run, with_client
 
 pytestmark = pytest.mark.integration
-
-
-def run(bootstrap: str, work: Callable[[Client], Awaitable[Any]]) -> None:
-    """Do `work` with a client and close it; 60 s at most."""
-
-    async def main() -> None:
-        async with asyncio.timeout(60), Client(bootstrap) as client:
-            await work(client)
-
-    asyncio.run(main())
 
 
 async def fill(client: Client, topic: str, count: int, *, partitions: int = 1) -> None:
@@ -43,106 +32,93 @@ async def first(consumer: Consumer, count: int) -> list[ConsumerRecord]:
     return seen
 
 
-def test_all_partitions_are_read_one_record_at_a_time(bootstrap: str, unique: str) -> None:
-    async def work(client: Client) -> None:
-        await fill(client, unique, 3000, partitions=3)
-        async with Consumer(client, unique, auto_offset_reset="earliest") as consumer:
-            seen = await first(consumer, 3000)
-            assert sorted(int(record.value or b"") for record in seen) == list(range(3000))
-            for partition in range(3):
-                assert consumer.position(TopicPartition(unique, partition)) == 1000
-                offsets = [record.offset for record in seen if record.partition == partition]
-                assert offsets == list(range(1000))
-            assert await consumer.poll(timeout_ms=100) == []
-
-    run(bootstrap, work)
+@with_client
+async def test_all_partitions_are_read_one_record_at_a_time(client: Client, unique: str) -> None:
+    await fill(client, unique, 3000, partitions=3)
+    async with Consumer(client, unique, auto_offset_reset="earliest") as consumer:
+        seen = await first(consumer, 3000)
+        assert sorted(int(record.value or b"") for record in seen) == list(range(3000))
+        for partition in range(3):
+            assert consumer.position(TopicPartition(unique, partition)) == 1000
+            offsets = [record.offset for record in seen if record.partition == partition]
+            assert offsets == list(range(1000))
+        assert await consumer.poll(timeout_ms=100) == []
 
 
-def test_a_commit_covers_what_was_handed_out_and_no_more(bootstrap: str, unique: str) -> None:
-    async def work(client: Client) -> None:
-        await fill(client, unique, 10)
-        key = TopicPartition(unique, 0)
-        async with Consumer(client, unique, group_id=unique, auto_offset_reset="earliest") as consumer:
-            assert [record.value for record in await first(consumer, 3)] == [b"0", b"1", b"2"]
-            await consumer.commit()
-            assert (await Admin(client).groups.offsets(unique, [key]))[key].offset == 3
-            await first(consumer, 4)
-            await consumer.commit({key: 5})
-            with pytest.raises(InvalidRequest, match="is not assigned"):
-                await consumer.commit({TopicPartition(unique, 9): 5})
-        async with Consumer(client, unique, group_id=unique) as consumer:
-            assert (await consumer.poll(timeout_ms=10_000))[0].value == b"5"
-
-    run(bootstrap, work)
+@with_client
+async def test_a_commit_covers_what_was_handed_out_and_no_more(client: Client, unique: str) -> None:
+    await fill(client, unique, 10)
+    key = TopicPartition(unique, 0)
+    async with Consumer(client, unique, group_id=unique, auto_offset_reset="earliest") as consumer:
+        assert [record.value for record in await first(consumer, 3)] == [b"0", b"1", b"2"]
+        await consumer.commit()
+        assert (await Admin(client).groups.offsets(unique, [key]))[key].offset == 3
+        await first(consumer, 4)
+        await consumer.commit({key: 5})
+        with pytest.raises(InvalidRequest, match="is not assigned"):
+            await consumer.commit({TopicPartition(unique, 9): 5})
+    async with Consumer(client, unique, group_id=unique) as consumer:
+        assert (await consumer.poll(timeout_ms=10_000))[0].value == b"5"
 
 
-def test_two_members_share_and_one_goes_on_alone(bootstrap: str, unique: str) -> None:
-    async def work(client: Client) -> None:
-        await fill(client, unique, 0, partitions=2)
-        shares: dict[str, int] = {}
-        polled = asyncio.Event()
+@with_client
+async def test_two_members_share_and_one_goes_on_alone(client: Client, unique: str) -> None:
+    await fill(client, unique, 0, partitions=2)
+    shares: dict[str, int] = {}
+    polled = asyncio.Event()
 
-        async def until(expected: dict[str, int]) -> None:
-            while shares != expected:
-                polled.clear()
-                await polled.wait()
+    async def until(expected: dict[str, int]) -> None:
+        while shares != expected:
+            polled.clear()
+            await polled.wait()
 
-        async def member(name: str) -> None:
-            async with Consumer(client, unique, group_id=unique, heartbeat_interval_ms=100) as consumer:
-                while True:
-                    await consumer.poll(timeout_ms=100)
-                    shares[name] = len(consumer.assignment)
-                    polled.set()
+    async def member(name: str) -> None:
+        async with Consumer(client, unique, group_id=unique, heartbeat_interval_ms=100) as consumer:
+            while True:
+                await consumer.poll(timeout_ms=100)
+                shares[name] = len(consumer.assignment)
+                polled.set()
 
-        one, two = asyncio.create_task(member("one")), asyncio.create_task(member("two"))
-        await until({"one": 1, "two": 1})
-        two.cancel()
-        await asyncio.wait([two])
-        await until({"one": 2, "two": 1})
-        one.cancel()
-        await asyncio.wait([one])
-
-    run(bootstrap, work)
+    one, two = asyncio.create_task(member("one")), asyncio.create_task(member("two"))
+    await until({"one": 1, "two": 1})
+    two.cancel()
+    await asyncio.wait([two])
+    await until({"one": 2, "two": 1})
+    one.cancel()
+    await asyncio.wait([one])
 
 
-def test_partitions_by_hand_from_names_and_numbers(bootstrap: str, unique: str) -> None:
-    async def work(client: Client) -> None:
-        await fill(client, unique, 20, partitions=2)
-        zero, one = TopicPartition(unique, 0), TopicPartition(unique, 1)
-        async with Consumer(client) as consumer:
-            await consumer.assign({zero: "latest", one: 7})
-            assert [record.offset for record in await first(consumer, 3)] == [7, 8, 9]
-            assert consumer.position(zero) == 10
-            await consumer.seek(zero, "earliest")
-            assert (await first(consumer, 1))[0][:3] == (unique, 0, 0)
-            assert consumer.high_watermark(zero) == 10
-
-    run(bootstrap, work)
+@with_client
+async def test_partitions_by_hand_from_names_and_numbers(client: Client, unique: str) -> None:
+    await fill(client, unique, 20, partitions=2)
+    zero, one = TopicPartition(unique, 0), TopicPartition(unique, 1)
+    async with Consumer(client) as consumer:
+        await consumer.assign({zero: "latest", one: 7})
+        assert [record.offset for record in await first(consumer, 3)] == [7, 8, 9]
+        assert consumer.position(zero) == 10
+        await consumer.seek(zero, "earliest")
+        assert (await first(consumer, 1))[0][:3] == (unique, 0, 0)
+        assert consumer.high_watermark(zero) == 10
 
 
-def test_a_topic_that_is_not_there_is_an_error_at_the_start(bootstrap: str, unique: str) -> None:
-    async def work(client: Client) -> None:
-        with pytest.raises(UnknownTopicOrPartition):
-            async with Consumer(client, unique):
-                pass
-
-    run(bootstrap, work)
+@with_client
+async def test_a_topic_that_is_not_there_is_an_error_at_the_start(client: Client, unique: str) -> None:
+    with pytest.raises(UnknownTopicOrPartition):
+        async with Consumer(client, unique):
+            pass
 
 
-def test_partitions_that_are_added_are_read_from_their_beginning(
-    bootstrap: str, unique: str, monkeypatch: pytest.MonkeyPatch
+@with_client
+async def test_partitions_that_are_added_are_read_from_their_beginning(
+    client: Client, unique: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "_NEW_PARTITIONS_SECONDS", 0.0)
-
-    async def work(client: Client) -> None:
-        await fill(client, unique, 1)
-        async with Consumer(client, unique) as consumer:
-            await Admin(client).topics.create_partitions(unique, total=2)
-            async with Producer(client) as producer:
-                await producer.send_and_wait(unique, b"new", partition=1)
-            assert (await first(consumer, 1))[0].value == b"new"
-
-    run(bootstrap, work)
+    await fill(client, unique, 1)
+    async with Consumer(client, unique) as consumer:
+        await Admin(client).topics.create_partitions(unique, total=2)
+        async with Producer(client) as producer:
+            await producer.send_and_wait(unique, b"new", partition=1)
+        assert (await first(consumer, 1))[0].value == b"new"
 
 
 def test_a_loop_that_awaits_nothing_lets_others_run(bootstrap: str, unique: str) -> None:
@@ -166,33 +142,29 @@ def test_a_loop_that_awaits_nothing_lets_others_run(bootstrap: str, unique: str)
     run(bootstrap, work)
 
 
-def test_settings_of_a_topic_may_be_numbers_and_bools(bootstrap: str, unique: str) -> None:
-    async def work(client: Client) -> None:
-        admin = Admin(client)
-        wanted = {"retention.ms": 60_000, "preallocate": False, "min.cleanable.dirty.ratio": 0.25}
-        await admin.topics.create(unique, partitions=1, configs=wanted)
-        found = await admin.configs.describe(ResourceType.TOPIC, unique, keys=list(wanted))
-        assert {entry.name: entry.value for entry in found} == {
-            "retention.ms": "60000",
-            "preallocate": "false",
-            "min.cleanable.dirty.ratio": "0.25",
-        }
-        with pytest.raises(TypeError, match="name has to be a str, not a bytes"):
-            await admin.topics.create(b"t")  # type: ignore[arg-type]
-
-    run(bootstrap, work)
+@with_client
+async def test_settings_of_a_topic_may_be_numbers_and_bools(client: Client, unique: str) -> None:
+    admin = Admin(client)
+    wanted = {"retention.ms": 60_000, "preallocate": False, "min.cleanable.dirty.ratio": 0.25}
+    await admin.topics.create(unique, partitions=1, configs=wanted)
+    found = await admin.configs.describe(ResourceType.TOPIC, unique, keys=list(wanted))
+    assert {entry.name: entry.value for entry in found} == {
+        "retention.ms": "60000",
+        "preallocate": "false",
+        "min.cleanable.dirty.ratio": "0.25",
+    }
+    with pytest.raises(TypeError, match="name has to be a str, not a bytes"):
+        await admin.topics.create(b"t")  # type: ignore[arg-type]
 
 
-def test_buffers_are_written_and_a_sent_record_is_waited_for(bootstrap: str, unique: str) -> None:
-    async def work(client: Client) -> None:
-        await Admin(client).topics.create(unique, partitions=1)
-        async with Producer(client, compression="gzip") as producer:
-            written = await producer.send_and_wait(
-                unique, bytearray(b"value"), key=memoryview(b"key"), headers=[("a", bytearray(b"b"))]
-            )
-        assert (written.topic, written.partition, written.offset) == (unique, 0, 0)
-        async with Consumer(client, unique, auto_offset_reset="earliest") as consumer:
-            record = (await first(consumer, 1))[0]
-        assert (record.key, record.value, record.headers) == (b"key", b"value", (("a", b"b"),))
-
-    run(bootstrap, work)
+@with_client
+async def test_buffers_are_written_and_a_sent_record_is_waited_for(client: Client, unique: str) -> None:
+    await Admin(client).topics.create(unique, partitions=1)
+    async with Producer(client, compression="gzip") as producer:
+        written = await producer.send_and_wait(
+            unique, bytearray(b"value"), key=memoryview(b"key"), headers=[("a", bytearray(b"b"))]
+        )
+    assert (written.topic, written.partition, written.offset) == (unique, 0, 0)
+    async with Consumer(client, unique, auto_offset_reset="earliest") as consumer:
+        record = (await first(consumer, 1))[0]
+    assert (record.key, record.value, record.headers) == (b"key", b"value", (("a", b"b"),))

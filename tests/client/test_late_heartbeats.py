@@ -35,7 +35,6 @@ def play(story: Callable[[Client], Awaitable[None]]) -> None:
         network = cluster.network.at("client")
         async with Client(f"{cluster.host(1)}:{PORT}", network=network, random=random.Random(1)) as client:
             await story(client)
-        await cluster.stop()
 
     run(with_cluster())
 

@@ -115,7 +115,6 @@ async def test_a_leader_that_was_replaced_and_cut_off_is_not_asked() -> None:
         cluster.network.heal()
         await cluster.produce(new, "t", 0, b"d")
         assert await values_of(consumer, 1) == [b"d"]
-    await cluster.stop()
 
 
 @pytest.mark.parametrize("policy", ["error", "earliest", "latest"])
@@ -147,4 +146,3 @@ async def test_a_log_that_was_cut_is_noticed(policy: str) -> None:
             consumer.seek(KEY, 1)
         assert await values_of(consumer, 3) == [b"x", b"y", b"z"]
         assert consumer.epoch(KEY) == client.cluster.partition(KEY).leader_epoch
-    await cluster.stop()

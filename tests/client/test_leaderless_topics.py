@@ -41,4 +41,3 @@ async def test_the_first_record_waits_for_a_leader(is_back: bool) -> None:
             with pytest.raises(ClientTimeout, match="no leader is known"):
                 await delivery
         await producer.close(is_flushing=False)
-    await cluster.stop()

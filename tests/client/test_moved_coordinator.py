@@ -53,4 +53,3 @@ async def test_a_coordinator_that_comes_back_at_another_address_is_found() -> No
         key = TopicPartition("t", 0)
         epoch = client.cluster.partition(key).leader_epoch
         assert await GroupAdmin(client).offsets("g") == {key: CommittedOffset(2, epoch)}
-    await cluster.stop()

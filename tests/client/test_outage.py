@@ -13,7 +13,6 @@ from odradek.client.consumer.group import GroupConsumer
 from odradek.client.consumer.outage import COORDINATOR, Outage
 from odradek.client.errors import ConnectionFailed
 from odradek.foundation.ids import TopicPartition
-from tests.support.loop import run
 from tests.support.whole_cluster import PORT, WholeCluster
 
 A, B = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -59,24 +58,20 @@ def test_a_coordinator_is_away_whatever_partitions_are_read(caplog: pytest.LogCa
     assert caplog.messages[1:] == ["the broker answers again, after 2.0 s"]
 
 
-def test_a_consumer_tries_at_a_bounded_pace_and_says_little(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_consumer_tries_at_a_bounded_pace_and_says_little(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG, "odradek.client.consumer")
-
-    async def story() -> None:
-        cluster = await WholeCluster.start(brokers=1, controllers=1)
-        assert await cluster.create_topic("t", partitions=1, replicas=1) == 0
-        client = Client(
-            f"{cluster.host(1)}:{PORT}", network=cluster.network.at("reader"), random=random.Random(1)
-        )
-        async with client, PartitionConsumer(client) as consumer:
-            consumer.assign({A: 0})
-            assert await consumer.poll(timeout_ms=100) == []
-            await cluster.kill_broker(1)
-            for _ in range(60):
-                assert await consumer.poll(timeout_ms=1_000) == []
-        await cluster.stop()
-
-    run(story())
+    cluster = await WholeCluster.start(brokers=1, controllers=1)
+    assert await cluster.create_topic("t", partitions=1, replicas=1) == 0
+    client = Client(
+        f"{cluster.host(1)}:{PORT}", network=cluster.network.at("reader"), random=random.Random(1)
+    )
+    async with client, PartitionConsumer(client) as consumer:
+        consumer.assign({A: 0})
+        assert await consumer.poll(timeout_ms=100) == []
+        await cluster.kill_broker(1)
+        for _ in range(60):
+            assert await consumer.poll(timeout_ms=1_000) == []
+    await cluster.stop()
     tries = [one for one in caplog.messages if one.startswith("fetching again")]
     assert 50 < len(tries) < 80, "one each second, and some at once"
     first, second, third = [
@@ -89,22 +84,19 @@ def test_a_consumer_tries_at_a_bounded_pace_and_says_little(caplog: pytest.LogCa
     assert third.startswith("still trying after 3")
 
 
-def test_a_member_whose_coordinator_is_away_says_so(caplog: pytest.LogCaptureFixture) -> None:
-    async def story() -> None:
-        entries = {"offsets.topic.num.partitions": "1", "offsets.topic.replication.factor": "1"}
-        cluster = await WholeCluster.start(brokers=1, controllers=1, entries=entries)
-        assert await cluster.create_topic("t", partitions=1, replicas=1) == 0
-        client = Client(
-            f"{cluster.host(1)}:{PORT}", network=cluster.network.at("reader"), random=random.Random(1)
-        )
-        async with client, GroupConsumer(client, "g", ["t"], on_no_offset="earliest") as consumer:
-            await client.connect()
-            await cluster.kill_broker(1)
-            with pytest.raises(ConnectionFailed):
-                await consumer.poll()
-        await cluster.stop()
-
-    run(story())
+async def test_a_member_whose_coordinator_is_away_says_so(caplog: pytest.LogCaptureFixture) -> None:
+    entries = {"offsets.topic.num.partitions": "1", "offsets.topic.replication.factor": "1"}
+    cluster = await WholeCluster.start(brokers=1, controllers=1, entries=entries)
+    assert await cluster.create_topic("t", partitions=1, replicas=1) == 0
+    client = Client(
+        f"{cluster.host(1)}:{PORT}", network=cluster.network.at("reader"), random=random.Random(1)
+    )
+    async with client, GroupConsumer(client, "g", ["t"], on_no_offset="earliest") as consumer:
+        await client.connect()
+        await cluster.kill_broker(1)
+        with pytest.raises(ConnectionFailed):
+            await consumer.poll()
+    await cluster.stop()
     first, *others = [
         one.getMessage()
         for one in caplog.records

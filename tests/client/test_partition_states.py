@@ -51,25 +51,28 @@ def problems(
     return set(state_of("t", info, live=live, min_in_sync=min_in_sync).problems)
 
 
-def test_a_partition_that_is_well_has_no_problem() -> None:
-    assert problems(partition()) == set()
+@pytest.mark.parametrize(
+    ("info", "min_in_sync", "expected"),
+    [
+        (partition(), 2, set()),
+        (partition(in_sync=(1, 2)), 1, {"under_replicated"}),
+        (partition(in_sync=(1, 2)), 2, {"under_replicated", "at_min_isr"}),
+        (partition(in_sync=(1,)), 2, {"under_replicated", "under_min_isr"}),
+        (partition(in_sync=(1,)), None, {"under_replicated"}),
+        # It needs no more replicas than it has.
+        (partition(replicas=(1,), in_sync=(1,)), 2, set()),
+        # Another leader than the first is a problem of the least kind.
+        (partition(leader=2), 2, {"not_preferred"}),
+    ],
+)
+def test_problems_by_leader_and_in_sync_set(
+    info: PartitionInfo, min_in_sync: int | None, expected: set[str]
+) -> None:
+    assert problems(info, min_in_sync=min_in_sync) == expected
 
 
-def test_a_replica_out_of_sync_makes_it_under_replicated() -> None:
-    assert problems(partition(in_sync=(1, 2, 3)[:2]), min_in_sync=1) == {"under_replicated"}
-    assert problems(partition(in_sync=(1, 2))) == {"under_replicated", "at_min_isr"}
-    assert problems(partition(in_sync=(1,))) == {"under_replicated", "under_min_isr"}
-    assert problems(partition(in_sync=(1,)), min_in_sync=None) == {"under_replicated"}
-
-
-def test_a_partition_needs_no_more_replicas_than_it_has() -> None:
-    state = state_of("t", partition(replicas=(1,), in_sync=(1,)), live=(1,), min_in_sync=2)
-    assert state.problems == ()
-    assert state.is_at_min_isr
-
-
-def test_another_leader_than_the_first_is_a_problem_of_the_least_kind() -> None:
-    assert problems(partition(leader=2)) == {"not_preferred"}
+def test_a_partition_with_one_replica_is_at_its_minimum() -> None:
+    assert state_of("t", partition(replicas=(1,), in_sync=(1,)), live=(1,), min_in_sync=2).is_at_min_isr
 
 
 def test_without_a_leader_it_counts_whether_a_replica_is_there() -> None:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import signal
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +13,8 @@ from kazoo.exceptions import NoNodeError
 
 from odradek.clients import KeyedMessage, Producer
 from tests.support.cluster_processes import Cluster
+from tests.support.connector_member import Member
+from tests.support.local_process import running
 from tests.support.peers import topic_creator
 from tests.support.polling import wait_until
 from tests.support.zookeeper import ZooKeeper
@@ -27,31 +26,8 @@ PARTITIONS = 4
 
 @pytest.fixture
 def cluster(tmp_path: Path, zookeeper: ZooKeeper) -> Iterator[Cluster]:
-    cluster = Cluster(tmp_path / "cluster", zookeeper.connect, brokers=1, controllers=1)
-    cluster.start()
-    yield cluster
-    cluster.close()
-
-
-class Member:
-    """A process, and what it printed."""
-
-    def __init__(self, output: Path, *arguments: str) -> None:
-        self._output = output
-        with output.open("wb") as out:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", "tests.support.connector_member", *arguments],
-                stdout=out,
-                stderr=subprocess.STDOUT,
-                env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-            )
-        wait_until("it has come to be", lambda: "ready" in self.text())
-
-    def text(self) -> str:
-        return self._output.read_text()
-
-    def taken(self) -> list[int]:
-        return [int(line) for line in self.text().split("\n") if line.isdecimal()]
+    with running(Cluster(tmp_path / "cluster", zookeeper.connect, brokers=1, controllers=1)) as cluster:
+        yield cluster
 
 
 class ByNumber:
@@ -62,6 +38,8 @@ class ByNumber:
 def test_no_message_reaches_two_members_across_a_stall(cluster: Cluster, tmp_path: Path, unique: str) -> None:
     topic = topic_creator(cluster.bootstrap)(PARTITIONS)
     members = [Member(tmp_path / f"member-{number}", cluster.connect, unique, topic) for number in range(2)]
+    for member in members:
+        wait_until("it has begun", member.log, lambda said: "ready" in said)
     registry = KazooClient(hosts=cluster.connect)
     registry.start()
     producer = Producer({"broker.list": cluster.bootstrap}, partitioner=ByNumber())
@@ -72,7 +50,7 @@ def test_no_message_reaches_two_members_across_a_stall(cluster: Cluster, tmp_pat
         numbers = range(written, written + count)
         producer.send([KeyedMessage(topic, b"%d" % number, part_key=number) for number in numbers])
         written += count
-        wait_until("it has come to be", lambda: sum(len(member.taken()) for member in members) >= written)
+        wait_until("it has come to be", lambda: sum(len(member.lines()) for member in members) >= written)
 
     def committed() -> int:
         paths = [f"/consumers/{unique}/offsets/{topic}/{number}" for number in range(PARTITIONS)]
@@ -97,7 +75,7 @@ def test_no_message_reaches_two_members_across_a_stall(cluster: Cluster, tmp_pat
         stalled.process.send_signal(signal.SIGCONT)
         wait_until("it has come to be", lambda: len(set(owners())) == 2 and len(owners()) == PARTITIONS)
         write_and_wait(200)
-        counts = Counter(number for member in members for number in member.taken())
+        counts = Counter(int(line) for member in members for line in member.lines())
         assert counts == Counter(range(written))
         assert committed() <= written
     finally:
@@ -105,5 +83,4 @@ def test_no_message_reaches_two_members_across_a_stall(cluster: Cluster, tmp_pat
         registry.close()
         producer.close()
         for member in members:
-            member.process.kill()
-            member.process.wait()
+            member.close()

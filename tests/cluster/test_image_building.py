@@ -14,7 +14,6 @@ from odradek.cluster.loading import load_nodes
 from odradek.controller.requests import NewTopic
 from tests.support.lone_controller import LoneController
 from tests.support.memory_registry import MemoryRegistry, MemoryStore, load_image
-from tests.support.stories import in_real_time
 
 FIRST, SECOND = uuid.UUID(int=7), uuid.UUID(int=8)
 
@@ -137,7 +136,6 @@ def test_change_by_change_leads_where_all_at_once_does(seed: int, cuts: int) -> 
     assert dict(image.topics_by_id) == dict(whole.topics_by_id)
 
 
-@in_real_time
 async def test_the_registry_read_is_the_image_that_the_controller_has() -> None:
     registry = MemoryRegistry()
     broker = await LoneController.start({"num.partitions": "3"}, store=MemoryStore(registry))

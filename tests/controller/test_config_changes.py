@@ -10,7 +10,6 @@ from odradek.foundation.errors import InvalidConfig, InvalidRequest, RequestErro
 from odradek.foundation.settings import Settings
 from tests.support.lone_controller import LoneController
 from tests.support.memory_registry import MemoryRegistry, MemoryStore
-from tests.support.stories import in_real_time
 
 TOPIC = Resource(ResourceKind.TOPIC, "t")
 GROUP = Resource(ResourceKind.GROUP, "a/b%")
@@ -19,7 +18,6 @@ ALL_BROKERS = Resource(ResourceKind.BROKER, "")
 SET, DELETE, APPEND, SUBTRACT = ConfigOperation
 
 
-@in_real_time
 async def test_single_settings_are_set_taken_back_and_edited_as_lists() -> None:
     broker = await LoneController.start()
     await broker.controller.create_topics([NewTopic(name="t", config={"retention.ms": "5"})])
@@ -90,7 +88,6 @@ REFUSED: list[tuple[Resource, list[AlterConfigOp], type[RequestError], str]] = [
 
 
 @pytest.mark.parametrize(("resource", "changes", "error", "words"), REFUSED)
-@in_real_time
 async def test_what_may_not_be_is_refused(
     resource: Resource, changes: list[AlterConfigOp], error: type[RequestError], words: str
 ) -> None:
@@ -105,7 +102,6 @@ async def test_what_may_not_be_is_refused(
     assert broker.images.current is before
 
 
-@in_real_time
 async def test_replacing_all_settings_drops_those_not_named() -> None:
     broker = await LoneController.start()
     await broker.controller.create_topics([NewTopic(name="t", config={"retention.ms": "5"})])
@@ -118,7 +114,6 @@ async def test_replacing_all_settings_drops_those_not_named() -> None:
     assert broker.images.current.config(ResourceKind.TOPIC, "t") == {"segment.ms": "7"}
 
 
-@in_real_time
 async def test_dynamic_broker_settings_take_effect_at_once_and_after_a_restart() -> None:
     registry = MemoryRegistry()
     broker = await LoneController.start({"log.retention.hours": "1"}, store=MemoryStore(registry))
@@ -151,7 +146,6 @@ async def test_dynamic_broker_settings_take_effect_at_once_and_after_a_restart()
     unsubscribe()
 
 
-@in_real_time
 async def test_a_start_ignores_dynamic_settings_that_no_longer_fit() -> None:
     registry = MemoryRegistry()
     broker = await LoneController.start(store=MemoryStore(registry))
@@ -163,7 +157,6 @@ async def test_a_start_ignores_dynamic_settings_that_no_longer_fit() -> None:
     assert again.dynamic.current == again.settings
 
 
-@in_real_time
 async def test_groups_of_any_name_keep_their_settings() -> None:
     registry = MemoryRegistry()
     broker = await LoneController.start(store=MemoryStore(registry))
@@ -174,7 +167,6 @@ async def test_groups_of_any_name_keep_their_settings() -> None:
     assert again.images.current.config(ResourceKind.GROUP, "a/b%") == {"consumer.session.timeout.ms": "50000"}
 
 
-@in_real_time
 async def test_a_follower_that_fails_does_not_keep_others_from_hearing(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -191,7 +183,6 @@ async def test_a_follower_that_fails_does_not_keep_others_from_hearing(
     assert "broken follower" in caplog.text
 
 
-@in_real_time
 async def test_what_an_earlier_version_took_is_ignored_alone_and_can_be_deleted(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

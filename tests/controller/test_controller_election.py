@@ -13,7 +13,13 @@ from odradek.foundation.clock import SystemClock
 from odradek.foundation.errors import StoreConnectionLost, StoreSessionExpired, VersionConflict
 from odradek.registry.store import Create, Put, Store
 from tests.support.memory_registry import MemoryStore
-from tests.support.registries import Callbacks, SharedMemoryRegistry, SharedRegistry, SharedZookeeper
+from tests.support.registries import (
+    Callbacks,
+    SharedMemoryRegistry,
+    SharedRegistry,
+    SharedZookeeper,
+    in_its_registry,
+)
 from tests.support.registry_faults import RegistryFaults
 
 
@@ -72,98 +78,90 @@ async def until_active(candidate: Candidate, controller_id: int) -> None:
         await candidate.news.wait()
 
 
-def test_the_first_is_elected_and_the_next_when_it_resigns(world: SharedRegistry) -> None:
-    async def scenario() -> None:
-        first, second = await Candidate.of(world, 1), await Candidate.of(world, 2)
-        first.election.start()
-        await first.callbacks.until("elected")
-        second.election.start()
-        await until_active(second, 1)
-        assert second.term() is None
-        assert first.term() == ControllerTerm(1, 1, 0) == first.terms[0]
-        await first.election.resign()
-        assert first.term() is None
-        await first.callbacks.until("lost")
-        await second.callbacks.until("elected")
-        assert second.term() == ControllerTerm(2, 2, 1)
-        assert (await first.store.get(paths.CONTROLLER_EPOCH))[:2] == (b"2", 1)
-        # A candidate that resigned may start again.
-        first.election.start()
-        await until_active(first, 2)
-        await second.leave()
-        await first.callbacks.until("elected")
-        assert first.terms[-1].epoch == 3
-        await first.leave()
-        assert [each for each in second.active if each is not None] == [1, 2]
-
-    world.run(scenario())
+@in_its_registry
+async def test_the_first_is_elected_and_the_next_when_it_resigns(world: SharedRegistry) -> None:
+    first, second = await Candidate.of(world, 1), await Candidate.of(world, 2)
+    first.election.start()
+    await first.callbacks.until("elected")
+    second.election.start()
+    await until_active(second, 1)
+    assert second.term() is None
+    assert first.term() == ControllerTerm(1, 1, 0) == first.terms[0]
+    await first.election.resign()
+    assert first.term() is None
+    await first.callbacks.until("lost")
+    await second.callbacks.until("elected")
+    assert second.term() == ControllerTerm(2, 2, 1)
+    assert (await first.store.get(paths.CONTROLLER_EPOCH))[:2] == (b"2", 1)
+    # A candidate that resigned may start again.
+    first.election.start()
+    await until_active(first, 2)
+    await second.leave()
+    await first.callbacks.until("elected")
+    assert first.terms[-1].epoch == 3
+    await first.leave()
+    assert [each for each in second.active if each is not None] == [1, 2]
 
 
-def test_an_expired_controller_writes_nothing_more(world: SharedRegistry) -> None:
-    async def scenario() -> None:
-        first, second = await Candidate.of(world, 1), await Candidate.of(world, 2)
-        await first.store.create("/truth", b"0")
-        first.election.start()
-        await first.callbacks.until("elected")
-        (term,) = first.terms
-        await first.store.multi([term.fence, Put("/truth", b"1")])
-        second.election.start()
-        await until_active(second, 1)
-        await world.expire(first.store)
-        await first.callbacks.until("lost")
-        # Either may be next; what was decided in the first term must not be written in any later one.
-        while not (second.terms or first.terms[1:]):
-            # The loser learns of the winner through the registry.
-            for candidate in (first, second):
-                candidate.news.clear()
-            news = [asyncio.ensure_future(candidate.news.wait()) for candidate in (first, second)]
-            await asyncio.wait(news, return_when=asyncio.FIRST_COMPLETED)
-            for each in news:
-                each.cancel()
-        await first.store.reopen()
-        with pytest.raises(VersionConflict) as failure:
-            await first.store.multi([term.fence, Put("/truth", b"2")])
-        assert failure.value.operation == 0
-        assert (await first.store.get("/truth")).data == b"1"
-        await first.leave()
-        await second.leave()
-
-    world.run(scenario())
+@in_its_registry
+async def test_an_expired_controller_writes_nothing_more(world: SharedRegistry) -> None:
+    first, second = await Candidate.of(world, 1), await Candidate.of(world, 2)
+    await first.store.create("/truth", b"0")
+    first.election.start()
+    await first.callbacks.until("elected")
+    (term,) = first.terms
+    await first.store.multi([term.fence, Put("/truth", b"1")])
+    second.election.start()
+    await until_active(second, 1)
+    await world.expire(first.store)
+    await first.callbacks.until("lost")
+    # Either may be next; what was decided in the first term must not be written in any later one.
+    while not (second.terms or first.terms[1:]):
+        # The loser learns of the winner through the registry.
+        for candidate in (first, second):
+            candidate.news.clear()
+        news = [asyncio.ensure_future(candidate.news.wait()) for candidate in (first, second)]
+        await asyncio.wait(news, return_when=asyncio.FIRST_COMPLETED)
+        for each in news:
+            each.cancel()
+    await first.store.reopen()
+    with pytest.raises(VersionConflict) as failure:
+        await first.store.multi([term.fence, Put("/truth", b"2")])
+    assert failure.value.operation == 0
+    assert (await first.store.get("/truth")).data == b"1"
+    await first.leave()
+    await second.leave()
 
 
-def test_deleting_the_node_asks_for_another_term(world: SharedRegistry) -> None:
-    async def scenario() -> None:
-        first, operator = await Candidate.of(world, 1), await world.open()
-        first.election.start()
-        await first.callbacks.until("elected")
-        await operator.delete(paths.CONTROLLER)
-        await first.callbacks.until("lost", "elected")
-        assert [term.epoch for term in first.terms] == [1, 2]
-        await first.leave()
-        await operator.close()
-
-    world.run(scenario())
+@in_its_registry
+async def test_deleting_the_node_asks_for_another_term(world: SharedRegistry) -> None:
+    first, operator = await Candidate.of(world, 1), await world.open()
+    first.election.start()
+    await first.callbacks.until("elected")
+    await operator.delete(paths.CONTROLLER)
+    await first.callbacks.until("lost", "elected")
+    assert [term.epoch for term in first.terms] == [1, 2]
+    await first.leave()
+    await operator.close()
 
 
-def test_a_process_that_died_is_succeeded_by_its_next_run_at_once(world: SharedRegistry) -> None:
-    async def scenario() -> None:
-        dead, stranger = await Candidate.of(world, 1), await Candidate.of(world, 2)
-        dead.election.start()
-        await dead.callbacks.until("elected")
-        await dead.election._stop_reconciling()
-        stranger.election.start()
-        await until_active(stranger, 1)
-        # The old session lives on, and would for its timeout.
-        successor = await Candidate.of(world, 1)
-        successor.election.start()
-        await successor.callbacks.until("elected")
-        assert successor.terms[0].epoch == 2
-        assert stranger.terms == []
-        for each in (stranger, successor):
-            await each.leave()
-        await dead.store.close()
-
-    world.run(scenario())
+@in_its_registry
+async def test_a_process_that_died_is_succeeded_by_its_next_run_at_once(world: SharedRegistry) -> None:
+    dead, stranger = await Candidate.of(world, 1), await Candidate.of(world, 2)
+    dead.election.start()
+    await dead.callbacks.until("elected")
+    await dead.election._stop_reconciling()
+    stranger.election.start()
+    await until_active(stranger, 1)
+    # The old session lives on, and would for its timeout.
+    successor = await Candidate.of(world, 1)
+    successor.election.start()
+    await successor.callbacks.until("elected")
+    assert successor.terms[0].epoch == 2
+    assert stranger.terms == []
+    for each in (stranger, successor):
+        await each.leave()
+    await dead.store.close()
 
 
 # --- what only a registry in memory can be made to do -----------------------------------------------------------

@@ -5,20 +5,11 @@ import pytest
 from odradek.cluster import paths
 from odradek.cluster.image import ClusterImage, ResourceKind
 from odradek.controller.requests import DeletedTopic, NewTopic, TopicMetadataAndConfig
-from odradek.foundation.errors import (
-    StoreConnectionLost,
-    TopicAlreadyExists,
-    TopicDeletionDisabled,
-    UnknownTopicId,
-    UnknownTopicOrPartition,
-)
-from tests.support.dying_store import DyingStore
+from odradek.foundation import errors
 from tests.support.lone_controller import LoneController
-from tests.support.memory_registry import MemoryRegistry, MemoryStore
-from tests.support.stories import in_real_time
+from tests.support.memory_registry import DyingStore, MemoryRegistry, MemoryStore
 
 
-@in_real_time
 async def test_a_deleted_topic_leaves_nothing_to_its_successor() -> None:
     broker = await LoneController.start()
     await broker.controller.create_topics(
@@ -35,8 +26,8 @@ async def test_a_deleted_topic_leaves_nothing_to_its_successor() -> None:
     by_name, by_id, unknown, again = await broker.controller.delete_topics(["t", topics["u"].id, "x", "t"])
     assert by_name == DeletedTopic(name="t", id=topics["t"].id)
     assert by_id == DeletedTopic(name="u", id=topics["u"].id)
-    assert isinstance(unknown, UnknownTopicOrPartition)
-    assert isinstance(again, UnknownTopicOrPartition)
+    assert isinstance(unknown, errors.UnknownTopicOrPartition)
+    assert isinstance(again, errors.UnknownTopicOrPartition)
     ((image, was_registered),) = seen
     assert (image.topics, image.topics_by_id, image.configs) == ({}, {}, {})
     assert was_registered, "files are put aside before the registry forgets the topic"
@@ -47,11 +38,10 @@ async def test_a_deleted_topic_leaves_nothing_to_its_successor() -> None:
     assert made.id != topics["t"].id
     assert broker.images.current.config(ResourceKind.TOPIC, "t") == {}
     (outcome,) = await broker.controller.delete_topics([topics["t"].id])
-    assert isinstance(outcome, UnknownTopicId)
+    assert isinstance(outcome, errors.UnknownTopicId)
 
 
 @pytest.mark.parametrize("writes", range(3))
-@in_real_time
 async def test_death_at_any_step_ends_in_a_topic_that_is_whole_or_gone(writes: int) -> None:
     registry = MemoryRegistry()
     store = DyingStore(registry)
@@ -60,7 +50,7 @@ async def test_death_at_any_step_ends_in_a_topic_that_is_whole_or_gone(writes: i
     topic = broker.images.current.topics["t"]
     store.writes_left = writes
     if writes < 2:
-        with pytest.raises(StoreConnectionLost):
+        with pytest.raises(errors.StoreConnectionLost):
             await broker.controller.delete_topics(["t"])
     else:
         await broker.controller.delete_topics(["t"])
@@ -75,7 +65,7 @@ async def test_death_at_any_step_ends_in_a_topic_that_is_whole_or_gone(writes: i
     if writes == 1:
         assert after.controller.pending_deletions == {"t": topic.id}
         (early,) = await after.controller.create_topics([NewTopic(name="t")])
-        assert isinstance(early, TopicAlreadyExists)
+        assert isinstance(early, errors.TopicAlreadyExists)
         await after.controller.complete_deletions()
     assert after.controller.pending_deletions == {}
     assert await after.store.children(paths.TOPICS) == []
@@ -84,10 +74,9 @@ async def test_death_at_any_step_ends_in_a_topic_that_is_whole_or_gone(writes: i
     assert isinstance(made, TopicMetadataAndConfig)
 
 
-@in_real_time
 async def test_deletion_can_be_switched_off() -> None:
     broker = await LoneController.start({"delete.topic.enable": "false"})
     await broker.controller.create_topics([NewTopic(name="t")])
     (outcome,) = await broker.controller.delete_topics(["t"])
-    assert isinstance(outcome, TopicDeletionDisabled)
+    assert isinstance(outcome, errors.TopicDeletionDisabled)
     assert "t" in broker.images.current.topics

@@ -90,7 +90,6 @@ async def test_clients_read_a_changed_level_with_a_higher_epoch(version: int) ->
     assert (await update(broker, version, 2)).error_code == 0
     broker = await broker.restart()
     assert await features(broker) == (4, {"group.version": 1, "transaction.version": 2})
-    await broker.broker.stop()
 
 
 async def test_a_cluster_of_an_older_release_begins_at_level_0() -> None:
@@ -104,4 +103,3 @@ async def test_a_cluster_of_an_older_release_begins_at_level_0() -> None:
     assert await features(broker) == (0, {"group.version": 1})
     assert (await update(broker, 2, 2)).error_code == 0
     assert await features(broker) == (1, {"group.version": 1, "transaction.version": 2})
-    await broker.broker.stop()

@@ -18,9 +18,7 @@ from odradek.controller.requests import (
 from odradek.foundation.errors import PolicyViolation, StoreConnectionLost, TopicAlreadyExists
 from odradek.foundation.ids import TopicPartition
 from tests.controller.test_leadership import Cluster
-from tests.support.dying_store import DyingStore
-from tests.support.memory_registry import MemoryStore, load_image
-from tests.support.stories import in_real_time
+from tests.support.memory_registry import DyingStore, MemoryStore, load_image
 
 # Some ten partitions' worth.
 SMALL_BYTES = 6_000
@@ -37,7 +35,6 @@ async def is_what_the_registry_says(cluster: Cluster) -> bool:
     return (await load_image(MemoryStore(cluster.registry))).topics == cluster.images.current.topics
 
 
-@in_real_time
 async def test_topics_are_made_grown_and_deleted_in_steps() -> None:
     cluster = await small_writes(1, 2, 3)
     made = await cluster.controller.create_topics(
@@ -55,7 +52,6 @@ async def test_topics_are_made_grown_and_deleted_in_steps() -> None:
         assert await left.children(path) == []
 
 
-@in_real_time
 async def test_a_large_move_is_begun_in_steps() -> None:
     cluster = await small_writes(1, 2, 3)
     names = ["t", *(f"u{number}" for number in range(5))]
@@ -75,7 +71,6 @@ async def test_a_large_move_is_begun_in_steps() -> None:
 
 
 @pytest.mark.parametrize("writes", range(20))
-@in_real_time
 async def test_a_controllers_death_leaves_a_topic_whole_or_gone(writes: int) -> None:
     cluster = await small_writes(1, 2, 3)
     dying = DyingStore(cluster.registry)
@@ -108,7 +103,6 @@ async def test_a_controllers_death_leaves_a_topic_whole_or_gone(writes: int) -> 
     assert await is_what_the_registry_says(after)
 
 
-@in_real_time
 async def test_a_step_that_is_too_large_is_refused_and_the_term_continues() -> None:
     cluster = await small_writes(1)
     failures: list[Exception] = []

@@ -8,14 +8,7 @@ from hypothesis import strategies as st
 
 from odradek.cluster.image import NO_LEADER, PartitionImage
 from odradek.controller import leader_election
-from odradek.foundation.errors import (
-    FencedLeaderEpoch,
-    IneligibleReplica,
-    InvalidRequest,
-    InvalidUpdateVersion,
-    NotLeaderOrFollower,
-    RequestError,
-)
+from odradek.foundation import errors
 from odradek.foundation.ids import TopicPartition
 
 T0 = TopicPartition("t", 0)
@@ -101,18 +94,18 @@ def test_a_leader_may_change_its_in_sync_set() -> None:
 @pytest.mark.parametrize(
     ("isr", "other", "error"),
     [
-        ((1,), {"by": 2}, NotLeaderOrFollower),
-        ((1,), {"leader_epoch": 4}, FencedLeaderEpoch),
-        ((1,), {"leader_epoch": 6}, FencedLeaderEpoch),
-        ((1,), {"partition_epoch": 6}, InvalidUpdateVersion),
-        ((2,), {}, InvalidRequest),
-        ((1, 1), {}, InvalidRequest),
-        ((1, 9), {}, InvalidRequest),
-        ((1, 3), {}, IneligibleReplica),
+        ((1,), {"by": 2}, errors.NotLeaderOrFollower),
+        ((1,), {"leader_epoch": 4}, errors.FencedLeaderEpoch),
+        ((1,), {"leader_epoch": 6}, errors.FencedLeaderEpoch),
+        ((1,), {"partition_epoch": 6}, errors.InvalidUpdateVersion),
+        ((2,), {}, errors.InvalidRequest),
+        ((1, 1), {}, errors.InvalidRequest),
+        ((1, 9), {}, errors.InvalidRequest),
+        ((1, 3), {}, errors.IneligibleReplica),
     ],
 )
 def test_what_a_leader_may_not_do(
-    isr: tuple[int, ...], other: dict[str, int], error: type[RequestError]
+    isr: tuple[int, ...], other: dict[str, int], error: type[errors.RequestError]
 ) -> None:
     with pytest.raises(error, match="t-0"):
         alter(partition(1, 1, 2), isr, **other)

@@ -1,9 +1,7 @@
 """Leaders and in-sync sets follow the brokers that come and go, and the registry says what the image says."""
 
-import asyncio
 import logging
 import uuid
-from collections.abc import Awaitable, Callable
 
 import pytest
 
@@ -14,22 +12,11 @@ from odradek.cluster.image_building import apply
 from odradek.controller import partition_states
 from odradek.controller.leadership import AlterPartitionData, Leadership
 from odradek.controller.requests import NewTopic
-from odradek.foundation.errors import (
-    ElectionNotNeeded,
-    EligibleLeadersNotAvailable,
-    IneligibleReplica,
-    NotController,
-    NotLeaderOrFollower,
-    PreferredLeaderNotAvailable,
-    RequestError,
-    StaleBrokerEpoch,
-    UnknownTopicOrPartition,
-)
+from odradek.foundation import errors
 from odradek.foundation.ids import TopicPartition
 from odradek.registry.store import Put
 from tests.support.lone_controller import LoneController
 from tests.support.memory_registry import MemoryRegistry, MemoryStore, load_image
-from tests.support.stories import told_by
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
@@ -86,7 +73,7 @@ class Cluster:
     ) -> None:
         wanted = NewTopic(name=name, assignment=dict(enumerate(replicas)), config=config or {})
         (outcome,) = await self.controller.create_topics([wanted])
-        assert not isinstance(outcome, RequestError), outcome
+        assert not isinstance(outcome, errors.RequestError), outcome
 
     def led(self, name: str = "t") -> list[tuple[int, tuple[int, ...]]]:
         return [(one.leader, one.isr) for one in self.images.current.topics[name].partitions]
@@ -94,7 +81,9 @@ class Cluster:
     def state(self, number: int = 0) -> PartitionImage:
         return self.images.current.topics["t"].partitions[number]
 
-    async def propose(self, by: int, where: TopicPartition, *isr: int) -> PartitionImage | RequestError:
+    async def propose(
+        self, by: int, where: TopicPartition, *isr: int
+    ) -> PartitionImage | errors.RequestError:
         state = self.images.current.topics[where.topic].partitions[where.partition]
         (outcome,) = await self.leadership.alter_in_sync_sets(
             by,
@@ -113,11 +102,6 @@ class Cluster:
             assert dict(image.brokers) == dict(self.images.current.brokers)
 
 
-def run(story: Callable[[], Awaitable[None]]) -> None:
-    asyncio.run(story())  # type: ignore[arg-type]
-
-
-@told_by(run, gives=0)
 async def test_a_dead_leader_is_followed_by_a_member_of_the_set() -> None:
     cluster = await Cluster.start(1, 2, 3)
     await cluster.make_topic([1, 2, 3], [2, 3, 1])
@@ -133,7 +117,6 @@ async def test_a_dead_leader_is_followed_by_a_member_of_the_set() -> None:
     await cluster.check_registry()
 
 
-@told_by(run, gives=0)
 async def test_a_broker_that_restarted_unseen_is_another_one() -> None:
     cluster = await Cluster.start(1, 2)
     await cluster.make_topic([1, 2])
@@ -150,7 +133,6 @@ async def test_a_broker_that_restarted_unseen_is_another_one() -> None:
     await cluster.check_registry()
 
 
-@told_by(run, gives=0)
 async def test_an_unclean_stop_costs_the_place_in_the_set() -> None:
     cluster = await Cluster.start(1, 2, 3)
     await cluster.make_topic([1, 2, 3])
@@ -165,42 +147,39 @@ async def test_an_unclean_stop_costs_the_place_in_the_set() -> None:
     await cluster.check_registry()
 
 
-@told_by(run, gives=0)
 async def test_only_a_topic_that_allows_loss_is_led_from_outside_the_set() -> None:
     cluster = await Cluster.start(1, 2)
     await cluster.make_topic([1, 2], name="careful")
     await cluster.make_topic([1, 2], name="careless", config={"unclean.leader.election.enable": "true"})
     for name in ("careful", "careless"):
-        assert not isinstance(await cluster.propose(1, TopicPartition(name, 0), 1), RequestError)
+        assert not isinstance(await cluster.propose(1, TopicPartition(name, 0), 1), errors.RequestError)
     await cluster.leave(1)
     assert cluster.led("careful") == [(NO_LEADER, (1,))]
     assert cluster.led("careless") == [(2, (2,))]
 
 
-@told_by(run, gives=0)
 async def test_a_shutdown_in_order_leaves_nothing_that_another_could_lead() -> None:
     cluster = await Cluster.start(1, 2)
     await cluster.make_topic([1, 2], [2, 1])
     await cluster.make_topic([1], name="single")
     epoch = cluster.images.current.brokers[1].epoch
-    with pytest.raises(StaleBrokerEpoch, match="broker 1"):
+    with pytest.raises(errors.StaleBrokerEpoch, match="broker 1"):
         await cluster.leadership.controlled_shutdown(1, broker_epoch=epoch - 1)
     assert await cluster.leadership.controlled_shutdown(1, broker_epoch=epoch) == [
         TopicPartition("single", 0)
     ]
     assert cluster.led() == [(2, (2,)), (2, (2,))]
     # It is still fetching, and may not join the set before it has registered again.
-    assert isinstance(await cluster.propose(2, T0, 1, 2), IneligibleReplica)
+    assert isinstance(await cluster.propose(2, T0, 1, 2), errors.IneligibleReplica)
     assert await cluster.leadership.balance() == 0
     await cluster.leave(1)
     await cluster.join(1)
-    assert not isinstance(await cluster.propose(2, T0, 1, 2), RequestError)
+    assert not isinstance(await cluster.propose(2, T0, 1, 2), errors.RequestError)
     assert await cluster.leadership.balance() == 1
     assert cluster.state().leader == 1
     await cluster.check_registry()
 
 
-@told_by(run, gives=0)
 async def test_proposals_are_judged_one_by_one() -> None:
     cluster = await Cluster.start(1, 2)
     await cluster.make_topic([1, 2], [2, 1])
@@ -215,13 +194,12 @@ async def test_proposals_are_judged_one_by_one() -> None:
         ],
     )
     assert outcomes[0] == state._replace(isr=(1,), partition_epoch=state.partition_epoch + 1)
-    assert isinstance(outcomes[1], NotLeaderOrFollower)
-    assert isinstance(outcomes[2], UnknownTopicOrPartition)
+    assert isinstance(outcomes[1], errors.NotLeaderOrFollower)
+    assert isinstance(outcomes[2], errors.UnknownTopicOrPartition)
     assert cluster.led() == [(1, (1,)), (2, (2, 1))]
     await cluster.check_registry()
 
 
-@told_by(run, gives=0)
 async def test_elections_on_request() -> None:
     cluster = await Cluster.start(1, 2, 3)
     await cluster.make_topic([1, 2])
@@ -231,25 +209,24 @@ async def test_elections_on_request() -> None:
     wanted = [T0, single, TopicPartition("x", 0)]
     outcomes = await cluster.leadership.elect(wanted, unclean=False)
     assert [type(outcomes[where]) for where in wanted] == [
-        PreferredLeaderNotAvailable,
-        PreferredLeaderNotAvailable,
-        UnknownTopicOrPartition,
+        errors.PreferredLeaderNotAvailable,
+        errors.PreferredLeaderNotAvailable,
+        errors.UnknownTopicOrPartition,
     ]
     outcomes = await cluster.leadership.elect([T0, single], unclean=True)
     assert [type(outcomes[where]) for where in (T0, single)] == [
-        ElectionNotNeeded,
-        EligibleLeadersNotAvailable,
+        errors.ElectionNotNeeded,
+        errors.EligibleLeadersNotAvailable,
     ]
     await cluster.join(1)
-    assert not isinstance(await cluster.propose(2, T0, 1, 2), RequestError)
+    assert not isinstance(await cluster.propose(2, T0, 1, 2), errors.RequestError)
     await cluster.join(3)
     # Those that need none are not named when everything is asked for.
     assert await cluster.leadership.elect(None, unclean=False) == {T0: None}
     assert (cluster.led(), cluster.led("single")) == ([(1, (1, 2))], [(3, (3,))])
-    assert isinstance((await cluster.leadership.elect([T0], unclean=False))[T0], ElectionNotNeeded)
+    assert isinstance((await cluster.leadership.elect([T0], unclean=False))[T0], errors.ElectionNotNeeded)
 
 
-@told_by(run, gives=0)
 async def test_all_preferred_leaders_lead_again_at_once() -> None:
     cluster = await Cluster.start(1, 2)
     await cluster.make_topic(*[[1, 2]] * 10)
@@ -257,13 +234,14 @@ async def test_all_preferred_leaders_lead_again_at_once() -> None:
     await cluster.leave(1)
     await cluster.join(1)
     for number in range(10):
-        assert not isinstance(await cluster.propose(2, TopicPartition("t", number), 1, 2), RequestError)
+        assert not isinstance(
+            await cluster.propose(2, TopicPartition("t", number), 1, 2), errors.RequestError
+        )
     assert await cluster.leadership.balance() == 10
     assert {leader for leader, _ in cluster.led()} == {1}
     assert await cluster.leadership.balance() == 0
 
 
-@told_by(run, gives=0)
 async def test_many_states_are_written_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = await Cluster.start(1, 2)
     await cluster.make_topic(*[[1, 2]] * 7)
@@ -279,7 +257,6 @@ async def test_many_states_are_written_in_parts(monkeypatch: pytest.MonkeyPatch)
     assert cluster.controller.writer.change_log.next_number == before + 1 + 7 + 1
 
 
-@told_by(run, gives=0)
 async def test_an_interrupted_creation_is_completed() -> None:
     cluster = await Cluster.start(1, 2)
     await MemoryStore(cluster.registry).create(
@@ -299,19 +276,17 @@ async def test_an_interrupted_creation_is_completed() -> None:
     await cluster.check_registry()
 
 
-@told_by(run, gives=0)
 async def test_a_controller_that_was_succeeded_writes_nothing(caplog: pytest.LogCaptureFixture) -> None:
     cluster = await Cluster.start(1, 2)
     await cluster.make_topic([1, 2])
     await MemoryStore(cluster.registry).multi([Put(paths.CONTROLLER_EPOCH, b"99")])
-    with caplog.at_level(logging.INFO), pytest.raises(NotController, match="term"):
+    with caplog.at_level(logging.INFO), pytest.raises(errors.NotController, match="term"):
         await cluster.leave(1)
     written = await load_image(MemoryStore(cluster.registry))
     assert written.topics["t"].partitions[0].leader == 1
     assert "broker 1 left" in caplog.text
 
 
-@told_by(run, gives=0)
 async def test_the_next_controller_sees_an_unclean_return() -> None:
     cluster = await Cluster.start(1, 2)
     await cluster.make_topic([1, 2], [2, 1])
@@ -336,7 +311,6 @@ async def test_the_next_controller_sees_an_unclean_return() -> None:
     assert [one.leader_epoch for one in successor.images.current.topics["t"].partitions] == [1, 0]
 
 
-@told_by(run, gives=0)
 async def test_a_broker_is_a_member_once_its_returns_effects_are_written() -> None:
     cluster = await Cluster.start(1, 2)
     await cluster.make_topic([1, 2])

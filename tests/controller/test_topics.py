@@ -12,30 +12,14 @@ from odradek.cluster.image import ClusterImage, ResourceKind
 from odradek.cluster.topic_names import TRANSACTION_STATE
 from odradek.controller.requests import NewPartitions, NewTopic, TopicMetadataAndConfig
 from odradek.controller.topic_plans import new_topic_id
-from odradek.foundation.errors import (
-    DuplicateBrokerRegistration,
-    InconsistentClusterId,
-    InvalidConfig,
-    InvalidPartitions,
-    InvalidReplicaAssignment,
-    InvalidReplicationFactor,
-    InvalidRequest,
-    InvalidTopic,
-    PolicyViolation,
-    RequestError,
-    StoreConnectionLost,
-    TopicAlreadyExists,
-    UnknownTopicOrPartition,
-)
+from odradek.foundation import errors
 from odradek.foundation.ids import TopicPartition
 from odradek.protocol.group_partitions import OFFSETS_TOPIC
 from odradek.registry.sqlite_store import SqliteStore
 from tests.support.lone_controller import LoneController
 from tests.support.memory_registry import MemoryRegistry, MemoryStore
-from tests.support.stories import in_real_time
 
 
-@in_real_time
 async def test_a_topic_is_made_with_what_was_asked_or_the_brokers_defaults() -> None:
     broker = await LoneController.start({"num.partitions": "3"})
     asked = [
@@ -59,45 +43,48 @@ async def test_a_topic_is_made_with_what_was_asked_or_the_brokers_defaults() -> 
     assert image.config(ResourceKind.TOPIC, "plain") == {}
 
 
-REFUSED: list[tuple[NewTopic, type[RequestError], str]] = [
-    (NewTopic(name=""), InvalidTopic, "empty"),
-    (NewTopic(name="."), InvalidTopic, "directory"),
-    (NewTopic(name=".."), InvalidTopic, "directory"),
-    (NewTopic(name="x" * 250), InvalidTopic, "249"),
-    (NewTopic(name="a/b"), InvalidTopic, "letters"),
-    (NewTopic(name="ä"), InvalidTopic, "letters"),
-    (NewTopic(name="there"), TopicAlreadyExists, "already exists"),
-    (NewTopic(name="dotted_name"), InvalidTopic, "collides with existing topic: dotted.name"),
-    (NewTopic(name="n", partition_count=0), InvalidPartitions, "at least 1"),
-    (NewTopic(name="n", partition_count=-2), InvalidPartitions, "at least 1"),
-    (NewTopic(name="n", partition_count=2**31 - 1), PolicyViolation, "10000"),
-    (NewTopic(name="n", replication_factor=0), InvalidReplicationFactor, "larger than 0"),
-    (NewTopic(name="n", replication_factor=2), InvalidReplicationFactor, "only 1 broker"),
-    (NewTopic(name="n", assignment={0: [1]}, partition_count=1), InvalidRequest, "numPartitions"),
-    (NewTopic(name="n", assignment={0: [1]}, replication_factor=1), InvalidRequest, "replication factor"),
-    (NewTopic(name="n", assignment={1: [1]}), InvalidReplicaAssignment, "without gaps"),
-    (NewTopic(name="n", assignment={0: []}), InvalidReplicaAssignment, "no broker"),
-    (NewTopic(name="n", assignment={0: [1, 1]}), InvalidReplicaAssignment, "twice"),
-    (NewTopic(name="n", assignment={0: [9]}), InvalidReplicaAssignment, r"\[9\] are not registered"),
-    (NewTopic(name="n", config={"retention.m": "1"}), InvalidConfig, "did you mean retention.ms"),
-    (NewTopic(name="n", config={"retention.ms": "-2"}), InvalidConfig, "retention.ms.*at least -1"),
-    (NewTopic(name="n", config={"retention.ms": None}), InvalidConfig, "Null value"),
-    (NewTopic(name="n", config={"remote.storage.enable": "true"}), InvalidConfig, "tiered"),
+REFUSED: list[tuple[NewTopic, type[errors.RequestError], str]] = [
+    (NewTopic(name=""), errors.InvalidTopic, "empty"),
+    (NewTopic(name="."), errors.InvalidTopic, "directory"),
+    (NewTopic(name=".."), errors.InvalidTopic, "directory"),
+    (NewTopic(name="x" * 250), errors.InvalidTopic, "249"),
+    (NewTopic(name="a/b"), errors.InvalidTopic, "letters"),
+    (NewTopic(name="ä"), errors.InvalidTopic, "letters"),
+    (NewTopic(name="there"), errors.TopicAlreadyExists, "already exists"),
+    (NewTopic(name="dotted_name"), errors.InvalidTopic, "collides with existing topic: dotted.name"),
+    (NewTopic(name="n", partition_count=0), errors.InvalidPartitions, "at least 1"),
+    (NewTopic(name="n", partition_count=-2), errors.InvalidPartitions, "at least 1"),
+    (NewTopic(name="n", partition_count=2**31 - 1), errors.PolicyViolation, "10000"),
+    (NewTopic(name="n", replication_factor=0), errors.InvalidReplicationFactor, "larger than 0"),
+    (NewTopic(name="n", replication_factor=2), errors.InvalidReplicationFactor, "only 1 broker"),
+    (NewTopic(name="n", assignment={0: [1]}, partition_count=1), errors.InvalidRequest, "numPartitions"),
+    (
+        NewTopic(name="n", assignment={0: [1]}, replication_factor=1),
+        errors.InvalidRequest,
+        "replication factor",
+    ),
+    (NewTopic(name="n", assignment={1: [1]}), errors.InvalidReplicaAssignment, "without gaps"),
+    (NewTopic(name="n", assignment={0: []}), errors.InvalidReplicaAssignment, "no broker"),
+    (NewTopic(name="n", assignment={0: [1, 1]}), errors.InvalidReplicaAssignment, "twice"),
+    (NewTopic(name="n", assignment={0: [9]}), errors.InvalidReplicaAssignment, r"\[9\] are not registered"),
+    (NewTopic(name="n", config={"retention.m": "1"}), errors.InvalidConfig, "did you mean retention.ms"),
+    (NewTopic(name="n", config={"retention.ms": "-2"}), errors.InvalidConfig, "retention.ms.*at least -1"),
+    (NewTopic(name="n", config={"retention.ms": None}), errors.InvalidConfig, "Null value"),
+    (NewTopic(name="n", config={"remote.storage.enable": "true"}), errors.InvalidConfig, "tiered"),
     (
         NewTopic(
             name="n",
             config={"min.compaction.lag.ms": "9", "max.compaction.lag.ms": "5"},
         ),
-        InvalidConfig,
+        errors.InvalidConfig,
         "conflict",
     ),
 ]
 
 
 @pytest.mark.parametrize(("asked", "error", "words"), REFUSED)
-@in_real_time
 async def test_what_may_not_be_is_refused_and_the_rest_of_the_request_is_done(
-    asked: NewTopic, error: type[RequestError], words: str
+    asked: NewTopic, error: type[errors.RequestError], words: str
 ) -> None:
     broker = await LoneController.start()
     await broker.controller.create_topics([NewTopic(name="there"), NewTopic(name="dotted.name")])
@@ -110,27 +97,24 @@ async def test_what_may_not_be_is_refused_and_the_rest_of_the_request_is_done(
     assert await broker.store.children(paths.TOPICS) == ["dotted.name", "other", "there"]
 
 
-@in_real_time
 async def test_names_that_collide_within_one_request_collide() -> None:
     broker = await LoneController.start()
     first, second = await broker.controller.create_topics([NewTopic(name="a.b"), NewTopic(name="a_b")])
     assert isinstance(first, TopicMetadataAndConfig)
-    assert isinstance(second, InvalidTopic)
+    assert isinstance(second, errors.InvalidTopic)
     await broker.controller.delete_topics(["a.b"])
     (third,) = await broker.controller.create_topics([NewTopic(name="a_b")])
     assert isinstance(third, TopicMetadataAndConfig)
 
 
-@in_real_time
 async def test_too_many_partitions_in_one_request_make_none() -> None:
     broker = await LoneController.start()
     asked = [NewTopic(name=f"t{number}", partition_count=4000) for number in range(3)]
-    with pytest.raises(PolicyViolation):
+    with pytest.raises(errors.PolicyViolation):
         await broker.controller.create_topics(asked)
     assert broker.images.current.topics == {}
 
 
-@in_real_time
 async def test_of_many_creations_of_one_topic_one_wins() -> None:
     broker = await LoneController.start()
     results = await asyncio.gather(
@@ -138,12 +122,11 @@ async def test_of_many_creations_of_one_topic_one_wins() -> None:
     )
     outcomes = [outcome for (outcome,) in results]
     (winner,) = [outcome for outcome in outcomes if isinstance(outcome, TopicMetadataAndConfig)]
-    assert sum(isinstance(outcome, TopicAlreadyExists) for outcome in outcomes) == 7
+    assert sum(isinstance(outcome, errors.TopicAlreadyExists) for outcome in outcomes) == 7
     topic = broker.images.current.topics["t"]
     assert (topic.id, len(topic.partitions)) == (winner.id, winner.partition_count)
 
 
-@in_real_time
 async def test_a_cancelled_caller_leaves_registry_and_image_equal(tmp_path: Path) -> None:
     broker = await LoneController.start(store=SqliteStore.open(str(tmp_path / "registry.db")))
     for steps in range(6):
@@ -155,13 +138,12 @@ async def test_a_cancelled_caller_leaves_registry_and_image_equal(tmp_path: Path
         await asyncio.gather(task, return_exceptions=True)
         # This waits for its end, whether it succeeded or failed.
         (outcome,) = await broker.controller.create_topics([NewTopic(name=name)])
-        assert isinstance(outcome, TopicMetadataAndConfig | TopicAlreadyExists)
+        assert isinstance(outcome, TopicMetadataAndConfig | errors.TopicAlreadyExists)
         assert name in broker.images.current.topics
     assert await broker.store.children(paths.TOPICS) == sorted(broker.images.current.topics)
     await broker.store.close()
 
 
-@in_real_time
 async def test_validating_makes_nothing() -> None:
     broker = await LoneController.start()
     before = broker.images.current
@@ -169,17 +151,16 @@ async def test_validating_makes_nothing() -> None:
         [NewTopic(name="t"), NewTopic(name="!")], validate_only=True
     )
     assert isinstance(made, TopicMetadataAndConfig)
-    assert isinstance(refused, InvalidTopic)
+    assert isinstance(refused, errors.InvalidTopic)
     assert broker.images.current is before
     assert await broker.store.children(paths.TOPICS) == []
 
 
-@in_real_time
 async def test_a_registry_that_fails_leaves_the_image_as_it_was() -> None:
     store = MemoryStore()
     broker = await LoneController.start(store=store)
     store.sever()
-    with pytest.raises(StoreConnectionLost):
+    with pytest.raises(errors.StoreConnectionLost):
         await broker.controller.create_topics([NewTopic(name="t")])
     store.mend()
     assert broker.images.current.topics == {}
@@ -187,7 +168,6 @@ async def test_a_registry_that_fails_leaves_the_image_as_it_was() -> None:
     assert isinstance(made, TopicMetadataAndConfig)
 
 
-@in_real_time
 async def test_topics_survive_a_restart_in_kafkas_registry_layout() -> None:
     registry = MemoryRegistry()
     first = await LoneController.start(store=MemoryStore(registry))
@@ -213,21 +193,19 @@ async def test_topics_survive_a_restart_in_kafkas_registry_layout() -> None:
     assert after.brokers[1].epoch > before.brokers[1].epoch
     assert after.topics[OFFSETS_TOPIC].is_internal
     (outcome,) = await second.controller.create_topics([NewTopic(name="t")])
-    assert isinstance(outcome, TopicAlreadyExists)
+    assert isinstance(outcome, errors.TopicAlreadyExists)
 
 
-@in_real_time
 async def test_a_second_controller_or_broker_of_one_id_is_refused() -> None:
     registry = MemoryRegistry()
     first = await LoneController.start(store=MemoryStore(registry))
     other = LoneController(MemoryStore(registry), {})
-    with pytest.raises(DuplicateBrokerRegistration, match="another controller"):
+    with pytest.raises(errors.DuplicateBrokerRegistration, match="another controller"):
         await other.controller.start()
-    with pytest.raises(DuplicateBrokerRegistration, match=r"node\.id"):
+    with pytest.raises(errors.DuplicateBrokerRegistration, match=r"node\.id"):
         await first.controller.register_broker(endpoints={})
 
 
-@in_real_time
 async def test_the_cluster_id_of_the_log_directories_counts() -> None:
     registry = MemoryRegistry()
     first = LoneController(MemoryStore(registry), {})
@@ -235,23 +213,26 @@ async def test_the_cluster_id_of_the_log_directories_counts() -> None:
     assert first.images.current.cluster_id == "as-the-logs-say"
     await first.store.close()
     second = LoneController(MemoryStore(registry), {})
-    with pytest.raises(InconsistentClusterId, match="as-the-logs-say"):
+    with pytest.raises(errors.InconsistentClusterId, match="as-the-logs-say"):
         await second.controller.start(cluster_id="other")
 
 
-@in_real_time
 async def test_partitions_are_added_and_never_taken_away() -> None:
     broker = await LoneController.start()
     await broker.controller.create_topics([NewTopic(name="t", partition_count=2)])
     topic = broker.images.current.topics["t"]
     grow = broker.controller.create_partitions
     for request, error, words in (
-        (NewPartitions(topic="t", total_count=2), InvalidPartitions, "already has 2"),
-        (NewPartitions(topic="t", total_count=1), InvalidPartitions, "would not be an increase"),
-        (NewPartitions(topic="x", total_count=9), UnknownTopicOrPartition, "x"),
-        (NewPartitions(topic="t", total_count=2**31 - 1), PolicyViolation, "10000"),
-        (NewPartitions(topic="t", total_count=4, assignments=[[1]]), InvalidReplicaAssignment, "2 add"),
-        (NewPartitions(topic="t", total_count=3, assignments=[[4]]), InvalidReplicaAssignment, "4"),
+        (NewPartitions(topic="t", total_count=2), errors.InvalidPartitions, "already has 2"),
+        (NewPartitions(topic="t", total_count=1), errors.InvalidPartitions, "would not be an increase"),
+        (NewPartitions(topic="x", total_count=9), errors.UnknownTopicOrPartition, "x"),
+        (NewPartitions(topic="t", total_count=2**31 - 1), errors.PolicyViolation, "10000"),
+        (
+            NewPartitions(topic="t", total_count=4, assignments=[[1]]),
+            errors.InvalidReplicaAssignment,
+            "2 add",
+        ),
+        (NewPartitions(topic="t", total_count=3, assignments=[[4]]), errors.InvalidReplicaAssignment, "4"),
     ):
         (outcome,) = await grow([request])
         with pytest.raises(error, match=words):
@@ -265,7 +246,6 @@ async def test_partitions_are_added_and_never_taken_away() -> None:
     assert [partition.partition for partition in grown.partitions] == [0, 1, 2, 3]
 
 
-@in_real_time
 async def test_internal_topics_have_their_settings_and_all_replicas() -> None:
     broker = await LoneController.start({"offsets.topic.num.partitions": "7"})
     topic = await broker.controller.ensure_topic(OFFSETS_TOPIC)
@@ -277,11 +257,10 @@ async def test_internal_topics_have_their_settings_and_all_replicas() -> None:
     await broker.controller.ensure_topic(TRANSACTION_STATE)
     config = broker.images.current.config(ResourceKind.TOPIC, TRANSACTION_STATE)
     assert config["min.insync.replicas"] == "1"
-    with pytest.raises(InvalidTopic):
+    with pytest.raises(errors.InvalidTopic):
         await broker.controller.ensure_topic("__share_group_state")
 
 
-@in_real_time
 async def test_topics_found_on_disk_are_taken_in_above_their_last_epoch() -> None:
     broker = await LoneController.start()
     known = uuid.uuid4()
@@ -293,13 +272,12 @@ async def test_topics_found_on_disk_are_taken_in_above_their_last_epoch() -> Non
     assert broker.images.current.topics["old"] is topic
     unnamed = await broker.controller.register_existing("older", topic_id=None, partition_count=1)
     assert unnamed.id.version == 4
-    with pytest.raises(TopicAlreadyExists):
+    with pytest.raises(errors.TopicAlreadyExists):
         await broker.controller.register_existing("old", topic_id=None, partition_count=1)
-    with pytest.raises(InvalidTopic):
+    with pytest.raises(errors.InvalidTopic):
         await broker.controller.register_existing("!", topic_id=None, partition_count=1)
 
 
-@in_real_time
 async def test_a_log_that_may_have_lost_its_end_gets_a_new_epoch() -> None:
     registry = MemoryRegistry()
     broker = await LoneController.start(store=MemoryStore(registry))
@@ -321,7 +299,6 @@ async def test_a_log_that_may_have_lost_its_end_gets_a_new_epoch() -> None:
     assert again.images.current.topics == image.topics
 
 
-@in_real_time
 async def test_producer_ids_are_never_given_twice() -> None:
     registry = MemoryRegistry()
     given: list[int] = []

@@ -8,7 +8,6 @@ import logging
 import pytest
 
 from odradek.foundation.rate_limited_log import RateLimitedLog
-from tests.support.loop import run
 
 logger = logging.getLogger("tests.rate_limited")
 
@@ -35,19 +34,15 @@ def test_lines_per_minute_are_bounded_and_those_left_out_are_counted(
     ]
 
 
-def test_what_was_left_out_is_told_although_nothing_follows(caplog: pytest.LogCaptureFixture) -> None:
+async def test_what_was_left_out_is_told_although_nothing_follows(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
-
-    async def story() -> None:
-        lines = RateLimitedLog(logger, "guests", now=asyncio.get_running_loop().time, lines_per_minute_max=1)
-        for number in range(4):
-            lines.info("guest %d", number)
-        await asyncio.sleep(61)
-        assert _written(caplog)[-1] == (logging.INFO, "3 more lines about guests were left out")
-        await asyncio.sleep(120)
-        lines.info("guest 4")
-
-    run(story())
+    lines = RateLimitedLog(logger, "guests", now=asyncio.get_running_loop().time, lines_per_minute_max=1)
+    for number in range(4):
+        lines.info("guest %d", number)
+    await asyncio.sleep(61)
+    assert _written(caplog)[-1] == (logging.INFO, "3 more lines about guests were left out")
+    await asyncio.sleep(120)
+    lines.info("guest 4")
     assert [words for _, words in _written(caplog)] == [
         "guest 0",
         "3 more lines about guests were left out",

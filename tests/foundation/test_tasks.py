@@ -9,23 +9,20 @@ import pytest
 from odradek.foundation.tasks import TaskOwner
 
 
-def test_a_failed_task_is_reported_by_name_and_a_cancelled_one_is_not() -> None:
+async def test_a_failed_task_is_reported_by_name_and_a_cancelled_one_is_not() -> None:
     reported: list[tuple[str, str]] = []
 
     async def fail() -> None:
         raise ValueError("the disk is gone")
 
-    async def story() -> None:
-        owner = TaskOwner("flusher", on_failure=lambda name, failure: reported.append((name, str(failure))))
-        owner.start(fail(), name="sync")
-        waiting = owner.start(asyncio.sleep(60), name="wait")
-        await asyncio.sleep(0)
-        await asyncio.sleep(0)
-        assert owner.running() == [waiting]
-        await owner.close()
-        assert waiting.cancelled()
-        with pytest.raises(RuntimeError, match="flusher is closed and cannot start the task 'late'"):
-            owner.start(asyncio.sleep(0), name="late")
-
-    asyncio.run(story())
+    owner = TaskOwner("flusher", on_failure=lambda name, failure: reported.append((name, str(failure))))
+    owner.start(fail(), name="sync")
+    waiting = owner.start(asyncio.sleep(60), name="wait")
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert owner.running() == [waiting]
+    await owner.close()
+    assert waiting.cancelled()
+    with pytest.raises(RuntimeError, match="flusher is closed and cannot start the task 'late'"):
+        owner.start(asyncio.sleep(0), name="late")
     assert reported == [("flusher/sync", "the disk is gone")]

@@ -35,9 +35,9 @@ from tests.fuzz import logins
 from tests.fuzz.damage import START_MS
 from tests.fuzz.requests import RequestMaker
 from tests.support import memory_peaks
-from tests.support.guarded_broker import DELETE, DESCRIBE, GROUP, READ, acl
 from tests.support.large_requests import ROWS
 from tests.support.loop import VirtualTimeLoop
+from tests.support.rights import DELETE, DESCRIBE, GROUP, READ, acl
 from tests.support.whole_broker import WholeBroker
 
 # A turn is to take 20 ms at most; a busy machine and a slow one take some more.

@@ -6,21 +6,9 @@ import asyncio
 
 import pytest
 
-from odradek.foundation.errors import (
-    CoordinatorNotAvailable,
-    FencedInstanceId,
-    GroupMaxSizeReached,
-    IllegalGeneration,
-    InconsistentGroupProtocol,
-    InvalidGroupId,
-    InvalidSessionTimeout,
-    MemberIdRequired,
-    NotEnoughReplicas,
-    RebalanceInProgress,
-    UnknownMemberId,
-)
+from odradek.foundation import errors
 from odradek.groups.classic.members import JoinResult
-from tests.support.group_world import GroupWorld, done, in_world, result_of, turns
+from tests.support.coordinator_world import GroupWorld, done, in_world, result_of, turns
 from tests.support.stories import told_by
 
 
@@ -36,7 +24,7 @@ def heartbeat(world: GroupWorld, joined: JoinResult, *, generation: int | None =
 async def known_id(world: GroupWorld) -> str:
     """An id that the coordinator handed out."""
     first = await world.join()
-    assert isinstance(first.error, MemberIdRequired)
+    assert isinstance(first.error, errors.MemberIdRequired)
     assert first.member_id == first.error.member_id
     return first.member_id
 
@@ -103,11 +91,11 @@ async def test_a_third_member_makes_the_others_join_again(world: GroupWorld) -> 
     third = world.join(requires_known_member_id=False)
     await turns()
     for member in (first, second):
-        with pytest.raises(RebalanceInProgress):
+        with pytest.raises(errors.RebalanceInProgress):
             heartbeat(world, member)
     rejoined = await asyncio.gather(world.join("g", first.member_id), world.join("g", second.member_id))
     assert [result.generation for result in (*rejoined, await third)] == [2, 2, 2]
-    with pytest.raises(IllegalGeneration):
+    with pytest.raises(errors.IllegalGeneration):
         heartbeat(world, first)
     heartbeat(world, first, generation=2)
 
@@ -119,7 +107,7 @@ async def test_a_member_that_does_not_rejoin_in_time_is_removed(world: GroupWorl
     await turns()
     again = world.join("g", first.member_id, rebalance_timeout_ms=5000)
     assert (await again).generation == (await third).generation == 2
-    with pytest.raises(UnknownMemberId):
+    with pytest.raises(errors.UnknownMemberId):
         heartbeat(world, second, generation=2)
 
 
@@ -130,13 +118,13 @@ async def test_a_silent_member_is_dropped_and_its_group_rebalances(world: GroupW
         await asyncio.sleep(3)
         try:
             heartbeat(world, first)
-        except RebalanceInProgress:
+        except errors.RebalanceInProgress:
             break
     else:
         pytest.fail("the silent member was never dropped")
     again = await world.join("g", first.member_id)
     assert [member for member, _, _ in again.members] == [first.member_id]
-    with pytest.raises(UnknownMemberId):
+    with pytest.raises(errors.UnknownMemberId):
         heartbeat(world, second)
 
 
@@ -149,9 +137,9 @@ async def test_a_member_that_never_syncs_is_removed(world: GroupWorld) -> None:
     leader = await world.sync(first, {})
     assert leader.error is None
     await asyncio.sleep(61)
-    with pytest.raises(RebalanceInProgress):
+    with pytest.raises(errors.RebalanceInProgress):
         heartbeat(world, first)
-    with pytest.raises(UnknownMemberId):
+    with pytest.raises(errors.UnknownMemberId):
         heartbeat(world, second)
 
 
@@ -184,7 +172,7 @@ async def test_leaving_needs_no_timeout(world: GroupWorld) -> None:
     first, second = await two_members(world)
     departures = await result_of(world.groups.leave("g", [(second.member_id, None), ("stranger", None)]))
     assert departures[0].error is None
-    assert isinstance(departures[1].error, UnknownMemberId)
+    assert isinstance(departures[1].error, errors.UnknownMemberId)
     begin = asyncio.get_running_loop().time()
     again = await world.join("g", first.member_id)
     assert (again.generation, asyncio.get_running_loop().time()) == (2, begin)
@@ -209,9 +197,9 @@ async def test_the_group_chooses_what_all_know_and_most_prefer(world: GroupWorld
     assert {result.protocol for result in results} == {"b"}
     assert [metadata for _, _, metadata in results[0].members] == [b"2", b"5", b"6"]
     stranger = await world.join(requires_known_member_id=False, protocol_type="x", protocols=(("a", b""),))
-    assert isinstance(stranger.error, InconsistentGroupProtocol)
+    assert isinstance(stranger.error, errors.InconsistentGroupProtocol)
     other_type = await world.join(requires_known_member_id=False, protocols=(("b", b""),))
-    assert isinstance(other_type.error, InconsistentGroupProtocol)
+    assert isinstance(other_type.error, errors.InconsistentGroupProtocol)
 
 
 @told_by(in_world)
@@ -226,7 +214,7 @@ async def test_a_static_member_returns_without_a_rebalance(world: GroupWorld) ->
     assert [member for member, _, _ in again.members] == [again.member_id]
     synced = await world.sync(again, instance_id="i1")
     assert synced.assignment == b"assigned-" + first.member_id.encode()
-    with pytest.raises(FencedInstanceId):
+    with pytest.raises(errors.FencedInstanceId):
         world.groups.heartbeat("g", member_id=first.member_id, instance_id="i1", generation=1)
     older = await world.join(instance_id="i1", supports_skipping_assignment=False)
     assert older.leader == again.member_id
@@ -239,7 +227,7 @@ async def test_an_old_self_that_waits_is_fenced_at_once(world: GroupWorld) -> No
     await turns()
     taking_over = world.join(instance_id="i1")
     await turns()
-    assert isinstance(done(waiting).error, FencedInstanceId)
+    assert isinstance(done(waiting).error, errors.FencedInstanceId)
     assert (await taking_over).error is None
 
 
@@ -268,41 +256,43 @@ async def test_an_administrator_removes_a_static_member_by_its_instance_id(world
     await world.member(instance_id="i1")
     departures = await result_of(world.groups.leave("g", [("", "i1"), ("", "i2")]))
     assert departures[0].error is None
-    assert isinstance(departures[1].error, UnknownMemberId)
+    assert isinstance(departures[1].error, errors.UnknownMemberId)
 
 
 @told_by(in_world, group_max_size=2)
 async def test_a_full_group_turns_newcomers_away(world: GroupWorld) -> None:
     await two_members(world)
     third = await world.join(requires_known_member_id=False)
-    assert isinstance(third.error, GroupMaxSizeReached)
+    assert isinstance(third.error, errors.GroupMaxSizeReached)
     assert third.member_id == ""
 
 
 @told_by(in_world)
 async def test_what_a_join_must_not_ask_for(world: GroupWorld) -> None:
     for timeout_ms in (5999, 1_800_001):
-        assert isinstance((await world.join(session_timeout_ms=timeout_ms)).error, InvalidSessionTimeout)
-    assert isinstance((await world.join("")).error, InvalidGroupId)
-    assert isinstance((await world.join("g", "made-up")).error, UnknownMemberId)
-    assert isinstance((await world.join("g", protocols=())).error, InconsistentGroupProtocol)
+        assert isinstance(
+            (await world.join(session_timeout_ms=timeout_ms)).error, errors.InvalidSessionTimeout
+        )
+    assert isinstance((await world.join("")).error, errors.InvalidGroupId)
+    assert isinstance((await world.join("g", "made-up")).error, errors.UnknownMemberId)
+    assert isinstance((await world.join("g", protocols=())).error, errors.InconsistentGroupProtocol)
 
 
 @told_by(in_world)
 async def test_a_sync_must_fit_the_generation(world: GroupWorld) -> None:
     joined = await world.member()
-    assert isinstance((await world.sync(joined, generation=7)).error, IllegalGeneration)
-    assert isinstance((await world.sync(joined, protocol="other")).error, InconsistentGroupProtocol)
-    assert isinstance((await world.sync(joined, member_id="x")).error, UnknownMemberId)
+    assert isinstance((await world.sync(joined, generation=7)).error, errors.IllegalGeneration)
+    assert isinstance((await world.sync(joined, protocol="other")).error, errors.InconsistentGroupProtocol)
+    assert isinstance((await world.sync(joined, member_id="x")).error, errors.UnknownMemberId)
 
 
 @told_by(in_world)
 async def test_an_assignment_that_cannot_be_written_is_not_given_out(world: GroupWorld) -> None:
     joined = await world.join(requires_known_member_id=False)
-    world.log.fail_with = NotEnoughReplicas("one of three")
-    assert isinstance((await world.sync(joined, {})).error, CoordinatorNotAvailable)
+    world.log.fail_with = errors.NotEnoughReplicas("one of three")
+    assert isinstance((await world.sync(joined, {})).error, errors.CoordinatorNotAvailable)
     world.log.fail_with = None
-    with pytest.raises(RebalanceInProgress):
+    with pytest.raises(errors.RebalanceInProgress):
         heartbeat(world, joined)
     again = await world.join("g", joined.member_id)
     assert (await world.sync(again, {joined.member_id: b"x"})).assignment == b"x"

@@ -14,21 +14,13 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from odradek.coordination.timers import Wakeable
-from odradek.foundation.errors import (
-    CoordinatorNotAvailable,
-    FencedInstanceId,
-    IllegalGeneration,
-    OdradekError,
-    RebalanceInProgress,
-    RequestError,
-    UnknownMemberId,
-)
+from odradek.foundation import errors
 from odradek.groups.classic.group import ClassicGroup
 from odradek.groups.classic.members import JoinResult, SyncRequest, SyncResult
 from odradek.groups.classic.rebalance import GroupState, Rebalance
 from odradek.groups.classic.schema import ClassicGroupValue
+from tests.support.coordinator_world import join_request
 from tests.support.examples import examples
-from tests.support.group_world import join_request
 
 PARTITIONS = frozenset(range(6))
 SESSION_MS = 10_000
@@ -43,7 +35,7 @@ class HandMovedHost:
     def __init__(self) -> None:
         self.clock = 0.0
         self.ids = 0
-        self.writes: list[tuple[ClassicGroupValue, Callable[[OdradekError | None], None]]] = []
+        self.writes: list[tuple[ClassicGroupValue, Callable[[errors.OdradekError | None], None]]] = []
         self.stored: ClassicGroupValue | None = None
 
     def now(self) -> float:
@@ -60,14 +52,17 @@ class HandMovedHost:
         return str(self.ids)
 
     def store(
-        self, group: Rebalance, value: ClassicGroupValue, on_stored: Callable[[OdradekError | None], None]
+        self,
+        group: Rebalance,
+        value: ClassicGroupValue,
+        on_stored: Callable[[errors.OdradekError | None], None],
     ) -> None:
         self.writes.append((value, on_stored))
 
     def wake(self, timed: Wakeable) -> None:
         return
 
-    def write(self, error: OdradekError | None) -> None:
+    def write(self, error: errors.OdradekError | None) -> None:
         value, on_stored = self.writes.pop(0)
         if error is None:
             self.stored = value
@@ -157,7 +152,7 @@ class ClassicGroupMachine(RuleBasedStateMachine):
         )
         try:
             self.group.join(request, answer)
-        except RequestError as error:
+        except errors.RequestError as error:
             answer(JoinResult(error=error, member_id=client.member_id))
 
     @precondition(lambda self: any(client.joined for client in self.clients))
@@ -195,7 +190,7 @@ class ClassicGroupMachine(RuleBasedStateMachine):
                 client.owned = frozenset(result.assignment)
                 client.owned_generation = generation
                 self.owns(client, generation)
-            elif isinstance(result.error, UnknownMemberId | FencedInstanceId):
+            elif isinstance(result.error, errors.UnknownMemberId | errors.FencedInstanceId):
                 client.forget()
             client.joined = None
 
@@ -209,7 +204,7 @@ class ClassicGroupMachine(RuleBasedStateMachine):
         )
         try:
             self.group.sync(request, answer)
-        except RequestError as error:
+        except errors.RequestError as error:
             answer(SyncResult(error=error))
 
     @precondition(lambda self: any(client.member_id for client in self.clients))
@@ -220,9 +215,9 @@ class ClassicGroupMachine(RuleBasedStateMachine):
             self.group.heartbeat(
                 member_id=client.member_id, instance_id=client.instance_id, generation=client.generation
             )
-        except (RebalanceInProgress, IllegalGeneration):
+        except (errors.RebalanceInProgress, errors.IllegalGeneration):
             return
-        except (UnknownMemberId, FencedInstanceId):
+        except (errors.UnknownMemberId, errors.FencedInstanceId):
             if not client.is_waiting and client.generation >= 0:
                 client.forget()
             return
@@ -238,7 +233,7 @@ class ClassicGroupMachine(RuleBasedStateMachine):
         try:
             self.group.leave(client.member_id, client.instance_id)
             self.group.after_leave()
-        except RequestError:
+        except errors.RequestError:
             pass
         client.forget()
 
@@ -285,13 +280,13 @@ class ClassicGroupMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.host.writes)
     @rule(fails=st.sampled_from([False, False, False, True]))
     def write(self, fails: bool) -> None:
-        self.host.write(CoordinatorNotAvailable("the disk") if fails else None)
+        self.host.write(errors.CoordinatorNotAvailable("the disk") if fails else None)
 
     @precondition(lambda self: not self.host.writes and self.host.stored is not None)
     @rule()
     def move_to_another_broker(self) -> None:
         """What is stored is loaded; waiting members are answered to look for the coordinator again."""
-        self.group.die(CoordinatorNotAvailable("moved"))
+        self.group.die(errors.CoordinatorNotAvailable("moved"))
         assert self.host.stored is not None
         stored = self.host.stored
         self.group = ClassicGroup.restored("g", stored, self.host)

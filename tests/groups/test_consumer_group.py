@@ -28,7 +28,7 @@ from odradek.foundation.errors import (
 from odradek.groups.consumer.requests import HeartbeatResult
 from odradek.groups.schema import OffsetAndMetadata
 from tests.support.consumer_members import ConsumerMember, converge
-from tests.support.group_world import GroupWorld, in_world, result_of, topic_id, turns
+from tests.support.coordinator_world import GroupWorld, in_world, result_of, topic_id, turns
 from tests.support.stories import told_by
 
 T = topic_id("t")

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from odradek.foundation.errors import KafkaStorageError
 from tests.support.consumer_members import ConsumerMember, check_exclusive, converge
+from tests.support.coordinator_world import GroupWorld, in_world, topic_id
 from tests.support.examples import examples
-from tests.support.group_world import GroupWorld, in_world, topic_id
 from tests.support.stories import told_by
 
 NAMES = "abcdef"

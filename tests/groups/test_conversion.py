@@ -6,19 +6,11 @@ import asyncio
 
 import pytest
 
-from odradek.foundation.errors import (
-    CoordinatorNotAvailable,
-    GroupIdNotFound,
-    InconsistentGroupProtocol,
-    MemberIdRequired,
-    NotEnoughReplicas,
-    RebalanceInProgress,
-    UnknownMemberId,
-)
+from odradek.foundation import errors
 from odradek.groups.classic.members import JoinResult
 from odradek.protocol.consumer import build_assignment, build_subscription, parse_assignment
 from tests.support.consumer_members import ConsumerMember
-from tests.support.group_world import GroupWorld, in_world, result_of, topic_id, turns
+from tests.support.coordinator_world import GroupWorld, in_world, result_of, topic_id, turns
 from tests.support.stories import told_by
 
 T = topic_id("t")
@@ -52,11 +44,11 @@ async def classic_step(
     """
     try:
         world.groups.heartbeat("g", member_id=member_id, instance_id=None, generation=generation)
-    except RebalanceInProgress:
+    except errors.RebalanceInProgress:
         joined = await world.join("g", member_id, protocols=protocols(owned))
         assert joined.error is None, joined.error
         synced = await world.sync(joined)
-        if isinstance(synced.error, RebalanceInProgress):
+        if isinstance(synced.error, errors.RebalanceInProgress):
             return joined.generation, owned
         assert synced.error is None, synced.error
         return joined.generation, dict(parse_assignment(synced.assignment).partitions).get("t", ())
@@ -111,7 +103,7 @@ async def test_when_the_last_consumer_member_leaves_the_group_is_classic_again(w
         await member.must_beat()
     await member.leave()
     assert group_type(world) == "classic"
-    with pytest.raises(RebalanceInProgress):
+    with pytest.raises(errors.RebalanceInProgress):
         world.groups.heartbeat("g", member_id=joined.member_id, instance_id=None, generation=generation)
     again = await world.join("g", joined.member_id, protocols=protocols(owned))
     assert again.error is None
@@ -152,19 +144,19 @@ async def test_waiting_joins_are_answered_to_rejoin(world: GroupWorld) -> None:
     await turns()
     assert not waiting.done()
     await ConsumerMember(world, "new").must_beat()
-    assert isinstance((await waiting).error, RebalanceInProgress)
+    assert isinstance((await waiting).error, errors.RebalanceInProgress)
     assert group_type(world) == "consumer"
     stranger = await world.join("g", protocols=protocols())
-    assert isinstance(stranger.error, MemberIdRequired)
+    assert isinstance(stranger.error, errors.MemberIdRequired)
     member = await world.join("g", stranger.member_id, protocols=protocols())
     assert (member.error, member.leader) == (None, "")
     odd = await world.join("g", requires_known_member_id=False, protocols=(("other", b"\0\0\0\0\0\0"),))
-    assert isinstance(odd.error, InconsistentGroupProtocol)
+    assert isinstance(odd.error, errors.InconsistentGroupProtocol)
     departures = await result_of(
         world.groups.leave("g", [(first.member_id, None), ("nobody", None), ("new", None)])
     )
     assert departures[0].error is departures[2].error is None
-    assert isinstance(departures[1].error, UnknownMemberId)
+    assert isinstance(departures[1].error, errors.UnknownMemberId)
 
 
 @pytest.mark.parametrize("policy", ["disabled", "downgrade"])
@@ -172,7 +164,7 @@ def test_the_policy_may_forbid_it(policy: str) -> None:
     async def story(world: GroupWorld) -> None:
         await classic_member(world)
         answer = await ConsumerMember(world, "new").heartbeat()
-        assert isinstance(answer, GroupIdNotFound)
+        assert isinstance(answer, errors.GroupIdNotFound)
         assert policy in str(answer)
 
     in_world(story, topics={"t": 4}, group_consumer_migration_policy=policy)
@@ -181,8 +173,8 @@ def test_the_policy_may_forbid_it(policy: str) -> None:
 @told_by(in_world, topics={"t": 4})
 async def test_a_conversion_that_cannot_be_written_leaves_the_group_as_it_was(world: GroupWorld) -> None:
     joined = await classic_member(world)
-    world.log.fail_with = NotEnoughReplicas("none")
-    assert isinstance(await ConsumerMember(world, "new").heartbeat(), CoordinatorNotAvailable)
+    world.log.fail_with = errors.NotEnoughReplicas("none")
+    assert isinstance(await ConsumerMember(world, "new").heartbeat(), errors.CoordinatorNotAvailable)
     world.log.fail_with = None
     assert group_type(world) == "classic"
     world.groups.heartbeat("g", member_id=joined.member_id, instance_id=None, generation=1)

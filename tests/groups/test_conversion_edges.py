@@ -7,7 +7,7 @@ import asyncio
 from odradek.foundation.errors import FencedInstanceId, UnknownMemberId
 from odradek.protocol.consumer import build_assignment, build_subscription
 from tests.support.consumer_members import ConsumerMember, converge
-from tests.support.group_world import GroupWorld, in_world, result_of, turns
+from tests.support.coordinator_world import GroupWorld, in_world, result_of, turns
 from tests.support.stories import told_by
 
 PROTOCOLS = (("cooperative-sticky", build_subscription(["t"], version=1)),)

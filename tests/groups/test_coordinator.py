@@ -9,12 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from odradek.foundation.errors import (
-    CoordinatorLoadInProgress,
-    CoordinatorNotAvailable,
-    KafkaStorageError,
-    NotCoordinator,
-)
+from odradek.foundation import errors
 from odradek.groups.classic.group import ClassicGroup
 from odradek.groups.consumer import schema as consumer_schema
 from odradek.groups.consumer.group import ConsumerGroup
@@ -23,25 +18,13 @@ from odradek.protocol.group_partitions import java_hash, partition_of
 from odradek.records.builder import build_batch
 from odradek.records.control import build_marker
 from tests.support.consumer_members import ConsumerMember, converge
+from tests.support.coordinator_world import GroupWorld, in_world, result_of
 from tests.support.examples import examples
-from tests.support.group_world import GroupWorld, in_world, result_of
 from tests.support.stories import told_by
 
 
 async def commit(world: GroupWorld, group_id: str, topic: str, partition: int, offset: int) -> None:
-    errors = await result_of(
-        world.groups.offsets.commit(
-            group_id,
-            member_id="",
-            instance_id=None,
-            generation=-1,
-            version=9,
-            commits=[
-                (topic, partition, OffsetAndMetadata(offset, commit_timestamp_ms=world.clock.wall_ms()))
-            ],
-        )
-    )
-    assert errors == [None]
+    assert await world.commit((topic, partition, offset), group_id=group_id) == [None]
 
 
 def snapshot(world: GroupWorld) -> Any:
@@ -77,14 +60,14 @@ async def test_a_group_of_another_broker_is_refused(world: GroupWorld) -> None:
     world.groups.runtime.refresh()
     other = next(name for name in "abcdef" if partition_of(name, 2) not in world.log.led)
     assert world.groups.offsets.fetch("here", member_id=None, member_epoch=-1, partitions=None) == {}
-    with pytest.raises(NotCoordinator):
+    with pytest.raises(errors.NotCoordinator):
         world.groups.runtime.shard(other)
 
 
 @told_by(in_world)
 async def test_a_stopped_coordinator_serves_no_group(world: GroupWorld) -> None:
     await world.groups.stop()
-    with pytest.raises(CoordinatorNotAvailable):
+    with pytest.raises(errors.CoordinatorNotAvailable):
         world.groups.runtime.shard("g")
 
 
@@ -100,9 +83,9 @@ async def test_while_loading_clients_are_refused_and_the_loop_is_free(world: Gro
     await world.groups.stop()
     world.groups = world._coordinator()
     world.groups.start()
-    with pytest.raises(CoordinatorLoadInProgress):
+    with pytest.raises(errors.CoordinatorLoadInProgress):
         world.groups.runtime.shard("g")
-    with pytest.raises(CoordinatorLoadInProgress):
+    with pytest.raises(errors.CoordinatorLoadInProgress):
         world.groups.admin.list_groups()
     loading = asyncio.ensure_future(world.groups.runtime.loaded())
     passes = 0
@@ -121,7 +104,7 @@ async def test_a_load_that_fails_is_tried_again(world: GroupWorld) -> None:
     await world.groups.stop()
     world.groups = world._coordinator()
     read = world.log.read
-    failures = [KafkaStorageError("not yet"), OSError("io")]
+    failures = [errors.KafkaStorageError("not yet"), OSError("io")]
 
     def failing_read(partition: int, offset: int, *, bytes_max: int) -> bytes:
         if failures:

@@ -12,9 +12,8 @@ from odradek.cluster.image import ResourceKind
 from odradek.foundation.errors import CoordinatorLoadInProgress, OdradekError, UnknownMemberId
 from odradek.groups.classic.group import ClassicGroup, GroupState
 from odradek.groups.consumer.requests import HeartbeatResult
-from odradek.groups.schema import OffsetAndMetadata
 from tests.support.consumer_members import ConsumerMember
-from tests.support.group_world import GroupWorld, in_world, result_of, turns
+from tests.support.coordinator_world import GroupWorld, in_world, turns
 from tests.support.stories import told_by
 
 FENCE_SECONDS = 60
@@ -29,16 +28,7 @@ def fence(world: GroupWorld, *, fenced: bool = True, group_id: str = "g") -> Non
 async def commit(
     world: GroupWorld, offset: int, *, member_id: str = "", generation: int = -1
 ) -> list[OdradekError | None]:
-    return await result_of(
-        world.groups.offsets.commit(
-            "g",
-            member_id=member_id,
-            instance_id=None,
-            generation=generation,
-            version=9,
-            commits=[("t", 0, OffsetAndMetadata(offset))],
-        )
-    )
+    return await world.commit(("t", 0, offset), member_id=member_id, generation=generation)
 
 
 def classic(world: GroupWorld) -> ClassicGroup:

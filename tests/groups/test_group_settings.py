@@ -8,21 +8,12 @@ from uuid import UUID
 
 import pytest
 
-from odradek.foundation.errors import (
-    CoordinatorNotAvailable,
-    GroupMaxSizeReached,
-    InvalidCommitOffsetSize,
-    InvalidSessionTimeout,
-    OdradekError,
-    UnsupportedAssignor,
-    UnsupportedVersion,
-)
-from odradek.groups.schema import OffsetAndMetadata
+from odradek.foundation import errors
 from odradek.protocol.api import ApiKey
 from odradek.records.batch import BatchView
 from odradek.records.compression import Compression
 from tests.support.consumer_members import ConsumerMember
-from tests.support.group_world import GroupWorld, done, in_world, result_of, turns
+from tests.support.coordinator_world import GroupWorld, done, in_world, turns
 from tests.support.stories import told_by
 from tests.support.whole_broker import WholeBroker
 
@@ -32,19 +23,8 @@ SET, DELETE = 0, 1
 
 def commit(
     world: GroupWorld, partition: int, *, metadata: str = ""
-) -> asyncio.Task[list[OdradekError | None]]:
-    return asyncio.ensure_future(
-        result_of(
-            world.groups.offsets.commit(
-                "g",
-                member_id="",
-                instance_id=None,
-                generation=-1,
-                version=9,
-                commits=[("t", partition, OffsetAndMetadata(1, metadata=metadata))],
-            )
-        )
-    )
+) -> asyncio.Task[list[errors.OdradekError | None]]:
+    return asyncio.ensure_future(world.commit(("t", partition, 1), metadata=metadata))
 
 
 @pytest.mark.parametrize("codec", list(Compression))
@@ -66,10 +46,10 @@ async def test_late_commits_are_answered_in_time_and_count_later(world: GroupWor
     await asyncio.sleep(1)
     second = commit(world, 1)  # waits behind the first, and has its own two seconds
     await asyncio.sleep(1.5)
-    assert isinstance(done(first)[0], CoordinatorNotAvailable)
+    assert isinstance(done(first)[0], errors.CoordinatorNotAvailable)
     assert not second.done()
     await asyncio.sleep(1)
-    assert isinstance(done(second)[0], CoordinatorNotAvailable)
+    assert isinstance(done(second)[0], errors.CoordinatorNotAvailable)
     assert list(world.groups.offsets.committed()) == []
     world.log.release()
     await turns(10)
@@ -97,14 +77,16 @@ async def test_the_length_of_metadata_is_counted_as_java_does(world: GroupWorld)
     assert await commit(world, 0, metadata="😀😀") == [None]
     for too_long in ("abcde", "😀😀a"):
         (error,) = await commit(world, 0, metadata=too_long)
-        assert isinstance(error, InvalidCommitOffsetSize)
+        assert isinstance(error, errors.InvalidCommitOffsetSize)
 
 
 @told_by(in_world, topics={"t": 1}, group_coordinator_rebalance_protocols=("classic",))
 async def test_a_broker_without_the_consumer_protocol_says_so(world: GroupWorld) -> None:
     answer = await ConsumerMember(world, "a").heartbeat()
-    assert isinstance(answer, UnsupportedVersion)
-    with pytest.raises(UnsupportedVersion, match=r"group\.coordinator\.rebalance\.protocols is classic"):
+    assert isinstance(answer, errors.UnsupportedVersion)
+    with pytest.raises(
+        errors.UnsupportedVersion, match=r"group\.coordinator\.rebalance\.protocols is classic"
+    ):
         world.groups.admin.describe_consumer_group("g")
     assert (await world.member()).error is None
 
@@ -119,22 +101,22 @@ async def test_a_broker_without_the_consumer_protocol_says_so(world: GroupWorld)
 async def test_classic_groups_have_their_size_delay_and_session_bounds(world: GroupWorld) -> None:
     for timeout_ms in (999, 20_001):
         refused = await world.join(session_timeout_ms=timeout_ms)
-        assert isinstance(refused.error, InvalidSessionTimeout)
+        assert isinstance(refused.error, errors.InvalidSessionTimeout)
     joins = [world.join(requires_known_member_id=False, session_timeout_ms=1000) for _ in range(2)]
     await asyncio.sleep(13.9)  # the second new member makes the group wait once more
     assert not any(join.done() for join in joins)
     await asyncio.sleep(0.2)
     assert all(done(join).error is None for join in joins)
     third = await world.join(requires_known_member_id=False, session_timeout_ms=20_000)
-    assert isinstance(third.error, GroupMaxSizeReached)
+    assert isinstance(third.error, errors.GroupMaxSizeReached)
 
 
 @told_by(in_world, topics={"t": 1}, group_consumer_max_size=1, group_consumer_assignors=("range",))
 async def test_consumer_groups_have_their_size_and_assignors(world: GroupWorld) -> None:
     await ConsumerMember(world, "a").must_beat()
-    assert isinstance(await ConsumerMember(world, "b").heartbeat(), GroupMaxSizeReached)
+    assert isinstance(await ConsumerMember(world, "b").heartbeat(), errors.GroupMaxSizeReached)
     unknown = await ConsumerMember(world, "a", server_assignor="uniform").heartbeat()
-    assert isinstance(unknown, UnsupportedAssignor)
+    assert isinstance(unknown, errors.UnsupportedAssignor)
     assert world.groups.admin.describe_consumer_group("g").assignor == "range"
 
 
@@ -217,7 +199,6 @@ async def test_a_group_has_its_own_session_and_heartbeat_interval() -> None:
     assert (await heartbeat(broker, "own", epoch=1)).heartbeat_interval.total_seconds() == 5
     await asyncio.sleep(46)
     assert await members(broker, "own") == 0
-    await broker.broker.stop()
 
 
 @pytest.mark.parametrize(
@@ -234,4 +215,3 @@ async def test_a_group_is_not_given_values_outside_the_bounds_of_the_broker(chan
     broker = await WholeBroker.start()
     assert await alter(broker, "g", change) == 40
     assert (await described(broker, "g"))["consumer.session.timeout.ms"] == "45000"
-    await broker.broker.stop()

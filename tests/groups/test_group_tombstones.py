@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
 from odradek.foundation.errors import NotEnoughReplicas
 from odradek.groups.classic.schema import (
@@ -12,11 +11,11 @@ from odradek.groups.classic.schema import (
     decode_classic_group_value,
     encode_classic_group_key,
 )
-from odradek.groups.schema import OffsetAndMetadata, encode_offset_key
+from odradek.groups.schema import encode_offset_key
 from odradek.records.batch import BatchView
 from odradek.records.builder import build_batch
 from odradek.records.record import records
-from tests.support.group_world import GroupWorld, in_world, result_of, turns
+from tests.support.coordinator_world import GroupWorld, in_world, result_of, turns
 from tests.support.stories import told_by
 
 DAY_SECONDS = 86_400
@@ -32,10 +31,7 @@ def stored(world: GroupWorld) -> list[tuple[bytes, bytes | None]]:
 
 
 async def commit(world: GroupWorld, *partitions: int, group_id: str = "g") -> None:
-    now_ms = world.clock.wall_ms()
-    commits = [("t", one, OffsetAndMetadata(one, commit_timestamp_ms=now_ms)) for one in partitions]
-    fields: dict[str, Any] = {"member_id": "", "instance_id": None, "generation": -1, "version": 9}
-    found = await result_of(world.groups.offsets.commit(group_id, commits=commits, **fields))
+    found = await world.commit(*(("t", one, one) for one in partitions), group_id=group_id)
     assert found == [None] * len(partitions)
 
 

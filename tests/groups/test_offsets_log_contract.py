@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
@@ -19,9 +18,8 @@ from odradek.records.builder import build_batch
 from odradek.records.record import records
 from odradek.server.broker.broker_process import BrokerProcess
 from odradek.server.broker.local_control import LocalControl
-from tests.support.group_world import result_of
+from tests.support.coordinator_world import result_of
 from tests.support.offsets_log import MemoryOffsetsLog
-from tests.support.stories import in_real_time
 
 Open = Callable[[Path], AbstractAsyncContextManager[InternalTopicLog]]
 
@@ -76,7 +74,6 @@ async def values_from(
 
 
 @pytest.mark.parametrize("opened", [in_memory, in_a_broker])
-@in_real_time
 async def test_contract(opened: Open, tmp_path: Path) -> None:
     async with opened(tmp_path) as log:
         assert log.partition_count() == 3
@@ -105,7 +102,6 @@ async def test_contract(opened: Open, tmp_path: Path) -> None:
         assert log.bounds(0) == (0, 0)
 
 
-@in_real_time
 async def test_what_a_new_leader_does_not_yet_know_to_be_committed_is_read_too(tmp_path: Path) -> None:
     """Its high watermark is old until followers have fetched, and what lies above it was acknowledged."""
     async with in_a_broker(tmp_path) as log:
@@ -122,7 +118,7 @@ async def test_what_a_new_leader_does_not_yet_know_to_be_committed_is_read_too(t
         assert await values_from(log, 3) == []
 
 
-def test_a_directory_whose_log_was_written_anew_is_loaded(tmp_path: Path) -> None:
+async def test_a_directory_whose_log_was_written_anew_is_loaded(tmp_path: Path) -> None:
     """Earlier versions kept this topic short so: the live state again at the end, then a later start."""
 
     async def commit(broker: BrokerProcess[LocalControl], partition: int, offset: int) -> None:
@@ -138,26 +134,23 @@ def test_a_directory_whose_log_was_written_anew_is_loaded(tmp_path: Path) -> Non
         )
         assert errors == [None]
 
-    async def story() -> None:
-        broker = BrokerProcess(broker_settings(tmp_path), control=LocalControl())
-        await broker.start()
-        await broker.coordinators.groups.ensure_topic()
-        for offset in range(20):
-            await commit(broker, offset % 3, offset)
-        partition = broker.coordinators.groups.runtime.shard("g").partition
-        log = broker.partitions.get(OFFSETS_TOPIC, partition).log
-        for number, offset in enumerate((18, 19, 17)):
-            await commit(broker, number, offset)
-        log.advance_log_start(20)
-        await commit(broker, 0, 99)
-        await broker.stop()
+    broker = BrokerProcess(broker_settings(tmp_path), control=LocalControl())
+    await broker.start()
+    await broker.coordinators.groups.ensure_topic()
+    for offset in range(20):
+        await commit(broker, offset % 3, offset)
+    partition = broker.coordinators.groups.runtime.shard("g").partition
+    log = broker.partitions.get(OFFSETS_TOPIC, partition).log
+    for number, offset in enumerate((18, 19, 17)):
+        await commit(broker, number, offset)
+    log.advance_log_start(20)
+    await commit(broker, 0, 99)
+    await broker.stop()
 
-        broker = BrokerProcess(broker_settings(tmp_path), control=LocalControl())
-        await broker.start()
-        await broker.coordinators.groups.runtime.loaded()
-        found = sorted(broker.coordinators.groups.offsets.committed())
-        start = broker.partitions.get(OFFSETS_TOPIC, partition).log.log_start_offset
-        await broker.stop()
-        assert (found, start) == ([("g", "t", 0, 99), ("g", "t", 1, 19), ("g", "t", 2, 17)], 20)
-
-    asyncio.run(story())
+    broker = BrokerProcess(broker_settings(tmp_path), control=LocalControl())
+    await broker.start()
+    await broker.coordinators.groups.runtime.loaded()
+    found = sorted(broker.coordinators.groups.offsets.committed())
+    start = broker.partitions.get(OFFSETS_TOPIC, partition).log.log_start_offset
+    await broker.stop()
+    assert (found, start) == ([("g", "t", 0, 99), ("g", "t", 1, 19), ("g", "t", 2, 17)], 20)

@@ -26,7 +26,7 @@ from odradek.foundation.errors import (
 from odradek.groups import administration
 from odradek.groups.schema import OffsetAndMetadata
 from tests.support.consumer_members import ConsumerMember
-from tests.support.group_world import GroupWorld, in_world, result_of, turns
+from tests.support.coordinator_world import GroupWorld, in_world, result_of, turns
 from tests.support.stories import told_by
 
 DAY = 86_400
@@ -44,22 +44,17 @@ async def commit(
     return await result_of(world.groups.offsets.commit(group_id, commits=offsets, **values))
 
 
-def fetch(world: GroupWorld, group_id: str = "g") -> dict[tuple[str, int], int]:
-    found = world.groups.offsets.fetch(group_id, member_id=None, member_epoch=-1, partitions=None)
-    return {key: value.offset for key, value in found.items()}
-
-
 @told_by(in_world)
 async def test_what_is_committed_is_read_with_its_note_and_epoch(world: GroupWorld) -> None:
     assert await commit(world, ("t", 0, 5), ("u", 1, 6)) == [None, None]
     found = world.groups.offsets.fetch("g", member_id=None, member_epoch=-1, partitions=[("t", 0), ("t", 1)])
     assert list(found) == [("t", 0)]
     assert found["t", 0][:3] == (5, 3, "note 5")
-    assert fetch(world, "stranger") == {}
+    assert world.committed("stranger") == {}
     assert sorted(world.groups.offsets.committed()) == [("g", "t", 0, 5), ("g", "u", 1, 6)]
-    before = fetch(world)
+    before = world.committed()
     await world.restart()
-    assert fetch(world) == before
+    assert world.committed() == before
     assert world.groups.admin.list_groups() == [administration.GroupOverview("g", "", "Empty", "classic")]
 
 
@@ -80,12 +75,12 @@ async def test_nothing_is_read_before_it_is_written(world: GroupWorld) -> None:
     await turns()
     second = asyncio.ensure_future(commit(world, ("t", 0, 2)))
     await turns()
-    assert fetch(world) == {}
+    assert world.committed() == {}
     assert not first.done()
     assert len(world.log.held) == 1
     world.log.release()
     assert await first == await second == [None]
-    assert fetch(world) == {("t", 0): 2}
+    assert world.committed() == {("t", 0): 2}
 
 
 @pytest.mark.parametrize(
@@ -105,7 +100,7 @@ async def test_a_failed_write_is_answered_and_changes_nothing(
     world.log.fail_with = failure
     (error,) = await commit(world, ("t", 0, 2))
     assert type(error) is answered
-    assert fetch(world) == {("t", 0): 1}
+    assert world.committed() == {("t", 0): 1}
     world.log.fail_with = None
     assert await commit(world, ("t", 0, 3)) == [None]
 
@@ -149,7 +144,7 @@ async def test_a_note_may_be_too_long(world: GroupWorld) -> None:
     )
     assert isinstance(errors[0], InvalidCommitOffsetSize)
     assert errors[1] is None
-    assert fetch(world) == {("t", 1): 1}
+    assert world.committed() == {("t", 1): 1}
 
 
 async def rest(seconds: float) -> None:
@@ -163,9 +158,9 @@ async def test_offsets_of_no_group_expire_from_their_commit(world: GroupWorld) -
     await rest(6 * DAY)
     await commit(world, ("t", 1, 1))
     await rest(1.5 * DAY)
-    assert fetch(world) == {("t", 1): 1}
+    assert world.committed() == {("t", 1): 1}
     await rest(6 * DAY)
-    assert fetch(world) == {}
+    assert world.committed() == {}
     assert world.groups.admin.list_groups() == []
     await world.restart()
     assert world.groups.admin.list_groups() == []
@@ -179,13 +174,13 @@ async def test_offsets_of_a_group_expire_from_when_it_became_empty(world: GroupW
     for _ in range(8 * 24 * 3):
         await rest(1200)
         world.groups.heartbeat("g", member_id=joined.member_id, instance_id=None, generation=1)
-    assert fetch(world) == {("t", 0): 1}  # no member subscribes to the other one
+    assert world.committed() == {("t", 0): 1}  # no member subscribes to the other one
     await result_of(world.groups.leave("g", [(joined.member_id, None)]))
     await rest(6.5 * DAY)
     await world.restart()
-    assert fetch(world) == {("t", 0): 1}
+    assert world.committed() == {("t", 0): 1}
     await rest(DAY)
-    assert fetch(world) == {}
+    assert world.committed() == {}
     assert world.groups.admin.list_groups() == []
 
 
@@ -200,7 +195,7 @@ async def test_a_commit_may_bring_its_own_retention(world: GroupWorld) -> None:
     )
     await world.restart()
     await rest(900)
-    assert fetch(world) == {}
+    assert world.committed() == {}
 
 
 @told_by(in_world, topics={"t": 1, "u": 1})
@@ -211,7 +206,7 @@ async def test_offsets_of_consumer_groups_expire_without_subscribers(world: Grou
     await member.leave(epoch=-1)
     await commit(world, ("u", 0, 2))
     await rest(7.5 * DAY)
-    assert fetch(world) == {}
+    assert world.committed() == {}
     assert world.groups.admin.list_groups() == []
 
 
@@ -220,11 +215,11 @@ async def test_a_failed_expiry_is_tried_again(world: GroupWorld) -> None:
     await commit(world, ("t", 0, 1))
     world.log.fail_with = KafkaStorageError("gone")
     await rest(8 * DAY)
-    assert fetch(world) == {("t", 0): 1}
+    assert world.committed() == {("t", 0): 1}
     world.log.fail_with = None
     await world.groups.expiration.expire_offsets()
     await turns()
-    assert fetch(world) == {}
+    assert world.committed() == {}
 
 
 @told_by(in_world, topics={"t": 1, "u": 1})
@@ -232,9 +227,9 @@ async def test_offsets_are_deleted_with_their_topic(world: GroupWorld) -> None:
     await commit(world, ("t", 0, 1), ("u", 0, 2))
     world.set_topics({"u": 1})
     await turns()
-    assert fetch(world) == {("u", 0): 2}
+    assert world.committed() == {("u", 0): 2}
     await world.restart()
-    assert fetch(world) == {("u", 0): 2}
+    assert world.committed() == {("u", 0): 2}
 
 
 @told_by(in_world)
@@ -244,7 +239,7 @@ async def test_delete_offsets_of_unread_partitions(world: GroupWorld) -> None:
     errors = await result_of(world.groups.offsets.delete("g", [("t", 0), ("u", 0), ("u", 9)]))
     assert isinstance(errors[0], GroupSubscribedToTopic)
     assert errors[1:] == [None, None]
-    assert fetch(world) == {("t", 0): 1}
+    assert world.committed() == {("t", 0): 1}
     with pytest.raises(GroupIdNotFound):
         world.groups.offsets.delete("none", [])
     await world.member("connect", protocol_type="connect", protocols=(("x", b""),))
@@ -260,7 +255,7 @@ async def test_delete_a_group_and_its_offsets(world: GroupWorld) -> None:
     await result_of(world.groups.leave("g", [(joined.member_id, None)]))
     assert await result_of(world.groups.admin.delete("g")) is None
     assert isinstance(await result_of(world.groups.admin.delete("g")), GroupIdNotFound)
-    assert fetch(world) == {}
+    assert world.committed() == {}
     await world.restart()
     assert world.groups.admin.list_groups() == []
     member = ConsumerMember(world, "a", group_id="c")

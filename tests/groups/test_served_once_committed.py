@@ -10,7 +10,7 @@ from odradek.coordination.runtime import COMMIT_WAIT_SECONDS_NOTED
 from odradek.foundation.errors import CoordinatorLoadInProgress, NotCoordinator
 from odradek.groups.schema import OffsetAndMetadata, encode_offset_key, encode_offset_value
 from odradek.records.builder import build_batch
-from tests.support.group_world import GroupWorld, in_world
+from tests.support.coordinator_world import GroupWorld, in_world
 from tests.support.stories import told_by
 
 

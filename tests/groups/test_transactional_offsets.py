@@ -10,19 +10,11 @@ from typing import Any
 import pytest
 
 from odradek.coordination.topic_log import TransactionalWriter
-from odradek.foundation.errors import (
-    GroupIdNotFound,
-    IllegalGeneration,
-    InvalidProducerEpoch,
-    InvalidTxnState,
-    NonEmptyGroup,
-    OdradekError,
-    UnknownMemberId,
-)
+from odradek.foundation import errors
 from odradek.groups.offset_requests import UNSTABLE
 from odradek.groups.schema import OffsetAndMetadata
 from odradek.records.control import Marker
-from tests.support.group_world import GroupWorld, in_world, result_of, turns
+from tests.support.coordinator_world import GroupWorld, in_world, result_of, turns
 from tests.support.stories import told_by
 
 GROUP = "g"
@@ -41,7 +33,7 @@ class Transactions:
 
     async def commit(
         self, producer_id: int, offset: int, *, partition: int = 0, group_id: str = GROUP, **fields: Any
-    ) -> OdradekError | None:
+    ) -> errors.OdradekError | None:
         """As TxnOffsetCommit does once the coordinator has confirmed the partition."""
         epoch = self.epochs.setdefault(producer_id, 0)
         _, writer, _ = self.offsets.begin_verification(
@@ -67,11 +59,11 @@ class Transactions:
 
     async def end(
         self, producer_id: int, *, commit: bool, partitions: range = range(2), **fields: Any
-    ) -> OdradekError | None:
+    ) -> errors.OdradekError | None:
         epoch = self.epochs[producer_id] = self.epochs[producer_id] + 1
         marker = Marker(producer_id, epoch, commit, 0, self.world.clock.wall_ms())._replace(**fields)
         partition = self.world.groups.runtime.partition_for(GROUP)
-        error: OdradekError | None = await result_of(
+        error: errors.OdradekError | None = await result_of(
             self.offsets.complete_transaction(partition, marker, transaction_version=2)
         )
         return error
@@ -229,7 +221,7 @@ async def test_a_repeated_marker_is_answered_and_ends_nothing(world: GroupWorld)
     await transactions.end(1, commit=True)
     await transactions.commit(1, 20)
     transactions.epochs[1] -= 1
-    assert isinstance(await transactions.end(1, commit=True), InvalidProducerEpoch)
+    assert isinstance(await transactions.end(1, commit=True), errors.InvalidProducerEpoch)
     assert (transactions.fetched(), transactions.fetched(stable=True)) == (10, -2)
     assert await transactions.end(1, commit=True) is None
     assert transactions.fetched(stable=True) == 20
@@ -257,7 +249,7 @@ async def test_a_refused_commit_does_not_fail_others(world: GroupWorld) -> None:
     await turns()
     world.log.release()
     (error,) = await result_of(late)
-    assert isinstance(error, InvalidTxnState)
+    assert isinstance(error, errors.InvalidTxnState)
     await first
     await second
     assert transactions.fetched(stable=True) == 2
@@ -266,18 +258,18 @@ async def test_a_refused_commit_does_not_fail_others(world: GroupWorld) -> None:
 @told_by(in_world, topics={"t": 3})
 async def test_members_are_checked_where_they_are_named(world: GroupWorld) -> None:
     transactions = Transactions(world)
-    with pytest.raises(IllegalGeneration):
+    with pytest.raises(errors.IllegalGeneration):
         await transactions.commit(1, 1, generation=3)
     joined = await world.member(GROUP, topics=("t",))
     assert await transactions.commit(1, 1) is None, "without a member, also to a group with members"
     fields: dict[str, Any] = {"member_id": joined.member_id, "generation": joined.generation}
     assert await transactions.commit(1, 2, **fields) is None
-    with pytest.raises(IllegalGeneration):
+    with pytest.raises(errors.IllegalGeneration):
         await transactions.commit(1, 3, **{**fields, "generation": joined.generation + 1})
-    with pytest.raises(UnknownMemberId):
+    with pytest.raises(errors.UnknownMemberId):
         await transactions.commit(1, 3, **{**fields, "member_id": "nobody"})
     error = await result_of(world.groups.admin.delete(GROUP))
-    assert isinstance(error, NonEmptyGroup)
+    assert isinstance(error, errors.NonEmptyGroup)
 
 
 @told_by(in_world, topics={"t": 3})
@@ -327,7 +319,7 @@ async def test_a_load_finds_what_live_changes_had_made(world: GroupWorld, seed: 
         elif kind < 0.6:
             await transactions.plain(number, partition=partition)
         elif kind < 0.65:
-            with contextlib.suppress(GroupIdNotFound):
+            with contextlib.suppress(errors.GroupIdNotFound):
                 await result_of(world.groups.offsets.delete(GROUP, [("t", partition)]))
         elif producer_id in transactions.epochs:
             await transactions.end(producer_id, commit=rng.random() < 0.6)

@@ -11,12 +11,11 @@ from odradek.foundation.errors import CoordinatorNotAvailable, OdradekError
 from odradek.groups.classic.members import JoinResult
 from odradek.groups.classic.schema import encode_classic_group_key
 from odradek.groups.schema import (
-    OffsetAndMetadata,
     encode_offset_key,
 )
 from odradek.protocol.group_partitions import partition_of
 from odradek.records.builder import build_batch
-from tests.support.group_world import GroupWorld, in_world, join_request, result_of
+from tests.support.coordinator_world import GroupWorld, in_world, join_request, result_of
 from tests.support.stories import told_by
 
 SHARE_GROUP_KEY = b"\0\x0b\0\1s"
@@ -32,16 +31,7 @@ FOREIGN = {
 
 
 async def commit(world: GroupWorld, group_id: str, partition: int, offset: int) -> list[OdradekError | None]:
-    return await result_of(
-        world.groups.offsets.commit(
-            group_id,
-            member_id="",
-            instance_id=None,
-            generation=-1,
-            version=9,
-            commits=[("t", partition, OffsetAndMetadata(offset, commit_timestamp_ms=world.clock.wall_ms()))],
-        )
-    )
+    return await world.commit(("t", partition, offset), group_id=group_id)
 
 
 @told_by(in_world, partitions=1)

@@ -11,16 +11,9 @@ import pytest
 
 from odradek.coordination.topic_log import InternalTopicLog, TopicParts
 from odradek.coordination.writer import RecordWriter
+from odradek.foundation import errors
 from odradek.foundation.clock import SystemClock
-from odradek.foundation.errors import (
-    CoordinatorNotAvailable,
-    KafkaStorageError,
-    NotCoordinator,
-    NotEnoughReplicasAfterAppend,
-    OdradekError,
-)
 from odradek.groups.coordinator import TOPIC
-from tests.support.loop import run
 
 RECORD = (b"key", b"value")
 
@@ -47,14 +40,14 @@ def writer_of(log: SlowReplicas) -> RecordWriter:
 async def test_the_append_under_way_ends_with_its_writer() -> None:
     log = SlowReplicas()
     writer = writer_of(log)
-    outcomes: list[OdradekError | None] = []
+    outcomes: list[errors.OdradekError | None] = []
     writer.submit([RECORD], outcomes.append)
     await asyncio.sleep(0.1)
     writer.submit([RECORD], outcomes.append)
-    writer.close(NotCoordinator("another leads"))
-    assert [type(one) for one in outcomes] == [NotCoordinator]
+    writer.close(errors.NotCoordinator("another leads"))
+    assert [type(one) for one in outcomes] == [errors.NotCoordinator]
     await writer.end()
-    assert [type(one) for one in outcomes] == [NotCoordinator, CoordinatorNotAvailable]
+    assert [type(one) for one in outcomes] == [errors.NotCoordinator, errors.CoordinatorNotAvailable]
     assert asyncio.all_tasks() == {asyncio.current_task()}
     await writer.end()
 
@@ -62,9 +55,9 @@ async def test_the_append_under_way_ends_with_its_writer() -> None:
 async def test_a_callback_of_a_cancelled_append_begins_no_other() -> None:
     log = SlowReplicas()
     writer = writer_of(log)
-    outcomes: list[OdradekError | None] = []
+    outcomes: list[errors.OdradekError | None] = []
 
-    def go_on(error: OdradekError | None) -> None:
+    def go_on(error: errors.OdradekError | None) -> None:
         outcomes.append(error)
         writer.submit([RECORD], outcomes.append)
 
@@ -77,7 +70,7 @@ async def test_a_callback_of_a_cancelled_append_begins_no_other() -> None:
     await asyncio.sleep(0.1)
     assert log.appends == 1
     assert outcomes
-    assert all(isinstance(one, CoordinatorNotAvailable) for one in outcomes)
+    assert all(isinstance(one, errors.CoordinatorNotAvailable) for one in outcomes)
     assert asyncio.all_tasks() == {asyncio.current_task()}
 
 
@@ -89,7 +82,7 @@ class FullDisk:
 
     def append(self, partition: int, batch: bytearray, *, token: object = None) -> int:
         if self.is_full:
-            raise KafkaStorageError("no room")
+            raise errors.KafkaStorageError("no room")
         return 0
 
 
@@ -98,42 +91,35 @@ class LateRefusal(SlowReplicas):
 
     async def _never(self) -> int:
         await asyncio.sleep(1)
-        raise NotEnoughReplicasAfterAppend("one of two is left")
+        raise errors.NotEnoughReplicasAfterAppend("one of two is left")
 
 
-def test_what_waits_behind_a_failed_append_fails_with_it() -> None:
-    async def scenario() -> None:
-        log = LateRefusal()
-        writer = writer_of(log)
-        outcomes: list[OdradekError | None] = []
+async def test_what_waits_behind_a_failed_append_fails_with_it() -> None:
+    log = LateRefusal()
+    writer = writer_of(log)
+    outcomes: list[errors.OdradekError | None] = []
+    writer.submit([RECORD], outcomes.append)
+    await asyncio.sleep(0.1)
+    for _ in range(2):
+        writer.submit([RECORD], outcomes.append)
+    await asyncio.sleep(10)
+    assert [type(one) for one in outcomes] == [errors.CoordinatorNotAvailable] * 3
+    assert log.appends == 1
+
+
+async def test_a_disk_that_is_full_for_long_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    log = FullDisk()
+    writer = RecordWriter(TopicParts(TOPIC, cast(InternalTopicLog, log), SystemClock()), 0)
+    outcomes: list[errors.OdradekError | None] = []
+    for _ in range(5):
         writer.submit([RECORD], outcomes.append)
         await asyncio.sleep(0.1)
-        for _ in range(2):
-            writer.submit([RECORD], outcomes.append)
-        await asyncio.sleep(10)
-        assert [type(one) for one in outcomes] == [CoordinatorNotAvailable] * 3
-        assert log.appends == 1
-
-    run(scenario())
-
-
-def test_a_disk_that_is_full_for_long_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO)
-
-    async def scenario() -> None:
-        log = FullDisk()
-        writer = RecordWriter(TopicParts(TOPIC, cast(InternalTopicLog, log), SystemClock()), 0)
-        outcomes: list[OdradekError | None] = []
-        for _ in range(5):
-            writer.submit([RECORD], outcomes.append)
-            await asyncio.sleep(0.1)
-        log.is_full = False
-        for _ in range(2):
-            writer.submit([RECORD], outcomes.append)
-            await asyncio.sleep(0.1)
-        assert [type(one) for one in outcomes] == [NotCoordinator] * 5 + [type(None)] * 2
-
-    run(scenario())
+    log.is_full = False
+    for _ in range(2):
+        writer.submit([RECORD], outcomes.append)
+        await asyncio.sleep(0.1)
+    assert [type(one) for one in outcomes] == [errors.NotCoordinator] * 5 + [type(None)] * 2
     assert [record.getMessage() for record in caplog.records] == [
         "a write to the offsets topic, partition 0, failed: no room",
         "the offsets topic, partition 0, is written again",

@@ -64,29 +64,22 @@ def on_two_brokers(story: Callable[[WholeCluster, MemoryStore], Awaitable[None]]
     async def whole() -> None:
         entries = {"offsets.topic.num.partitions": "1", "offsets.topic.replication.factor": "1"}
         cluster = await WholeCluster.start(brokers=2, controllers=1, entries=entries)
-        assignments = [{"partition_index": n, "broker_ids": [b]} for n, b in enumerate((1, 2, 1))]
-        topics = [{"name": "t", "num_partitions": -1, "replication_factor": -1, "assignments": assignments}]
-        await cluster.ask(1, ApiKey.CREATE_TOPICS, 7, topics=topics, timeout=10_000)
+        assert await cluster.create_topic("t", assignment=[[1], [2], [1]]) == 0
         await cluster.until(lambda: all(p.leader > 0 for p in cluster.image(2).topics["t"].partitions))
         for number, broker_id in enumerate((1, 2, 1)):
             await cluster.produce(broker_id, "t", number, b"a", b"b")
         store = MemoryStore(cluster.registry, session_timeout_seconds=60)
         await write(store, GROUP, NODES)
         await story(cluster, store)
-        await cluster.stop()
 
     run(whole())
 
 
 async def coordinator_of(cluster: WholeCluster, group: str) -> int:
     """The broker that answers for a group, once the offsets topic is loaded."""
-    while True:
-        answer = await cluster.ask(1, ApiKey.FIND_COORDINATOR, 4, key_type=0, coordinator_keys=[group])
-        (found,) = answer.coordinators
-        if found.error_code == 0:
-            await cluster.brokers[found.node_id].coordinators.groups.runtime.loaded()
-            return int(found.node_id)
-        await asyncio.sleep(0.1)
+    found = await cluster.coordinator(group, through=1)
+    await cluster.brokers[found].coordinators.groups.runtime.loaded()
+    return found
 
 
 @told_by(on_two_brokers, gives=2)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from odradek.authorization.acls import AclOperation
 from odradek.protocol.api import ApiKey
-from tests.support.guarded_broker import (
+from tests.support.rights import (
     CLUSTER,
     DELETE,
     DESCRIBE,
@@ -51,11 +51,7 @@ ROWS: list[Row] = [
     (
         ApiKey.OFFSET_FETCH,
         7,
-        {
-            "group_id": "g",
-            "topics": [{"name": "seen", "partition_indexes": [0]}],
-            "require_stable": False,
-        },
+        {"group_id": "g", "topics": [{"name": "seen", "partition_indexes": [0]}], "require_stable": False},
         {NO_GROUP},
         [acl(DESCRIBE, GROUP, "g"), acl(DESCRIBE, TOPIC, "seen")],
     ),
@@ -106,13 +102,7 @@ ROWS: list[Row] = [
     (
         ApiKey.SYNC_GROUP,
         3,
-        {
-            "group_id": "g",
-            "generation_id": 1,
-            "member_id": "m",
-            "group_instance_id": None,
-            "assignments": [],
-        },
+        {"group_id": "g", "generation_id": 1, "member_id": "m", "group_instance_id": None, "assignments": []},
         {NO_GROUP},
         [acl(READ, GROUP, "g")],
     ),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from odradek.authorization.acls import AclOperation, AclResourceType
 from odradek.protocol.api import ApiKey
-from tests.support.guarded_broker import (
+from tests.support.rights import (
     ALTER,
     CLUSTER,
     CREATE,
@@ -28,9 +28,7 @@ ROWS: list[Row] = [
         {
             "replica_id": -1,
             "isolation_level": 0,
-            "topics": [
-                {"name": "seen", "partitions": [{"partition_index": 0, "timestamp": -1}]},
-            ],
+            "topics": [{"name": "seen", "partitions": [{"partition_index": 0, "timestamp": -1}]}],
         },
         {NO_TOPIC},
         [acl(DESCRIBE, TOPIC, "seen")],
@@ -167,20 +165,14 @@ ROWS: list[Row] = [
     (
         ApiKey.ALTER_CONFIGS,
         2,
-        {
-            "resources": [{"resource_type": 2, "resource_name": "seen", "configs": []}],
-            "validate_only": False,
-        },
+        {"resources": [{"resource_type": 2, "resource_name": "seen", "configs": []}], "validate_only": False},
         {NO_TOPIC},
         [acl(AclOperation.ALTER_CONFIGS, TOPIC, "seen")],
     ),
     (
         ApiKey.INCREMENTAL_ALTER_CONFIGS,
         1,
-        {
-            "resources": [{"resource_type": 32, "resource_name": "g", "configs": []}],
-            "validate_only": False,
-        },
+        {"resources": [{"resource_type": 32, "resource_name": "g", "configs": []}], "validate_only": False},
         {NO_GROUP},
         [acl(AclOperation.ALTER_CONFIGS, GROUP, "g")],
     ),
@@ -288,12 +280,7 @@ ROWS: list[Row] = [
     (
         ApiKey.CREATE_DELEGATION_TOKEN,
         3,
-        {
-            "owner_principal_type": "User",
-            "owner_principal_name": "bob",
-            "renewers": [],
-            "max_lifetime": -1,
-        },
+        {"owner_principal_type": "User", "owner_principal_name": "bob", "renewers": [], "max_lifetime": -1},
         {NO_TOKEN},
         [acl(AclOperation.CREATE_TOKENS, AclResourceType.USER, "User:bob")],
     ),

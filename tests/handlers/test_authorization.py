@@ -12,7 +12,7 @@ from odradek.handlers.authorization import table
 from odradek.handlers.table import CONTROLLER_HANDLERS, HANDLERS
 from odradek.protocol.api import ApiKey
 from tests.handlers import denied_groups, denied_topics
-from tests.support.guarded_broker import (
+from tests.support.rights import (
     DELETE,
     DESCRIBE,
     NO_CLUSTER,
@@ -21,10 +21,10 @@ from tests.support.guarded_broker import (
     NO_TOPIC,
     NO_TRANSACTION,
     TOPIC,
-    Guarded,
     acl,
     codes,
 )
+from tests.support.whole_broker import WholeBroker
 
 DENIED = [*denied_topics.ROWS, *denied_groups.ROWS]
 UNKNOWN_TOPIC = 3
@@ -55,7 +55,7 @@ FILTERED = {
 async def test_each_api_needs_its_rights(
     api: ApiKey, version: int, fields: dict[str, Any], expected: set[int], rights: Sequence[AclBinding]
 ) -> None:
-    guarded = await Guarded.start()
+    guarded = await WholeBroker.start_guarded()
     answer = await guarded.ask(api, version, **fields)
     assert set(codes(answer)) == expected
     for number in range(len(rights)):
@@ -67,7 +67,6 @@ async def test_each_api_needs_its_rights(
     for one in rights:
         await guarded.take_away(one)
     assert set(codes(await guarded.ask(api, version, **fields))) == expected
-    await guarded.stop()
 
 
 def test_every_api_has_a_denied_row() -> None:
@@ -78,7 +77,7 @@ def test_every_api_has_a_denied_row() -> None:
 
 
 async def test_who_may_describe_learns_that_a_topic_to_delete_is_missing() -> None:
-    guarded = await Guarded.start()
+    guarded = await WholeBroker.start_guarded()
     names = ("seen", "missing", "missing-too", "hidden")
 
     async def delete(version: int) -> dict[str | None, int]:
@@ -106,9 +105,8 @@ async def test_who_may_describe_learns_that_a_topic_to_delete_is_missing() -> No
             "hidden": NO_TOPIC,
         }
     # By id, as in Kafka, Delete is enough.
-    hidden_id = guarded.broker.broker.parts.images.current.topics["hidden"].id
+    hidden_id = guarded.broker.parts.images.current.topics["hidden"].id
     answer = await guarded.ask(
         ApiKey.DELETE_TOPICS, 6, topics=[{"name": None, "topic_id": hidden_id}], timeout=1000
     )
     assert codes(answer) == []
-    await guarded.stop()

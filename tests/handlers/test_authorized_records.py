@@ -19,7 +19,8 @@ from odradek.handlers.authorization.step import AuthorizationStep
 from odradek.handlers.authorization.table import CHECKS
 from odradek.handlers.dispatch import Dispatcher
 from odradek.protocol.api import ApiKey
-from tests.support.guarded_broker import (
+from tests.support.loop import run
+from tests.support.rights import (
     ALL,
     CLUSTER,
     CREATE,
@@ -31,12 +32,10 @@ from tests.support.guarded_broker import (
     TOPIC,
     TRANSACTIONAL_ID,
     WRITE,
-    Guarded,
     acl,
     codes,
 )
-from tests.support.loop import run
-from tests.support.whole_broker import batch
+from tests.support.whole_broker import WholeBroker, batch
 
 UNKNOWN_TOPIC = 3
 
@@ -52,7 +51,7 @@ def produced(*topics: str, transactional_id: str | None = None, acks: int = 1) -
     }
 
 
-async def produce(guarded: Guarded, *topics: str, version: int = 9, **fields: Any) -> dict[str, int]:
+async def produce(guarded: WholeBroker, *topics: str, version: int = 9, **fields: Any) -> dict[str, int]:
     """The error of each topic's partition."""
     answer = await guarded.ask(ApiKey.PRODUCE, version, **produced(*topics, **fields))
     return {
@@ -64,7 +63,7 @@ async def produce(guarded: Guarded, *topics: str, version: int = 9, **fields: An
 
 @pytest.mark.parametrize("version", [3, 9, 12])
 async def test_write_is_needed_for_each_topic(version: int) -> None:
-    guarded = await Guarded.start()
+    guarded = await WholeBroker.start_guarded()
     assert await produce(guarded, "seen", version=version) == {"seen": NO_TOPIC}
     right = acl(WRITE, TOPIC, "seen")
     await guarded.allow(right)
@@ -78,23 +77,21 @@ async def test_write_is_needed_for_each_topic(version: int) -> None:
     assert await produce(guarded, "seen", version=version) == {"seen": 0}
     await guarded.take_away(right)
     assert await produce(guarded, "seen", version=version) == {"seen": NO_TOPIC}
-    await guarded.stop()
 
 
 async def test_remembered_bytes_are_those_of_one_topic_only() -> None:
     """After `seen` was produced to, a request that begins alike and continues with another topic is checked."""
-    guarded = await Guarded.start()
+    guarded = await WholeBroker.start_guarded()
     await guarded.allow(acl(WRITE, TOPIC, "seen"))
     assert await produce(guarded, "seen") == {"seen": 0}
     assert await produce(guarded, "seen", "hidden") == {"seen": 0, "hidden": NO_TOPIC}
     assert await produce(guarded, "seenhidden") == {"seenhidden": NO_TOPIC}
     transactional = await produce(guarded, "seen", transactional_id="t")
     assert transactional == {"seen": 0}
-    await guarded.stop()
 
 
 async def test_transactional_records_need_write_of_the_id() -> None:
-    guarded = await Guarded.start()
+    guarded = await WholeBroker.start_guarded()
     await guarded.allow(acl(WRITE, TOPIC, "seen"))
     records = batch([b"v"], producer_id=1, producer_epoch=0, base_sequence=0, is_transactional=True)
     fields = produced("seen", transactional_id="t")
@@ -103,11 +100,10 @@ async def test_transactional_records_need_write_of_the_id() -> None:
     assert codes(answer) == [NO_TRANSACTION]
     await guarded.allow(acl(WRITE, TRANSACTIONAL_ID, "t"))
     assert NO_TRANSACTION not in codes(await guarded.ask(ApiKey.PRODUCE, 9, **fields))
-    await guarded.stop()
 
 
-async def fetch(guarded: Guarded, *topics: str, **fields: Any) -> dict[str, int]:
-    asked = guarded.broker.fetch_fields(*((topic, 0, 0) for topic in topics), **fields)
+async def fetch(guarded: WholeBroker, *topics: str, **fields: Any) -> dict[str, int]:
+    asked = guarded.fetch_fields(*((topic, 0, 0) for topic in topics), **fields)
     answer = await guarded.ask(ApiKey.FETCH, 11, **asked)
     return {
         topic.topic: int(partition.error_code) for topic in answer.responses for partition in topic.partitions
@@ -115,7 +111,7 @@ async def fetch(guarded: Guarded, *topics: str, **fields: Any) -> dict[str, int]
 
 
 async def test_read_is_needed_for_each_topic() -> None:
-    guarded = await Guarded.start()
+    guarded = await WholeBroker.start_guarded()
     assert await fetch(guarded, "seen") == {"seen": NO_TOPIC}
     right = acl(READ, TOPIC, "se", pattern_type=PatternType.PREFIXED)
     await guarded.allow(right)
@@ -123,15 +119,14 @@ async def test_read_is_needed_for_each_topic() -> None:
     assert found == {"seen": 0, "hidden": NO_TOPIC, "missing": NO_TOPIC}
     await guarded.take_away(right)
     assert await fetch(guarded, "seen") == {"seen": NO_TOPIC}
-    await guarded.stop()
 
 
 @pytest.mark.thorough
 async def test_a_session_loses_what_its_client_loses() -> None:
-    guarded = await Guarded.start()
+    guarded = await WholeBroker.start_guarded()
     right = acl(READ, TOPIC, "seen")
     await guarded.allow(right)
-    fields = guarded.broker.fetch_fields(("seen", 0, 0), session_id=0, session_epoch=0)
+    fields = guarded.fetch_fields(("seen", 0, 0), session_id=0, session_epoch=0)
     opened = await guarded.ask(ApiKey.FETCH, 11, **fields)
     assert codes(opened) == []
     assert opened.session_id > 0
@@ -140,20 +135,18 @@ async def test_a_session_loses_what_its_client_loses() -> None:
     assert codes(await guarded.ask(ApiKey.FETCH, 11, **going_on)) == [NO_TOPIC]
     await guarded.allow(right)
     assert codes(await guarded.ask(ApiKey.FETCH, 11, **{**going_on, "session_epoch": 2})) == []
-    await guarded.stop()
 
 
 async def test_a_client_that_poses_as_a_follower_gets_nothing() -> None:
-    guarded = await Guarded.start()
+    guarded = await WholeBroker.start_guarded()
     await guarded.allow(acl(ALL, TOPIC, "*"))
     assert await fetch(guarded, "seen", replica_id=2) == {"seen": NO_TOPIC}
     await guarded.allow(acl(AclOperation.CLUSTER_ACTION, CLUSTER))
     assert await fetch(guarded, "seen", replica_id=2) != {"seen": NO_TOPIC}
-    await guarded.stop()
 
 
 async def test_metadata_shows_and_creates_what_the_client_may() -> None:
-    guarded = await Guarded.start()
+    guarded = await WholeBroker.start_guarded()
     await guarded.allow(acl(DESCRIBE, TOPIC, "seen"), acl(DESCRIBE, TOPIC, "new"))
     everything = await guarded.ask(ApiKey.METADATA, 12, topics=None)
     assert [(one.name, int(one.error_code)) for one in everything.topics] == [("seen", 0)]
@@ -167,7 +160,7 @@ async def test_metadata_shows_and_creates_what_the_client_may() -> None:
         "missing": NO_TOPIC,
     }
     assert all(one.topic_id is None and not one.partitions for one in named.topics if one.error_code)
-    hidden_id: UUID = guarded.broker.broker.images.current.topics["hidden"].id
+    hidden_id: UUID = guarded.broker.images.current.topics["hidden"].id
     by_id = await guarded.ask(ApiKey.METADATA, 12, topics=[{"topic_id": hidden_id, "name": None}])
     assert [(one.name, int(one.error_code)) for one in by_id.topics] == [(None, NO_TOPIC)]
     new = await guarded.ask(ApiKey.METADATA, 12, topics=[{"name": "new"}])
@@ -175,11 +168,10 @@ async def test_metadata_shows_and_creates_what_the_client_may() -> None:
     await guarded.allow(acl(CREATE, TOPIC, "new"))
     new = await guarded.ask(ApiKey.METADATA, 12, topics=[{"name": "new"}])
     assert [(one.name, int(one.error_code)) for one in new.topics] == [("new", 0)]
-    await guarded.stop()
 
 
 async def test_lists_leave_out_what_is_hidden() -> None:
-    guarded = await Guarded.start()
+    guarded = await WholeBroker.start_guarded()
     await guarded.allow(acl(DESCRIBE, TOPIC, "seen"))
     everything = await guarded.ask(
         ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, topics=[], response_partition_limit=100, cursor=None
@@ -191,15 +183,13 @@ async def test_lists_leave_out_what_is_hidden() -> None:
     await guarded.allow(acl(DESCRIBE, CLUSTER))
     cluster = await guarded.ask(ApiKey.DESCRIBE_CLUSTER, 1, include_cluster_authorized_operations=True)
     assert cluster.cluster_authorized_operations == 1 << DESCRIBE
-    await guarded.stop()
 
 
 def test_denials_are_logged_quoted_and_counted(caplog: pytest.LogCaptureFixture) -> None:
     async def scenario() -> None:
-        guarded = await Guarded.start()
+        guarded = await WholeBroker.start_guarded()
         await produce(guarded, "line\nbreak" + "x" * 300)
-        assert guarded.broker.broker.counters.denied == 1
-        await guarded.stop()
+        assert guarded.broker.counters.denied == 1
 
     with caplog.at_level(logging.INFO, logger=LOGGER_NAME):
         run(scenario())
@@ -223,14 +213,14 @@ async def test_what_was_allowed_is_logged_at_debug_and_denials_at_info(
         caplog.clear()
         return found
 
-    guarded = await Guarded.start()
+    guarded = await WholeBroker.start_guarded()
     await guarded.allow(acl(READ, TOPIC, "seen"), acl(WRITE, TOPIC, "seen"), acl(CREATE, CLUSTER))
     with caplog.at_level(logging.INFO, logger=LOGGER_NAME):
         for _ in range(2):
             await produce(guarded, "seen")
         assert lines() == []
     with caplog.at_level(logging.DEBUG, logger=LOGGER_NAME):
-        authorizer = guarded.broker.broker.parts.authorizer
+        authorizer = guarded.broker.parts.authorizer
         assert authorizer is not None
         authorizer.forget_remembered()
         allowed = (
@@ -252,7 +242,6 @@ async def test_what_was_allowed_is_logged_at_debug_and_denials_at_info(
                 "DeleteTopics with resourceRefCount = 1",
             )
         ]
-    await guarded.stop()
 
 
 def test_a_flood_of_decisions_is_counted_and_not_logged(
@@ -264,11 +253,10 @@ def test_a_flood_of_decisions_is_counted_and_not_logged(
     monkeypatch.setattr(rights, "_denied_lines", lines)
 
     async def scenario() -> None:
-        guarded = await Guarded.start()
+        guarded = await WholeBroker.start_guarded()
         names = [f"t-{number}" for number in range(12)]
         await guarded.ask(ApiKey.DELETE_TOPICS, 5, topic_names=names, timeout=1000)
         await asyncio.sleep(60)
-        await guarded.stop()
 
     with caplog.at_level(logging.INFO, logger=LOGGER_NAME):
         run(scenario())
@@ -280,16 +268,13 @@ def test_a_flood_of_decisions_is_counted_and_not_logged(
 @pytest.mark.thorough
 async def test_an_api_without_a_check_is_refused() -> None:
     """The planted bug: an API that forgets its check."""
-    guarded = await Guarded.start()
-    authorizer = guarded.broker.broker.parts.authorizer
+    guarded = await WholeBroker.start_guarded()
+    authorizer = guarded.broker.parts.authorizer
     assert authorizer is not None
     forgetful = {api: check for api, check in CHECKS.items() if api != ApiKey.DESCRIBE_GROUPS}
-    guarded.broker.dispatcher = Dispatcher(
-        guarded.broker.broker.parts, steps=[AuthorizationStep(authorizer, forgetful)]
-    )
+    guarded.dispatcher = Dispatcher(guarded.broker.parts, steps=[AuthorizationStep(authorizer, forgetful)])
     await guarded.allow(acl(ALL, CLUSTER), acl(ALL, TOPIC, "*"))
     assert codes(await guarded.ask(ApiKey.DESCRIBE_GROUPS, 5, groups=["g"])) == [NO_CLUSTER]
-    await guarded.stop()
 
 
 def test_a_cache_that_keeps_a_removed_acl_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -299,7 +284,7 @@ def test_a_cache_that_keeps_a_removed_acl_is_found(monkeypatch: pytest.MonkeyPat
         self._index = index
 
     async def loses_its_right(binding: AclBinding) -> bool:
-        guarded = await Guarded.start()
+        guarded = await WholeBroker.start_guarded()
         await guarded.allow(binding)
         assert await produce(guarded, "seen") == {"seen": 0}
         await guarded.take_away(binding)
@@ -335,17 +320,15 @@ async def test_without_an_authorizer_there_is_no_step_and_no_acl() -> None:
         ],
     )
     assert codes(answer) == [54]
-    await broker.broker.stop()
 
 
 async def test_a_denial_beats_an_allowance() -> None:
-    guarded = await Guarded.start(allow_everyone_if_no_acl_found="true")
+    guarded = await WholeBroker.start_guarded(allow_everyone_if_no_acl_found="true")
     assert await produce(guarded, "seen") == {"seen": 0}
     await guarded.allow(
         acl(WRITE, TOPIC, "seen"),
         acl(WRITE, TOPIC, "s", pattern_type=PatternType.PREFIXED, permission=PermissionType.DENY),
     )
     assert await produce(guarded, "seen") == {"seen": NO_TOPIC}
-    guarded.alice.principal = "User:root"
+    guarded.connection.principal = "User:root"
     assert await produce(guarded, "seen") == {"seen": 0}
-    await guarded.stop()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from typing import Any
 
@@ -11,9 +10,8 @@ import pytest
 from odradek.handlers.config_resources import ConfigResourceType
 from odradek.protocol.api import ApiKey
 from tests.support.lone_controller import LoneController
-from tests.support.stories import in_real_time
 
-WHO = "client 'test' at 192.0.2.7"
+WHO = "client 'client' at 192.0.2.7"
 
 
 def _topic(name: str, **fields: Any) -> dict[str, Any]:
@@ -37,7 +35,6 @@ def _at_info(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
 
 
-@in_real_time
 async def test_changes_of_topics_are_logged_and_validations_are_not(caplog: pytest.LogCaptureFixture) -> None:
     broker = await LoneController.start()
     asked = [_topic("t", configs=[{"name": "retention.ms", "value": "5"}]), _topic("bad name")]
@@ -61,7 +58,6 @@ async def test_changes_of_topics_are_logged_and_validations_are_not(caplog: pyte
     assert _lines(caplog) == [f"topic t was deleted for {WHO}"]
 
 
-@in_real_time
 async def test_a_topic_that_metadata_created_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     broker = await LoneController.start()
     for _ in range(2):
@@ -76,7 +72,9 @@ async def test_a_topic_that_metadata_created_is_logged_once(caplog: pytest.LogCa
     assert _lines(caplog) == [f"topic t was made for {WHO}, which asked for its metadata: partitions=1"]
 
 
-def test_changed_settings_are_logged_in_one_line_without_secrets(caplog: pytest.LogCaptureFixture) -> None:
+async def test_changed_settings_are_logged_in_one_line_without_secrets(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     async def change(
         broker: LoneController, kind: ConfigResourceType, name: str, *configs: tuple[str, int, Any]
     ) -> None:
@@ -90,31 +88,24 @@ def test_changed_settings_are_logged_in_one_line_without_secrets(caplog: pytest.
         }
         await broker.ask(ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, resources=[resource], validate_only=False)
 
-    async def scenario() -> None:
-        broker = await LoneController.start()
-        await broker.ask(ApiKey.CREATE_TOPICS, 7, topics=[_topic("t")], timeout=1000, validate_only=False)
-        _lines(caplog)
-        await change(
-            broker, ConfigResourceType.TOPIC, "t", ("retention.ms", 0, "5"), ("cleanup.policy", 2, "compact"),
-            ("segment.ms", 1, None),
-        )  # fmt: skip
-        assert _lines(caplog) == [
-            f"settings of topic t were changed for {WHO}: retention.ms set to 5, "
-            "cleanup.policy appended compact, segment.ms deleted"
-        ]
-        await change(broker, ConfigResourceType.BROKER, "", ("log.retention.ms", 0, "5"))
-        assert _lines(caplog) == [
-            f"settings of broker default were changed for {WHO}: log.retention.ms set to 5"
-        ]
-        await change(broker, ConfigResourceType.TOPIC, "t", ("retention.ms", 0, "x"))
-        await change(broker, ConfigResourceType.BROKER, "1", ("ssl.key.password", 0, "hunter2"))
-        assert _lines(caplog) == [], "what was refused has changed nothing"
-        replaced = [
-            {"resource_type": 2, "resource_name": "t", "configs": [{"name": "segment.ms", "value": "7"}]}
-        ]
-        await broker.ask(ApiKey.ALTER_CONFIGS, 2, resources=replaced, validate_only=False)
-        assert _lines(caplog) == [
-            f"settings of topic t were changed for {WHO}: segment.ms set to 7, all others deleted"
-        ]
-
-    asyncio.run(scenario())
+    broker = await LoneController.start()
+    await broker.ask(ApiKey.CREATE_TOPICS, 7, topics=[_topic("t")], timeout=1000, validate_only=False)
+    _lines(caplog)
+    await change(
+        broker, ConfigResourceType.TOPIC, "t", ("retention.ms", 0, "5"), ("cleanup.policy", 2, "compact"),
+        ("segment.ms", 1, None),
+    )  # fmt: skip
+    assert _lines(caplog) == [
+        f"settings of topic t were changed for {WHO}: retention.ms set to 5, "
+        "cleanup.policy appended compact, segment.ms deleted"
+    ]
+    await change(broker, ConfigResourceType.BROKER, "", ("log.retention.ms", 0, "5"))
+    assert _lines(caplog) == [f"settings of broker default were changed for {WHO}: log.retention.ms set to 5"]
+    await change(broker, ConfigResourceType.TOPIC, "t", ("retention.ms", 0, "x"))
+    await change(broker, ConfigResourceType.BROKER, "1", ("ssl.key.password", 0, "hunter2"))
+    assert _lines(caplog) == [], "what was refused has changed nothing"
+    replaced = [{"resource_type": 2, "resource_name": "t", "configs": [{"name": "segment.ms", "value": "7"}]}]
+    await broker.ask(ApiKey.ALTER_CONFIGS, 2, resources=replaced, validate_only=False)
+    assert _lines(caplog) == [
+        f"settings of topic t were changed for {WHO}: segment.ms set to 7, all others deleted"
+    ]

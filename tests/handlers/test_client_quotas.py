@@ -11,7 +11,6 @@ from odradek.foundation.client_entities import ClientEntity
 from odradek.protocol.api import ApiKey
 from tests.support.lone_controller import LoneController
 from tests.support.memory_registry import load_image
-from tests.support.stories import in_real_time
 
 Parts = dict[str, str | None]
 PRODUCE, FETCH, CONNECT = "producer_byte_rate", "consumer_byte_rate", "connection_creation_rate"
@@ -82,7 +81,6 @@ async def filled() -> LoneController:
     return broker
 
 
-@in_real_time
 async def test_a_filter_finds_names_defaults_and_types() -> None:
     broker = await filled()
     thousand = {PRODUCE: 1000.0}
@@ -114,7 +112,6 @@ async def test_a_filter_finds_names_defaults_and_types() -> None:
         ([("ip", 2, None), ("user", 2, None)], 42, "IP filter component should not be used"),
     ],
 )
-@in_real_time
 async def test_a_wrong_filter_is_refused(components: Any, code: int, words: str) -> None:
     answer = await described(await LoneController.start(), *components)
     assert (int(answer.error_code), answer.entries) == (code, None)
@@ -140,7 +137,6 @@ async def test_a_wrong_filter_is_refused(components: Any, code: int, words: str)
         (entity({"ip": "192.0.2.1"}), {CONNECT: 2.0**31}, "too large for a INT"),
     ],
 )
-@in_real_time
 async def test_a_wrong_change_is_refused_whole(parts: Any, values: dict[str, float], words: str) -> None:
     broker = await LoneController.start()
     code, message = await alter(broker, parts, {"request_percentage": 50.0, **values})
@@ -149,7 +145,6 @@ async def test_a_wrong_change_is_refused_whole(parts: Any, values: dict[str, flo
     assert found(await described(broker)) == {}
 
 
-@in_real_time
 async def test_values_are_changed_removed_and_only_checked() -> None:
     broker = await filled()
     assert await alter(broker, dict(ALICE), {PRODUCE: 5.0, FETCH: 6.0, "request_percentage": 12.5}) == (
@@ -172,7 +167,6 @@ async def test_values_are_changed_removed_and_only_checked() -> None:
     assert (await load_image(broker.store)).client_configs == broker.images.current.client_configs
 
 
-@in_real_time
 async def test_an_entity_named_twice_and_a_key_named_twice_are_refused() -> None:
     broker = await LoneController.start()
     one = {"entity": entity({"user": "x"}), "ops": operations({PRODUCE: 1.0})}
@@ -186,7 +180,6 @@ async def test_an_entity_named_twice_and_a_key_named_twice_are_refused() -> None
     assert found(await described(broker)).keys() == {(("user", "x"),)}
 
 
-@in_real_time
 async def test_quotas_and_credentials_of_a_user_keep_each_other() -> None:
     broker = await LoneController.start()
     alice = ClientEntity(user="alice")
@@ -219,7 +212,6 @@ def test_nodes_have_kafkas_names(whose: ClientEntity, path: str) -> None:
     assert paths.client_entity(path) == whose
 
 
-@in_real_time
 async def test_addresses_have_one_text() -> None:
     broker = await LoneController.start()
     for ip in ("2001:DB8:0:0::1", "2001:db8::1", "::ffff:192.0.2.1"):

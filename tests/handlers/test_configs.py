@@ -11,7 +11,6 @@ from odradek.controller.requests import NewTopic
 from odradek.foundation.errors import UnsupportedVersion
 from odradek.protocol.api import ApiKey
 from tests.support.lone_controller import LoneController
-from tests.support.stories import in_real_time
 
 TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
 SET, DELETE, APPEND = 0, 1, 2
@@ -64,7 +63,6 @@ async def _alter(
 
 
 @pytest.mark.parametrize("version", range(1, 5))
-@in_real_time
 async def test_every_default_and_its_source(version: int) -> None:
     broker = await _broker({"log.segment.bytes": "2000000"})
     topic, own = await _describe(
@@ -94,7 +92,6 @@ async def test_every_default_and_its_source(version: int) -> None:
         assert config.synonyms == ()
 
 
-@in_real_time
 async def test_resources_that_are_not_there() -> None:
     broker = await _broker()
     results = await _describe(
@@ -111,7 +108,6 @@ async def test_resources_that_are_not_there() -> None:
     assert all(result.error_message and result.configs == () for result in results)
 
 
-@in_real_time
 async def test_groups_client_metrics_and_the_default_of_all_brokers() -> None:
     broker = await _broker()
     assert await _alter(
@@ -131,7 +127,6 @@ async def test_groups_client_metrics_and_the_default_of_all_brokers() -> None:
     assert {config.name for config in metrics.configs} == {"interval.ms", "match", "metrics"}
 
 
-@in_real_time
 async def test_changes_are_seen_at_once_in_both_old_and_new_ways() -> None:
     broker = await _broker()
     assert await _alter(broker, (TOPIC, "t", [("segment.ms", SET, "9")])) == [0]
@@ -162,7 +157,6 @@ async def test_changes_are_seen_at_once_in_both_old_and_new_ways() -> None:
         assert broker.images.current.config(ResourceKind.TOPIC, "t") == {"flush.ms": str(version + 1)}
 
 
-@in_real_time
 async def test_refusals() -> None:
     broker = await _broker()
     assert await _alter(
@@ -179,7 +173,6 @@ async def test_refusals() -> None:
     assert broker.images.current.config(ResourceKind.TOPIC, "t") == {"retention.ms": "5"}
 
 
-@in_real_time
 async def test_levels_of_loggers_change_while_the_broker_runs() -> None:
     name = "odradek.test.levels"
     broker = await _broker()
@@ -207,7 +200,6 @@ async def test_levels_of_loggers_change_while_the_broker_runs() -> None:
     assert logger.level == logging.NOTSET
 
 
-@in_real_time
 async def test_resources_are_listed() -> None:
     broker = await _broker()
     await _alter(broker, (GROUP, "g", [("consumer.session.timeout.ms", SET, "50000")]))

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from odradek.protocol.api import ApiKey
-from tests.support.group_requests import ask, supported, topic_id, versions
-from tests.support.group_world import GroupWorld, in_world
+from tests.support.coordinator_world import GroupWorld, in_world, topic_id
+from tests.support.handler_requests import ask, supported, versions
 from tests.support.stories import told_by
 
 API = ApiKey.CONSUMER_GROUP_HEARTBEAT

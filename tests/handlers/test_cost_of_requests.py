@@ -15,9 +15,9 @@ import pytest
 
 from odradek.protocol.api import ApiKey
 from odradek.transport.connection import Connection
-from tests.support.guarded_broker import DELETE, DESCRIBE, GROUP, READ, acl
 from tests.support.large_requests import ROWS, LargeRequest
 from tests.support.loop import run
+from tests.support.rights import DELETE, DESCRIBE, GROUP, READ, acl
 from tests.support.whole_broker import WholeBroker
 
 AUTHORIZER = {

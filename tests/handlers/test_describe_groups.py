@@ -6,8 +6,8 @@ import pytest
 
 from odradek.protocol.api import ApiKey
 from tests.support.consumer_members import ConsumerMember
-from tests.support.group_requests import ask, versions
-from tests.support.group_world import GroupWorld, in_world, turns
+from tests.support.coordinator_world import GroupWorld, in_world, turns
+from tests.support.handler_requests import ask, versions
 from tests.support.stories import told_by
 
 API = ApiKey.DESCRIBE_GROUPS

@@ -8,7 +8,6 @@ from odradek.controller.requests import NewTopic
 from odradek.foundation.errors import InvalidRequest
 from odradek.protocol.api import ApiKey
 from tests.support.lone_controller import LoneController
-from tests.support.stories import in_real_time
 
 API = ApiKey.DESCRIBE_TOPIC_PARTITIONS
 
@@ -21,7 +20,6 @@ async def _broker(entries: dict[str, str] | None = None) -> LoneController:
     return broker
 
 
-@in_real_time
 async def test_pages_follow_each_other_without_gap_or_repetition() -> None:
     broker = await _broker()
     for limit in range(1, 8):
@@ -41,7 +39,6 @@ async def test_pages_follow_each_other_without_gap_or_repetition() -> None:
         assert seen == [("a", 0), ("a", 1), ("a", 2), ("b", 0), ("b", 1), ("c", 0)]
 
 
-@in_real_time
 async def test_named_topics_with_those_that_are_not_there() -> None:
     broker = await _broker()
     answer = await broker.ask(
@@ -55,7 +52,6 @@ async def test_named_topics_with_those_that_are_not_there() -> None:
     assert topic.partitions[0].offline_replicas == ()
 
 
-@in_real_time
 async def test_the_brokers_own_limit_holds() -> None:
     broker = await _broker({"max.request.partition.size.limit": "2"})
     answer = await broker.ask(API, 0, topics=[], response_partition_limit=2000)
@@ -63,7 +59,6 @@ async def test_the_brokers_own_limit_holds() -> None:
     assert (answer.next_cursor.topic_name, answer.next_cursor.partition_index) == ("a", 2)
 
 
-@in_real_time
 async def test_a_cursor_below_zero_is_refused() -> None:
     broker = await _broker()
     with pytest.raises(InvalidRequest, match="cursor"):
@@ -76,7 +71,6 @@ async def test_a_cursor_below_zero_is_refused() -> None:
         )
 
 
-@in_real_time
 async def test_eligible_leader_replicas_are_included() -> None:
     broker = await _broker()
     image = broker.images.current

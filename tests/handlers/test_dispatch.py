@@ -12,7 +12,6 @@ from odradek.handlers.loading import Answer, Handle
 from odradek.protocol.api import ApiKey
 from odradek.server.broker.testing_faults import Faults, FaultStep
 from odradek.transport.pending import Pending
-from tests.support.loop import run
 from tests.support.whole_broker import WholeBroker
 
 
@@ -31,12 +30,11 @@ async def test_requests_times_and_bytes_are_counted() -> None:
         assert counters.request_bytes > 0
         assert counters.response_bytes > 0
         assert counters.failures == 0
-    await broker.broker.stop()
 
 
 @pytest.mark.parametrize("is_later", [False, True])
 @pytest.mark.parametrize(("error", "code"), [(NotController("elsewhere"), 41), (ValueError("secret"), -1)])
-def test_a_handler_that_fails_is_answered_in_its_shape(
+async def test_a_handler_that_fails_is_answered_in_its_shape(
     error: Exception, code: int, is_later: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     def at_once(request: Any, context: Any) -> Any:
@@ -49,16 +47,13 @@ def test_a_handler_that_fails_is_answered_in_its_shape(
         await asyncio.sleep(1)
         raise error
 
-    async def scenario() -> None:
-        broker = await WholeBroker.start()
-        with_handler(broker, ApiKey.DESCRIBE_GROUPS, later if is_later else at_once)
-        answer = await broker.ask(ApiKey.DESCRIBE_GROUPS, 5, groups=["g"])
-        assert [int(group.error_code) for group in answer.groups] == [code]
-        counters = broker.broker.counters.by_api[ApiKey.DESCRIBE_GROUPS]
-        assert (counters.failures, counters.requests) == (1, 1)
-        await broker.broker.stop()
-
-    run(scenario())
+    broker = await WholeBroker.start()
+    with_handler(broker, ApiKey.DESCRIBE_GROUPS, later if is_later else at_once)
+    answer = await broker.ask(ApiKey.DESCRIBE_GROUPS, 5, groups=["g"])
+    assert [int(group.error_code) for group in answer.groups] == [code]
+    counters = broker.broker.counters.by_api[ApiKey.DESCRIBE_GROUPS]
+    assert (counters.failures, counters.requests) == (1, 1)
+    await broker.broker.stop()
     assert ("secret" in caplog.text) is (code == -1)
 
 
@@ -78,7 +73,6 @@ async def test_what_cannot_be_served_closes_the_connection(frame: str, words: st
     with pytest.raises(InvalidRequest, match=words):
         broker.dispatcher(broker.connection, memoryview(bytearray.fromhex(frame)))
     assert broker.broker.counters.malformed == 1
-    await broker.broker.stop()
 
 
 async def test_steps_wrap_every_handler_and_the_first_is_outermost() -> None:
@@ -101,7 +95,6 @@ async def test_steps_wrap_every_handler_and_the_first_is_outermost() -> None:
     await broker.ask(ApiKey.LIST_GROUPS, 4)
     order = ["before outer", "before inner", "after inner", "after outer"]
     assert seen == [(name, api) for api in (ApiKey.PRODUCE, ApiKey.LIST_GROUPS) for name in order]
-    await broker.broker.stop()
 
 
 async def test_a_step_refuses_in_the_shape_of_the_api() -> None:
@@ -112,7 +105,6 @@ async def test_a_step_refuses_in_the_shape_of_the_api() -> None:
     broker.dispatcher = Dispatcher(broker.broker.parts, steps=[refuse])
     answer = await broker.ask(ApiKey.DESCRIBE_GROUPS, 5, groups=["g"])
     assert [int(group.error_code) for group in answer.groups] == [30]
-    await broker.broker.stop()
 
 
 async def faulty() -> tuple[WholeBroker, Faults]:
@@ -138,7 +130,6 @@ async def test_a_fault_answers_with_its_error_as_often_as_asked() -> None:
     faults.clear()
     answer = await broker.ask(ApiKey.FETCH, 11, **broker.fetch_fields(("t", 0, 0)))
     assert answer.responses[0].partitions[0].error_code == 0
-    await broker.broker.stop()
 
 
 async def test_a_fault_holds_answers_back_or_closes_the_connection() -> None:
@@ -151,7 +142,6 @@ async def test_a_fault_holds_answers_back_or_closes_the_connection() -> None:
     faults.add(api="Metadata", disconnect=True)
     with pytest.raises(OdradekError, match="fault"):
         broker.send(ApiKey.METADATA, 9, topics=None)
-    await broker.broker.stop()
 
 
 @pytest.mark.parametrize(

@@ -42,7 +42,6 @@ async def test_every_version_reads_what_was_written(version: int) -> None:
         assert first.log_start_offset == 0
     if version >= 11:
         assert first.preferred_read_replica == -1
-    await broker.broker.stop()
 
 
 @pytest.mark.parametrize(("offset", "code"), [(-1, 1), (4, 1), (3, 0), (0, 0)])
@@ -54,7 +53,6 @@ async def test_offsets_outside_the_log_are_out_of_range(offset: int, code: int) 
         else await broker.ask(ApiKey.FETCH, 11, **broker.fetch_fields(("t", 0, offset)))
     )
     assert answer.responses[0].partitions[0].error_code == code
-    await broker.broker.stop()
 
 
 async def test_unknown_topics_partitions_and_ids_have_errors_of_their_own() -> None:
@@ -70,7 +68,6 @@ async def test_unknown_topics_partitions_and_ids_have_errors_of_their_own() -> N
         assert answer.responses[0].topic_id == topic_id
         assert answer.responses[0].partitions[0].error_code == 100
     assert answer.responses[0].partitions[0].aborted_transactions == ()
-    await broker.broker.stop()
 
 
 @pytest.mark.parametrize(("epoch", "code"), [(-1, 0), (0, 0), (1, 75)])
@@ -80,7 +77,6 @@ async def test_the_readers_leader_epoch_is_checked(epoch: int, code: int) -> Non
     fields["topics"][0]["partitions"][0]["current_leader_epoch"] = epoch
     answer = await broker.ask(ApiKey.FETCH, 11, **fields)
     assert answer.responses[0].partitions[0].error_code == code
-    await broker.broker.stop()
 
 
 async def test_the_first_batch_is_whole_at_any_size() -> None:
@@ -90,7 +86,6 @@ async def test_the_first_batch_is_whole_at_any_size() -> None:
     first, second = answer.responses[0].partitions
     assert offsets(first.records) == [0]
     assert second.records == b""
-    await broker.broker.stop()
 
 
 async def test_a_partitions_own_limit_holds_for_all_but_the_first() -> None:
@@ -101,7 +96,6 @@ async def test_a_partitions_own_limit_holds_for_all_but_the_first() -> None:
     first, second = (await broker.ask(ApiKey.FETCH, 11, **fields)).responses[0].partitions
     assert offsets(first.records) == [0]
     assert second.records == b""
-    await broker.broker.stop()
 
 
 async def test_a_fetch_from_inside_a_batch_gets_the_whole_batch() -> None:
@@ -109,7 +103,6 @@ async def test_a_fetch_from_inside_a_batch_gets_the_whole_batch() -> None:
     await broker.produce("t", b"a", b"b", b"c")
     answer = await broker.ask(ApiKey.FETCH, 11, **broker.fetch_fields(("t", 0, 2)))
     assert offsets(answer.responses[0].partitions[0].records) == [0]
-    await broker.broker.stop()
 
 
 async def test_an_empty_fetch_waits_for_its_time_and_no_longer() -> None:
@@ -120,7 +113,6 @@ async def test_an_empty_fetch_waits_for_its_time_and_no_longer() -> None:
     assert answer.responses[0].partitions[0].records == b""
     assert loop.time() - began == pytest.approx(0.5)
     assert len(broker.broker.purgatory) == 0
-    await broker.broker.stop()
 
 
 async def test_an_append_ends_the_wait_at_once_and_a_burst_makes_one_answer() -> None:
@@ -136,7 +128,6 @@ async def test_an_append_ends_the_wait_at_once_and_a_burst_makes_one_answer() ->
     answer = decoded(ApiKey.FETCH, 11, await waiting)
     assert loop.time() - began == pytest.approx(1.0)
     assert [len(offsets(partition.records)) for partition in answer.responses[0].partitions] == [1, 1]
-    await broker.broker.stop()
 
 
 async def test_min_bytes_are_waited_for_over_all_partitions() -> None:
@@ -149,7 +140,6 @@ async def test_min_bytes_are_waited_for_over_all_partitions() -> None:
     await broker.produce("t", b"x" * 1200, partition=1)
     answer = decoded(ApiKey.FETCH, 11, await waiting)
     assert all(partition.records for partition in answer.responses[0].partitions)
-    await broker.broker.stop()
 
 
 async def test_a_wait_is_over_when_its_connection_is_gone() -> None:
@@ -160,7 +150,6 @@ async def test_a_wait_is_over_when_its_connection_is_gone() -> None:
     await asyncio.sleep(0)
     assert len(broker.broker.purgatory) == 0
     assert not broker.broker.partitions.get("t", 0).replica.waiting
-    await broker.broker.stop()
 
 
 async def test_a_wait_is_over_when_the_topic_is_deleted() -> None:
@@ -169,7 +158,6 @@ async def test_a_wait_is_over_when_the_topic_is_deleted() -> None:
     await broker.broker.control.controller.delete_topics(["t"])
     answer = decoded(ApiKey.FETCH, 11, await waiting)
     assert answer.responses[0].partitions[0].error_code == 3
-    await broker.broker.stop()
 
 
 async def test_a_session_answers_only_changes_and_rotates_partitions() -> None:
@@ -199,7 +187,6 @@ async def test_a_session_answers_only_changes_and_rotates_partitions() -> None:
     assert sorted(turns) == [0, 1, 2]
     wrong = await next_fetch(9)
     assert wrong.error_code == 71
-    await broker.broker.stop()
 
 
 async def test_a_session_may_forget_a_topic_without_a_name() -> None:
@@ -210,7 +197,6 @@ async def test_a_session_may_forget_a_topic_without_a_name() -> None:
     answer = await broker.ask(ApiKey.FETCH, 7, **fields, forgotten_topics_data=nameless)
     assert answer.error_code == 0
     assert answer.session_id == first.session_id
-    await broker.broker.stop()
 
 
 async def test_an_error_in_a_session_is_repeated_until_it_ends() -> None:
@@ -222,7 +208,6 @@ async def test_an_error_in_a_session_is_repeated_until_it_ends() -> None:
             ApiKey.FETCH, 11, **broker.fetch_fields(session_id=session_id, session_epoch=epoch)
         )
         assert answer.responses[0].partitions[0].error_code == 1
-    await broker.broker.stop()
 
 
 async def test_a_reader_of_a_diverged_epoch_learns_where_to_truncate() -> None:
@@ -235,4 +220,3 @@ async def test_a_reader_of_a_diverged_epoch_learns_where_to_truncate() -> None:
     found = (await broker.ask(ApiKey.FETCH, 12, **fields)).responses[0].partitions[0]
     assert (found.diverging_epoch.epoch, found.diverging_epoch.end_offset) == (0, 2)
     assert found.records == b""
-    await broker.broker.stop()

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from odradek.protocol.api import ApiKey
-from tests.support.group_requests import ask, offsets_topic, refuse_topic, versions
-from tests.support.group_world import GroupWorld, in_world
+from tests.support.coordinator_world import GroupWorld, in_world
+from tests.support.handler_requests import ask, offsets_topic, refuse_topic, versions
 from tests.support.stories import told_by
 
 API = ApiKey.FIND_COORDINATOR

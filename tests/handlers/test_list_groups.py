@@ -9,8 +9,8 @@ import pytest
 from odradek.coordination.shard import ShardState
 from odradek.protocol.api import ApiKey
 from tests.support.consumer_members import ConsumerMember
-from tests.support.group_requests import ask, versions
-from tests.support.group_world import GroupWorld, in_world
+from tests.support.coordinator_world import GroupWorld, in_world
+from tests.support.handler_requests import ask, versions
 from tests.support.stories import told_by
 
 API = ApiKey.LIST_GROUPS

@@ -9,7 +9,6 @@ from odradek.controller.requests import NewPartitions, NewTopic
 from odradek.handlers.encoded_topics import EncodedTopics
 from odradek.protocol.api import ApiKey
 from tests.support.lone_controller import LoneController
-from tests.support.stories import in_real_time
 
 ALL_TOPIC_OPERATIONS = 3576
 ALL_CLUSTER_OPERATIONS = 8096
@@ -23,7 +22,6 @@ async def _broker(entries: dict[str, str] | None = None) -> LoneController:
 
 
 @pytest.mark.parametrize("version", range(14))
-@in_real_time
 async def test_every_version_has_brokers_topics_and_leaders(version: int) -> None:
     broker = await _broker()
     topics = () if version == 0 else None
@@ -53,7 +51,6 @@ async def test_every_version_has_brokers_topics_and_leaders(version: int) -> Non
 
 
 @pytest.mark.parametrize("version", [1, 9, 13])
-@in_real_time
 async def test_answers_are_the_same_whether_or_not_their_parts_were_kept(version: int) -> None:
     broker = await _broker()
 
@@ -69,7 +66,6 @@ async def test_answers_are_the_same_whether_or_not_their_parts_were_kept(version
     assert await ask() == [("b.c", 1), ("z", 1), ("a", 7)]
 
 
-@in_real_time
 async def test_topics_that_are_gone_are_not_kept_for_ever() -> None:
     broker = await _broker()
     encoded = EncodedTopics()
@@ -86,7 +82,6 @@ async def test_topics_that_are_gone_are_not_kept_for_ever() -> None:
     assert len(table._kept) < 80
 
 
-@in_real_time
 async def test_no_topics_are_none_and_null_is_all() -> None:
     broker = await _broker()
     assert (await broker.ask(ApiKey.METADATA, 9, topics=[])).topics == ()
@@ -95,7 +90,6 @@ async def test_no_topics_are_none_and_null_is_all() -> None:
     assert [topic.name for topic in twice.topics] == ["a"]
 
 
-@in_real_time
 async def test_clients_get_the_addresses_of_their_own_listener() -> None:
     broker = await _broker()
     answer = await broker.ask(ApiKey.METADATA, 12, topics=None, listener_name="EXTERNAL")
@@ -107,7 +101,6 @@ async def test_clients_get_the_addresses_of_their_own_listener() -> None:
     assert (partition.error_code, partition.leader_id) == (72, -1)
 
 
-@in_real_time
 async def test_an_unknown_topic_is_made_when_request_and_settings_allow() -> None:
     broker = await _broker({"num.partitions": "4"})
     refused = await broker.ask(ApiKey.METADATA, 9, topics=[{"name": "new"}], allow_auto_topic_creation=False)
@@ -144,7 +137,6 @@ async def test_an_unknown_topic_is_made_when_request_and_settings_allow() -> Non
     assert {topic.name: topic.error_code for topic in answer.topics} == {"x": 3, "!": 17}
 
 
-@in_real_time
 async def test_many_askers_make_one_topic() -> None:
     broker = await _broker()
     answers = await asyncio.gather(
@@ -157,7 +149,6 @@ async def test_many_askers_make_one_topic() -> None:
     assert len({answer.topics[0].topic_id for answer in answers}) == 1
 
 
-@in_real_time
 async def test_topics_by_id() -> None:
     broker = await _broker()
     known, unknown = broker.images.current.topics["a"].id, uuid.uuid4()
@@ -172,7 +163,6 @@ async def test_topics_by_id() -> None:
     ]
 
 
-@in_real_time
 async def test_authorised_operations_are_all_when_asked() -> None:
     broker = await _broker()
     answer = await broker.ask(
@@ -187,7 +177,6 @@ async def test_authorised_operations_are_all_when_asked() -> None:
 
 
 @pytest.mark.parametrize("version", range(3))
-@in_real_time
 async def test_describe_cluster(version: int) -> None:
     broker = await _broker()
     answer = await broker.ask(

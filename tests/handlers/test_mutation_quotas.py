@@ -48,7 +48,6 @@ async def test_new_versions_are_refused_once_a_request_went_below_zero() -> None
     assert connection.muted_ms == [4_000]
     await asyncio.sleep(4.1)
     assert codes(await create(broker, 7, 1, start=10)) == [0]
-    await broker.broker.stop()
 
 
 async def test_old_versions_are_served_and_wait() -> None:
@@ -57,7 +56,6 @@ async def test_old_versions_are_served_and_wait() -> None:
     assert codes(answer) == [0, 0, 0]
     assert told_ms(answer) == 5_000
     assert connection.muted_ms == [5_000]
-    await broker.broker.stop()
 
 
 @pytest.mark.parametrize(("version", "refused"), [(4, False), (5, True), (6, True)])
@@ -71,7 +69,6 @@ async def test_deletions_count(version: int, refused: bool) -> None:
     answer = await broker.ask(ApiKey.DELETE_TOPICS, version, **fields, timeout=1000)
     assert int(answer.responses[0].error_code) == (EXCEEDED if refused else 0)
     assert told_ms(answer) == (1_000 if refused else 13_000)
-    await broker.broker.stop()
 
 
 @pytest.mark.parametrize(("version", "refused"), [(2, False), (3, True)])
@@ -89,7 +86,6 @@ async def test_new_partitions_of_a_topic_count(version: int, refused: bool) -> N
     second = await grow(16)
     assert int(second.results[0].error_code) == (EXCEEDED if refused else 0)
     assert told_ms(second) == (3_000 if refused else 4_000)
-    await broker.broker.stop()
 
 
 async def test_others_are_not_held_up() -> None:
@@ -100,4 +96,3 @@ async def test_others_are_not_held_up() -> None:
     broker.client_id = "another"
     assert codes(await create(broker, 7, 20, start=5)) == [0]
     assert connection.muted_ms == []
-    await broker.broker.stop()

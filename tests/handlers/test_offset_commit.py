@@ -9,8 +9,8 @@ import pytest
 from odradek.foundation.errors import KafkaStorageError
 from odradek.groups.schema import OffsetAndMetadata
 from odradek.protocol.api import ApiKey
-from tests.support.group_requests import ask, supported, versions
-from tests.support.group_world import GroupWorld, in_world
+from tests.support.coordinator_world import GroupWorld, in_world
+from tests.support.handler_requests import ask, supported, versions
 from tests.support.loop import WALL_MS_AT_START
 from tests.support.stories import told_by
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from odradek.groups.schema import OffsetAndMetadata
 from odradek.protocol.api import ApiKey
-from tests.support.group_requests import ask
-from tests.support.group_world import GroupWorld, in_world, result_of
+from tests.support.coordinator_world import GroupWorld, in_world
+from tests.support.handler_requests import ask
 from tests.support.stories import told_by
 
 API = ApiKey.OFFSET_DELETE
@@ -14,17 +13,7 @@ API = ApiKey.OFFSET_DELETE
 @told_by(in_world, topics={"t": 4, "u": 1})
 async def test_delete_offsets(world: GroupWorld) -> None:
     joined = await world.member(topics=("t",))
-    commits = [("t", 0, OffsetAndMetadata(5)), ("u", 0, OffsetAndMetadata(6))]
-    await result_of(
-        world.groups.offsets.commit(
-            "g",
-            member_id=joined.member_id,
-            instance_id=None,
-            generation=1,
-            version=9,
-            commits=commits,
-        )
-    )
+    await world.commit(("t", 0, 5), ("u", 0, 6), member_id=joined.member_id, generation=1)
     topics = [{"name": name, "partitions": [{"partition_index": 0}]} for name in ("t", "u", "gone")]
     answer = await ask(world, API, 0, group_id="g", topics=topics)
     assert answer.error_code == 0

@@ -49,7 +49,6 @@ async def test_times_and_special_values(timestamp: int, offset: int, delta: int 
     found = await look_up(broker, timestamp, version=9)
     assert (found.error_code, found.offset) == (0, offset)
     assert found.timestamp == (-1 if delta is None else START_MS + delta)
-    await broker.broker.stop()
 
 
 @pytest.mark.parametrize("version", range(1, 11))
@@ -57,7 +56,6 @@ async def test_every_version_knows_earliest_and_latest(version: int) -> None:
     broker = await with_records()
     assert (await look_up(broker, -2, version=version)).offset == 1
     assert (await look_up(broker, -1, version=version)).offset == 4
-    await broker.broker.stop()
 
 
 async def test_a_wrong_epoch_an_unknown_partition_and_a_wrong_time_are_refused() -> None:
@@ -65,7 +63,6 @@ async def test_a_wrong_epoch_an_unknown_partition_and_a_wrong_time_are_refused()
     assert (await look_up(broker, -1, current_leader_epoch=5)).error_code == 75
     assert (await look_up(broker, -9)).error_code == 35
     assert (await look_up(broker, -1, partition_index=3)).error_code == 3
-    await broker.broker.stop()
 
 
 @pytest.mark.parametrize(("timestamp", "first"), [(-3, 7), (-4, 8), (-5, 9)])
@@ -74,7 +71,6 @@ async def test_special_values_are_unknown_to_older_versions(timestamp: int, firs
     assert (await look_up(broker, timestamp, version=first)).error_code == 0
     refused = await look_up(broker, timestamp, version=first - 1)
     assert (refused.error_code, refused.offset, refused.timestamp) == (35, -1, -1)
-    await broker.broker.stop()
 
 
 async def test_a_partition_asked_for_twice_is_refused() -> None:
@@ -83,7 +79,6 @@ async def test_a_partition_asked_for_twice_is_refused() -> None:
     topics = [{"name": "t", "partitions": [asked, asked]}]
     answer = await broker.ask(ApiKey.LIST_OFFSETS, 7, replica_id=-1, topics=topics)
     assert [answered.error_code for answered in answer.topics[0].partitions] == [42]
-    await broker.broker.stop()
 
 
 async def test_an_empty_log_has_no_newest_record() -> None:
@@ -91,7 +86,6 @@ async def test_an_empty_log_has_no_newest_record() -> None:
     await broker.create_topic("t")
     for timestamp, offset in ((-1, 0), (-2, 0), (-3, -1), (START_MS, -1)):
         assert (await look_up(broker, timestamp)).offset == offset
-    await broker.broker.stop()
 
 
 @pytest.mark.parametrize(("policy", "code"), [("compact", 44), ("compact,delete", 0)])
@@ -101,7 +95,6 @@ async def test_records_of_a_topic_that_is_only_compacted_are_not_deleted(policy:
     topics = [{"name": "t", "partitions": [{"partition_index": 0, "offset": 0}]}]
     answer = await broker.ask(ApiKey.DELETE_RECORDS, 2, topics=topics, timeout=1000)
     assert answer.topics[0].partitions[0].error_code == code
-    await broker.broker.stop()
 
 
 @pytest.mark.parametrize("version", [2, 3, 4])
@@ -125,7 +118,6 @@ async def test_epochs_end_where_the_next_begins(version: int) -> None:
     assert await ask(4) == (0, 4, 5)
     assert await ask(5) == (0, -1, -1)
     assert await ask(0, index=9) == (3, -1, -1)
-    await broker.broker.stop()
 
 
 @pytest.mark.parametrize(
@@ -142,7 +134,6 @@ async def test_records_are_deleted_up_to_the_high_watermark(before: int, code: i
     answered = answer.topics[0].partitions[0]
     assert (answered.error_code, answered.low_watermark) == (code, start)
     assert (await look_up(broker, -2)).offset == (1 if code else start)
-    await broker.broker.stop()
 
 
 async def test_producer_ids_are_never_given_twice_not_even_after_a_restart() -> None:
@@ -157,7 +148,6 @@ async def test_producer_ids_are_never_given_twice_not_even_after_a_restart() -> 
             given.append(answer.producer_id)
         broker = await broker.restart()
     assert len(set(given)) == 15
-    await broker.broker.stop()
 
 
 async def test_producers_are_described() -> None:
@@ -170,7 +160,6 @@ async def test_producers_are_described() -> None:
     (producer,) = known.active_producers
     assert (producer.producer_id, producer.producer_epoch, producer.last_sequence) == (8, 1, 1)
     assert unknown.error_code == 3
-    await broker.broker.stop()
 
 
 @pytest.mark.parametrize("version", range(1, 5))
@@ -182,4 +171,3 @@ async def test_log_directories_are_described(version: int) -> None:
     assert topic.partitions[0].partition_size == broker.broker.partitions.get("t", 0).log.size_bytes > 0
     (directory,) = (await broker.ask(ApiKey.DESCRIBE_LOG_DIRS, version, topics=[])).results
     assert directory.topics == ()
-    await broker.broker.stop()

@@ -53,7 +53,6 @@ async def test_every_version_appends_and_answers_the_offset(version: int, acks: 
         if version >= 5:
             assert partition.log_start_offset == 0
     assert broker.broker.partitions.get("t", 1).high_watermark == 4
-    await broker.broker.stop()
 
 
 @pytest.mark.parametrize("version", [3, 8, 9, 13])
@@ -76,7 +75,6 @@ async def test_partitions_fail_for_themselves(version: int) -> None:
     if version >= 8:
         assert results[0].error_message is None
         assert "t-9" in results[2].error_message
-    await broker.broker.stop()
 
 
 def patched(records: bytes, position: int, form: str, value: int, *, crc: bool = True) -> bytes:
@@ -126,7 +124,6 @@ async def test_a_refusal_has_the_error_and_the_log_start_offset(version: int, ca
     )
     assert answered.error_message
     assert broker.broker.partitions.get("t", 0).log.log_end_offset == 1
-    await broker.broker.stop()
 
 
 @pytest.mark.parametrize(("version", "error"), [(3, 76), (6, 76), (7, 0), (13, 0)])
@@ -136,7 +133,6 @@ async def test_zstd_is_not_taken_from_clients_that_are_older_than_it(version: in
     data = topic_data(broker, version, "t", (0, batch([b"a"], compression=Compression.ZSTD)))
     answer = await broker.ask(ApiKey.PRODUCE, version, acks=-1, timeout=1000, topic_data=data)
     assert answer.responses[0].partition_responses[0].error_code == error
-    await broker.broker.stop()
 
 
 async def test_the_records_that_are_refused_are_named() -> None:
@@ -148,7 +144,6 @@ async def test_the_records_that_are_refused_are_named() -> None:
     assert (answered.error_code, answered.log_start_offset) == (87, 0)
     assert [one.batch_index for one in answered.record_errors] == [0, 1]
     assert all(one.batch_index_error_message for one in answered.record_errors)
-    await broker.broker.stop()
 
 
 @pytest.mark.parametrize("version", [9, 12, 13])
@@ -197,7 +192,6 @@ async def test_log_append_time_is_answered() -> None:
     found = partition.log.offset_of_max_timestamp()
     assert found is not None
     assert round(result.log_append_time.timestamp() * 1000) == found.timestamp_ms
-    await broker.broker.stop()
 
 
 @pytest.mark.parametrize("acks", [2, -2, 100])
@@ -207,7 +201,6 @@ async def test_other_acks_are_refused(acks: int) -> None:
     result = await broker.produce("t", b"a", acks=acks)
     assert result.error_code == 21
     assert broker.broker.partitions.get("t", 0).high_watermark == 0
-    await broker.broker.stop()
 
 
 async def test_acks_0_gets_no_answer_and_a_failure_closes_the_connection() -> None:
@@ -220,7 +213,6 @@ async def test_acks_0_gets_no_answer_and_a_failure_closes_the_connection() -> No
         assert sent is None
         assert connection.is_closed is is_closed
     assert broker.broker.partitions.get("t", 0).high_watermark == 1
-    await broker.broker.stop()
 
 
 async def test_a_duplicate_is_answered_with_its_old_offset_and_a_gap_is_refused() -> None:
@@ -232,7 +224,6 @@ async def test_a_duplicate_is_answered_with_its_old_offset_and_a_gap_is_refused(
     assert (await broker.produce("t", b"a", base_sequence=0, **producer)).base_offset == 0
     assert (await broker.produce("t", b"d", base_sequence=3, **producer)).error_code == 45
     assert broker.broker.partitions.get("t", 0).high_watermark == 2
-    await broker.broker.stop()
 
 
 @pytest.mark.parametrize("version", [3, 9])
@@ -245,7 +236,6 @@ async def test_only_the_admin_client_writes_to_internal_topics(version: int) -> 
     broker.client_id = "__admin_client"
     answer = await broker.produce("__consumer_offsets", b"noise", version=version)
     assert answer.error_code == 87  # it came as far as the log, which asks for keys
-    await broker.broker.stop()
 
 
 async def test_min_insync_replicas_counts_at_most_the_replicas_there_are() -> None:
@@ -256,7 +246,6 @@ async def test_min_insync_replicas_counts_at_most_the_replicas_there_are() -> No
     partition.replica.replicas, partition.replica.in_sync_replicas = (1, 2), (1,)
     assert (await broker.produce("t", b"a", acks=-1)).error_code == 19
     assert (await broker.produce("t", b"a", acks=1)).error_code == 0
-    await broker.broker.stop()
 
 
 async def test_a_full_disk_refuses_writes_and_serves_reads() -> None:
@@ -269,7 +258,6 @@ async def test_a_full_disk_refuses_writes_and_serves_reads() -> None:
     assert answer.responses[0].partitions[0].records
     broker.disk.capacity_bytes = None
     assert (await broker.produce("t", b"b")).base_offset == 1
-    await broker.broker.stop()
 
 
 @pytest.mark.parametrize("version", [3, 9, 13])
@@ -293,4 +281,3 @@ async def test_every_truncated_request_is_refused(version: int) -> None:
     assert broker.broker.partitions.get("t", 0).high_watermark == 0
     answer = broker.dispatcher(broker.connection, memoryview(bytearray(whole)))
     assert decoded(ApiKey.PRODUCE, version, answer).responses[0].partition_responses[0].base_offset == 0
-    await broker.broker.stop()

@@ -23,7 +23,6 @@ from odradek.security.scram import ScramCredential, salted_password_of
 from odradek.security.scram_users import credentials_of
 from odradek.transport.connection import Connection
 from odradek.transport.pending import Pending
-from tests.support.loop import run
 from tests.support.whole_broker import WholeBroker
 
 JAAS = (
@@ -405,13 +404,10 @@ def test_what_cannot_serve_is_refused_without_a_secret(changes: dict[str, str], 
     ("api", "fields"),
     [(ApiKey.SASL_HANDSHAKE, {"mechanism": "PLAIN"}), (ApiKey.SASL_AUTHENTICATE, {"auth_bytes": b""})],
 )
-def test_a_listener_without_logins_answers_that(
+async def test_a_listener_without_logins_answers_that(
     api: ApiKey, fields: dict[str, Any], caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def story() -> None:
-        broker = await WholeBroker.start()
-        assert code(await broker.ask(api, 1, **fields)) == 34
-        await broker.broker.stop()
-
-    run(story())
+    broker = await WholeBroker.start()
+    assert code(await broker.ask(api, 1, **fields)) == 34
+    await broker.broker.stop()
     assert "Set security.protocol=PLAINTEXT or SSL at the client" in caplog.text

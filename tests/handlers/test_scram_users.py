@@ -49,4 +49,3 @@ async def test_scram_users_are_set_described_and_deleted() -> None:
     assert await users() == {"bob": [(1, 4096)]}
     again = await broker.restart()
     assert again.broker.images.current.client_configs[ClientEntity(user="bob")].keys() == {"SCRAM-SHA-256"}
-    await again.broker.stop()

@@ -52,7 +52,6 @@ async def test_api_versions_answers_the_table_and_produce_from_0(version: int) -
         levels = {feature.name: feature.max_version_level for feature in answer.finalized_features}
         assert levels == {"group.version": 1, "transaction.version": 2}
         assert broker.connection.client_software == ("lib", "1.0")
-    await broker.broker.stop()
 
 
 @pytest.mark.parametrize("name", ["", "-lib", "lib.", "a b", "lib\n"])
@@ -60,7 +59,6 @@ async def test_a_client_name_that_could_spoil_logs_is_refused(name: str) -> None
     broker = await WholeBroker.start()
     answer = await broker.ask(ApiKey.API_VERSIONS, 3, client_software_name=name, client_software_version="1")
     assert answer.error_code == 42
-    await broker.broker.stop()
 
 
 async def test_a_version_from_the_future_is_answered_in_version_0() -> None:
@@ -69,4 +67,3 @@ async def test_a_version_from_the_future_is_answered_in_version_0() -> None:
     answer = broker.dispatcher(broker.connection, memoryview(frame))
     assert isinstance(answer, bytes)
     assert answer[4:] == bytes.fromhex("00000007 0023 00000001 0012 0000 0004")
-    await broker.broker.stop()

@@ -85,7 +85,6 @@ async def test_a_producer_above_its_quota_waits(version: int) -> None:
     assert told_ms(await produced(broker, 100, version=version)) > 2_000
     await asyncio.sleep(12)
     assert told_ms(await produced(broker, 100, version=version)) == 0
-    await broker.broker.stop()
 
 
 async def test_a_refused_produce_has_its_time_beside_the_leaders_tags() -> None:
@@ -95,7 +94,6 @@ async def test_a_refused_produce_has_its_time_beside_the_leaders_tags() -> None:
     assert answer.responses[0].partition_responses[0].error_code == 3
     assert connection.muted_ms == [told_ms(answer)]
     assert told_ms(answer) > 9_000
-    await broker.broker.stop()
 
 
 async def test_without_an_answer_the_connection_is_muted_all_the_same() -> None:
@@ -112,7 +110,6 @@ async def test_without_an_answer_the_connection_is_muted_all_the_same() -> None:
     assert answer is None
     assert len(connection.muted_ms) == 1
     assert connection.muted_ms[0] > 30_000
-    await broker.broker.stop()
 
 
 async def test_a_wait_has_an_upper_bound_and_ends_with_its_quota() -> None:
@@ -128,7 +125,6 @@ async def test_a_wait_has_an_upper_bound_and_ends_with_its_quota() -> None:
     assert connection.still_due_ms() == 0
     assert told_ms(await produced(broker, 900_000)) == 0
     assert broker.broker.parts.throttling is None
-    await broker.broker.stop()
 
 
 async def test_what_a_connection_remembers_ends_with_every_change_of_quotas() -> None:
@@ -154,7 +150,6 @@ async def test_what_a_connection_remembers_ends_with_every_change_of_quotas() ->
     assert meter.usage.total >= 2_010
     broker.connection = first
     assert told_ms(await produced(broker, 50_000)) > 9_000
-    await broker.broker.stop()
 
 
 async def test_only_those_with_the_quota_share_it() -> None:
@@ -170,7 +165,6 @@ async def test_only_those_with_the_quota_share_it() -> None:
     connection.principal = "User:bob"
     broker.client_id = "another"
     assert told_ms(await produced(broker, 20_000)) == 0
-    await broker.broker.stop()
 
 
 async def fetched(broker: WholeBroker, version: int = 11, *, offset: int = 0, **fields: Any) -> Any:
@@ -197,7 +191,6 @@ async def test_a_consumer_above_its_quota_gets_no_records(version: int) -> None:
     assert told_ms(await fetched(broker, version)) == told_ms(second)
     await asyncio.sleep(12)
     assert len((await fetched(broker, version)).responses[0].partitions[0].records) > 50_000
-    await broker.broker.stop()
 
 
 async def test_a_batch_above_the_whole_quota_is_read_and_waited_for() -> None:
@@ -209,7 +202,6 @@ async def test_a_batch_above_the_whole_quota_is_read_and_waited_for() -> None:
     assert len(first.responses[0].partitions[0].records) > 100_000
     assert 80_000 < told_ms(first) < 120_000
     assert connection.muted_ms == [told_ms(first)]
-    await broker.broker.stop()
 
 
 async def test_a_session_stays_as_it_is_while_its_client_waits() -> None:
@@ -229,7 +221,6 @@ async def test_a_session_stays_as_it_is_while_its_client_waits() -> None:
     await asyncio.sleep(12)
     later = await fetched(broker, 12, **fields, session_epoch=2)
     assert later.responses[0].partitions[0].high_watermark == 3
-    await broker.broker.stop()
 
 
 async def test_followers_have_no_quota() -> None:
@@ -239,7 +230,6 @@ async def test_followers_have_no_quota() -> None:
     for _ in range(3):
         assert told_ms(await fetched(broker, 11, replica_id=2)) == 0
     assert connection.muted_ms == []
-    await broker.broker.stop()
 
 
 @pytest.mark.parametrize(
@@ -259,4 +249,3 @@ async def test_any_request_counts_by_its_time(api: ApiKey, version: int, fields:
     # One window at most, as in Kafka.
     assert told_ms(answer) == 1_000
     assert connection.muted_ms == [1_000]
-    await broker.broker.stop()

@@ -8,7 +8,6 @@ import pytest
 from odradek.cluster.image import ResourceKind
 from odradek.protocol.api import ApiKey
 from tests.support.lone_controller import LoneController
-from tests.support.stories import in_real_time
 
 
 def _topic(name: str, **fields: Any) -> dict[str, Any]:
@@ -29,7 +28,6 @@ async def _create(broker: LoneController, *topics: dict[str, Any], version: int 
 
 
 @pytest.mark.parametrize("version", range(2, 8))
-@in_real_time
 async def test_topics_are_made_in_every_version(version: int) -> None:
     broker = await LoneController.start()
     (answered,) = await _create(
@@ -51,7 +49,6 @@ async def test_topics_are_made_in_every_version(version: int) -> None:
         assert answered.topic_id == topic.id
 
 
-@in_real_time
 async def test_each_topic_succeeds_or_fails_by_itself() -> None:
     broker = await LoneController.start()
     answered = await _create(
@@ -103,7 +100,6 @@ async def test_each_topic_succeeds_or_fails_by_itself() -> None:
     assert (again.error_code, again.num_partitions) == (36, -1)
 
 
-@in_real_time
 async def test_validation_makes_nothing() -> None:
     broker = await LoneController.start()
     (answered,) = await _create(broker, _topic("t", num_partitions=9), validate_only=True)
@@ -112,7 +108,6 @@ async def test_validation_makes_nothing() -> None:
 
 
 @pytest.mark.parametrize("version", range(4))
-@in_real_time
 async def test_topics_grow(version: int) -> None:
     broker = await LoneController.start()
     await _create(broker, _topic("t"), _topic("u"))
@@ -146,7 +141,6 @@ async def test_topics_grow(version: int) -> None:
 
 
 @pytest.mark.parametrize("version", range(1, 7))
-@in_real_time
 async def test_topics_are_deleted_by_name(version: int) -> None:
     broker = await LoneController.start()
     await _create(broker, _topic("t"), _topic("u"))
@@ -163,7 +157,6 @@ async def test_topics_are_deleted_by_name(version: int) -> None:
     assert list(broker.images.current.topics) == ["u"]
 
 
-@in_real_time
 async def test_topics_are_deleted_by_id() -> None:
     broker = await LoneController.start()
     await _create(broker, _topic("t"), _topic("u"))
@@ -189,7 +182,6 @@ async def test_topics_are_deleted_by_id() -> None:
 
 
 @pytest.mark.parametrize(("version", "code"), [(1, 42), (2, 42), (3, 73), (6, 73)])
-@in_real_time
 async def test_deletion_switched_off_is_said_in_the_versions_words(version: int, code: int) -> None:
     broker = await LoneController.start({"delete.topic.enable": "false"})
     await _create(broker, _topic("t"))

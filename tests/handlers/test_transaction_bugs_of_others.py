@@ -74,8 +74,9 @@ async def test_a_late_end_of_the_first_generation_ends_the_next_transaction(brok
 
 
 @pytest.mark.parametrize("seconds", [0.05, 1.0])
-def test_a_slow_marker_does_not_end_the_transaction_that_begins_meanwhile(
-    monkeypatch: pytest.MonkeyPatch, seconds: float
+@told_by(run_story)
+async def test_a_slow_marker_does_not_end_the_transaction_that_begins_meanwhile(
+    broker: WholeBroker, monkeypatch: pytest.MonkeyPatch, seconds: float
 ) -> None:
     """KAFKA-18575, KAFKA-18654: the first batch of a transaction raced the last marker."""
     exchange = MarkerSender._exchange
@@ -85,23 +86,19 @@ def test_a_slow_marker_does_not_end_the_transaction_that_begins_meanwhile(
         await exchange(self, broker_id, batch)
 
     monkeypatch.setattr(MarkerSender, "_exchange", slow)
-
-    async def story(broker: WholeBroker) -> None:
-        producer = await TransactionalProducer(broker).begin()
-        for number in range(5):
+    producer = await TransactionalProducer(broker).begin()
+    for number in range(5):
+        error = await producer.produce("t", b"%d" % number)
+        while error == 51:
+            # The client's own retry: the markers take longer than the broker repeats its question.
+            producer.sequences.clear()
             error = await producer.produce("t", b"%d" % number)
-            while error == 51:
-                # The client's own retry: the markers take longer than the broker repeats its question.
-                producer.sequences.clear()
-                error = await producer.produce("t", b"%d" % number)
-            assert error == 0
-            assert await producer.end(commit=number != 2) == 0
-        await asyncio.sleep(2)
-        answer = await fetched(broker)
-        assert answer.last_stable_offset == answer.high_watermark == 10
-        assert values(answer) == [b"0", b"1", b"3", b"4"]
-
-    run_story(story)
+        assert error == 0
+        assert await producer.end(commit=number != 2) == 0
+    await asyncio.sleep(2)
+    answer = await fetched(broker)
+    assert answer.last_stable_offset == answer.high_watermark == 10
+    assert values(answer) == [b"0", b"1", b"3", b"4"]
 
 
 @pytest.mark.thorough

@@ -27,7 +27,6 @@ def run_story(story: Story, **entries: str) -> None:
         broker = await WholeBroker.start({"offsets.topic.num.partitions": "3", **entries})
         await broker.create_topic("t", partitions=2)
         await story(broker)
-        await broker.broker.stop()
 
     run(scenario())
 

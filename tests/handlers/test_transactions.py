@@ -79,7 +79,6 @@ async def test_a_transactional_id_gets_an_epoch_in_every_version(version: int) -
     assert (await initialized(broker, version=version, transaction_timeout=900_001)).error_code == 50
     topic = broker.broker.images.current.topics["__transaction_state"]
     assert (len(topic.partitions), topic.is_internal) == (50, True)
-    await broker.broker.stop()
 
 
 @pytest.mark.parametrize("version", range(4))
@@ -99,7 +98,6 @@ async def test_partitions_are_added_all_or_none(version: int) -> None:
     ).transaction_states
     assert (described.transaction_state, described.producer_epoch) == ("Ongoing", 0)
     assert [(one.topic, one.partitions) for one in described.topics] == [("t", (0, 1))]
-    await broker.broker.stop()
 
 
 async def test_leaders_add_partitions_and_ask_for_them() -> None:
@@ -120,7 +118,6 @@ async def test_leaders_add_partitions_and_ask_for_them() -> None:
         ("t", 9): 3,
         ("t", 0): 55,
     }
-    await broker.broker.stop()
 
 
 @pytest.mark.parametrize("version", range(6))
@@ -137,7 +134,6 @@ async def test_an_abort_without_partitions(version: int) -> None:
         assert (ended.error_code, ended.producer_id, ended.producer_epoch) == (0, 0, 1)
         wrong = await broker.ask(ApiKey.END_TXN, version, committed=True, **asked)
         assert (wrong.error_code, wrong.producer_id, wrong.producer_epoch) == (90, -1, -1)
-    await broker.broker.stop()
 
 
 @pytest.mark.parametrize("version", range(5))
@@ -154,7 +150,6 @@ async def test_offsets_are_added_as_the_partition_of_their_group(version: int) -
     late = {**asked, "producer_epoch": 3}
     refused = await broker.ask(ApiKey.ADD_OFFSETS_TO_TXN, version, **late)
     assert refused.error_code == (90 if version >= 2 else 47)
-    await broker.broker.stop()
 
 
 @pytest.mark.parametrize("version", range(3))
@@ -182,4 +177,3 @@ async def test_transactions_are_listed_and_described(version: int) -> None:
         ("three", 105),
         ("", 42),
     ]
-    await broker.broker.stop()

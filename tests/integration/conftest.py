@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.support.broker_process import Broker
+from tests.support.local_process import running
 from tests.support.secured_cluster import SecuredCluster
 
 MakeBroker = Callable[..., Broker]
@@ -17,12 +18,8 @@ MakeBroker = Callable[..., Broker]
 @pytest.fixture(scope="session")
 def secured_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredCluster]:
     """One cluster for all tests of it, since its start takes ten seconds."""
-    cluster = SecuredCluster(tmp_path_factory.mktemp("secured-cluster"))
-    try:
-        cluster.start()
+    with running(SecuredCluster(tmp_path_factory.mktemp("secured-cluster"))) as cluster:
         yield cluster
-    finally:
-        cluster.close()
 
 
 @pytest.fixture

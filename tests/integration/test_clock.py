@@ -81,7 +81,6 @@ async def test_an_hour_back() -> None:
     assert await count(restarted) == 2
     assert await committed(restarted) == 2
     assert (await restarted.produce("t", b"later")).base_offset == 2
-    await restarted.broker.stop()
 
 
 async def test_times_of_clients_that_lie_ahead_of_a_clock_set_back() -> None:
@@ -94,4 +93,3 @@ async def test_times_of_clients_that_lie_ahead_of_a_clock_set_back() -> None:
     assert answer.error_code == 0
     answer = await broker.produce("t", b"far ahead", timestamp_ms=clock.wall_ms() + 2 * HOUR_MS)
     assert answer.error_code == 32
-    await broker.broker.stop()

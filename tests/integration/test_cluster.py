@@ -20,6 +20,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from tests.integration.deliveries import Deliveries
 from tests.support.broker_process import CHECKOUT
 from tests.support.cluster_processes import Cluster
+from tests.support.local_process import running
 from tests.support.polling import SECONDS_MAX, wait_until
 from tests.support.zookeeper import ZooKeeper
 
@@ -31,12 +32,8 @@ PATIENCE_SECONDS = 90.0
 @pytest.fixture
 def cluster(tmp_path: Path, zookeeper: ZooKeeper) -> Iterator[Cluster]:
     settings = {"group.initial.rebalance.delay.ms": "0", "offsets.topic.num.partitions": "5"}
-    made = Cluster(tmp_path, zookeeper.connect, settings=settings)
-    try:
-        made.start()
+    with running(Cluster(tmp_path, zookeeper.connect, settings=settings)) as made:
         yield made
-    finally:
-        made.close()
 
 
 def create(admin: AdminClient, name: str, *, partitions: int = 6, replicas: int = 3, **config: str) -> None:
@@ -126,23 +123,6 @@ def test_no_acknowledged_record_is_lost_with_controller_and_leader_killed(cluste
     assert sorted(writer.acknowledged) == list(range(1000))
     # The group continues from what it committed, wherever its coordinator is by now.
     assert sorted(read_all(cluster.bootstrap, "orders", group="g", count=100)) == list(range(900, 1000))
-
-
-def test_brokers_are_restarted_in_order_one_after_the_other(cluster: Cluster) -> None:
-    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
-    create(admin, "orders", min_insync_replicas="2")
-    writer = Writer(cluster.bootstrap, "orders")
-    for broker in cluster.brokers.values():
-        assert broker.stop() == 0
-        writer.write(50)
-        broker.start()
-        wait_until(
-            "three replicas in sync",
-            lambda: all(len(one.isrs) == 3 for one in partitions_of(admin, "orders").values()),
-        )
-    assert sorted(read_all(cluster.bootstrap, "orders", group="g", count=150)) == list(range(150))
-    for member in (*cluster.brokers.values(), *cluster.controllers.values()):
-        assert member.stop() == 0
 
 
 def test_a_whole_cluster_starts_with_one_command_and_stops_with_ctrl_c(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from tests.chaos.final_logs import batches_of
 from tests.integration.deliveries import Deliveries
 from tests.support.broker_process import CHECKOUT
 from tests.support.cluster_processes import Cluster
+from tests.support.local_process import running
 from tests.support.polling import wait_until
 from tests.support.zookeeper import ZooKeeper
 
@@ -32,12 +33,8 @@ OK, REFUSED = 0, 7
 
 @pytest.fixture
 def cluster(tmp_path: Path, zookeeper: ZooKeeper) -> Iterator[Cluster]:
-    made = Cluster(tmp_path, zookeeper.connect, settings={"min.insync.replicas": "2"})
-    try:
-        made.start()
+    with running(Cluster(tmp_path, zookeeper.connect, settings={"min.insync.replicas": "2"})) as made:
         yield made
-    finally:
-        made.close()
 
 
 class Shell:

@@ -11,6 +11,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.support.broker_process import Broker
+from tests.support.local_process import running
 from tests.support.polling import SECONDS_MAX, wait_until
 
 pytestmark = [pytest.mark.integration, pytest.mark.clients]
@@ -31,10 +32,8 @@ def broker(tmp_path: Path) -> Iterator[Broker]:
         "log.initial.task.delay.ms": "100",
         "log.segment.delete.delay.ms": "1000",
     }
-    started = Broker(tmp_path, settings=settings)
-    started.start()
-    yield started
-    started.close()
+    with running(Broker(tmp_path, settings=settings)) as started:
+        yield started
 
 
 def create(broker: Broker, topic: str, **more: str) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 import threading
 import time
-from pathlib import Path
 
 import pytest
 
@@ -78,22 +77,6 @@ def test_nothing_acknowledged_is_lost_when_the_process_is_killed(
             assert len(set(found)) == len(found), "a record is there twice"
 
 
-def test_a_torn_tail_is_cut_at_the_start_after_a_crash(make_broker: MakeBroker) -> None:
-    broker = make_broker()
-    with PlainClient(broker.port) as client:
-        client.create_topic("torn")
-        for number in range(10):
-            assert client.produce("torn", [b"%d" % number])[0] == 0
-    broker.kill()
-    (segment,) = (broker.data / "torn-0").glob("*.log")
-    with segment.open("ab") as file:
-        file.write(b"\x00\x00\x00\x00\x00\x00\x00\x0a\x00\x00\x00\xffhalf a batch")
-    broker.start()
-    with PlainClient(broker.port) as client:
-        assert client.fetch_all("torn") == [b"%d" % number for number in range(10)]
-        assert client.produce("torn", [b"after"]) == (0, 10)
-
-
 def test_a_controlled_stop_is_clean_and_the_next_start_scans_nothing(make_broker: MakeBroker) -> None:
     broker = make_broker()
     with PlainClient(broker.port) as client:
@@ -122,14 +105,3 @@ def test_a_stop_under_load_answers_or_closes_and_ends_in_time(make_broker: MakeB
     with PlainClient(broker.port) as client:
         found = client.fetch_all("busy")
     assert all(found[offset] == value for offset, value in acked.items())
-
-
-def test_the_time_to_start_is_told(make_broker: MakeBroker, tmp_path: Path) -> None:
-    """Printed, not judged: this machine runs other things. `make bench` compares it."""
-    broker = make_broker(start=False)
-    seconds = [broker.start()]
-    for _ in range(3):
-        broker.stop()
-        seconds.append(broker.start())
-    print("exec to ready, ms:", [round(one * 1000) for one in seconds])
-    assert all(one < 30 for one in seconds)

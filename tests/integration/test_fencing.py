@@ -29,6 +29,7 @@ from odradek.foundation.ids import TopicPartition
 from tests.integration.conftest import MakeBroker
 from tests.support.broker_process import CHECKOUT, Broker
 from tests.support.polling import SECONDS_MAX, eventually
+from tests.support.stories import in_real_time
 from tests.support.verifiable import Receiver
 
 pytestmark = [pytest.mark.integration, pytest.mark.clients]
@@ -118,53 +119,47 @@ async def produce(client: Client, count: int) -> None:
         await producer.flush()
 
 
-def test_a_running_group_is_set_back(member_and_broker: tuple[Member, Broker]) -> None:
+@in_real_time
+async def test_a_running_group_is_set_back(member_and_broker: tuple[Member, Broker]) -> None:
     member, broker = member_and_broker
+    async with Client(broker.bootstrap) as client:
+        admin = Admin(client)
 
-    async def story() -> None:
-        async with Client(broker.bootstrap) as client:
-            admin = Admin(client)
+        async def state() -> str:
+            try:
+                return (await admin.groups.describe("g")).state
+            except OdradekError as failure:
+                return type(failure).__name__
 
-            async def state() -> str:
-                try:
-                    return (await admin.groups.describe("g")).state
-                except OdradekError as failure:
-                    return type(failure).__name__
+        async def committed() -> int:
+            found = (await admin.groups.offsets("g")).get(WHERE)
+            return -1 if found is None else found.offset
 
-            async def committed() -> int:
-                found = (await admin.groups.offsets("g")).get(WHERE)
-                return -1 if found is None else found.offset
+        async def has_committed_all() -> bool:
+            return await committed() == 100
 
-            async def has_committed_all() -> bool:
-                return await committed() == 100
+        async def is_empty() -> bool:
+            return await state() == "Empty"
 
-            async def is_empty() -> bool:
-                return await state() == "Empty"
-
-            await produce(client, 100)
-            await eventually("100 records read and committed", has_committed_all)
-            with pytest.raises(NonEmptyGroup):
-                await admin.groups.alter_offsets("g", {WHERE: CommittedOffset(40)})
-            await admin.configs.alter(ResourceType.GROUP, "g", [fence()])
-            await eventually("nobody in the fenced group", is_empty)
-            await produce(client, 5)
+        await produce(client, 100)
+        await eventually("100 records read and committed", has_committed_all)
+        with pytest.raises(NonEmptyGroup):
             await admin.groups.alter_offsets("g", {WHERE: CommittedOffset(40)})
-            told = len(member.told)
-            assert await committed() == 40
-            assert await is_empty()
-            await admin.configs.alter(ResourceType.GROUP, "g", [UNFENCE])
-            await eventually(
-                "all from the new offset on read again",
-                lambda: member.taken(since=told) >= set(range(40, 105)),
-            )
-            assert min(member.taken(since=told)) == 40
-            await eventually("committed to the end", lambda: is_at(admin, 105))
-        assert member.process.poll() is None, "the consumer died"
-
-    async def is_at(admin: Admin, offset: int) -> bool:
-        return (await admin.groups.offsets("g"))[WHERE].offset == offset
-
-    asyncio.run(story())
+        await admin.configs.alter(ResourceType.GROUP, "g", [fence()])
+        await eventually("nobody in the fenced group", is_empty)
+        await produce(client, 5)
+        await admin.groups.alter_offsets("g", {WHERE: CommittedOffset(40)})
+        told = len(member.told)
+        assert await committed() == 40
+        assert await is_empty()
+        await admin.configs.alter(ResourceType.GROUP, "g", [UNFENCE])
+        await eventually(
+            "all from the new offset on read again",
+            lambda: member.taken(since=told) >= set(range(40, 105)),
+        )
+        assert min(member.taken(since=told)) == 40
+        await eventually("committed to the end", committed, lambda offset: offset == 105)
+    assert member.process.poll() is None, "the consumer died"
 
 
 @pytest.mark.thorough

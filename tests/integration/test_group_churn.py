@@ -26,6 +26,7 @@ from tests.support.broker_process import Broker
 from tests.support.group_churn import Group, Kind
 from tests.support.group_commits import LoggedCommits, faults
 from tests.support.kafka_peer import KafkaPeer
+from tests.support.local_process import running
 from tests.support.plain_client import PlainClient
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow, pytest.mark.thorough]
@@ -93,11 +94,8 @@ def broker(make_broker: MakeBroker, tmp_path: Path) -> Iterator[Broker | KafkaPe
     peer = KafkaPeer(
         tmp_path / "kafka", settings={key.replace("_", "."): str(value) for key, value in SETTINGS.items()}
     )
-    try:
-        peer.start()
+    with running(peer):
         yield peer
-    finally:
-        peer.close()
 
 
 @pytest.fixture

@@ -92,22 +92,6 @@ def test_random_bytes_in_every_api_do_no_harm(make_broker: MakeBroker) -> None:
     assert broker.is_running
 
 
-def test_announced_arrays_of_billions_cost_nothing(make_broker: MakeBroker) -> None:
-    """A body whose array says it has two billion elements must be refused before room is made for them."""
-    broker = make_broker()
-    before = resident(broker)
-    for api_key, version in (
-        (ApiKey.METADATA, 1),
-        (ApiKey.LIST_OFFSETS, 1),
-        (ApiKey.FETCH, 4),
-        (ApiKey.CREATE_TOPICS, 2),
-    ):
-        body = struct.pack(">hhih", api_key, version, 1, -1) + struct.pack(">i", 2**31 - 1) * 8
-        send_and_drain(broker, struct.pack(">i", len(body)) + body, wait_seconds=0.2)
-    assert still_serves(broker)
-    assert resident(broker) - before < 20 * MEGABYTE
-
-
 def test_a_reader_that_never_reads_is_bounded(make_broker: MakeBroker) -> None:
     """It asks for megabytes again and again and takes none: the broker must not pile up answers."""
     broker = make_broker()
@@ -131,17 +115,6 @@ def test_a_reader_that_never_reads_is_bounded(make_broker: MakeBroker) -> None:
             time.sleep(0.5)  # what it would pile up, it has piled up now
             assert resident(broker) - before < 150 * MEGABYTE
             assert client.ask(ApiKey.API_VERSIONS, 0).error_code == 0
-
-
-def test_one_byte_at_a_time_is_a_request_all_the_same(make_broker: MakeBroker) -> None:
-    broker = make_broker()
-    frame = struct.pack(">ihhih", 10, ApiKey.API_VERSIONS, 0, 42, -1)
-    with socket.create_connection(("127.0.0.1", broker.port), 5) as connection:
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        for position in range(len(frame)):
-            connection.sendall(frame[position : position + 1])
-        size, correlation_id = struct.unpack(">ii", connection.recv(8, socket.MSG_WAITALL))
-        assert (size > 10, correlation_id) == (True, 42)
 
 
 @pytest.fixture

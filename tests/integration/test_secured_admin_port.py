@@ -11,7 +11,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -30,9 +30,9 @@ from confluent_kafka.admin import (
 )
 
 from odradek.foundation.limits import HANDSHAKES_OPEN_MAX
-from tests.support.broker_process import free_port
+from tests.support.broker_process import SecuredBroker, free_port
 from tests.support.certificates import Authority
-from tests.support.secured_broker import SecuredBroker
+from tests.support.polling import wait_until
 from tests.support.tokens import AUDIENCE, ISSUER, Provider
 
 pytestmark = [pytest.mark.integration, pytest.mark.clients]
@@ -278,10 +278,4 @@ def test_an_authority_that_is_taken_out_ends_open_connections_too(port: Port) ->
 
 def until(holds: Callable[[], bool]) -> None:
     """Ask until it holds; a connection that is refused does not hold."""
-    deadline = time.monotonic() + ANSWER_SECONDS_MAX
-    while True:
-        with suppress(OSError):
-            if holds():
-                return
-        assert time.monotonic() < deadline, "it does not hold in time"
-        time.sleep(0.05)
+    wait_until("it holds", holds, not_yet=OSError)

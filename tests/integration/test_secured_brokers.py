@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 import pytest
@@ -11,6 +10,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.support.certificates import Authority
 from tests.support.cluster_processes import Cluster
+from tests.support.local_process import running
 from tests.support.polling import SECONDS_MAX
 from tests.support.zookeeper import ZooKeeper
 
@@ -46,8 +46,7 @@ def test_replication_over_tls_with_a_login(tmp_path: Path, zookeeper: ZooKeeper)
         "sasl.password": "al",
         "ssl.ca.location": str(tmp_path / "ca.pem"),
     }
-    try:
-        cluster.start()
+    with running(cluster):
         admin = AdminClient(client)
         topic = NewTopic("secured", 2, 2, config={"min.insync.replicas": "2"})
         admin.create_topics([topic], request_timeout=30)["secured"].result(SECONDS_MAX)
@@ -55,11 +54,7 @@ def test_replication_over_tls_with_a_login(tmp_path: Path, zookeeper: ZooKeeper)
         producer = Producer(client | {"acks": "all"})
         for number in range(200):
             producer.produce("secured", str(number), on_delivery=lambda error, _: failures.append(error))
-        deadline = time.monotonic() + 30
-        while producer.flush(1) and time.monotonic() < deadline:
-            pass
+        assert producer.flush(SECONDS_MAX) == 0
         assert failures == [None] * 200
         for broker in cluster.brokers.values():
             assert "between-brokers" not in broker.log()
-    finally:
-        cluster.close()

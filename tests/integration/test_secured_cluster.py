@@ -11,12 +11,7 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewTopic, ScramMechanism, UserScramCredentialDeletion
 from kazoo.client import KazooClient
 
-from odradek.foundation.errors import (
-    ClusterAuthorizationFailed,
-    StoreAccessDenied,
-    StoreConnectionLost,
-    StoreSessionExpired,
-)
+from odradek.foundation import errors
 from odradek.foundation.login_errors import (
     DelegationTokenAuthorizationFailed,
     DelegationTokenRequestNotAllowed,
@@ -31,8 +26,16 @@ from odradek.secure_network.login import LoginFailed
 from odradek.transport.outbound import OutboundConnection
 from tests.support.certificates import Authority
 from tests.support.polling import SECONDS_MAX, eventually
-from tests.support.secured_clients import (
+from tests.support.secured_cluster import (
+    BROKER_SECRET,
+    KEY_SECRET,
+    PLAIN,
+    ROOT_SECRET,
     SCRAM,
+    STRANGER_SECRET,
+    ZOOKEEPER_SECRET,
+    SecuredCluster,
+    SecuredMember,
     api_versions,
     connect,
     metrics,
@@ -41,26 +44,17 @@ from tests.support.secured_clients import (
     set_password,
     until_lost,
 )
-from tests.support.secured_cluster import (
-    BROKER_SECRET,
-    KEY_SECRET,
-    PLAIN,
-    ROOT_SECRET,
-    STRANGER_SECRET,
-    ZOOKEEPER_SECRET,
-    SecuredCluster,
-    SecuredMember,
-)
 from tests.support.stories import in_real_time
 
 pytestmark = [pytest.mark.integration, pytest.mark.clients, pytest.mark.timeout(300)]
 
-DENIED = error_code(ClusterAuthorizationFailed())
+DENIED = error_code(errors.ClusterAuthorizationFailed())
 TOKEN_DENIED = error_code(DelegationTokenAuthorizationFailed())
 NOT_ALLOWED = error_code(DelegationTokenRequestNotAllowed())
 
 
-def test_private_requests_are_for_brokers(secured_cluster: SecuredCluster) -> None:
+@in_real_time
+async def test_private_requests_are_for_brokers(secured_cluster: SecuredCluster) -> None:
     cluster = secured_cluster
 
     async def ask(member: SecuredMember, user: str, password: str) -> tuple[int, int, int]:
@@ -91,20 +85,18 @@ def test_private_requests_are_for_brokers(secured_cluster: SecuredCluster) -> No
             controller_requests.parse_left(leave).error_code,
         )
 
-    async def story() -> None:
-        controllers = [member for member in cluster.members if member.verb == "controller"]
-        answers = [await ask(member, "stranger", STRANGER_SECRET) for member in controllers]
-        assert (DENIED, DENIED, DENIED) in answers
-        answers = [await ask(member, "broker", BROKER_SECRET) for member in controllers]
-        assert not any(DENIED in answer for answer in answers)
-        for member in controllers:
-            with pytest.raises(ConnectionError, match="refuses the login"):
-                await ask(member, "broker", "guessed")
-
-    asyncio.run(story())
+    controllers = [member for member in cluster.members if member.verb == "controller"]
+    answers = [await ask(member, "stranger", STRANGER_SECRET) for member in controllers]
+    assert (DENIED, DENIED, DENIED) in answers
+    answers = [await ask(member, "broker", BROKER_SECRET) for member in controllers]
+    assert not any(DENIED in answer for answer in answers)
+    for member in controllers:
+        with pytest.raises(ConnectionError, match="refuses the login"):
+            await ask(member, "broker", "guessed")
 
 
-def test_zookeeper_serves_nobody_else(secured_cluster: SecuredCluster) -> None:
+@in_real_time
+async def test_zookeeper_serves_nobody_else(secured_cluster: SecuredCluster) -> None:
     cluster = secured_cluster
     (member, *_) = cluster.members
     given = {key: text for key, text in member.settings.items() if key.startswith("zookeeper.")}
@@ -133,17 +125,16 @@ def test_zookeeper_serves_nobody_else(secured_cluster: SecuredCluster) -> None:
 
     async def refused(**changes: str) -> str:
         entries = {**given, **{f"zookeeper.{key.replace('_', '.')}": text for key, text in changes.items()}}
-        with pytest.raises((StoreConnectionLost, StoreAccessDenied, StoreSessionExpired)) as failure:
+        with pytest.raises(
+            (errors.StoreConnectionLost, errors.StoreAccessDenied, errors.StoreSessionExpired)
+        ) as failure:
             store = await open_registry(cluster.connect, entries=entries)
             await store.close()
         return str(failure.value)
 
-    async def story() -> None:
-        assert "zookeeper.digest" in await refused(digest_password="guessed", connection_timeout_ms="5000")
-        # ZooKeeper answers so or closes the connection.
-        await refused(sasl_client="false", connection_timeout_ms="5000")
-
-    asyncio.run(story())
+    assert "zookeeper.digest" in await refused(digest_password="guessed", connection_timeout_ms="5000")
+    # ZooKeeper answers so or closes the connection.
+    await refused(sasl_client="false", connection_timeout_ms="5000")
 
 
 def test_another_controller_takes_over(secured_cluster: SecuredCluster) -> None:
@@ -285,7 +276,8 @@ def test_handshakes_and_logins_are_counted(secured_cluster: SecuredCluster) -> N
     asyncio.run(eventually("taken", lambda: metrics(broker)[reloads] > after[reloads]))
 
 
-def test_a_delegation_token_holds_on_every_broker(secured_cluster: SecuredCluster) -> None:
+@in_real_time
+async def test_a_delegation_token_holds_on_every_broker(secured_cluster: SecuredCluster) -> None:
     """Made through one broker by the controller, which sees the client's name and not its login."""
     cluster = secured_cluster
     set_password(cluster, "maker", "the-maker's")
@@ -302,33 +294,28 @@ def test_a_delegation_token_holds_on_every_broker(secured_cluster: SecuredCluste
         finally:
             await connection.close()
 
-    async def story() -> None:
-        maker = properties(cluster, SCRAM, "SCRAM-SHA-512", "maker", "the-maker's")
-        create = {"renewers": [], "max_lifetime": -1}
-        made = await ask(ports[0], maker, ApiKey.CREATE_DELEGATION_TOKEN, 3, **create)
-        assert int(made.error_code) == 0
-        assert (made.principal_name, made.token_requester_principal_name) == ("maker", "maker")
-        password = base64.b64encode(made.hmac).decode()
-        token = properties(cluster, SCRAM, "SCRAM-SHA-512", made.token_id, password)
-        token["sasl.jaas.config"] = token["sasl.jaas.config"].replace(";", ' tokenauth="true";')
-        for port in ports:
-            # Other brokers follow the controller.
-            async with asyncio.timeout(SECONDS_MAX):
-                while True:
-                    try:
-                        refused = await ask(port, token, ApiKey.CREATE_DELEGATION_TOKEN, 3, **create)
-                        break
-                    except LoginFailed:
-                        await asyncio.sleep(0.05)
-            assert int(refused.error_code) == NOT_ALLOWED
-        for_root = {**create, "owner_principal_type": "User", "owner_principal_name": "root"}
-        denied = await ask(ports[1], maker, ApiKey.CREATE_DELEGATION_TOKEN, 3, **for_root)
-        assert int(denied.error_code) == TOKEN_DENIED
-        ended = await ask(
-            ports[2], maker, ApiKey.EXPIRE_DELEGATION_TOKEN, 2, hmac=made.hmac, expiry_time_period=-1
+    maker = properties(cluster, SCRAM, "SCRAM-SHA-512", "maker", "the-maker's")
+    create = {"renewers": [], "max_lifetime": -1}
+    made = await ask(ports[0], maker, ApiKey.CREATE_DELEGATION_TOKEN, 3, **create)
+    assert int(made.error_code) == 0
+    assert (made.principal_name, made.token_requester_principal_name) == ("maker", "maker")
+    password = base64.b64encode(made.hmac).decode()
+    token = properties(cluster, SCRAM, "SCRAM-SHA-512", made.token_id, password)
+    token["sasl.jaas.config"] = token["sasl.jaas.config"].replace(";", ' tokenauth="true";')
+    for port in ports:
+        # Other brokers follow the controller.
+        refused = await eventually(
+            "the token is known",
+            lambda port=port: ask(port, token, ApiKey.CREATE_DELEGATION_TOKEN, 3, **create),  # type: ignore[misc]
+            not_yet=LoginFailed,
         )
-        assert int(ended.error_code) == 0
-        with pytest.raises(LoginFailed):
-            await ask(ports[2], token, ApiKey.LIST_GROUPS, 0)
-
-    asyncio.run(story())
+        assert int(refused.error_code) == NOT_ALLOWED
+    for_root = {**create, "owner_principal_type": "User", "owner_principal_name": "root"}
+    denied = await ask(ports[1], maker, ApiKey.CREATE_DELEGATION_TOKEN, 3, **for_root)
+    assert int(denied.error_code) == TOKEN_DENIED
+    ended = await ask(
+        ports[2], maker, ApiKey.EXPIRE_DELEGATION_TOKEN, 2, hmac=made.hmac, expiry_time_period=-1
+    )
+    assert int(ended.error_code) == 0
+    with pytest.raises(LoginFailed):
+        await ask(ports[2], token, ApiKey.LIST_GROUPS, 0)

@@ -34,8 +34,15 @@ from tests.support import secured_cluster as secrets
 from tests.support.broker_process import CHECKOUT
 from tests.support.certificates import Authority
 from tests.support.polling import SECONDS_MAX, eventually
-from tests.support.secured_clients import SCRAM, connect, metrics, properties, set_password
-from tests.support.secured_cluster import SecuredCluster, SecuredMember
+from tests.support.secured_cluster import (
+    SCRAM,
+    SecuredCluster,
+    SecuredMember,
+    connect,
+    metrics,
+    properties,
+    set_password,
+)
 from tests.support.steady_load import SteadyLoad
 from tests.support.stories import in_real_time
 

@@ -19,7 +19,8 @@ import pytest
 
 from odradek.cli.main import command_line
 from odradek.server.start import EXIT_SETTINGS
-from tests.support.broker_process import CHECKOUT, READY_SECONDS_MAX, STOP_SECONDS_MAX
+from tests.support.broker_process import CHECKOUT, READY_SECONDS_MAX
+from tests.support.local_process import STOP_SECONDS_MAX
 
 UNIT = CHECKOUT / "manifests" / "systemd" / "odradek.service"
 PAGE = CHECKOUT / "docs" / "running-a-broker.md"

@@ -23,6 +23,7 @@ from odradek.foundation.errors import OdradekError
 from odradek.foundation.ids import TopicPartition
 from tests.support.broker_process import free_port
 from tests.support.cluster_processes import Cluster
+from tests.support.polling import eventually
 from tests.support.stories import in_real_time
 from tests.support.zookeeper import ZooKeeper
 
@@ -122,38 +123,34 @@ async def serves(client: Client, *, offset: int) -> None:
 
 async def works_in_the_end(client: Client, name: str) -> None:
     """A controller makes a topic, and everything is served."""
-    while True:
-        try:
-            await Admin(client).topics.create(name, partitions=1, replication_factor=3)
-            await serves(client, offset=9)
-            return
-        except OdradekError:
-            await asyncio.sleep(0.2)
+
+    async def works() -> bool:
+        await Admin(client).topics.create(name, partitions=1, replication_factor=3)
+        await serves(client, offset=9)
+        return True
+
+    await eventually("it works", works, not_yet=OdradekError, pause_seconds=0.2)
 
 
-def test_a_cluster_serves_with_zookeeper_killed_and_keeps_its_leaders(
-    world: World,
-) -> None:
-    async def story() -> None:
-        async with Client(world.cluster.bootstrap) as client:
-            await Admin(client).topics.create(WHERE.topic, partitions=6, replication_factor=3)
-            await serves(client, offset=1)
-            world.zookeeper.kill()
-            await asyncio.to_thread(wait_until, world.all_silent)
-            for offset in (2, 3):
-                await serves(client, offset=offset)
-            for number in world.cluster.brokers:
-                # A busy machine may delay a follower's confirmation.
-                await asyncio.to_thread(wait_until, partial(world.is_confirmed, number))
-            # Also one that came only now.
-            async with Client(world.cluster.bootstrap) as late:
-                await serves(late, offset=4)
-            assert world.all_silent(), "ZooKeeper came back too early"
-            await asyncio.to_thread(world.zookeeper.start)
-            await asyncio.to_thread(wait_until, world.all_members)
-            await works_in_the_end(client, "after")
-
-    asyncio.run(story())
+@in_real_time
+async def test_a_cluster_serves_with_zookeeper_killed_and_keeps_its_leaders(world: World) -> None:
+    async with Client(world.cluster.bootstrap) as client:
+        await Admin(client).topics.create(WHERE.topic, partitions=6, replication_factor=3)
+        await serves(client, offset=1)
+        world.zookeeper.kill()
+        await asyncio.to_thread(wait_until, world.all_silent)
+        for offset in (2, 3):
+            await serves(client, offset=offset)
+        for number in world.cluster.brokers:
+            # A busy machine may delay a follower's confirmation.
+            await asyncio.to_thread(wait_until, partial(world.is_confirmed, number))
+        # Also one that came only now.
+        async with Client(world.cluster.bootstrap) as late:
+            await serves(late, offset=4)
+        assert world.all_silent(), "ZooKeeper came back too early"
+        await asyncio.to_thread(world.zookeeper.start)
+        await asyncio.to_thread(wait_until, world.all_members)
+        await works_in_the_end(client, "after")
     assert world.fenced() == []
 
 

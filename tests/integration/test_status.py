@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,9 @@ from tests.cli.conftest import Shell
 from tests.support.cluster_processes import Cluster
 from tests.support.java import JavaUnavailableError
 from tests.support.kafka_peer import KafkaCluster
+from tests.support.local_process import running
 from tests.support.peers import skip_or_fail
+from tests.support.polling import wait_until
 from tests.support.zookeeper import ZooKeeper
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow, pytest.mark.thorough]
@@ -29,12 +30,8 @@ SETTINGS = {"offsets.topic.num.partitions": "3"}
 
 @pytest.fixture
 def cluster(tmp_path: Path, zookeeper: ZooKeeper) -> Iterator[Cluster]:
-    made = Cluster(tmp_path, zookeeper.connect, settings=SETTINGS)
-    try:
-        made.start()
+    with running(Cluster(tmp_path, zookeeper.connect, settings=SETTINGS)) as made:
         yield made
-    finally:
-        made.close()
 
 
 @pytest.fixture
@@ -58,13 +55,7 @@ def status(shell: Shell) -> tuple[int, dict[str, Any]]:
 
 def await_status(shell: Shell, is_so: Callable[[dict[str, Any]], bool]) -> tuple[int, dict[str, Any]]:
     """The status once it is as expected: dead brokers, and those that caught up, are noticed after some time."""
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while True:
-        code, document = status(shell)
-        if is_so(document):
-            return code, document
-        assert time.monotonic() < deadline, json.dumps(document, indent=2)
-        time.sleep(PAUSE_SECONDS)
+    return wait_until("the status is as expected", lambda: status(shell), lambda seen: is_so(seen[1]))
 
 
 def states(document: dict[str, Any]) -> list[tuple[int, str]]:

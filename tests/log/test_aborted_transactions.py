@@ -7,13 +7,11 @@ from typing import Any
 
 import pytest
 
-from odradek.log.append_rules import Origin
 from odradek.log.config import LogConfig
 from odradek.log.log import Log
 from odradek.records.batch import split
-from odradek.records.control import build_marker
 from tests.support.disk import SimulatedDisk
-from tests.support.logs import DIRECTORY, START_MS, batch, open_log
+from tests.support.logs import DIRECTORY, batch, end_transaction, open_log
 
 CONFIG = LogConfig(segment_bytes=3000, index_interval_bytes=300)
 
@@ -47,14 +45,7 @@ class History:
         self.open.setdefault(producer_id, offset)
 
     def end(self, producer_id: int, *, is_commit: bool) -> None:
-        marker = build_marker(
-            producer_id=producer_id,
-            producer_epoch=0,
-            is_commit=is_commit,
-            coordinator_epoch=0,
-            timestamp_ms=START_MS,
-        )
-        offset = self.log.append(marker, leader_epoch=0, origin=Origin.COORDINATOR).first_offset
+        offset = end_transaction(self.log, producer_id, is_commit=is_commit)
         self.ended.append((producer_id, self.open.pop(producer_id), offset, not is_commit))
 
     def last_stable_offset(self, high_watermark: int) -> int:

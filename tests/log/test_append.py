@@ -4,15 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from odradek.foundation.errors import (
-    CorruptRecord,
-    InvalidProducerEpoch,
-    InvalidRecord,
-    InvalidTimestamp,
-    OutOfOrderSequence,
-    RecordListTooLarge,
-    RecordTooLarge,
-)
+from odradek.foundation import errors
 from odradek.log.append_rules import Origin
 from odradek.log.config import LogConfig
 from odradek.records.batch import BatchView, TimestampType, set_log_append_time
@@ -44,12 +36,12 @@ def test_damage_and_nonsense_are_refused_and_leave_no_trace() -> None:
     damaged = batch(b"value")
     damaged[-1] ^= 1
     for bad, error in (
-        (damaged, CorruptRecord),
-        (batch(b"value")[:-1], CorruptRecord),
-        (b"", CorruptRecord),
-        (batch(b"a") + bytes(20), CorruptRecord),
-        (batch(b"a", base_offset=5), InvalidRecord),
-        (batch(b"a", is_control=True), InvalidRecord),
+        (damaged, errors.CorruptRecord),
+        (batch(b"value")[:-1], errors.CorruptRecord),
+        (b"", errors.CorruptRecord),
+        (batch(b"a") + bytes(20), errors.CorruptRecord),
+        (batch(b"a", base_offset=5), errors.InvalidRecord),
+        (batch(b"a", is_control=True), errors.InvalidRecord),
     ):
         with pytest.raises(error):
             log.append(bytes(bad), leader_epoch=0)
@@ -60,7 +52,7 @@ def test_max_message_bytes_is_the_largest_batch_taken() -> None:
     exact = batch(b"x" * 500)
     log = open_log(SimulatedDisk(), config=LogConfig(max_message_bytes=len(exact)))
     log.append(bytes(exact), leader_epoch=0)
-    with pytest.raises(RecordTooLarge, match=r"max\.message\.bytes"):
+    with pytest.raises(errors.RecordTooLarge, match=r"max\.message\.bytes"):
         log.append(batch(b"x" * 501), leader_epoch=0)
     log.reconfigure(LogConfig(max_message_bytes=len(exact) + 1))
     assert log.append(batch(b"x" * 501), leader_epoch=0).first_offset == 1
@@ -68,7 +60,7 @@ def test_max_message_bytes_is_the_largest_batch_taken() -> None:
 
 def test_a_batch_larger_than_a_segment_is_refused() -> None:
     log = open_log(SimulatedDisk(), config=LogConfig(segment_bytes=300))
-    with pytest.raises(RecordListTooLarge):
+    with pytest.raises(errors.RecordListTooLarge):
         log.append(batch(b"x" * 400), leader_epoch=0)
     assert log.append(batch(b"x"), leader_epoch=0).first_offset == 0
 
@@ -80,7 +72,7 @@ def test_timestamps_outside_the_bounds_are_refused() -> None:
     log.append(batch(timestamp_ms=START_MS - 1000), leader_epoch=0)
     log.append(batch(timestamp_ms=-1), leader_epoch=0)
     for timestamp_ms in (START_MS + 51, START_MS - 1001):
-        with pytest.raises(InvalidTimestamp):
+        with pytest.raises(errors.InvalidTimestamp):
             log.append(batch(timestamp_ms=timestamp_ms), leader_epoch=0)
     assert log.log_end_offset == 3
 
@@ -110,7 +102,7 @@ def test_a_codec_of_the_topic_recompresses_what_differs(codec: str) -> None:
 
 def test_a_compacted_topic_refuses_a_record_without_a_key() -> None:
     log = open_log(SimulatedDisk(), config=LogConfig(cleanup_compact=True, cleanup_delete=False))
-    with pytest.raises(InvalidRecord, match="key"):
+    with pytest.raises(errors.InvalidRecord, match="key"):
         log.append(batch(b"v", key=None), leader_epoch=0)
     log.append(batch(b"v", key=b""), leader_epoch=0)
     log.append(batch(b"v", key=None), leader_epoch=0, origin=Origin.COORDINATOR)
@@ -127,9 +119,9 @@ def test_a_duplicate_is_answered_with_its_old_offset() -> None:
             batch(b"%d" % sequence, producer_id=9, producer_epoch=1, base_sequence=sequence), leader_epoch=0
         )
         assert (again.is_duplicate, again.first_offset, again.last_offset) == (True, sequence, sequence)
-    with pytest.raises(OutOfOrderSequence):
+    with pytest.raises(errors.OutOfOrderSequence):
         log.append(batch(b"gap", producer_id=9, producer_epoch=1, base_sequence=8), leader_epoch=0)
-    with pytest.raises(InvalidProducerEpoch):
+    with pytest.raises(errors.InvalidProducerEpoch):
         log.append(batch(b"old", producer_id=9, producer_epoch=0, base_sequence=7), leader_epoch=0)
     assert (log.log_end_offset, log.size_bytes) == (7, size)
 
@@ -159,7 +151,7 @@ def test_several_batches_are_appended_together_or_not_at_all() -> None:
     assert (result.first_offset, result.last_offset, result.record_count) == (0, 2, 3)
     damaged = batch(b"d") + batch(b"e")
     damaged[-1] ^= 1
-    with pytest.raises(CorruptRecord):
+    with pytest.raises(errors.CorruptRecord):
         log.append(damaged, leader_epoch=3, origin=Origin.COORDINATOR)
     assert [record.value for record in stored_records(log)] == [b"a", b"b", b"c"]
     assert [view.leader_epoch for view in stored_batches(log)] == [3, 3]
@@ -167,7 +159,7 @@ def test_several_batches_are_appended_together_or_not_at_all() -> None:
 
 def test_trailing_bytes_after_a_clients_batch_are_left_out() -> None:
     log = open_log(SimulatedDisk())
-    with pytest.raises(InvalidRecord, match="several batches"):
+    with pytest.raises(errors.InvalidRecord, match="several batches"):
         log.append(batch(b"a") + batch(b"b"), leader_epoch=0)
     assert log.log_end_offset == 0
     sent = batch(b"a")
@@ -186,7 +178,7 @@ def test_the_mark_of_another_brokers_time_is_taken_away() -> None:
     assert stored.header.timestamp_type is TimestampType.CREATE_TIME
     assert bytes(stored.payload) == bytes(BatchView(sent).payload)
     stamping = open_log(SimulatedDisk(), config=LogConfig(message_timestamp_type="LogAppendTime"))
-    with pytest.raises(InvalidTimestamp) as refused:
+    with pytest.raises(errors.InvalidTimestamp) as refused:
         stamping.append(bytes(sent), leader_epoch=0)
     assert [index for index, _ in refused.value.record_errors] == [0, 1]
 
@@ -200,7 +192,7 @@ def test_a_follower_keeps_offsets_and_epochs_and_leaves_a_torn_end_out() -> None
     assert log.log_end_offset == 16
     assert [tuple(entry) for entry in log.epochs.entries] == [(2, 10), (4, 15)]
     assert log.end_offset_for_epoch(2) == (2, 15)
-    with pytest.raises(InvalidRecord):
+    with pytest.raises(errors.InvalidRecord):
         log.append_as_follower(bytes(batch(b"again", base_offset=15, leader_epoch=4)))
     assert [record.offset for record in stored_records(log, from_offset=10)] == [10, 11, 15]
 

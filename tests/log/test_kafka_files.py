@@ -12,18 +12,17 @@ import pytest
 
 from odradek.foundation.clock import SystemClock
 from odradek.foundation.ids import TopicPartition
-from odradek.log.append_rules import Origin
 from odradek.log.config import LogConfig
 from odradek.log.files import SystemDisk
 from odradek.log.log import Log
 from odradek.log.log_manager import LogManager
 from odradek.records.builder import build_batch
 from odradek.records.compression import Compression
-from odradek.records.control import build_marker
 from tests.support.java import JavaUnavailableError, kafka_classpath
 from tests.support.kafka_peer import KafkaPeer
 from tests.support.kafka_tools import run_kafka_tool
-from tests.support.logs import START_MS, StillClock, load, stored_records
+from tests.support.local_process import running
+from tests.support.logs import START_MS, StillClock, end_transaction, load, stored_records
 
 pytestmark = [pytest.mark.java, pytest.mark.thorough]
 
@@ -75,14 +74,9 @@ def _fill(log: Log, *, seed: int, count: int) -> None:
         batch = build_batch(values, compression=rng.choice(list(Compression)), **fields)
         log.append(batch, leader_epoch=number // 60)
         if number % 40 == 39:
-            marker = build_marker(
-                producer_id=2,
-                producer_epoch=0,
-                is_commit=number % 80 == 39,
-                coordinator_epoch=0,
-                timestamp_ms=timestamp_ms,
+            end_transaction(
+                log, 2, is_commit=number % 80 == 39, leader_epoch=number // 60, timestamp_ms=timestamp_ms
             )
-            log.append(marker, leader_epoch=number // 60, origin=Origin.COORDINATOR)
 
 
 def _dump(directory: Path, pattern: str, *options: str) -> str:
@@ -143,14 +137,13 @@ def test_kafka_verifies_what_recovery_rebuilt(tmp_path: Path) -> None:
 
 @pytest.fixture
 def peer(tmp_path: Path) -> Iterator[KafkaPeer]:
-    running = KafkaPeer(
+    peer = KafkaPeer(
         tmp_path / "kafka",
         settings={"log.segment.bytes": "1048576", "log.index.interval.bytes": "1000", "num.partitions": "2"},
         heap="512m",
     )
-    running.start()
-    yield running
-    running.close()
+    with running(peer):
+        yield peer
 
 
 @pytest.mark.slow

@@ -15,15 +15,23 @@ from odradek.foundation.errors import OdradekError, OutOfOrderSequence
 from odradek.log import scan as scanning
 from odradek.log.config import LogConfig
 from odradek.log.epochs import EpochEntry
-from odradek.log.log import Log, Origin
+from odradek.log.log import Log
 from odradek.log.producers import ProducerStates
 from odradek.log.recovery import replay_producers
 from odradek.records.batch import BatchView, update_crc
 from odradek.records.builder import build_batch
-from odradek.records.control import build_marker
 from tests.support.disk import SimulatedDisk
 from tests.support.examples import examples
-from tests.support.logs import DIRECTORY, START_MS, TP, StillClock, batch, open_log, stored_batches
+from tests.support.logs import (
+    DIRECTORY,
+    START_MS,
+    TP,
+    StillClock,
+    batch,
+    end_transaction,
+    open_log,
+    stored_batches,
+)
 
 CONFIG = LogConfig(index_interval_bytes=200)
 
@@ -198,14 +206,7 @@ def _write(log: Log, steps: list[tuple[str, int, int]]) -> None:
             )
             sequences[producer] += count
             if kind == "transaction":
-                marker = build_marker(
-                    producer_id=producer,
-                    producer_epoch=epochs[producer],
-                    is_commit=number > 0,
-                    coordinator_epoch=0,
-                    timestamp_ms=START_MS,
-                )
-                log.append(marker, leader_epoch=0, origin=Origin.COORDINATOR)
+                end_transaction(log, producer, is_commit=number > 0, epoch=epochs[producer])
 
 
 def _answers(producers: ProducerStates, log: Log) -> list[Any]:

@@ -11,12 +11,19 @@ import pytest
 
 from odradek.foundation.errors import KafkaStorageError
 from odradek.log.config import LogConfig
-from odradek.log.log import Log, Origin
+from odradek.log.log import Log
 from odradek.log.segment import SEGMENT_SUFFIXES, Segment
 from odradek.records.builder import build_batch
-from odradek.records.control import build_marker
 from tests.support.disk import SimulatedDisk
-from tests.support.logs import DIRECTORY, START_MS, StillClock, batch, open_log, stored_batches
+from tests.support.logs import (
+    DIRECTORY,
+    START_MS,
+    StillClock,
+    batch,
+    end_transaction,
+    open_log,
+    stored_batches,
+)
 from tests.support.unordered_disk import DiskDied, UnorderedDisk
 
 CONFIG = LogConfig(cleanup_compact=True, index_interval_bytes=0)
@@ -41,14 +48,7 @@ def _filled(disk: SimulatedDisk) -> Log:
                 ),
                 leader_epoch=0,
             )
-        marker = build_marker(
-            producer_id=producer_id,
-            producer_epoch=0,
-            is_commit=False,
-            coordinator_epoch=0,
-            timestamp_ms=START_MS,
-        )
-        log.append(marker, leader_epoch=0, origin=Origin.COORDINATOR)
+        end_transaction(log, producer_id, is_commit=False)
 
     transaction(1, count=3)
     log.roll()

@@ -10,7 +10,14 @@ from odradek.foundation.errors import OffsetOutOfRange
 from odradek.log.config import LogConfig
 from odradek.log.log import Log
 from tests.support.disk import SimulatedDisk
-from tests.support.logs import DIRECTORY, START_MS, StillClock, batch, open_log, stored_records
+from tests.support.logs import (
+    DIRECTORY,
+    START_MS,
+    StillClock,
+    batch,
+    open_log,
+    stored_records,
+)
 
 
 def _bases(log: Log) -> list[int]:
@@ -259,41 +266,6 @@ def test_epochs_below_the_start_are_forgotten_when_a_log_is_opened() -> None:
     log.close()
     log = open_log(disk, clean=True, log_start_offset=3)
     assert [tuple(entry) for entry in log.epochs.entries] == [(2, 3), (5, 4)]
-
-
-def test_aborted_transactions_are_answered_by_range() -> None:
-    from odradek.log.append_rules import Origin
-    from odradek.records.control import build_marker
-
-    disk = SimulatedDisk()
-    log = open_log(disk, config=LogConfig(segment_bytes=400))
-
-    def transaction(producer_id: int, sequence: int, *, is_commit: bool) -> None:
-        log.append(
-            batch(producer_id=producer_id, producer_epoch=0, base_sequence=sequence, is_transactional=True),
-            leader_epoch=0,
-        )
-        marker = build_marker(
-            producer_id=producer_id,
-            producer_epoch=0,
-            is_commit=is_commit,
-            coordinator_epoch=0,
-            timestamp_ms=START_MS,
-        )
-        log.append(marker, leader_epoch=0, origin=Origin.COORDINATOR)
-
-    for number in range(6):
-        transaction(1, number, is_commit=number % 2 == 0)
-    expected = [(1, 2, 3), (1, 6, 7), (1, 10, 11)]
-    for restarted in (False, True):
-        if restarted:
-            disk.kill()
-            for entry in disk.entries(DIRECTORY):
-                if entry.name.endswith(".snapshot"):
-                    disk.remove(f"{DIRECTORY}/{entry.name}")
-            log = open_log(disk, config=LogConfig(segment_bytes=400))
-        assert [entry[:3] for entry in log.aborted_transactions(0, 12)] == expected
-        assert [entry[:3] for entry in log.aborted_transactions(4, 10)] == expected[1:2]
 
 
 def test_only_so_many_closed_segments_keep_their_files_open() -> None:

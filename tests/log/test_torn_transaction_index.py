@@ -6,13 +6,10 @@ import random
 
 import pytest
 
-from odradek.log.append_rules import Origin
 from odradek.log.config import LogConfig
 from odradek.log.log import Log
-from odradek.records.control import build_marker
-from tests.support.committed_reads import visible_offsets
 from tests.support.disk import SimulatedDisk
-from tests.support.logs import START_MS, batch, open_log
+from tests.support.logs import batch, end_transaction, open_log, visible_offsets
 
 CONFIG = LogConfig(segment_bytes=600)
 
@@ -33,14 +30,7 @@ def _write(log: Log) -> set[int]:
         is_commit = number % 4 == 0
         if is_commit:
             committed.add(offset)
-        marker = build_marker(
-            producer_id=producer_id,
-            producer_epoch=0,
-            is_commit=is_commit,
-            coordinator_epoch=0,
-            timestamp_ms=START_MS,
-        )
-        log.append(marker, leader_epoch=0, origin=Origin.COORDINATOR)
+        end_transaction(log, producer_id, is_commit=is_commit)
     return committed
 
 

@@ -1,6 +1,5 @@
 """The two clusters that tests of mirroring share."""
 
-from tests.support.peers import unique
-from tests.support.two_clusters import clusters
+from tests.support.peers import clusters, unique
 
 __all__ = ["clusters", "unique"]

@@ -17,7 +17,7 @@ from odradek.mirror.naming import IdentityReplicationPolicy, ReplicationPolicy
 from odradek.mirror.passed import PartitionStart, PassedBatch
 from odradek.mirror.settings import ClusterSettings, FlowSettings
 from odradek.mirror.translation import OffsetTranslation
-from tests.support.two_clusters import TwoClusters
+from tests.support.peers import TwoClusters
 
 
 def flow_settings(**changed: object) -> FlowSettings:

@@ -11,9 +11,8 @@ from odradek.client.client import Client
 from tests.support.java import JavaUnavailableError
 from tests.support.kafka_peer import KafkaPeer
 from tests.support.mirroring import entries, mirrored, quicken, running, until, write
-from tests.support.peers import skip_or_fail
+from tests.support.peers import TwoClusters, skip_or_fail
 from tests.support.stories import in_real_time
-from tests.support.two_clusters import TwoClusters
 
 pytestmark = [pytest.mark.java, pytest.mark.thorough]
 

@@ -29,8 +29,8 @@ from tests.support.mirroring import (
     until,
     write,
 )
+from tests.support.peers import TwoClusters
 from tests.support.stories import in_real_time
-from tests.support.two_clusters import TwoClusters
 
 pytestmark = pytest.mark.integration
 

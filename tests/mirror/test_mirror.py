@@ -21,8 +21,8 @@ from odradek.mirror.errors import MirrorRefused
 from odradek.mirror.mirror import Mirror
 from odradek.mirror.settings_file import read_mirror_settings
 from tests.support.mirroring import committed, entries, mirrored, quicken, running, state_of, until, write
+from tests.support.peers import TwoClusters
 from tests.support.told_with import told_with
-from tests.support.two_clusters import TwoClusters
 
 pytestmark = pytest.mark.integration
 

@@ -23,9 +23,8 @@ from odradek.mirror.source_batches import Position
 from tests.mirror.virtual_clusters import GROUP, TwoWholeClusters, clusters, mirroring
 from tests.support.java import JavaUnavailableError, java_arguments, java_environment, mirror_maker_classpath
 from tests.support.mirroring import committed, entries, mirrored, running, until, write
-from tests.support.peers import skip_or_fail
+from tests.support.peers import TwoClusters, skip_or_fail
 from tests.support.stories import in_real_time
-from tests.support.two_clusters import TwoClusters
 from tests.support.whole_broker import START_MS
 
 TOPIC = "mm2-offsets.a.internal"

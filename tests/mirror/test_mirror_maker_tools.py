@@ -17,8 +17,8 @@ from tests.mirror.copying_by_hand import flow_by_hand
 from tests.mirror.test_moved_groups import checkpoint_of, commit, fill
 from tests.support.java import mirror_client_classpath
 from tests.support.java_gateway import java_gateway, java_properties, listed
+from tests.support.peers import TwoClusters
 from tests.support.stories import in_real_time
-from tests.support.two_clusters import TwoClusters
 
 pytestmark = [pytest.mark.integration, pytest.mark.thorough]
 

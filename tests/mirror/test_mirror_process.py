@@ -25,9 +25,9 @@ from odradek.mirror.formats import parse_heartbeat, parse_offset_sync
 from odradek.mirror.topic_tail import tail
 from tests.mirror.test_moved_groups import commit, fill, value_at
 from tests.support.broker_process import free_port
+from tests.support.peers import TwoClusters
 from tests.support.polling import SECONDS_MAX, eventually
 from tests.support.stories import in_real_time
-from tests.support.two_clusters import TwoClusters
 
 pytestmark = pytest.mark.integration
 

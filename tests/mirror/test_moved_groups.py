@@ -15,9 +15,9 @@ from odradek.foundation.ids import TopicPartition
 from odradek.mirror.formats import Checkpoint, parse_checkpoint, parse_heartbeat
 from odradek.mirror.topic_tail import tail
 from tests.mirror.copying_by_hand import FlowByHand, flow_by_hand
+from tests.support.peers import TwoClusters
 from tests.support.polling import eventually
 from tests.support.stories import in_real_time
-from tests.support.two_clusters import TwoClusters
 
 pytestmark = pytest.mark.integration
 

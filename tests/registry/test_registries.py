@@ -10,10 +10,8 @@ from odradek.foundation.errors import SettingError
 from odradek.registry.registries import open_registry
 from odradek.registry.sqlite_store import SqliteStore
 from odradek.registry.zookeeper.address import Ensemble, parse_ensemble
-from tests.support.stories import in_real_time
 
 
-@in_real_time
 async def test_names_that_need_no_server(tmp_path: Path) -> None:
     file = await open_registry(f"sqlite:{tmp_path}/r:1")
     assert isinstance(file, SqliteStore)

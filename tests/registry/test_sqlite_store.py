@@ -12,7 +12,6 @@ import pytest
 from odradek.foundation.errors import StoreConnectionLost, StoreError, StoreSessionExpired
 from odradek.registry import sqlite_store
 from odradek.registry.sqlite_store import SqliteStore
-from tests.support.stories import in_real_time
 
 BROKER_ROOT = Path(__file__).parents[2] / "broker"
 
@@ -87,7 +86,6 @@ def test_nothing_that_was_answered_is_lost_by_kill_9(tmp_path: Path) -> None:
         asyncio.run(look())
 
 
-@in_real_time
 async def test_a_second_process_is_refused(tmp_path: Path) -> None:
     path = str(tmp_path / "registry.db")
     store = SqliteStore.open(path)
@@ -135,7 +133,6 @@ def test_a_file_that_cannot_be_opened_says_what_to_do(
     assert "registry.db" in str(caught.value)
 
 
-@in_real_time
 async def test_a_write_that_fails_changes_nothing_and_says_so(tmp_path: Path) -> None:
     store = SqliteStore.open(str(tmp_path / "registry.db"))
     await store.create("/a")
@@ -150,7 +147,6 @@ async def test_a_write_that_fails_changes_nothing_and_says_so(tmp_path: Path) ->
     await store.close()
 
 
-@in_real_time
 async def test_the_reserve_is_in_an_open_registry_and_beside_a_closed_one(tmp_path: Path) -> None:
     path = tmp_path / "registry.db"
     reserve = tmp_path / "registry.db.reserve"
@@ -202,7 +198,6 @@ asyncio.run(main())
     assert children == "[]"
 
 
-@in_real_time
 async def test_a_caller_that_gives_up_leaves_memory_and_disk_alike(tmp_path: Path) -> None:
     path = str(tmp_path / "registry.db")
     store = SqliteStore.open(path)
@@ -235,7 +230,6 @@ def test_change_numbers_rise_across_restarts_even_without_durable_writes(
     assert numbers == sorted(set(numbers))
 
 
-@in_real_time
 async def test_a_registry_of_the_first_layout_is_brought_up(tmp_path: Path) -> None:
     path = str(tmp_path / "registry.db")
     connection = sqlite3.connect(path)

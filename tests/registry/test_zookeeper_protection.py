@@ -25,6 +25,8 @@ from odradek.foundation.settings import Settings
 from odradek.registry.registries import open_registry
 from odradek.registry.store import Create
 from odradek.registry.zookeeper_store import ZookeeperStore
+from tests.support.local_process import running
+from tests.support.stories import in_real_time
 from tests.support.zookeeper import ZooKeeper
 
 pytestmark = pytest.mark.integration
@@ -57,10 +59,8 @@ class Stranger:
 @pytest.fixture
 def whole_zookeeper(tmp_path: Any) -> Iterator[ZooKeeper]:
     """One whose root no other test uses."""
-    server = ZooKeeper(tmp_path)
-    server.start()
-    yield server
-    server.close()
+    with running(ZooKeeper(tmp_path)) as server:
+        yield server
 
 
 async def _begin_term(store: Any) -> None:
@@ -79,13 +79,11 @@ async def _open(connect: str) -> ZookeeperStore:
     return store
 
 
-def test_a_stranger_cannot_make_the_first_rule(whole_zookeeper: ZooKeeper) -> None:
-    async def begin() -> None:
-        store = await _open(whole_zookeeper.connect)
-        await _begin_term(store)
-        await store.close()
-
-    asyncio.run(begin())
+@in_real_time
+async def test_a_stranger_cannot_make_the_first_rule(whole_zookeeper: ZooKeeper) -> None:
+    store = await _open(whole_zookeeper.connect)
+    await _begin_term(store)
+    await store.close()
     with Stranger(whole_zookeeper.connect) as stranger:
         for path in (
             "/kafka-acl/Topic",
@@ -142,66 +140,57 @@ def test_nodes_that_are_open_are_put_right_and_said(
     asyncio.run(scenario())
 
 
-def test_a_term_does_not_begin_where_a_stranger_owns_the_rules(zookeeper: ZooKeeper) -> None:
+@in_real_time
+async def test_a_term_does_not_begin_where_a_stranger_owns_the_rules(zookeeper: ZooKeeper) -> None:
     connect = f"{zookeeper.connect}/{uuid.uuid4()}"
-
-    async def scenario() -> None:
-        store = await _open(connect)
-        with Stranger(zookeeper.connect) as stranger:
-            stranger.add_auth("digest", "eve:evil")
-            chroot = connect.partition("/")[2]
-            # Before the chroot was protected.
-            owner = KazooClient(hosts=zookeeper.connect, auth_data=[("digest", "odradek:a secret")])
-            owner.start()
-            owner.set_acls(
-                f"/{chroot}", [make_digest_acl("eve", "evil", all=True), *owner.get_acls(f"/{chroot}")[0]]
-            )
-            stranger.create(f"/{chroot}/kafka-acl", b"", acl=[make_digest_acl("eve", "evil", all=True)])
-            owner.stop()
-            owner.close()
-        with pytest.raises(StoreAccessDenied, match="/kafka-acl of the registry belong to another user"):
-            await _begin_term(store)
-        found = [one async for one in store.open_nodes(["/kafka-acl"], with_children=True)]
-        assert [(one.path, one.is_foreign) for one in found] == [("/kafka-acl", True)]
-        await store.close()
-
-    asyncio.run(scenario())
-
-
-def test_every_kind_of_creation_makes_protected_nodes(zookeeper: ZooKeeper) -> None:
-    connect = f"{zookeeper.connect}/{uuid.uuid4()}/below/another"
-
-    async def scenario() -> None:
-        store = await _open(connect)
-        await store.create("/brokers")
-        await store.create("/brokers/ephemeral", b"", ephemeral=True)
-        await store.multi(
-            [Create("/config"), Create("/config/users"), Create("/config/users/u"), Create("/e", b"", True)]
+    store = await _open(connect)
+    with Stranger(zookeeper.connect) as stranger:
+        stranger.add_auth("digest", "eve:evil")
+        chroot = connect.partition("/")[2]
+        # Before the chroot was protected.
+        owner = KazooClient(hosts=zookeeper.connect, auth_data=[("digest", "odradek:a secret")])
+        owner.start()
+        owner.set_acls(
+            f"/{chroot}", [make_digest_acl("eve", "evil", all=True), *owner.get_acls(f"/{chroot}")[0]]
         )
-        assert await write_first_user(store, "v", {"SCRAM-SHA-256": "x"}) is False
-        assert [one async for one in store.open_nodes(["/"], with_children=True)] == []
-        await store.close()
-        above = await _open(zookeeper.connect)
-        chroot = connect.partition("/")[2].split("/")
-        steps = ["/" + "/".join(chroot[:count]) for count in (1, 2)]
-        assert [one async for one in above.open_nodes(steps, with_children=False)] == []
-        await above.close()
-
-    asyncio.run(scenario())
+        stranger.create(f"/{chroot}/kafka-acl", b"", acl=[make_digest_acl("eve", "evil", all=True)])
+        owner.stop()
+        owner.close()
+    with pytest.raises(StoreAccessDenied, match="/kafka-acl of the registry belong to another user"):
+        await _begin_term(store)
+    found = [one async for one in store.open_nodes(["/kafka-acl"], with_children=True)]
+    assert [(one.path, one.is_foreign) for one in found] == [("/kafka-acl", True)]
+    await store.close()
 
 
-def test_the_first_user_closes_what_was_open(zookeeper: ZooKeeper) -> None:
+@in_real_time
+async def test_every_kind_of_creation_makes_protected_nodes(zookeeper: ZooKeeper) -> None:
+    connect = f"{zookeeper.connect}/{uuid.uuid4()}/below/another"
+    store = await _open(connect)
+    await store.create("/brokers")
+    await store.create("/brokers/ephemeral", b"", ephemeral=True)
+    await store.multi(
+        [Create("/config"), Create("/config/users"), Create("/config/users/u"), Create("/e", b"", True)]
+    )
+    assert await write_first_user(store, "v", {"SCRAM-SHA-256": "x"}) is False
+    assert [one async for one in store.open_nodes(["/"], with_children=True)] == []
+    await store.close()
+    above = await _open(zookeeper.connect)
+    chroot = connect.partition("/")[2].split("/")
+    steps = ["/" + "/".join(chroot[:count]) for count in (1, 2)]
+    assert [one async for one in above.open_nodes(steps, with_children=False)] == []
+    await above.close()
+
+
+@in_real_time
+async def test_the_first_user_closes_what_was_open(zookeeper: ZooKeeper) -> None:
     connect = f"{zookeeper.connect}/{uuid.uuid4()}"
     with Stranger(zookeeper.connect) as client:
         root = connect.partition("/")[2]
         client.create(
             f"/{root}/config/users/admin", nodes.write_config({"producer_byte_rate": "1"}), makepath=True
         )
-
-    async def scenario() -> None:
-        store = await _open(connect)
-        await write_first_user(store, "admin", {"SCRAM-SHA-256": "x"})
-        assert [one async for one in store.open_nodes(["/config"], with_children=True)] == []
-        await store.close()
-
-    asyncio.run(scenario())
+    store = await _open(connect)
+    await write_first_user(store, "admin", {"SCRAM-SHA-256": "x"})
+    assert [one async for one in store.open_nodes(["/config"], with_children=True)] == []
+    await store.close()

@@ -10,6 +10,7 @@ import pytest
 from odradek.foundation.errors import SettingError, StoreAccessDenied, StoreConnectionLost
 from odradek.registry.registries import open_registry
 from odradek.registry.store import Create, Put, Store
+from tests.support.local_process import running
 from tests.support.stories import in_real_time
 from tests.support.zookeeper import Certificates, ZooKeeper
 
@@ -68,10 +69,8 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
 def tls_zookeeper(
     tmp_path_factory: pytest.TempPathFactory, certificates: Certificates
 ) -> Iterator[ZooKeeper]:
-    server = ZooKeeper(tmp_path_factory.mktemp("tls-zookeeper"), certificates=certificates)
-    server.start()
-    yield server
-    server.close()
+    with running(ZooKeeper(tmp_path_factory.mktemp("tls-zookeeper"), certificates=certificates)) as server:
+        yield server
 
 
 @in_real_time
@@ -98,7 +97,8 @@ async def test_connections_use_tls_with_certificates_of_both_sides(
     await plain.close()
 
 
-def test_a_server_that_is_not_trusted_is_not_spoken_to(
+@in_real_time
+async def test_a_server_that_is_not_trusted_is_not_spoken_to(
     tls_zookeeper: ZooKeeper, certificates: Certificates, tmp_path: Path
 ) -> None:
     entries = {
@@ -112,20 +112,17 @@ def test_a_server_that_is_not_trusted_is_not_spoken_to(
         store = await open_registry(f"{host}:{tls_zookeeper.tls_port}", entries=given)
         await store.close()
 
-    async def scenario() -> None:
-        with pytest.raises(StoreConnectionLost, match=r"(?i)is not trusted.*certificate verify failed"):
-            await attempt("127.0.0.1")
-        authority = {"ssl_truststore_location": trusted["zookeeper.ssl.truststore.location"]}
-        # The certificate is for 127.0.0.1, not for this name.
-        with pytest.raises(StoreConnectionLost, match=r"(?i)is not trusted.*hostname mismatch"):
-            await attempt("localhost", **authority)
-        await attempt(
-            "localhost",
-            **authority,
-            ssl_endpoint_identification_algorithm="",
-        )
-
-    asyncio.run(scenario())
+    with pytest.raises(StoreConnectionLost, match=r"(?i)is not trusted.*certificate verify failed"):
+        await attempt("127.0.0.1")
+    authority = {"ssl_truststore_location": trusted["zookeeper.ssl.truststore.location"]}
+    # The certificate is for 127.0.0.1, not for this name.
+    with pytest.raises(StoreConnectionLost, match=r"(?i)is not trusted.*hostname mismatch"):
+        await attempt("localhost", **authority)
+    await attempt(
+        "localhost",
+        **authority,
+        ssl_endpoint_identification_algorithm="",
+    )
 
 
 @in_real_time

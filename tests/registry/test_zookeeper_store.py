@@ -10,13 +10,7 @@ from pathlib import Path
 import pytest
 from kazoo.exceptions import ConnectionLoss
 
-from odradek.foundation.errors import (
-    NodeExists,
-    StoreConnectionLost,
-    StoreError,
-    StoreSessionExpired,
-    VersionConflict,
-)
+from odradek.foundation import errors
 from odradek.registry.registries import open_registry
 from odradek.registry.store import Create, Put, SessionState, Store
 from odradek.registry.zookeeper import session
@@ -79,7 +73,7 @@ async def test_a_cut_suspends_the_session_and_keeps_what_it_has(zookeeper: ZooKe
         await store.sync()
         await proxy.cut()
         await states.until(SUSPENDED)
-        with pytest.raises(StoreConnectionLost, match="no request was sent"):
+        with pytest.raises(errors.StoreConnectionLost, match="no request was sent"):
             await store.get("/a")
         await other.put("/a", b"1")
         await other.create("/b/child")
@@ -117,15 +111,15 @@ async def test_a_write_with_a_lost_answer_is_recognised_by_version_and_owner(zoo
         unsure = asyncio.ensure_future(store.multi([Put("/n", b"1", 0), Create("/mine", ephemeral=True)]))
         await proxy.lost_an_answer.wait()
         await proxy.cut()
-        with pytest.raises(StoreConnectionLost, match="may have been done"):
+        with pytest.raises(errors.StoreConnectionLost, match="may have been done"):
             await unsure
         await proxy.mend()
         await states.until(CONNECTED)
         await store.sync()
         assert (await store.get("/n"))[:2] == (b"1", 1)
-        with pytest.raises(VersionConflict):
+        with pytest.raises(errors.VersionConflict):
             await store.put("/n", b"1", version=0)
-        with pytest.raises(NodeExists):
+        with pytest.raises(errors.NodeExists):
             await store.create("/mine", ephemeral=True)
         assert (await store.get("/mine")).owner == store.session_id
         await store.close()
@@ -152,7 +146,7 @@ async def test_an_expired_session_lasts_until_reopened_and_watches_outlive_it(zo
     # kazoo would begin a new session by itself; it would be unknown whose writes go into it.
     assert makes_no_other[-1] == (EXPIRED, True)
     assert not any(is_over for _, is_over in makes_no_other[:-1])
-    with pytest.raises(StoreSessionExpired):
+    with pytest.raises(errors.StoreSessionExpired):
         await store.create("/mine", ephemeral=True)
     assert not await other.exists("/mine")
     await other.put("/a", b"1")
@@ -204,7 +198,7 @@ async def test_a_registry_that_stops_answering_suspends_the_session(zookeeper: Z
         store = await open_store(f"127.0.0.1:{proxy.port}", session_timeout_ms="1000")
         states = States(store)
         proxy.lose_answers()
-        with pytest.raises(StoreConnectionLost):
+        with pytest.raises(errors.StoreConnectionLost):
             await store.exists("/")
         assert states.told[-1] is SUSPENDED
         await store.close()
@@ -219,7 +213,7 @@ async def test_whoever_is_told_of_a_lost_connection_finds_the_session_suspended(
     result = session.client.handler.async_result()
     request = session.send("/n", lambda: result)
     result.set_exception(ConnectionLoss())
-    with pytest.raises(StoreConnectionLost):
+    with pytest.raises(errors.StoreConnectionLost):
         await request
     assert store.session_state is SUSPENDED
     await store.close()
@@ -262,7 +256,7 @@ async def test_a_watch_then_a_read_see_the_last_value_despite_cuts_and_expiry(zo
                 name = await changed.get()
                 try:
                     seen[name] = (await store.get(name)).data
-                except (StoreConnectionLost, StoreSessionExpired):
+                except (errors.StoreConnectionLost, errors.StoreSessionExpired):
                     # As a user has to: after a loss, read again once the session is there.
                     changed.put_nowait(name)
                     await states.until(CONNECTED)
@@ -341,7 +335,7 @@ async def test_a_too_large_write_is_refused_without_losing_the_connection(zookee
         store.put("/n", b"x" * 1_000_000),
         store.multi([Create(f"/{number}", b"x" * 300) for number in range(2500)]),
     ):
-        with pytest.raises(StoreError, match="write less"):
+        with pytest.raises(errors.StoreError, match="write less"):
             await attempt
     assert len((await store.get("/n")).data) == 990_000
     assert states.told == []
@@ -378,13 +372,14 @@ async def test_an_ensemble_is_tried_server_by_server_and_silence_is_told(
     assert await store.children("/") == []
     await store.close()
     with pytest.raises(
-        StoreConnectionLost, match=rf"no ZooKeeper of {nobody}/x answered within 1 s .*refused"
+        errors.StoreConnectionLost, match=rf"no ZooKeeper of {nobody}/x answered within 1 s .*refused"
     ):
         await open_store(f"{nobody}/x", connection_timeout_ms="1000")
     assert f"no ZooKeeper of {nobody}/x answers yet" in caplog.text
 
 
-def test_a_start_begins_again_whichever_of_its_messages_is_lost(zookeeper: ZooKeeper) -> None:
+@in_real_time
+async def test_a_start_begins_again_whichever_of_its_messages_is_lost(zookeeper: ZooKeeper) -> None:
     """The connection ends in place of each request and each answer of the start, one after the other."""
 
     async def messages_of_a_start(lost_message: int) -> int:
@@ -397,14 +392,11 @@ def test_a_start_begins_again_whichever_of_its_messages_is_lost(zookeeper: ZooKe
             await store.close()
         return proxy.messages
 
-    async def scenario() -> None:
-        lost = 1
-        while lost <= await messages_of_a_start(lost):
-            lost += 1
-        # Requests and answers: the session, a sync, and for each of the two steps of the root a look and a creation.
-        assert lost == 13
-
-    asyncio.run(scenario())
+    lost = 1
+    while lost <= await messages_of_a_start(lost):
+        lost += 1
+    # Requests and answers: the session, a sync, and for each of the two steps of the root a look and a creation.
+    assert lost == 13
 
 
 @in_real_time
@@ -421,17 +413,18 @@ async def test_a_start_ends_with_a_reason_when_the_time_is_over(
 
         monkeypatch.setattr(ZookeeperStore, "_prepare", ends_once)
         with pytest.raises(
-            StoreConnectionLost, match=rf"no ZooKeeper of {address} answered within 3 s .*refused"
+            errors.StoreConnectionLost, match=rf"no ZooKeeper of {address} answered within 3 s .*refused"
         ):
             await open_store(address, connection_timeout_ms="3000")
 
         async def ends(store: ZookeeperStore, new: session.ZooKeeperSession) -> None:
-            raise StoreConnectionLost("it was lost")
+            raise errors.StoreConnectionLost("it was lost")
 
         await proxy.mend()
         monkeypatch.setattr(ZookeeperStore, "_prepare", ends)
         # Long enough for one session on a busy machine.
         with pytest.raises(
-            StoreConnectionLost, match=rf"at {address} ended every new session for 10 s \(it was lost\)"
+            errors.StoreConnectionLost,
+            match=rf"at {address} ended every new session for 10 s \(it was lost\)",
         ):
             await open_store(address, connection_timeout_ms="10000")

@@ -32,7 +32,6 @@ async def test_each_thread_has_a_partition_of_its_own() -> None:
     await until(lambda: node.broker.cleaner.totals.rounds == 3)
     for partition in range(3):
         assert held(log_of(node, "table", partition)) == last[partition]
-    await node.broker.stop()
 
 
 async def test_the_memory_and_rate_of_all_threads_are_divided() -> None:
@@ -49,7 +48,6 @@ async def test_the_memory_and_rate_of_all_threads_are_divided() -> None:
     await until(lambda: bool(rounds.tasks))
     task = rounds.tasks[0]
     assert (task.map_bytes, task.window_bytes, task.bytes_per_second) == (5 << 20, 32 << 20, 500)
-    await node.broker.stop()
 
 
 async def test_a_record_that_waits_for_too_long_closes_the_active_segment() -> None:
@@ -71,7 +69,6 @@ async def test_a_record_that_waits_for_too_long_closes_the_active_segment() -> N
     await asyncio.sleep(600)
     # Without the setting the active segment stays as it is.
     assert len(held(log_of(node, "patient"))) == 3
-    await node.broker.stop()
 
 
 async def test_a_truncation_ends_the_round_and_lowers_the_checkpoint() -> None:
@@ -96,7 +93,6 @@ async def test_a_truncation_ends_the_round_and_lowers_the_checkpoint() -> None:
     last = await fill(node, "table")
     await until(lambda: node.broker.cleaner.totals.rounds == 2)
     assert held(log) == last
-    await node.broker.stop()
 
 
 async def test_a_damaged_partition_is_marked_and_the_others_go_on() -> None:
@@ -127,7 +123,6 @@ async def test_a_damaged_partition_is_marked_and_the_others_go_on() -> None:
     node = await WholeBroker.start(ENTRIES, disk=node.disk, registry=node.registry)
     await until(lambda: node.broker.cleaner.totals.rounds == 1)
     assert scrape(node)["odradek_uncleanable_partitions", ()] == 0
-    await node.broker.stop()
 
 
 async def test_a_full_disk_is_tried_again_until_there_is_room() -> None:
@@ -150,7 +145,6 @@ async def test_a_full_disk_is_tried_again_until_there_is_room() -> None:
     await until(lambda: cleaner.totals.rounds == 1)
     assert held(log) == last
     assert node.disk.paths(".cleaned") == []
-    await node.broker.stop()
 
 
 @pytest.mark.parametrize("deaths", [1, 2, 3])
@@ -165,7 +159,6 @@ async def test_a_process_that_dies_is_forgiven_twice(deaths: int) -> None:
     is_forgiven = deaths < 3
     assert held(log_of(node, "table")) == (last if is_forgiven else last_of_all(3))
     assert scrape(node)["odradek_uncleanable_partitions", ()] == (not is_forgiven)
-    await node.broker.stop()
 
 
 def last_of_all(rounds: int) -> list[Pair]:

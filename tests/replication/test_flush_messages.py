@@ -94,7 +94,6 @@ async def test_produces_of_one_turn_share_one_sync() -> None:
     offsets = [(await _answered(answer)).base_offset for answer in answers]
     assert offsets == list(range(50))
     assert _syncs(broker) == 1 and _partition(broker).high_watermark == 50
-    await broker.broker.stop()
 
 
 async def test_only_every_third_record_waits_when_three_may_be_unflushed() -> None:
@@ -111,7 +110,6 @@ async def test_only_every_third_record_waits_when_three_may_be_unflushed() -> No
     assert (await _answered(fourth)).base_offset == 3
     assert (_syncs(broker), partition.high_watermark) == (1, 4)
     assert isinstance(_send(broker, b"v"), bytes)
-    await broker.broker.stop()
 
 
 async def test_never_more_than_asked_for_is_acknowledged_and_unflushed() -> None:
@@ -129,7 +127,6 @@ async def test_never_more_than_asked_for_is_acknowledged_and_unflushed() -> None
     await asyncio.gather(*waiting)
     assert partition.high_watermark == partition.log.log_end_offset
     assert 0 < _syncs(broker) < len(waiting)
-    await broker.broker.stop()
 
 
 async def test_a_failed_flush_fails_all_waiting_requests() -> None:
@@ -141,7 +138,6 @@ async def test_a_failed_flush_fails_all_waiting_requests() -> None:
         assert result.error_code == STORAGE_ERROR
     assert _partition_is_offline(broker)
     assert (await _answered(_send(broker, b"c"))).error_code == STORAGE_ERROR
-    await broker.broker.stop()
 
 
 def _partition_is_offline(broker: WholeBroker) -> bool:
@@ -159,7 +155,6 @@ async def test_a_duplicate_waits_as_its_first_sending_does() -> None:
         assert (result.error_code, result.base_offset) == (0, 0)
     assert _partition(broker).high_watermark == 1
     assert isinstance(_send(broker, b"a", **fields), bytes)
-    await broker.broker.stop()
 
 
 async def test_a_fetch_that_waits_is_woken_by_the_flush() -> None:
@@ -173,7 +168,6 @@ async def test_a_fetch_that_waits_is_woken_by_the_flush() -> None:
     assert found.records and found.high_watermark == 1
     assert asyncio.get_running_loop().time() == started
     assert (await produced).error_code == 0
-    await broker.broker.stop()
 
 
 async def test_acks_0_is_flushed_too() -> None:
@@ -183,7 +177,6 @@ async def test_acks_0_is_flushed_too() -> None:
     assert _partition(broker).high_watermark == 0
     await broker.broker.flusher.drain()
     assert _partition(broker).high_watermark == 5
-    await broker.broker.stop()
 
 
 async def test_the_deletion_of_the_topic_ends_the_wait() -> None:
@@ -196,7 +189,6 @@ async def test_the_deletion_of_the_topic_ends_the_wait() -> None:
     with pytest.raises(UnknownTopicOrPartition):
         partition.require_leader().append(b"", required_acks=1)
     await asyncio.wait([second])
-    await broker.broker.stop()
 
 
 async def test_a_relaxed_setting_releases_waiting_requests() -> None:
@@ -207,7 +199,6 @@ async def test_a_relaxed_setting_releases_waiting_requests() -> None:
     assert isinstance(_send(broker, b"b"), bytes)
     assert (await _answered(first)).base_offset == 0
     assert partition.high_watermark == 2
-    await broker.broker.stop()
 
 
 async def test_group_state_waits_for_its_flush() -> None:
@@ -219,7 +210,6 @@ async def test_group_state_waits_for_its_flush() -> None:
     assert await answer == 0
     found = broker.broker.partitions.get("__consumer_offsets", 3)
     assert found.log.recovery_point == found.high_watermark == 1
-    await broker.broker.stop()
 
 
 @pytest.mark.parametrize("seed", range(15))

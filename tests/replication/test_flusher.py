@@ -231,4 +231,3 @@ async def test_a_checkpoint_blocks_no_request_and_the_stop_waits_for_it() -> Non
     disk.gate.set()
     await stopping
     assert disk.exists(f"/logs/{RECOVERY_POINT_FILE}")
-    await broker.broker.stop()

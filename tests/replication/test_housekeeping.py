@@ -14,13 +14,12 @@ from odradek.log.log_manager import LogManager
 from odradek.replication.flusher import Flusher
 from odradek.replication.housekeeping import Housekeeping
 from odradek.replication.partition import Partition
-from tests.support.loop import run
 from tests.support.polling import eventually
 from tests.support.whole_broker import WholeBroker
 
 
 @pytest.mark.parametrize("failure", [OSError(5, "the disk"), ZeroDivisionError("a fault of ours")])
-def test_a_duty_that_fails_is_done_again(failure: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_duty_that_fails_is_done_again(failure: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
     done: list[Exception | None] = [failure, None]
 
     async def fail_once(self: Housekeeping) -> None:
@@ -28,13 +27,9 @@ def test_a_duty_that_fails_is_done_again(failure: Exception, monkeypatch: pytest
         if outcome is not None:
             raise outcome
 
-    async def scenario() -> None:
-        monkeypatch.setattr(Housekeeping, "remove_due", fail_once)
-        broker = await WholeBroker.start()
-        await eventually("the work is done", lambda: not done, pause_seconds=1)
-        await broker.broker.stop()
-
-    run(scenario())
+    monkeypatch.setattr(Housekeeping, "remove_due", fail_once)
+    await WholeBroker.start()
+    await eventually("the work is done", lambda: not done, pause_seconds=1)
 
 
 async def test_a_fault_in_one_log_keeps_retention_from_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -53,7 +48,6 @@ async def test_a_fault_in_one_log_keeps_retention_from_no_other(monkeypatch: pyt
     seen.clear()
     await broker.broker.housekeeping.apply_retention()
     assert seen[:3] == [0, 1, 2]
-    await broker.broker.stop()
 
 
 @pytest.mark.parametrize(
@@ -61,7 +55,7 @@ async def test_a_fault_in_one_log_keeps_retention_from_no_other(monkeypatch: pyt
     [(0, 0), (1, 1), (FLUSH_THREADS_MAX + 4, FLUSH_THREADS_MAX)],
     ids=["none", "one", "many"],
 )
-def test_each_log_that_is_due_is_flushed_once_by_no_more_tasks_than_logs(
+async def test_each_log_that_is_due_is_flushed_once_by_no_more_tasks_than_logs(
     due: int, tasks: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     flushed: list[Log] = []
@@ -75,17 +69,13 @@ def test_each_log_that_is_due_is_flushed_once_by_no_more_tasks_than_logs(
         begun.append(coroutine.cr_code.co_name)
         return asyncio.Task(coroutine, loop=loop, **named)
 
-    async def scenario() -> None:
-        broker = await WholeBroker.start()
-        await broker.create_topic("t", partitions=FLUSH_THREADS_MAX + 4)
-        logs = [partition.log for partition in broker.broker.partitions][:due]
-        monkeypatch.setattr(LogManager, "flush_due", lambda self, now_ms: logs)
-        monkeypatch.setattr(Flusher, "flush", flush)
-        asyncio.get_running_loop().set_task_factory(begin)  # type: ignore[arg-type]
-        await broker.broker.housekeeping.flush_due()
-        asyncio.get_running_loop().set_task_factory(None)
-        assert (sorted(map(id, flushed)), begun.count("flush_some")) == (sorted(map(id, logs)), tasks)
-        monkeypatch.undo()
-        await broker.broker.stop()
-
-    run(scenario())
+    broker = await WholeBroker.start()
+    await broker.create_topic("t", partitions=FLUSH_THREADS_MAX + 4)
+    logs = [partition.log for partition in broker.broker.partitions][:due]
+    monkeypatch.setattr(LogManager, "flush_due", lambda self, now_ms: logs)
+    monkeypatch.setattr(Flusher, "flush", flush)
+    asyncio.get_running_loop().set_task_factory(begin)  # type: ignore[arg-type]
+    await broker.broker.housekeeping.flush_due()
+    asyncio.get_running_loop().set_task_factory(None)
+    assert (sorted(map(id, flushed)), begun.count("flush_some")) == (sorted(map(id, logs)), tasks)
+    monkeypatch.undo()

@@ -18,7 +18,7 @@ from odradek.protocol.api import ApiKey
 from odradek.protocol.group_partitions import OFFSETS_TOPIC
 from odradek.records.control import Marker
 from tests.support.cleaning import cleaning_broker, log_of
-from tests.support.group_world import result_of
+from tests.support.coordinator_world import result_of
 from tests.support.whole_broker import WholeBroker
 
 ROLL_BYTES_MIN = 16 * 1024
@@ -111,7 +111,6 @@ async def test_the_offsets_topic_stays_a_few_times_its_live_state() -> None:
     assert (log.log_start_offset, log.log_end_offset) == (0, 400 * PARTITIONS)
     node = await restarted(node)
     assert fetched(node) == dict.fromkeys(range(PARTITIONS), 399)
-    await node.broker.stop()
 
 
 @pytest.mark.parametrize("is_commit", [True, False])
@@ -140,7 +139,6 @@ async def test_pending_offsets_of_an_open_transaction_survive(is_commit: bool) -
     assert fetched(node) == expected
     node = await restarted(node)
     assert fetched(node, is_stable=True) == expected
-    await node.broker.stop()
 
 
 @pytest.mark.thorough
@@ -175,4 +173,3 @@ async def test_the_transactions_topic_stays_a_few_times_its_live_state() -> None
     node = await node.restart()
     again = await epoch_after_init("id-4")
     assert (again.id, again.epoch) == (last.id, last.epoch + 1)
-    await node.broker.stop()

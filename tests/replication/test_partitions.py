@@ -39,7 +39,6 @@ async def test_a_topic_is_ready_when_its_creation_is_answered() -> None:
     for key in (topic_id.bytes, uuid.UUID(int=5).bytes):
         with pytest.raises(UnknownTopicId):
             partitions.get_by_key(key, 0)
-    await broker.broker.stop()
 
 
 async def test_a_topic_created_again_is_another_topic() -> None:
@@ -54,7 +53,6 @@ async def test_a_topic_created_again_is_another_topic() -> None:
     assert fresh.high_watermark == 0
     broker = await broker.restart()
     assert broker.broker.partitions.get("t", 0).high_watermark == 0
-    await broker.broker.stop()
 
 
 async def test_new_partitions_are_ready_and_old_ones_stay() -> None:
@@ -64,7 +62,6 @@ async def test_new_partitions_are_ready_and_old_ones_stay() -> None:
     await broker.broker.control.controller.create_partitions([NewPartitions(topic="t", total_count=3)])
     assert broker.broker.partitions.get("t", 0) is first
     assert (await broker.produce("t", b"a", partition=2)).error_code == 0
-    await broker.broker.stop()
 
 
 async def test_settings_reach_the_logs_as_they_change() -> None:
@@ -80,7 +77,6 @@ async def test_settings_reach_the_logs_as_they_change() -> None:
     assert (await broker.produce("own", b"x" * 3500)).error_code == 0, "a topic's own value wins"
     await alter(broker, ResourceKind.TOPIC, "t", "min.insync.replicas", "3")
     assert broker.broker.partitions.get("t", 0).replica.min_insync_replicas == 3
-    await broker.broker.stop()
 
 
 async def test_a_restart_keeps_records_epochs_and_topics() -> None:
@@ -93,7 +89,6 @@ async def test_a_restart_keeps_records_epochs_and_topics() -> None:
     found = broker.broker.partitions.get("t", 1)
     assert (found.high_watermark, found.leader_epoch) == (2, epoch)
     assert (await broker.produce("t", b"c", partition=1)).base_offset == 2
-    await broker.broker.stop()
 
 
 async def test_logs_without_a_registry_are_taken_in() -> None:
@@ -107,7 +102,6 @@ async def test_logs_without_a_registry_are_taken_in() -> None:
     assert (found.topic_id, found.high_watermark) == (topic_id, 1)
     assert found.leader_epoch == 1, "leadership begins again"
     assert (await broker.produce("t", b"b", partition=1)).base_offset == 1
-    await broker.broker.stop()
 
 
 async def test_a_failed_directory_takes_its_partitions_offline() -> None:
@@ -125,7 +119,6 @@ async def test_a_failed_directory_takes_its_partitions_offline() -> None:
     with pytest.raises(KafkaStorageError):
         lost.reader.read(0, 100, at_least_one_batch=True, committed_only=False)
     assert (await broker.produce("t", b"a", partition=kept.topic_partition.partition)).error_code == 0
-    await broker.broker.stop()
 
 
 async def test_retention_deletes_old_segments_and_fails_their_readers() -> None:
@@ -139,7 +132,6 @@ async def test_retention_deletes_old_segments_and_fails_their_readers() -> None:
     assert partition.log.log_start_offset > 0
     answer = await broker.ask(ApiKey.FETCH, 11, **broker.fetch_fields(("t", 0, 0)))
     assert answer.responses[0].partitions[0].error_code == 1
-    await broker.broker.stop()
 
 
 async def test_records_are_flushed_when_their_time_has_come() -> None:
@@ -151,7 +143,6 @@ async def test_records_are_flushed_when_their_time_has_come() -> None:
     await asyncio.sleep(4)
     assert log.recovery_point == 1
     assert broker.broker.flusher.flushes == 1
-    await broker.broker.stop()
 
 
 async def power_lost(broker: WholeBroker) -> WholeBroker:
@@ -176,7 +167,6 @@ async def test_a_lost_topic_id_does_not_take_the_partition_offline() -> None:
     assert broker.broker.partitions.get("t", 0).log.topic_id == topic_id
     assert broker.disk.read(metadata).startswith(b"version: 0\ntopic_id: ")
     assert (await broker.produce("t", b"a")).error_code == 0
-    await broker.broker.stop()
 
 
 async def test_a_power_failure_after_a_clean_start_is_no_clean_stop() -> None:
@@ -187,7 +177,6 @@ async def test_a_power_failure_after_a_clean_start_is_no_clean_stop() -> None:
     broker = await power_lost(broker)
     (log,) = broker.broker.log_manager.logs()
     assert broker.broker.log_manager.may_have_lost(log)
-    await broker.broker.stop()
 
 
 async def test_a_partition_unopened_on_a_full_disk_opens_with_room() -> None:
@@ -208,7 +197,6 @@ async def test_a_partition_unopened_on_a_full_disk_opens_with_room() -> None:
         assert (await broker.produce("t", b"a", partition=partition)).error_code == 0
     broker = await broker.restart()
     assert broker.broker.partitions.get("t", 0).high_watermark == 1
-    await broker.broker.stop()
 
 
 async def test_what_a_full_disk_kept_away_is_not_made_once_its_topic_is_gone() -> None:
@@ -221,7 +209,6 @@ async def test_what_a_full_disk_kept_away_is_not_made_once_its_topic_is_gone() -
     assert list(broker.broker.log_manager.logs()) == []
     with pytest.raises(UnknownTopicOrPartition):
         broker.broker.partitions.get("t", 0)
-    await broker.broker.stop()
 
 
 async def test_a_leader_that_could_not_store_its_epoch_leads_with_room(
@@ -248,4 +235,3 @@ async def test_a_leader_that_could_not_store_its_epoch_leads_with_room(
     assert partitions.get("t", 0).is_leader
     assert partition.require_leader().followers is not None
     assert partition.log.epochs.entries[-1].epoch == moved.leader_epoch
-    await broker.broker.stop()

@@ -86,7 +86,6 @@ def test_a_replica_that_was_away_brings_no_deleted_key_back(is_clock_alone: bool
             assert GONE in found[away]
         else:
             assert all(b"gone" not in dict(one) for one in found.values())
-        await cluster.stop()
 
     with pytest.MonkeyPatch.context() as patch:
         if is_clock_alone:
@@ -113,4 +112,3 @@ async def test_a_replica_that_does_not_answer_counts_as_nothing_compacted() -> N
     assert await bounds.bound(here) == 1
     await cluster.kill_broker(behind)
     assert await bounds.bound(here) == 0
-    await cluster.stop()

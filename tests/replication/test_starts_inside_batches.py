@@ -84,57 +84,57 @@ ROADS = (added, wiped, left_behind, truncated_to_start)
 
 @pytest.mark.parametrize("road", ROADS)
 async def test_a_replica_that_starts_inside_a_batch_joins_the_in_sync_set(road: Road) -> None:
-    async with ReplicaCluster() as cluster:
-        await road(cluster)
-        await cluster.until(lambda: 3 in cluster.states[0].isr)
-        leader, replica = cluster.nodes[1].partition().log, cluster.nodes[3].partition().log
-        await cluster.until(lambda: replica.log_start_offset == leader.log_start_offset)
-        assert replica.log_end_offset == leader.log_end_offset == 7
-        answer = await cluster.produce(1, b"7", base_sequence=7, **PRODUCER)
-        assert (answer.error_code, answer.base_offset) == (0, 7)
-        assert stored_records(replica) == stored_records(leader)
-        assert replica.epochs.entries == leader.epochs.entries
+    cluster = await ReplicaCluster.start()
+    await road(cluster)
+    await cluster.until(lambda: 3 in cluster.states[0].isr)
+    leader, replica = cluster.nodes[1].partition().log, cluster.nodes[3].partition().log
+    await cluster.until(lambda: replica.log_start_offset == leader.log_start_offset)
+    assert replica.log_end_offset == leader.log_end_offset == 7
+    answer = await cluster.produce(1, b"7", base_sequence=7, **PRODUCER)
+    assert (answer.error_code, answer.base_offset) == (0, 7)
+    assert stored_records(replica) == stored_records(leader)
+    assert replica.epochs.entries == leader.epochs.entries
 
 
 @pytest.mark.parametrize("road", ROADS)
 @pytest.mark.parametrize("is_clean", [True, False], ids=["stopped", "killed"])
 async def test_such_a_replica_restarts_and_leads(road: Road, is_clean: bool) -> None:
-    async with ReplicaCluster() as cluster:
-        await road(cluster)
-        await cluster.until(lambda: 3 in cluster.states[0].isr)
-        start_offset = cluster.nodes[1].partition().log.log_start_offset
-        if is_clean:
-            await cluster.stop_node(3)
-        else:
-            await asyncio.sleep(90)  # The start offsets are written down once a minute.
-            await cluster.kill_node(3)
-        cluster.start_node(3)
-        await cluster.until(lambda: 3 in cluster.states[0].isr)
-        cluster.elect(3)
-        await cluster.until(lambda: cluster.nodes[3].partition().is_leader)
-        log = cluster.nodes[3].partition().log
-        assert (log.log_start_offset, log.log_end_offset) == (start_offset, 7)
-        read = await cluster.nodes[3].ask(
-            ApiKey.FETCH,
-            12,
-            max_wait=0,
-            min_bytes=1,
-            max_bytes=1 << 20,
-            topics=[
-                {
-                    "topic": "t",
-                    "partitions": [
-                        {"partition": 0, "fetch_offset": start_offset, "partition_max_bytes": 1 << 20}
-                    ],
-                }
-            ],
-        )
-        (found,) = read.responses[0].partitions
-        assert (found.error_code, found.log_start_offset) == (0, start_offset)
-        again = await cluster.produce(3, b"5", b"6", base_sequence=5, **PRODUCER)
-        assert (again.error_code, again.base_offset) == (0, 5), "the retry of a batch that it has"
-        after = await cluster.produce(3, b"7", base_sequence=7, **PRODUCER)
-        assert (after.error_code, after.base_offset) == (0, 7)
+    cluster = await ReplicaCluster.start()
+    await road(cluster)
+    await cluster.until(lambda: 3 in cluster.states[0].isr)
+    start_offset = cluster.nodes[1].partition().log.log_start_offset
+    if is_clean:
+        await cluster.stop_node(3)
+    else:
+        await asyncio.sleep(90)  # The start offsets are written down once a minute.
+        await cluster.kill_node(3)
+    cluster.start_node(3)
+    await cluster.until(lambda: 3 in cluster.states[0].isr)
+    cluster.elect(3)
+    await cluster.until(lambda: cluster.nodes[3].partition().is_leader)
+    log = cluster.nodes[3].partition().log
+    assert (log.log_start_offset, log.log_end_offset) == (start_offset, 7)
+    read = await cluster.nodes[3].ask(
+        ApiKey.FETCH,
+        12,
+        max_wait=0,
+        min_bytes=1,
+        max_bytes=1 << 20,
+        topics=[
+            {
+                "topic": "t",
+                "partitions": [
+                    {"partition": 0, "fetch_offset": start_offset, "partition_max_bytes": 1 << 20}
+                ],
+            }
+        ],
+    )
+    (found,) = read.responses[0].partitions
+    assert (found.error_code, found.log_start_offset) == (0, start_offset)
+    again = await cluster.produce(3, b"5", b"6", base_sequence=5, **PRODUCER)
+    assert (again.error_code, again.base_offset) == (0, 5), "the retry of a batch that it has"
+    after = await cluster.produce(3, b"7", base_sequence=7, **PRODUCER)
+    assert (after.error_code, after.base_offset) == (0, 7)
 
 
 def test_after_a_crash_a_retry_of_the_batch_at_the_start_is_a_duplicate() -> None:

@@ -6,22 +6,16 @@ import asyncio
 from types import SimpleNamespace
 from typing import Any
 
-from odradek.cluster.image import BrokerImage, ClusterImage, ImageHolder
+from odradek.cluster.image import ImageHolder
 from odradek.cluster.topic_names import TRANSACTION_STATE
-from odradek.foundation.errors import (
-    CoordinatorLoadInProgress,
-    CoordinatorNotAvailable,
-    FrameError,
-    InvalidProducerEpoch,
-    ProducerFenced,
-)
+from odradek.foundation import errors
 from odradek.foundation.ids import TopicPartition
 from odradek.foundation.transaction_errors import ConcurrentTransactions
 from odradek.protocol import codec, messages
 from odradek.protocol.api import ApiKey
 from odradek.protocol.framing import parse_request_header
 from odradek.replication.transaction_verifier import Question, Refusals, TransactionVerifier
-from tests.support.group_world import image
+from tests.support.coordinator_world import image
 from tests.support.loop import run
 from tests.support.stories import told_by
 
@@ -91,11 +85,7 @@ def in_story(story: Any, *, has_coordinator: bool = True) -> None:
     """Run a story with a coordinator and a verifier that asks it."""
 
     async def scenario() -> None:
-        cluster: ClusterImage = image({TRANSACTION_STATE: 5} if has_coordinator else {})
-        broker = BrokerImage(id=0, endpoints={"PLAINTEXT": ("h", 1)}, rack=None, epoch=0)
-        images = ImageHolder(
-            ClusterImage(topics=cluster.topics, topics_by_id=cluster.topics_by_id, brokers={0: broker})
-        )
+        images = ImageHolder(image({TRANSACTION_STATE: 5} if has_coordinator else {}, brokers=(0,)))
         settings: Any = SimpleNamespace(
             add_partitions_to_txn_retry_backoff_ms=20, add_partitions_to_txn_retry_backoff_max_ms=100
         )
@@ -132,7 +122,7 @@ async def test_questions_wait_for_the_request_under_way_and_leave_together(
     assert await first == {}
     fenced, verified, *added = await asyncio.gather(*others)
     assert coordinator.asked[1:] == [{"y": (False, [B]), "z": (True, [A, C]), "x": (False, [B, C])}]
-    assert [type(error) for error in fenced.values()] == [ProducerFenced]
+    assert [type(error) for error in fenced.values()] == [errors.ProducerFenced]
     assert list(fenced) == [B]
     assert verified == {} and added == [{}, {}]
     assert verifier.requests == 2
@@ -152,9 +142,9 @@ async def test_a_newer_instance_takes_the_place_of_an_older_one(
     late = begin(verifier, question("x", A, epoch=2))
     other_way = begin(verifier, question("x", A, epoch=4, adds=False))
     coordinator.may_answer.set()
-    assert [type(error) for error in (await old).values()] == [InvalidProducerEpoch]
-    assert [type(error) for error in (await late).values()] == [InvalidProducerEpoch]
-    assert [type(error) for error in (await other_way).values()] == [CoordinatorLoadInProgress]
+    assert [type(error) for error in (await old).values()] == [errors.InvalidProducerEpoch]
+    assert [type(error) for error in (await late).values()] == [errors.InvalidProducerEpoch]
+    assert [type(error) for error in (await other_way).values()] == [errors.CoordinatorLoadInProgress]
     assert await new == {}
 
 
@@ -178,10 +168,10 @@ async def test_a_transaction_that_is_ending_is_asked_for_again_for_a_while(
 async def test_a_coordinator_that_does_not_answer_is_asked_again_by_the_client(
     coordinator: Coordinator, verifier: TransactionVerifier
 ) -> None:
-    for failure in (ConnectionResetError("gone"), FrameError("cut off"), ValueError("a defect")):
+    for failure in (ConnectionResetError("gone"), errors.FrameError("cut off"), ValueError("a defect")):
         coordinator.failure = failure
         (error,) = (await verifier.verify(question())).values()
-        assert isinstance(error, CoordinatorLoadInProgress)
+        assert isinstance(error, errors.CoordinatorLoadInProgress)
     coordinator.failure = None
     assert await verifier.verify(question()) == {}
     coordinator.may_answer.clear()
@@ -189,7 +179,7 @@ async def test_a_coordinator_that_does_not_answer_is_asked_again_by_the_client(
     await asyncio.sleep(1)
     await verifier.close()
     (error,) = (await waiting).values()
-    assert isinstance(error, CoordinatorNotAvailable)
+    assert isinstance(error, errors.CoordinatorNotAvailable)
 
 
 @told_by(in_story, has_coordinator=False, gives=2)
@@ -197,5 +187,5 @@ async def test_without_a_coordinator_there_is_nothing_to_ask(
     coordinator: Coordinator, verifier: TransactionVerifier
 ) -> None:
     (error,) = (await verifier.verify(question())).values()
-    assert isinstance(error, CoordinatorNotAvailable)
+    assert isinstance(error, errors.CoordinatorNotAvailable)
     assert coordinator.asked == []

@@ -26,7 +26,6 @@ async def test_a_record_not_replicated_is_answered_at_the_timeout() -> None:
     assert not partition.replica.pending_produces
     cluster.network.heal()
     await partition.committed(0, seconds_max=60)
-    await cluster.stop()
 
 
 async def test_what_waited_for_a_second_replica_is_shown_once_one_is_enough() -> None:
@@ -55,4 +54,3 @@ async def test_what_waited_for_a_second_replica_is_shown_once_one_is_enough() ->
     )
     assert int(answer.responses[0].error_code) == 0
     assert partition.high_watermark == 1
-    await cluster.stop()

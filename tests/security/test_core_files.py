@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.secured_broker import SecuredBroker
+from tests.support.broker_process import SecuredBroker
 
 pytestmark = pytest.mark.thorough
 

@@ -25,8 +25,9 @@ from odradek.protocol import codec, messages
 from odradek.protocol.api import ApiKey
 from odradek.security.sasl_client import ScramClient, ServerRefused
 from odradek.security.scram import salted_password_of
+from tests.support.broker_process import SecuredBroker
 from tests.support.certificates import Authority, Leaf
-from tests.support.secured_broker import SecuredBroker
+from tests.support.stories import in_real_time
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(240)]
 
@@ -311,7 +312,8 @@ def test_a_replayed_login_is_refused(broker: SecuredBroker) -> None:
     recorded_login(broker)
 
 
-def test_mangled_logins_are_refused(broker: SecuredBroker) -> None:
+@in_real_time
+async def test_mangled_logins_are_refused(broker: SecuredBroker) -> None:
     seed = random.randrange(1 << 30)
     print(f"seed {seed}")
     chance = random.Random(seed)
@@ -348,11 +350,8 @@ def test_mangled_logins_are_refused(broker: SecuredBroker) -> None:
             assert await ask(request(ApiKey.METADATA, 1, topics=[])) == b""
         await leave(writer)
 
-    async def story() -> None:
-        for _ in range(4 * TIMES):
-            await asyncio.gather(*(attempt() for _ in range(50)))
-
-    asyncio.run(story())
+    for _ in range(4 * TIMES):
+        await asyncio.gather(*(attempt() for _ in range(50)))
     recorded_login(broker)
 
 
@@ -371,7 +370,8 @@ def spoilt(chance: random.Random, message: bytes) -> bytes:
     return message[:at] + message[at + 1 :] if kind == 1 else message[:at] + b"x" + message[at:]
 
 
-def test_a_thousand_wrong_passwords(broker: SecuredBroker) -> None:
+@in_real_time
+async def test_a_thousand_wrong_passwords(broker: SecuredBroker) -> None:
     """All fail alike, names that exist and names that do not, and others log in at the same time."""
     texts: set[str] = set()
 
@@ -389,13 +389,11 @@ def test_a_thousand_wrong_passwords(broker: SecuredBroker) -> None:
         assert await reader.read() == b""
         await leave(writer)
 
-    async def story() -> None:
-        for round_number in range(10 * TIMES):
-            guesses = [guess(100 * round_number + number) for number in range(100)]
-            await asyncio.gather(asyncio.to_thread(still_serves, broker), *guesses)
+    for round_number in range(10 * TIMES):
+        guesses = [guess(100 * round_number + number) for number in range(100)]
+        await asyncio.gather(asyncio.to_thread(still_serves, broker), *guesses)
 
     before = resident(broker)
-    asyncio.run(story())
     assert len(texts) == 1
     assert resident(broker) - before < 50 * MEGABYTE
 

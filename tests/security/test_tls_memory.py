@@ -11,7 +11,7 @@ import pytest
 
 from odradek.protocol import codec, messages
 from odradek.protocol.api import ApiKey
-from tests.support.secured_broker import SecuredBroker
+from tests.support.broker_process import SecuredBroker
 from tests.support.whole_broker import batch
 
 pytestmark = pytest.mark.thorough

@@ -14,8 +14,8 @@ from odradek.protocol.api import ApiKey
 from odradek.protocol.cluster_changes import FollowRequest
 from odradek.protocol.controller_requests import LeaveRequest
 from odradek.transport.outbound import OutboundConnection
-from tests.support.guarded_broker import ALL, CREATE, NO_CLUSTER, NO_TOPIC, WRITE, acl, codes
 from tests.support.memory_registry import MemoryStore
+from tests.support.rights import ALL, CREATE, NO_CLUSTER, NO_TOPIC, WRITE, acl, codes
 from tests.support.whole_broker import batch
 from tests.support.whole_cluster import WholeCluster
 
@@ -68,7 +68,6 @@ async def test_rights_are_the_clients_also_where_its_request_is_forwarded() -> N
     await allow(cluster, CREATE, AclResourceType.TOPIC, "t")
     assert await cluster.create_topic("t", through=1, replicas=2) == 0
     assert await cluster.create_topic("u", through=2) == NO_TOPIC
-    await cluster.stop()
 
 
 async def test_a_right_that_is_taken_away_is_gone_on_every_broker() -> None:
@@ -102,7 +101,6 @@ async def test_a_right_that_is_taken_away_is_gone_on_every_broker() -> None:
     await asyncio.sleep(1)
     for number in (1, 2):
         assert await produced(cluster, number, "t") == [NO_TOPIC]
-    await cluster.stop()
 
 
 async def test_acls_outlive_the_controller_and_reach_its_successor() -> None:
@@ -113,7 +111,6 @@ async def test_acls_outlive_the_controller_and_reach_its_successor() -> None:
     await cluster.until(lambda: cluster.active is not None)
     assert await cluster.create_topic("t", through=1) == 0
     assert await cluster.create_topic("u", through=1) == NO_TOPIC
-    await cluster.stop()
 
 
 async def test_levels_of_loggers_need_their_right_at_the_broker_that_sets_them() -> None:
@@ -133,7 +130,6 @@ async def test_levels_of_loggers_need_their_right_at_the_broker_that_sets_them()
     await allow(cluster, AclOperation.ALTER_CONFIGS, AclResourceType.CLUSTER, CLUSTER_NAME)
     await asyncio.sleep(1)
     assert NO_CLUSTER not in codes(await cluster.ask(1, ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, **request))
-    await cluster.stop()
 
 
 FOLLOW = FollowRequest(1, "stranger", 1, 1, -1, 0, 0)
@@ -153,7 +149,6 @@ async def test_only_brokers_may_send_their_private_requests(what: str) -> None:
     stranger, broker = answers
     assert stranger == NO_CLUSTER
     assert broker != NO_CLUSTER
-    await cluster.stop()
 
 
 def packed(what: str, number: int) -> bytes:

@@ -73,7 +73,6 @@ async def test_groups_of_both_protocols_are_counted() -> None:
     assert samples["odradek_group_members", labels(group="simple")] == 0
     assert samples["odradek_group_offset_commits_total", ()] == 1
     assert samples["odradek_group_partitions_refused", ()] == 0
-    await broker.broker.stop()
 
 
 async def test_lag_is_what_is_left_to_read_and_how_long_it_has_waited() -> None:
@@ -92,4 +91,3 @@ async def test_lag_is_what_is_left_to_read_and_how_long_it_has_waited() -> None:
     await commit(broker, "g", 2)
     await asyncio.sleep(10)
     assert scrape(broker)["odradek_group_lag_seconds", at] == 12
-    await broker.broker.stop()

@@ -12,7 +12,6 @@ from odradek.foundation.limits import LOGS_MADE_PER_TURN_MAX
 from odradek.protocol.api import ApiKey
 from odradek.registry.store import SessionState
 from tests.support.disk import SimulatedDisk
-from tests.support.loop import run
 from tests.support.polling import eventually
 from tests.support.whole_cluster import WholeCluster
 
@@ -29,7 +28,6 @@ async def test_a_topic_made_through_any_broker_is_seen_there_at_once_and_by_all(
     await cluster.until(lambda: all(len(cluster.image(number).topics) == 3 for number in (1, 2, 3)))
     assert sorted(cluster.leaders("t1", seen_by=3)) == [1, 2, 3]
     assert await cluster.create_topic("t1", through=2) == TOPIC_ALREADY_EXISTS
-    await cluster.stop()
 
 
 @pytest.mark.thorough
@@ -53,7 +51,6 @@ async def test_a_broker_goes_on_while_it_makes_the_logs_of_a_large_topic(
     await cluster.until(lambda: "t" in cluster.image(1).topics)
     assert sum(turns) == partitions, "all are there as soon as the topic is to be seen, and made once"
     assert max(turns) <= LOGS_MADE_PER_TURN_MAX
-    await cluster.stop()
 
 
 async def test_the_next_controller_answers_a_request_of_one_that_died() -> None:
@@ -73,7 +70,6 @@ async def test_the_next_controller_answers_a_request_of_one_that_died() -> None:
     await cluster.until(lambda: len(cluster.image(1).topics) == 3)
     for name in ("before", "during", "after"):
         assert NO_LEADER not in cluster.leaders(name, seen_by=1)
-    await cluster.stop()
 
 
 async def test_without_a_controller_only_requests_for_it_are_refused() -> None:
@@ -87,7 +83,6 @@ async def test_without_a_controller_only_requests_for_it_are_refused() -> None:
     assert (int(produced.error_code), produced.base_offset) == (0, 0)
     await cluster.start_controller(200)
     assert await cluster.create_topic("late", through=2) == 0
-    await cluster.stop()
 
 
 async def test_leaders_move_when_a_broker_dies_and_return_when_balanced() -> None:
@@ -108,7 +103,6 @@ async def test_leaders_move_when_a_broker_dies_and_return_when_balanced() -> Non
     for partition, leader in enumerate(cluster.leaders("t", seen_by=2)):
         answer = await cluster.produce(leader, "t", partition, b"four", acks=-1)
         assert (int(answer.error_code), answer.base_offset) == (0, 3)
-    await cluster.stop()
 
 
 async def test_a_broker_with_an_expired_session_is_fenced_until_it_rejoins() -> None:
@@ -131,7 +125,6 @@ async def test_a_broker_with_an_expired_session_is_fenced_until_it_rejoins() -> 
     assert cluster.brokers[2].control.membership.epoch > epoch
     again = await cluster.produce(2, "t", partition, b"after")
     assert (int(again.error_code), again.base_offset) == (0, 1)
-    await cluster.stop()
 
 
 async def test_a_start_outlives_a_registry_that_goes_away_meanwhile() -> None:
@@ -149,43 +142,38 @@ async def test_a_start_outlives_a_registry_that_goes_away_meanwhile() -> None:
     cluster.brokers[4] = broker
     assert 4 in cluster.image(4).brokers
     await cluster.until(lambda: 4 in cluster.image(1).brokers)
+
+
+async def test_a_broker_that_cannot_follow_any_more_says_that_it_must_end(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    cluster = await WholeCluster.start(brokers=1)
+
+    async def broken(response: object) -> None:
+        raise ValueError("a fault of ours")
+
+    cluster.brokers[1].control.subscription._apply = broken  # type: ignore[method-assign]
+    await cluster.create_topic("t")
+    assert cluster.refused == ["following/poll failed: a fault of ours"]
     await cluster.stop()
-
-
-def test_a_broker_that_cannot_follow_any_more_says_that_it_must_end(caplog: pytest.LogCaptureFixture) -> None:
-    async def story() -> None:
-        cluster = await WholeCluster.start(brokers=1)
-
-        async def broken(response: object) -> None:
-            raise ValueError("a fault of ours")
-
-        cluster.brokers[1].control.subscription._apply = broken  # type: ignore[method-assign]
-        await cluster.create_topic("t")
-        assert cluster.refused == ["following/poll failed: a fault of ours"]
-        await cluster.stop()
-
-    run(story())
     assert "a fault of ours" in caplog.text
 
 
-def test_a_failed_disk_ends_the_broker_so_that_others_lead(caplog: pytest.LogCaptureFixture) -> None:
-    async def story() -> None:
-        cluster = await WholeCluster.start()
-        assert await cluster.create_topic("t", partitions=1, replicas=2) == 0
-        (leader,) = cluster.leaders("t", seen_by=1)
-        cluster.disks[leader].fail_path("/logs", errno.EIO)
-        answer = await cluster.produce(leader, "t", 0, b"lost")
-        assert int(answer.error_code) == KAFKA_STORAGE_ERROR
-        assert [reason.partition(" (")[0] for reason in cluster.refused] == ["the log directory /logs failed"]
-        await cluster.stop_broker(leader)
-        alive = min(cluster.brokers)
-        await cluster.until(lambda: cluster.leaders("t", seen_by=alive)[0] in cluster.brokers)
-        (successor,) = cluster.leaders("t", seen_by=alive)
-        answer = await cluster.produce(successor, "t", 0, b"kept")
-        assert (int(answer.error_code), answer.base_offset) == (0, 0)
-        await cluster.stop()
-
-    run(story())
+async def test_a_failed_disk_ends_the_broker_so_that_others_lead(caplog: pytest.LogCaptureFixture) -> None:
+    cluster = await WholeCluster.start()
+    assert await cluster.create_topic("t", partitions=1, replicas=2) == 0
+    (leader,) = cluster.leaders("t", seen_by=1)
+    cluster.disks[leader].fail_path("/logs", errno.EIO)
+    answer = await cluster.produce(leader, "t", 0, b"lost")
+    assert int(answer.error_code) == KAFKA_STORAGE_ERROR
+    assert [reason.partition(" (")[0] for reason in cluster.refused] == ["the log directory /logs failed"]
+    await cluster.stop_broker(leader)
+    alive = min(cluster.brokers)
+    await cluster.until(lambda: cluster.leaders("t", seen_by=alive)[0] in cluster.brokers)
+    (successor,) = cluster.leaders("t", seen_by=alive)
+    answer = await cluster.produce(successor, "t", 0, b"kept")
+    assert (int(answer.error_code), answer.base_offset) == (0, 0)
+    await cluster.stop()
     assert "/logs" in caplog.text
 
 
@@ -202,7 +190,6 @@ async def test_a_fenced_broker_leads_nothing_although_it_knows_a_newer_epoch() -
     assert not partition.is_leader
     refused = await cluster.produce(leader, "t", 0, b"lost?")
     assert int(refused.error_code) == NOT_LEADER_OR_FOLLOWER
-    await cluster.stop()
 
 
 async def test_a_stop_in_order_moves_leaders_away_before_the_broker_goes() -> None:
@@ -219,7 +206,6 @@ async def test_a_stop_in_order_moves_leaders_away_before_the_broker_goes() -> No
     assert 3 not in seen[-1], "it was a member without leaderships before it was none"
     await cluster.start_broker(3)
     await cluster.until(lambda: all(len(isr) == 2 for isr in _in_sync(cluster, "t")))
-    await cluster.stop()
 
 
 async def test_a_stop_without_a_registry_waits_for_nobody() -> None:
@@ -229,7 +215,6 @@ async def test_a_stop_without_a_registry_waits_for_nobody() -> None:
     await cluster.stop_broker(2)
     assert asyncio.get_running_loop().time() - before < 1
     assert cluster.disks[2].exists("/logs/.kafka_cleanshutdown")
-    await cluster.stop()
 
 
 async def test_the_log_of_a_topic_deleted_while_a_broker_was_away_is_set_aside() -> None:
@@ -242,7 +227,6 @@ async def test_the_log_of_a_topic_deleted_while_a_broker_was_away_is_set_aside()
     assert [log.topic_partition.topic for log in broker.log_manager.logs()] == []
     (kept,) = [entry.name for entry in cluster.disks[2].entries("/logs") if entry.name.startswith("t-0")]
     assert kept.endswith("-stray")
-    await cluster.stop()
 
 
 async def test_an_id_that_a_live_broker_has_is_refused() -> None:
@@ -256,7 +240,6 @@ async def test_an_id_that_a_live_broker_has_is_refused() -> None:
     cluster.disks[1] = disk
     assert taken.session_state is SessionState.CONNECTED
     assert await taken.exists("/brokers/ids/1")
-    await cluster.stop()
 
 
 async def test_groups_go_on_with_the_next_leader_of_their_partition() -> None:
@@ -264,8 +247,7 @@ async def test_groups_go_on_with_the_next_leader_of_their_partition() -> None:
     cluster = await WholeCluster.start(entries=entries)
     assert await cluster.create_topic("t", partitions=1) == 0
     coordinator = await cluster.coordinator("g", through=1)
-    committed = await cluster.ask(coordinator, ApiKey.OFFSET_COMMIT, 8, **_commit("g", 7))
-    assert int(committed.topics[0].partitions[0].error_code) == 0
+    assert await cluster.commit_offset(coordinator, 7) == 0
     await cluster.kill_broker(coordinator)
     alive = min(cluster.brokers)
     # The dead broker is named until its session's end is noticed.
@@ -275,20 +257,12 @@ async def test_groups_go_on_with_the_next_leader_of_their_partition() -> None:
         lambda seen: seen != coordinator,
         pause_seconds=0.1,
     )
-    while True:
-        fetched = await cluster.ask(
-            successor,
-            ApiKey.OFFSET_FETCH,
-            7,
-            group_id="g",
-            topics=[{"name": "t", "partition_indexes": [0]}],
-            require_stable=False,
-        )
-        if int(fetched.error_code) == 0:
-            break
-        await asyncio.sleep(0.1)
-    assert fetched.topics[0].partitions[0].committed_offset == 7
-    await cluster.stop()
+    found = await eventually(
+        "the group's offsets are loaded",
+        lambda: cluster.committed_offset(successor),
+        lambda seen: not seen[0],
+    )
+    assert found == (0, 7)
 
 
 async def test_elections_and_settings_are_asked_for_through_any_broker() -> None:
@@ -320,7 +294,6 @@ async def test_elections_and_settings_are_asked_for_through_any_broker() -> None
     await cluster.until(lambda: len(cluster.image(1).configs) == len(cluster.image(2).configs))
     retention = [cluster.brokers[number].dynamic_settings.current.log_retention_ms for number in (1, 2)]
     assert retention == [None, 77]
-    await cluster.stop()
 
 
 def _set(name: str, value: str) -> dict[str, Any]:
@@ -335,13 +308,3 @@ def _nodes(cluster: WholeCluster) -> set[str]:
 
 def _in_sync(cluster: WholeCluster, topic: str) -> list[tuple[int, ...]]:
     return [one.isr for one in cluster.image(1).topics[topic].partitions]
-
-
-def _commit(group: str, offset: int) -> dict[str, Any]:
-    partition = {"partition_index": 0, "committed_offset": offset, "committed_metadata": ""}
-    return {
-        "group_id": group,
-        "generation_id_or_member_epoch": -1,
-        "member_id": "",
-        "topics": [{"name": "t", "partitions": [partition]}],
-    }

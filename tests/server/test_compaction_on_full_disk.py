@@ -63,4 +63,3 @@ async def test_it_is_tried_again_and_not_given_up(room_bytes: int, monkeypatch: 
     # Pauses double, so the next one is about as long as the failures lasted.
     await asyncio.sleep(2 * FULL_SECONDS)
     assert log.offsets.cleaned_offset == log.log_end_offset == 5
-    await broker.broker.stop()

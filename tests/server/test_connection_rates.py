@@ -74,14 +74,12 @@ async def test_the_rate_of_a_broker_makes_connections_wait_and_can_be_changed() 
     assert int(answer.responses[0].error_code) == 0, answer
     await asyncio.sleep(1)
     assert max(await connected(cluster, ADDRESS, count=100)) < 0.1
-    await cluster.stop()
 
 
 async def test_a_listener_has_a_rate_of_its_own() -> None:
     entries = {"listener.name.plaintext.max.connection.creation.rate": "1"}
     cluster = await WholeCluster.start(brokers=1, entries=entries)
     assert max(await connected(cluster, ADDRESS, count=15)) == pytest.approx(1.0, abs=0.05)
-    await cluster.stop()
 
 
 async def test_an_address_above_its_quota_is_refused_until_the_quota_ends() -> None:
@@ -115,4 +113,3 @@ async def test_an_address_above_its_quota_is_refused_until_the_quota_ends() -> N
     assert found_rates is not None
     assert not found_rates.is_on
     assert all(listener.arrive is None for listener in cluster.brokers[1].listeners)
-    await cluster.stop()

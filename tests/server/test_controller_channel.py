@@ -36,7 +36,6 @@ async def test_a_silent_controller_is_left_as_soon_as_another_is_elected() -> No
     term = active.active_controller.term.epoch
     await cluster.until(lambda: subscription.controller_epoch == term, seconds_max=1)
     cluster.network.heal()
-    await cluster.stop()
 
 
 class _Location:
@@ -102,7 +101,6 @@ async def test_a_request_to_a_controller_that_restarted_is_sent_again(is_seen_aw
     process.network.heal()
     assert await asking == 1
     await channel.close()
-    await process.broker.stop()
 
 
 async def test_a_connection_made_as_another_controller_is_elected_is_not_used() -> None:
@@ -118,4 +116,3 @@ async def test_a_connection_made_as_another_controller_is_elected_is_not_used() 
     await asyncio.sleep(1)
     assert len(process.network.connections) == 2, "the first connection is closed"
     await channel.close()
-    await process.broker.stop()

@@ -20,7 +20,7 @@ from odradek.protocol.api import ApiKey
 from odradek.registry.store import Create
 from odradek.server.controller.active_controller import ActiveController
 from odradek.transport.outbound import OutboundConnection
-from tests.support.loop import LoopClock, run
+from tests.support.loop import LoopClock
 from tests.support.memory_registry import MemoryStore, load_image
 from tests.support.polling import eventually
 from tests.support.registry_faults import RegistryFaults
@@ -45,7 +45,6 @@ async def test_a_controller_without_a_session_is_replaced_and_cannot_write() -> 
     store.mend()
     await cluster.until(lambda: first.active_id == cluster.active.id if cluster.active else False)
     assert first.terms == 1
-    await cluster.stop()
 
 
 async def test_one_that_stands_by_for_another_of_its_id_says_so(caplog: pytest.LogCaptureFixture) -> None:
@@ -60,7 +59,6 @@ async def test_one_that_stands_by_for_another_of_its_id_says_so(caplog: pytest.L
     await second.stop()
     cluster.controllers[first.id] = first
     assert await cluster.create_topic("t") == 0
-    await cluster.stop()
 
 
 async def test_one_that_stands_by_says_so_to_all_but_api_versions() -> None:
@@ -76,7 +74,6 @@ async def test_one_that_stands_by_says_so_to_all_but_api_versions() -> None:
     told = await connection.send(ApiKey.API_VERSIONS, 0, messages.request(ApiKey.API_VERSIONS, 0))
     assert ApiKey.ALTER_PARTITION in {row.api_key for row in told.api_keys}
     await connection.close()
-    await cluster.stop()
 
 
 async def test_a_deletion_that_the_last_controller_began_is_ended_by_the_next() -> None:
@@ -94,33 +91,29 @@ async def test_a_deletion_that_the_last_controller_began_is_ended_by_the_next() 
     kept = {log.topic_partition.topic for number in (1, 2) for log in _logs(cluster, number)}
     assert kept == {"kept"}
     assert await cluster.create_topic("t", partitions=1) == 0
-    await cluster.stop()
 
 
-def test_a_controller_with_an_internal_error_is_replaced_by_another(
+async def test_a_controller_with_an_internal_error_is_replaced_by_another(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def story() -> None:
-        cluster = await WholeCluster.start(brokers=1)
-        active = cluster.active
-        assert active is not None
-        (other,) = [one for one in cluster.controllers.values() if one is not active]
-        look, calls = Leadership.refresh_brokers, []
+    cluster = await WholeCluster.start(brokers=1)
+    active = cluster.active
+    assert active is not None
+    (other,) = [one for one in cluster.controllers.values() if one is not active]
+    look, calls = Leadership.refresh_brokers, []
 
-        async def stumbles_once(leadership: Leadership) -> None:
-            calls.append(leadership)
-            if len(calls) == 1:
-                raise ValueError("nobody thought of this")
-            await look(leadership)
+    async def stumbles_once(leadership: Leadership) -> None:
+        calls.append(leadership)
+        if len(calls) == 1:
+            raise ValueError("nobody thought of this")
+        await look(leadership)
 
-        monkeypatch.setattr(Leadership, "refresh_brokers", stumbles_once)
-        cluster.kill_controller(active.id)
-        await cluster.until(lambda: other.is_active)
-        assert other.terms == 2
-        assert await cluster.create_topic("t") == 0
-        await cluster.stop()
-
-    run(story())
+    monkeypatch.setattr(Leadership, "refresh_brokers", stumbles_once)
+    cluster.kill_controller(active.id)
+    await cluster.until(lambda: other.is_active)
+    assert other.terms == 2
+    assert await cluster.create_topic("t") == 0
+    await cluster.stop()
     assert "nobody thought of this" in caplog.text
 
 
@@ -160,7 +153,6 @@ async def test_all_agree_on_the_cluster_although_the_registry_loses_messages(see
     log = active.active_controller.controller.writer.change_log
     told = apply(ClusterImage(), [NodeChange(*change) for change in log.since(-1, 0).changes])
     assert dict(told.topics) == dict(written.topics)
-    await cluster.stop()
 
 
 def _is_settled(cluster: WholeCluster, names: list[str]) -> bool:

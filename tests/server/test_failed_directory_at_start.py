@@ -22,4 +22,3 @@ async def test_it_does_not_start_and_does_once_the_disk_is_mended() -> None:
     cluster.disks[2].kill()
     await cluster.start_broker(2)
     await cluster.until(lambda: all(len(one.isr) == 2 for one in cluster.image(1).topics["t"].partitions))
-    await cluster.stop()

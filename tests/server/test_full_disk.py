@@ -32,7 +32,6 @@ def with_small_disk(
         broker = await WholeBroker.start({"offsets.topic.num.partitions": "1", **(settings or {})}, disk=disk)
         await story(broker)
         disk.capacity_bytes = None
-        await broker.broker.stop()
 
     run(all_of_it())
 

@@ -8,7 +8,6 @@ import pytest
 
 from odradek.foundation.errors import KafkaStorageError
 from odradek.server.http.cluster_admin import restart_answer
-from tests.support.loop import run
 from tests.support.whole_cluster import WholeCluster
 
 VALUE = b"x" * 50_000
@@ -58,7 +57,6 @@ async def test_a_follower_says_so_once_and_is_in_sync_again_when_there_is_room(
     await cluster.until(lambda: cluster.brokers[2].refused_writes() is None)
     assert len(lines(caplog, "takes writes again")) == 1
     assert (await restart_answer(cluster.brokers[2]))["can_restart"]
-    await cluster.stop()
 
 
 async def test_a_leader_refuses_and_takes_records_again_when_there_is_room(
@@ -75,27 +73,23 @@ async def test_a_leader_refuses_and_takes_records_again_when_there_is_room(
     await cluster.until(lambda: cluster.brokers[2].refused_writes() is None)
     assert (await cluster.produce(2, topic, 0, VALUE)).error_code == NONE
     assert len(lines(caplog, "takes writes again")) == 1
-    await cluster.stop()
 
 
-def test_a_start_on_a_full_disk_ends_and_says_what_to_do(caplog: pytest.LogCaptureFixture) -> None:
-    async def story() -> None:
-        cluster, topic = await with_a_leader(2)
-        assert (await cluster.produce(2, topic, 0, VALUE)).error_code == NONE
-        cluster.disks[2].capacity_bytes = cluster.disks[2].used_bytes
-        await cluster.stop_broker(2)
-        with pytest.raises(KafkaStorageError) as raised:
-            await cluster.start_broker(2)
-        assert "/logs (No space left on device" in str(raised.value)
-        assert "nothing in it was lost: delete other files there, or enlarge the volume" in str(raised.value)
-        assert str(raised.value).endswith("then start it again")
-        cluster.disks[2].capacity_bytes = None
-        cluster.disks[2].kill()
+async def test_a_start_on_a_full_disk_ends_and_says_what_to_do(caplog: pytest.LogCaptureFixture) -> None:
+    cluster, topic = await with_a_leader(2)
+    assert (await cluster.produce(2, topic, 0, VALUE)).error_code == NONE
+    cluster.disks[2].capacity_bytes = cluster.disks[2].used_bytes
+    await cluster.stop_broker(2)
+    with pytest.raises(KafkaStorageError) as raised:
         await cluster.start_broker(2)
-        await cluster.until(lambda: len(cluster.image(1).topics[topic].partitions[0].isr) == 2)
-        await cluster.stop()
-
-    run(story())
+    assert "/logs (No space left on device" in str(raised.value)
+    assert "nothing in it was lost: delete other files there, or enlarge the volume" in str(raised.value)
+    assert str(raised.value).endswith("then start it again")
+    cluster.disks[2].capacity_bytes = None
+    cluster.disks[2].kill()
+    await cluster.start_broker(2)
+    await cluster.until(lambda: len(cluster.image(1).topics[topic].partitions[0].isr) == 2)
+    await cluster.stop()
     # One for the first of its logs, and one that counts them.
     closed = lines(caplog, "closed cleanly")
     assert len(closed) == 2, closed

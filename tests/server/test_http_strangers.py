@@ -61,16 +61,14 @@ async def serve() -> tuple[Asked, int]:
         (json.dumps({"t": {"0": "x" * 10_000}}).encode(), "text/plain; charset=utf-16"),
     ],
 )
-def test_a_body_that_is_no_question_is_refused(
+@in_real_time
+async def test_a_body_that_is_no_question_is_refused(
     body: bytes, content_type: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def story() -> None:
-        server, port = await serve()
-        assert b" 400 " in (await exchange(port, body, content_type)).splitlines()[0]
-        assert b" 200 " in (await exchange(port, b'{"t": {"0": 5}}', content_type)).splitlines()[0]
-        await server.stop()
-
-    asyncio.run(story())
+    server, port = await serve()
+    assert b" 400 " in (await exchange(port, body, content_type)).splitlines()[0]
+    assert b" 200 " in (await exchange(port, b'{"t": {"0": 5}}', content_type)).splitlines()[0]
+    await server.stop()
     assert not [one for one in caplog.records if one.exc_info or one.levelno >= logging.ERROR]
 
 

@@ -16,7 +16,6 @@ from odradek.server.broker.access_takeover import AccessTakeover
 from odradek.server.broker.kraft_access import AccessControl, ClientQuota, KraftAccess, ScramUser
 from odradek.server.broker.kraft_metadata import DIRECTORY, read_kraft_metadata
 from tests.support.disk import SimulatedDisk
-from tests.support.loop import run
 from tests.support.whole_broker import WholeBroker
 
 
@@ -176,33 +175,29 @@ def test_settings_that_protected_brokers_are_named() -> None:
 
 
 @pytest.mark.thorough
-def test_what_can_be_used_is_taken_over_once_and_overwrites_nothing(caplog: pytest.LogCaptureFixture) -> None:
+async def test_what_can_be_used_is_taken_over_once_and_overwrites_nothing(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     log = batch(
         0, acl(1), acl(2, operation=99), acl(3, resource=""), user("a"), user("kept"),
         user("few", iterations=1), user("odd", mechanism=9), quota("u"), quota("bad", -1.0),
     )  # fmt: skip
-
-    async def story() -> None:
-        whole = await WholeBroker.start()
-        controller, images = whole.broker.controller, whole.broker.images
-        assert isinstance(controller, Controller)
-        kept = ClientConfigChange(ClientEntity(user="kept"), {"SCRAM-SHA-256": "mine"})
-        await controller.change_client_configs([kept])
-        takeover = AccessTakeover(controller, images, has_authorizer=False)
-        await takeover.take_over(access_of(log_0=log))
-        found = images.current.client_configs
-        assert found == {
-            ClientEntity(user="kept"): {"SCRAM-SHA-256": "mine"},
-            ClientEntity(user="a"): {
-                "SCRAM-SHA-256": ScramCredential(b"salt", b"stored", b"server", 4096).text
-            },
-            ClientEntity(user="u", client_id="c"): {"producer_byte_rate": "1000"},
-        }
-        assert images.current.acls is not None
-        assert len(list(images.current.acls)) == 1
-        await whole.broker.stop()
-
-    run(story())
+    whole = await WholeBroker.start()
+    controller, images = whole.broker.controller, whole.broker.images
+    assert isinstance(controller, Controller)
+    kept = ClientConfigChange(ClientEntity(user="kept"), {"SCRAM-SHA-256": "mine"})
+    await controller.change_client_configs([kept])
+    takeover = AccessTakeover(controller, images, has_authorizer=False)
+    await takeover.take_over(access_of(log_0=log))
+    found = images.current.client_configs
+    assert found == {
+        ClientEntity(user="kept"): {"SCRAM-SHA-256": "mine"},
+        ClientEntity(user="a"): {"SCRAM-SHA-256": ScramCredential(b"salt", b"stored", b"server", 4096).text},
+        ClientEntity(user="u", client_id="c"): {"producer_byte_rate": "1000"},
+    }
+    assert images.current.acls is not None
+    assert len(list(images.current.acls)) == 1
+    await whole.broker.stop()
     said = caplog.text
     assert (
         "taken over from Kafka's metadata: 1 access control entry, 1 SCRAM user, 1 quota of a client" in said

@@ -110,7 +110,6 @@ async def test_a_replaced_leader_reports_neither_wrong_offsets_nor_wrong_epochs(
     cluster.network.heal()
     cluster.stores[cluster.host(old)].mend()
     await cluster.until(lambda: cluster.leaders("t", seen_by=old) == [new])
-    await cluster.stop()
 
 
 async def test_a_confirmed_leader_answers_that_an_offset_does_not_exist() -> None:
@@ -126,7 +125,6 @@ async def test_a_confirmed_leader_answers_that_an_offset_does_not_exist() -> Non
     assert (await fetch(cluster, leader, 3)).error_code == OFFSET_OUT_OF_RANGE
     # The topic of a reader that has seen later epochs was created again.
     assert await end_of_epoch(cluster, leader, epoch + 7) == (0, -1, -1)
-    await cluster.stop()
 
 
 async def test_a_follower_does_not_know_what_lies_beyond_its_end() -> None:
@@ -141,7 +139,6 @@ async def test_a_follower_does_not_know_what_lies_beyond_its_end() -> None:
     # Below its start clients that know their follower go back to the leader.
     partition.log.advance_log_start(1)
     assert (await fetch(cluster, follower, 0)).error_code == OFFSET_OUT_OF_RANGE
-    await cluster.stop()
 
 
 class Controller:

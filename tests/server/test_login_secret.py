@@ -25,7 +25,6 @@ async def test_all_brokers_have_it_and_another_controller_keeps_it() -> None:
     await cluster.start_broker(3)
     assert cluster.brokers[3].images.current.login_secret == secret
     assert secret.hex() not in repr(cluster.brokers[3].images.current)
-    await cluster.stop()
 
 
 async def test_a_single_node_keeps_it_over_a_restart() -> None:
@@ -34,7 +33,6 @@ async def test_a_single_node_keeps_it_over_a_restart() -> None:
     assert len(secret) == 32
     again = await broker.restart()
     assert again.broker.images.current.login_secret == secret
-    await again.broker.stop()
 
 
 def test_the_node_is_read_back() -> None:
@@ -54,4 +52,3 @@ async def test_a_registry_of_an_older_release_gets_one_in_the_next_term() -> Non
     secret = nodes.read_login_secret(paths.LOGIN_SECRET, node.data)
     await cluster.until(lambda: cluster.brokers[1].images.current.login_secret == secret)
     await store.close()
-    await cluster.stop()

@@ -39,4 +39,3 @@ async def test_throttled_clients_have_their_seconds() -> None:
         (of_client, "producer_byte_rate", "", "test"): bytes_ms / 1000,
         (of_client, "controller_mutation_rate", "", "test"): mutations_ms / 1000,
     }
-    await broker.broker.stop()

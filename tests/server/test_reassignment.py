@@ -7,6 +7,7 @@ from typing import Any
 
 from odradek.coordination.shard import ShardState
 from odradek.protocol.api import ApiKey
+from tests.support.polling import eventually
 from tests.support.whole_cluster import WholeCluster
 
 NO_REASSIGNMENT_IN_PROGRESS, INVALID_REPLICA_ASSIGNMENT, INVALID_REPLICATION_FACTOR = 85, 39, 38
@@ -50,10 +51,6 @@ async def under_way(cluster: WholeCluster, through: int = 1) -> dict[tuple[str, 
     }
 
 
-def replicas(cluster: WholeCluster, topic: str, seen_by: int) -> list[tuple[int, ...]]:
-    return [one.replicas for one in cluster.image(seen_by).topics[topic].partitions]
-
-
 async def test_a_partition_moves_with_all_that_it_holds_and_its_leader() -> None:
     cluster = await WholeCluster.start(brokers=3, controllers=1)
     assert await cluster.create_topic("t", partitions=1, replicas=1) == 0
@@ -61,20 +58,19 @@ async def test_a_partition_moves_with_all_that_it_holds_and_its_leader() -> None
     away = home % 3 + 1
     await cluster.produce(home, "t", 0, b"a", b"b", acks=-1)
     assert await reassign(cluster, "t", [away], through=away) == [0]
-    await cluster.until(lambda: replicas(cluster, "t", away) == [(away,)])
+    await cluster.until(lambda: cluster.replicas("t", seen_by=away) == [(away,)])
     assert cluster.leaders("t", seen_by=away) == [away]
     assert cluster.brokers[away].partitions.get("t", 0).high_watermark == 2
     answer = await cluster.produce(away, "t", 0, b"c", acks=-1)
     assert (answer.error_code, answer.base_offset) == (0, 2)
     await cluster.until(lambda: len(cluster.brokers[home].partitions) == 0)
     assert await under_way(cluster) == {}
-    await cluster.stop()
 
 
 async def test_it_ends_though_controllers_and_a_new_replica_die_meanwhile() -> None:
     cluster = await WholeCluster.start(brokers=4, controllers=3)
     assert await cluster.create_topic("t", partitions=1, replicas=2) == 0
-    old = replicas(cluster, "t", 1)[0]
+    old = cluster.replicas("t", seen_by=1)[0]
     new = [one for one in (1, 2, 3, 4) if one not in old]
     await cluster.produce(old[0], "t", 0, *[b"x"] * 50, acks=-1)
     await cluster.kill_broker(new[1])
@@ -95,18 +91,17 @@ async def test_it_ends_though_controllers_and_a_new_replica_die_meanwhile() -> N
             sorted(old),
         )
         await cluster.start_broker(new[1])
-    await cluster.until(lambda: replicas(cluster, "t", through) == [tuple(new)])
+    await cluster.until(lambda: cluster.replicas("t", seen_by=through) == [tuple(new)])
     await cluster.until(lambda: cluster.leaders("t", seen_by=new[0])[0] in new)
     leader = cluster.leaders("t", seen_by=new[0])[0]
     assert cluster.brokers[leader].partitions.get("t", 0).high_watermark == 50
     await cluster.until(lambda: all(len(cluster.brokers[one].partitions) == 0 for one in old))
-    await cluster.stop()
 
 
 async def test_a_move_that_cannot_end_is_shown_taken_back_and_replaced() -> None:
     cluster = await WholeCluster.start(brokers=4, controllers=1)
     assert await cluster.create_topic("t", partitions=1, replicas=2) == 0
-    old = list(replicas(cluster, "t", 1)[0])
+    old = list(cluster.replicas("t", seen_by=1)[0])
     new = [one for one in (1, 2, 3, 4) if one not in old]
     leader, through = old[0], old[1]
     await cluster.produce(leader, "t", 0, *[b"x"] * 50, acks=-1)
@@ -122,7 +117,7 @@ async def test_a_move_that_cannot_end_is_shown_taken_back_and_replaced() -> None
     assert (await cluster.produce(leader, "t", 0, b"meanwhile", acks=-1)).error_code == 0
 
     assert await reassign(cluster, "t", [new[1], old[1]], through=through) == [0]
-    await cluster.until(lambda: replicas(cluster, "t", through) == [(new[1], old[1])])
+    await cluster.until(lambda: cluster.replicas("t", seen_by=through) == [(new[1], old[1])])
     await cluster.until(
         lambda: ("t", 0) not in kept(cluster, leader) and ("t", 0) not in kept(cluster, new[0])
     )
@@ -132,10 +127,9 @@ async def test_a_move_that_cannot_end_is_shown_taken_back_and_replaced() -> None
     assert await reassign(cluster, "t", [new[0], new[1]], through=through) == [0]
     assert await reassign(cluster, "t", None, through=through) == [0]
     assert await under_way(cluster) == {}
-    assert sorted(replicas(cluster, "t", through)[0]) == sorted([new[1], old[1]])
+    assert sorted(cluster.replicas("t", seen_by=through)[0]) == sorted([new[1], old[1]])
     assert await reassign(cluster, "t", None, through=through) == [NO_REASSIGNMENT_IN_PROGRESS]
     assert cluster.brokers[leader].partitions.get("t", 0).high_watermark == 51
-    await cluster.stop()
 
 
 def kept(cluster: WholeCluster, broker_id: int) -> set[tuple[str, int]]:
@@ -152,29 +146,26 @@ async def test_the_replication_factor_changes_if_the_request_allows_it() -> None
     await cluster.until(
         lambda: [sorted(one.isr) for one in cluster.image(1).topics["t"].partitions] == [[1, 2, 3]] * 2
     )
-    await cluster.until(lambda: replicas(cluster, "t", 1) == [(1, 2, 3), (2, 3, 1)])
+    await cluster.until(lambda: cluster.replicas("t", seen_by=1) == [(1, 2, 3), (2, 3, 1)])
     assert await under_way(cluster) == {}
     assert await reassign(cluster, "t", [3], [3, 1]) == [0, 0]
-    assert replicas(cluster, "t", 1) == [(3,), (3, 1)]
-    # Partitions made now have as many replicas as the topic's first.
-    await cluster.stop()
+    assert cluster.replicas("t", seen_by=1) == [(3,), (3, 1)]
 
 
 async def test_partitions_are_added_while_others_move() -> None:
     cluster = await WholeCluster.start(brokers=3, controllers=1)
     assert await cluster.create_topic("t", partitions=1, replicas=1) == 0
-    (home,) = replicas(cluster, "t", 1)[0]
+    (home,) = cluster.replicas("t", seen_by=1)[0]
     away = home % 3 + 1
     cluster.network.part(cluster.host(home), cluster.host(away))
     assert await reassign(cluster, "t", [away]) == [0]
     topics = [{"name": "t", "count": 2, "assignments": None}]
     grown = await cluster.ask(1, ApiKey.CREATE_PARTITIONS, 3, topics=topics, timeout=1, validate_only=False)
     assert [int(one.error_code) for one in grown.results] == [0]
-    assert [len(one) for one in replicas(cluster, "t", 1)] == [2, 1]
+    assert [len(one) for one in cluster.replicas("t", seen_by=1)] == [2, 1]
     assert (await under_way(cluster))["t", 0] == ([away, home], [away], [home])
     cluster.network.heal()
-    await cluster.until(lambda: replicas(cluster, "t", 1)[0] == (away,))
-    await cluster.stop()
+    await cluster.until(lambda: cluster.replicas("t", seen_by=1)[0] == (away,))
 
 
 async def test_groups_go_on_where_their_partition_moved() -> None:
@@ -182,32 +173,16 @@ async def test_groups_go_on_where_their_partition_moved() -> None:
     cluster = await WholeCluster.start(brokers=2, controllers=1, entries=entries)
     assert await cluster.create_topic("t", partitions=1) == 0
     home = await cluster.coordinator("g", through=1)
-    committed = {"partition_index": 0, "committed_offset": 7, "committed_metadata": ""}
-    answer = await cluster.ask(
-        home,
-        ApiKey.OFFSET_COMMIT,
-        8,
-        group_id="g",
-        generation_id_or_member_epoch=-1,
-        member_id="",
-        topics=[{"name": "t", "partitions": [committed]}],
-    )
-    assert int(answer.topics[0].partitions[0].error_code) == 0
+    assert await cluster.commit_offset(home, 7) == 0
     away = 3 - home
     assert await reassign(cluster, "__consumer_offsets", [away]) == [0]
-    await cluster.until(lambda: replicas(cluster, "__consumer_offsets", home) == [(away,)])
-    asked = {
-        "group_id": "g",
-        "topics": [{"name": "t", "partition_indexes": [0]}],
-        "require_stable": False,
-    }
-    refused = await cluster.ask(home, ApiKey.OFFSET_FETCH, 7, **asked)
-    assert int(refused.error_code) == NOT_COORDINATOR
+    await cluster.until(lambda: cluster.replicas("__consumer_offsets", seen_by=home) == [(away,)])
+    assert await cluster.committed_offset(home) == (NOT_COORDINATOR, -1)
     assert await cluster.coordinator("g", through=home) == away
-    while int((found := await cluster.ask(away, ApiKey.OFFSET_FETCH, 7, **asked)).error_code):
-        await asyncio.sleep(0.1)
-    assert found.topics[0].partitions[0].committed_offset == 7
-    await cluster.stop()
+    found = await eventually(
+        "the group's offsets are loaded", lambda: cluster.committed_offset(away), lambda seen: not seen[0]
+    )
+    assert found == (0, 7)
 
 
 async def test_a_coordinator_keeps_its_groups_where_only_a_follower_leaves() -> None:
@@ -222,32 +197,30 @@ async def test_a_coordinator_keeps_its_groups_where_only_a_follower_leaves() -> 
     await cluster.until(lambda: led.leader_epoch > epoch)
     assert groups.runtime.shards() == [shard]
     assert shard.state is ShardState.ACTIVE
-    await cluster.stop()
 
 
 async def test_a_broker_has_no_log_of_a_replica_that_moved_in_its_absence() -> None:
     cluster = await WholeCluster.start(brokers=3, controllers=1)
     assert await cluster.create_topic("t", partitions=1, replicas=2) == 0
-    first, gone = replicas(cluster, "t", 1)[0]
+    first, gone = cluster.replicas("t", seen_by=1)[0]
     (new,) = {1, 2, 3} - {first, gone}
     await cluster.produce(first, "t", 0, b"x", acks=-1)
     await cluster.stop_broker(gone)
     assert await reassign(cluster, "t", [first, new], through=first) == [0]
-    await cluster.until(lambda: replicas(cluster, "t", first) == [(first, new)])
+    await cluster.until(lambda: cluster.replicas("t", seen_by=first) == [(first, new)])
     broker = await cluster.start_broker(gone)
     assert list(broker.log_manager.logs()) == []
     # And it can have it again.
     assert await reassign(cluster, "t", [gone, new], through=first) == [0]
-    await cluster.until(lambda: replicas(cluster, "t", first) == [(gone, new)])
+    await cluster.until(lambda: cluster.replicas("t", seen_by=first) == [(gone, new)])
     assert cluster.brokers[gone].partitions.get("t", 0).log.log_end_offset == 1
-    await cluster.stop()
 
 
 async def test_a_replica_that_has_not_left_yet_does_not_count_when_moved_back() -> None:
     """It gives up its log when it hears that it left, and begins with nothing."""
     cluster = await WholeCluster.start(brokers=3, controllers=1)
     assert await cluster.create_topic("t", partitions=1, replicas=3) == 0
-    leader, other, late = replicas(cluster, "t", 1)[0]
+    leader, other, late = cluster.replicas("t", seen_by=1)[0]
     await cluster.produce(leader, "t", 0, b"a", b"b", acks=-1)
     (controller_id,) = cluster.controllers
     cluster.network.part(cluster.host(late), cluster.host(controller_id))
@@ -260,13 +233,12 @@ async def test_a_replica_that_has_not_left_yet_does_not_count_when_moved_back() 
     cluster.network.heal()
     await cluster.until(lambda: late in led.replica.in_sync_replicas)
     assert cluster.brokers[late].partitions.get("t", 0).log.log_end_offset == 2
-    await cluster.stop()
 
 
 async def test_a_waiting_producer_is_answered_although_a_replica_leaves() -> None:
     cluster = await WholeCluster.start(brokers=3, controllers=1)
     assert await cluster.create_topic("t", partitions=1, replicas=3) == 0
-    leader, slow, leaving = replicas(cluster, "t", 1)[0]
+    leader, slow, leaving = cluster.replicas("t", seen_by=1)[0]
     cluster.network.part(cluster.host(leader), cluster.host(slow))
     waiting = asyncio.ensure_future(cluster.produce(leader, "t", 0, b"a", acks=-1))
     led = cluster.brokers[leader].partitions.get("t", 0)
@@ -279,4 +251,3 @@ async def test_a_waiting_producer_is_answered_although_a_replica_leaves() -> Non
     assert int((await waiting).error_code) == 0
     assert led.high_watermark == 1
     assert len(cluster.brokers[leaving].partitions) == 0
-    await cluster.stop()

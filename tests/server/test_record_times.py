@@ -15,7 +15,7 @@ from odradek.server.http.record_times import (
     record_times,
 )
 from odradek.server.http.visible_names import names_for
-from tests.support.guarded_broker import DESCRIBE, TOPIC, Guarded, acl
+from tests.support.rights import DESCRIBE, TOPIC, acl
 from tests.support.whole_broker import WholeBroker
 
 
@@ -28,7 +28,6 @@ async def test_each_offset_has_the_time_of_its_batch() -> None:
         assert await record_times(broker.broker, {("t", 0): offset}) == {"t": {"0": expected}}
     nothing = {("t", 0): 3, ("t", 1): 0, ("t", 2): 0, ("other", 0): 0}
     assert await record_times(broker.broker, nothing) == {}
-    await broker.broker.stop()
 
 
 def test_what_is_no_question_is_refused() -> None:
@@ -57,13 +56,13 @@ def test_a_body_that_is_too_large_is_not_parsed(monkeypatch: pytest.MonkeyPatch)
 
 
 async def test_with_an_authorizer_only_what_the_caller_may_describe_is_answered() -> None:
-    guarded = await Guarded.start()
+    guarded = await WholeBroker.start_guarded()
     await guarded.allow(acl(DESCRIBE, TOPIC, "seen", principal="User:ANONYMOUS"))
     asked = {("seen", 0): 0, ("hidden", 0): 0}
-    broker = guarded.broker.broker
+    broker = guarded.broker
     assert describable(asked, names_for(broker, "10.0.0.7")) == {("seen", 0): 0}
     assert describable(asked, names_for(broker, "::1")) == asked
     await guarded.stop()
     unguarded = await WholeBroker.start()
     assert describable(asked, names_for(unguarded.broker, "10.0.0.7")) == asked
-    await unguarded.broker.stop()
+    await unguarded.stop()

@@ -129,7 +129,6 @@ async def test_a_directory_that_fails_while_it_is_opened_takes_its_own_logs_only
     assert again.broker.log_manager.directories.offline == {"/one"}
     assert [partition.high_watermark for partition in again.broker.partitions] == [1, 1, 1]
     assert all(log.parent_directory == "/two" for log in again.broker.log_manager.logs())
-    await again.broker.stop()
 
 
 async def test_a_log_that_cannot_be_closed_keeps_its_directory_from_being_marked() -> None:

@@ -6,7 +6,6 @@ from __future__ import annotations
 import contextlib
 import socket
 import ssl
-import time
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -14,6 +13,8 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from odradek.protocol.framing import request_header
 from tests.support.broker_process import Broker
+from tests.support.local_process import running
+from tests.support.polling import wait_until
 
 pytestmark = pytest.mark.integration
 
@@ -23,20 +24,17 @@ WAIT_SECONDS = 30
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     folder = tmp_path_factory.mktemp("broker")
-    broker = Broker(folder, settings={"max.connections.per.ip.overrides": "127.0.0.2:0"})
-    broker.start()
-    yield broker
-    broker.stop()
+    settings = {"max.connections.per.ip.overrides": "127.0.0.2:0"}
+    with running(Broker(folder, settings=settings)) as broker:
+        yield broker
 
 
 def _wait_for_line(broker: Broker, *words: str) -> str:
-    deadline = time.monotonic() + WAIT_SECONDS
-    while time.monotonic() < deadline:
-        for line in broker.log().splitlines():
-            if all(word in line for word in words):
-                return line
-        time.sleep(0.05)
-    raise AssertionError(f"no line with {words} in\n{broker.log()}")
+    def line() -> str:
+        lines = broker.log().splitlines()
+        return next((line for line in lines if all(word in line for word in words)), "")
+
+    return wait_until(f"a line with {words}", line, more=broker.log)
 
 
 def _ends(broker: Broker, talk: Callable[[socket.socket], None], *, source: str = "127.0.0.1") -> None:

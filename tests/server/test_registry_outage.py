@@ -76,49 +76,6 @@ async def end_offset(cluster: WholeCluster, broker_id: int) -> tuple[int, int]:
     return int(row.error_code), int(row.offset)
 
 
-async def commit(cluster: WholeCluster, broker_id: int, offset: int) -> int:
-    """The error of a commit without a member."""
-    answer = await cluster.ask(
-        broker_id,
-        ApiKey.OFFSET_COMMIT,
-        7,
-        group_id="g",
-        generation_id_or_member_epoch=-1,
-        member_id="",
-        group_instance_id=None,
-        topics=[
-            {
-                "name": "t",
-                "partitions": [
-                    {
-                        "partition_index": 0,
-                        "committed_offset": offset,
-                        "committed_leader_epoch": -1,
-                        "committed_metadata": "",
-                    }
-                ],
-            }
-        ],
-    )
-    return int(answer.topics[0].partitions[0].error_code)
-
-
-async def committed(cluster: WholeCluster, broker_id: int) -> tuple[int, int]:
-    """Error and offset."""
-    answer = await cluster.ask(
-        broker_id,
-        ApiKey.OFFSET_FETCH,
-        7,
-        group_id="g",
-        topics=[{"name": "t", "partition_indexes": [0]}],
-        require_stable=False,
-    )
-    if int(answer.error_code):
-        return int(answer.error_code), -1
-    row = answer.topics[0].partitions[0]
-    return int(row.error_code), int(row.committed_offset)
-
-
 async def producer_id(cluster: WholeCluster, broker_id: int) -> tuple[int, int]:
     answer = await cluster.ask(
         broker_id,
@@ -147,7 +104,7 @@ def partition(cluster: WholeCluster, broker_id: int) -> Any:
 async def test_everything_goes_on_while_the_registry_is_away_for_everybody() -> None:
     cluster, leader = await begin()
     coordinator = await cluster.coordinator("g", through=1)
-    assert await commit(cluster, coordinator, 1) == 0
+    assert await cluster.commit_offset(coordinator, 1) == 0
     epoch = partition(cluster, leader).leader_epoch
     await registry_leaves(cluster)
     assert cluster.active is None
@@ -155,8 +112,8 @@ async def test_everything_goes_on_while_the_registry_is_away_for_everybody() -> 
     for number in range(240):
         for acks in (-1, 1):
             assert (await cluster.produce(leader, "t", 0, b"v", acks=acks)).error_code == 0
-        assert await commit(cluster, coordinator, number) == 0
-        assert await committed(cluster, coordinator) == (0, number)
+        assert await cluster.commit_offset(coordinator, number) == 0
+        assert await cluster.committed_offset(coordinator) == (0, number)
         await asyncio.sleep(0.5)
     assert asyncio.get_running_loop().time() - began < 240 * 0.6, "nothing waited"
     for broker_id, broker in cluster.brokers.items():
@@ -170,7 +127,6 @@ async def test_everything_goes_on_while_the_registry_is_away_for_everybody() -> 
     assert [broker.control.membership.fenced_times for broker in cluster.brokers.values()] == [0, 0, 0]
     assert partition(cluster, leader).leader_epoch == epoch, "nobody steps down for a new controller"
     assert (await cluster.produce(leader, "t", 0, b"w", acks=-1)).error_code == 0
-    await cluster.stop()
 
 
 async def test_all_register_again_after_a_pause_of_the_registry_without_a_loss() -> None:
@@ -184,7 +140,6 @@ async def test_all_register_again_after_a_pause_of_the_registry_without_a_loss()
         await cluster.until(lambda: cluster.leaders("t", seen_by=1)[0] != NO_LEADER)
         (leader,) = cluster.leaders("t", seen_by=1)
     assert partition(cluster, leader).log.log_end_offset == 3
-    await cluster.stop()
 
 
 async def test_a_leader_that_is_cut_off_alone_stops_and_is_told() -> None:
@@ -210,31 +165,29 @@ async def test_a_leader_that_is_cut_off_alone_stops_and_is_told() -> None:
     await cluster.until(lambda: len(partition(cluster, new).replica.in_sync_replicas) == 3)
     assert cluster.brokers[old].not_ready() is None
     assert (await fetch(cluster, new, 0)).error_code == 0
-    await cluster.stop()
 
 
 async def test_a_partition_is_confirmed_again_when_its_followers_return() -> None:
     cluster, leader = await begin()
     coordinator = await cluster.coordinator("g", through=1)
-    assert await commit(cluster, coordinator, 7) == 0
+    assert await cluster.commit_offset(coordinator, 7) == 0
     await registry_leaves(cluster)
     for broker_id in cluster.brokers:
         cut_off(cluster, broker_id)
     await asyncio.sleep(3)
     assert (await cluster.produce(leader, "t", 0, b"x", acks=1)).error_code == NOT_LEADER_OR_FOLLOWER
-    assert await commit(cluster, coordinator, 8) == NOT_COORDINATOR
-    assert (await committed(cluster, coordinator))[0] == NOT_COORDINATOR
+    assert await cluster.commit_offset(coordinator, 8) == NOT_COORDINATOR
+    assert (await cluster.committed_offset(coordinator))[0] == NOT_COORDINATOR
     assert cluster.brokers[leader].not_ready() is not None
     cluster.network.heal()
     await cluster.until(lambda: bool(partition(cluster, leader).leader.is_confirmed))
     assert (await cluster.produce(leader, "t", 0, b"x", acks=1)).error_code == 0
     await cluster.until(lambda: cluster.brokers[leader].not_ready() is None)
     await asyncio.sleep(2)
-    assert await commit(cluster, coordinator, 9) == 0
-    assert await committed(cluster, coordinator) == (0, 9)
+    assert await cluster.commit_offset(coordinator, 9) == 0
+    assert await cluster.committed_offset(coordinator) == (0, 9)
     await registry_comes_back(cluster)
     assert [broker.control.membership.fenced_times for broker in cluster.brokers.values()] == [0, 0, 0]
-    await cluster.stop()
 
 
 async def test_a_late_question_of_a_follower_does_not_confirm_a_leader() -> None:
@@ -278,7 +231,6 @@ async def _ask_a_leader_late() -> None:
     cluster.stores[host].mend()
     await watching
     await cluster.until(lambda: not cluster.brokers[old].control.membership.is_fenced)
-    await cluster.stop()
 
 
 async def test_who_may_be_elected_has_to_follow_too() -> None:
@@ -310,7 +262,6 @@ async def test_who_may_be_elected_has_to_follow_too() -> None:
     assert replica.leader.is_confirmed
     cluster.network.heal()
     await registry_comes_back(cluster)
-    await cluster.stop()
 
 
 @pytest.mark.thorough
@@ -332,7 +283,6 @@ async def test_a_partition_without_another_candidate_continues_disconnected() ->
     await cluster.until(lambda: cluster.leaders("alone", seen_by=keeper) == [keeper])
     assert (await cluster.produce(keeper, "alone", 0, b"w", acks=-1)).error_code == 0
     assert broker.partitions.get("alone", 0).log.log_end_offset == 2
-    await cluster.stop()
 
 
 async def test_a_dead_replica_stops_its_partitions_until_the_registry_answers() -> None:
@@ -345,7 +295,6 @@ async def test_a_dead_replica_stops_its_partitions_until_the_registry_answers() 
     await registry_comes_back(cluster)
     await cluster.until(lambda: len(partition(cluster, leader).replica.in_sync_replicas) == 2)
     assert (await cluster.produce(leader, "t", 0, b"x", acks=-1)).error_code == 0
-    await cluster.stop()
 
 
 # --- these tests have teeth ------------------------------------------------------------------------------------------

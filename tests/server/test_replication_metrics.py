@@ -51,4 +51,3 @@ async def test_replicas_and_followers_are_told() -> None:
     await cluster.until(lambda: _scrape(cluster.brokers[1])["partitions_below_min_in_sync"] == 0)
     found = _scrape(cluster.brokers[1])
     assert found["in_sync_expansions_total"] >= 1 and found["replica_lag_records 3"] == 0
-    await cluster.stop()

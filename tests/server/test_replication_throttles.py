@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from odradek.protocol.api import ApiKey
-from tests.server.test_reassignment import reassign, replicas
+from tests.server.test_reassignment import reassign
 from tests.support.whole_cluster import WholeCluster
 
 TOPIC, BROKER = 2, 4
@@ -32,7 +32,7 @@ async def configure(cluster: WholeCluster, kind: int, name: str, **values: str) 
 async def a_filled_topic(cluster: WholeCluster, *, kilobytes: int) -> int:
     """A partition with that much in it; its leader, which is its only replica."""
     assert await cluster.create_topic("t", partitions=1, replicas=1) == 0
-    (home,) = replicas(cluster, "t", 1)[0]
+    (home,) = cluster.replicas("t", seen_by=1)[0]
     # Small against a fetch, whose last batch is truncated and sent again.
     for _ in range(kilobytes // 2):
         await cluster.produce(home, "t", 0, b"x" * 2_000)
@@ -51,13 +51,12 @@ async def test_a_move_takes_as_long_as_its_throttle_says(side: str, named: str) 
     await configure(cluster, BROKER, str(slowed), **{f"{side}_replication_throttled_rate": str(RATE)})
     began = asyncio.get_running_loop().time()
     assert await reassign(cluster, "t", [away]) == [0]
-    await cluster.until(lambda: replicas(cluster, "t", 1) == [(away,)])
+    await cluster.until(lambda: cluster.replicas("t", seen_by=1) == [(away,)])
     # Nine seconds: ten, less the one that was saved up.
     assert 8.0 < asyncio.get_running_loop().time() - began < 13.0
     throttle = getattr(cluster.brokers[slowed].partitions.context.throttles, side)
     assert throttle.bytes_total >= 500_000
     assert throttle.times_held_back > 0
-    await cluster.stop()
 
 
 async def test_other_replicas_are_not_throttled_and_a_lifted_throttle_ends() -> None:
@@ -67,16 +66,15 @@ async def test_other_replicas_are_not_throttled_and_a_lifted_throttle_ends() -> 
     await configure(cluster, TOPIC, "t", leader_replication_throttled_replicas=f"0:{away},1:{home}")
     await configure(cluster, BROKER, str(home), leader_replication_throttled_rate="1")
     assert await reassign(cluster, "t", [away]) == [0]
-    await cluster.until(lambda: replicas(cluster, "t", 1) == [(away,)], seconds_max=5)
+    await cluster.until(lambda: cluster.replicas("t", seen_by=1) == [(away,)], seconds_max=5)
 
     # Now it is the other's, and throttled there so that it would never end.
     await configure(cluster, BROKER, str(away), leader_replication_throttled_rate="1")
     assert await reassign(cluster, "t", [home]) == [0]
     await asyncio.sleep(30)
-    assert replicas(cluster, "t", 1) == [(home, away)]
+    assert cluster.replicas("t", seen_by=1) == [(home, away)]
     await configure(cluster, BROKER, str(away), leader_replication_throttled_rate="10000000")
-    await cluster.until(lambda: replicas(cluster, "t", 1) == [(home,)], seconds_max=5)
-    await cluster.stop()
+    await cluster.until(lambda: cluster.replicas("t", seen_by=1) == [(home,)], seconds_max=5)
 
 
 async def test_a_replica_in_sync_is_never_held_back() -> None:
@@ -101,7 +99,6 @@ async def test_a_replica_in_sync_is_never_held_back() -> None:
         answer = await cluster.produce(leader, "t", 0, b"x" * 10_000, acks=-1)
         assert answer.error_code == 0
     assert asyncio.get_running_loop().time() - began < 10
-    await cluster.stop()
 
 
 async def test_a_move_of_a_single_replica_keeps_producers_with_acks_all_served() -> None:
@@ -111,10 +108,9 @@ async def test_a_move_of_a_single_replica_keeps_producers_with_acks_all_served()
     away = 3 - home
     cluster.network.part(cluster.host(home), cluster.host(away))
     assert await reassign(cluster, "t", [away]) == [0]
-    await cluster.until(lambda: replicas(cluster, "t", home) == [(away, home)])
+    await cluster.until(lambda: cluster.replicas("t", seen_by=home) == [(away, home)])
     answer = await cluster.produce(home, "t", 0, b"still", acks=-1)
     assert answer.error_code == 0
     cluster.network.heal()
-    await cluster.until(lambda: replicas(cluster, "t", 1) == [(away,)])
+    await cluster.until(lambda: cluster.replicas("t", seen_by=1) == [(away,)])
     assert cluster.brokers[away].partitions.get("t", 0).high_watermark == 51
-    await cluster.stop()

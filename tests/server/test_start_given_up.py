@@ -8,10 +8,9 @@ import logging
 import pytest
 
 from odradek.server.cluster_start import _start_unless_stopped
-from tests.support.loop import run
 
 
-def test_what_failed_meanwhile_is_told_in_one_line(caplog: pytest.LogCaptureFixture) -> None:
+async def test_what_failed_meanwhile_is_told_in_one_line(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
 
     async def start() -> None:
@@ -20,11 +19,8 @@ def test_what_failed_meanwhile_is_told_in_one_line(caplog: pytest.LogCaptureFixt
         finally:
             raise OSError(5, "the disk went with it")
 
-    async def story() -> None:
-        stopping = asyncio.Event()
-        asyncio.get_running_loop().call_later(1, stopping.set)
-        assert not await _start_unless_stopped(stopping, start())
-
-    run(story())
+    stopping = asyncio.Event()
+    asyncio.get_running_loop().call_later(1, stopping.set)
+    assert not await _start_unless_stopped(stopping, start())
     assert [one for one in caplog.messages if "the disk went with it" in one]
     assert not [one for one in caplog.messages if "never retrieved" in one]

@@ -11,10 +11,14 @@ from odradek.foundation.endpoints import Endpoint
 from odradek.foundation.settings import Settings
 from odradek.server.broker.broker_process import BrokerProcess
 from odradek.server.broker.local_control import LocalControl
+from tests.support.stories import in_real_time
 
 
 @pytest.mark.integration
-def test_nobody_is_told_of_a_cluster_without_brokers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@in_real_time
+async def test_nobody_is_told_of_a_cluster_without_brokers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A client that connects while the broker starts waits for the registration."""
     early: list[asyncio.Task[int]] = []
 
@@ -22,20 +26,17 @@ def test_nobody_is_told_of_a_cluster_without_brokers(tmp_path: Path, monkeypatch
         async with Client(f"127.0.0.1:{port}") as client:
             return len(client.cluster.brokers)
 
-    async def scenario() -> None:
-        settings = Settings({"listeners": "PLAINTEXT://127.0.0.1:0", "log.dirs": str(tmp_path)})
-        broker = BrokerProcess(settings, control=LocalControl())
-        register = broker.control.register
+    settings = Settings({"listeners": "PLAINTEXT://127.0.0.1:0", "log.dirs": str(tmp_path)})
+    broker = BrokerProcess(settings, control=LocalControl())
+    register = broker.control.register
 
-        async def register_late(endpoints: Sequence[Endpoint]) -> None:
-            early.append(asyncio.create_task(ask(broker.listeners[0].port)))
-            await asyncio.wait(early, timeout=0.1)
-            assert not early[0].done()
-            await register(endpoints)
+    async def register_late(endpoints: Sequence[Endpoint]) -> None:
+        early.append(asyncio.create_task(ask(broker.listeners[0].port)))
+        await asyncio.wait(early, timeout=0.1)
+        assert not early[0].done()
+        await register(endpoints)
 
-        monkeypatch.setattr(broker.control, "register", register_late)
-        await broker.start()
-        assert await early[0] == 1
-        await broker.stop()
-
-    asyncio.run(scenario())
+    monkeypatch.setattr(broker.control, "register", register_late)
+    await broker.start()
+    assert await early[0] == 1
+    await broker.stop()

@@ -38,4 +38,3 @@ async def test_members_waiting_for_others_are_sent_to_another_coordinator() -> N
         assert loop.time() - began < 1  # of virtual time
         joining.cancel()
         await asyncio.wait([joining])
-    await cluster.stop()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 import pytest
@@ -11,6 +10,7 @@ from odradek.foundation.errors import CoordinatorLoadInProgress, CoordinatorNotA
 from odradek.foundation.transaction_errors import ConcurrentTransactions
 from odradek.protocol.api import ApiKey
 from odradek.protocol.errors import codes_of
+from tests.support.polling import eventually
 from tests.support.whole_cluster import WholeCluster
 
 BUSY = codes_of(ConcurrentTransactions, CoordinatorLoadInProgress, CoordinatorNotAvailable, NotCoordinator)
@@ -33,33 +33,29 @@ class Story:
 
     async def coordinator(self) -> int:
         """The broker that serves the id now."""
-        found: list[Any] = []
 
-        async def look() -> bool:
+        async def look() -> int:
             answer = await self.cluster.ask(
                 self.alive(), ApiKey.FIND_COORDINATOR, 4, key_type=1, coordinator_keys=["tx"]
             )
-            found[:] = [answer.coordinators[0]]
-            return int(found[0].error_code) == 0 and int(found[0].node_id) in self.cluster.brokers
+            found = answer.coordinators[0]
+            return -1 if int(found.error_code) else int(found.node_id)
 
-        for _ in range(600):
-            if await look():
-                return int(found[0].node_id)
-            await asyncio.sleep(0.1)
-        raise AssertionError(f"no coordinator: {found}")
+        return await eventually("a coordinator", look, lambda found: found in self.cluster.brokers)
 
     async def ask(self, api: ApiKey, version: int, **fields: Any) -> Any:
-        for _ in range(600):
-            answer = await self.cluster.ask(await self.coordinator(), api, version, **fields)
+        async def answer() -> Any:
+            return await self.cluster.ask(await self.coordinator(), api, version, **fields)
+
+        def is_served(answer: Any) -> bool:
             codes = {int(getattr(answer, "error_code", 0))}
             for one in getattr(answer, "results_by_transaction", ()):
                 codes |= {
                     int(p.partition_error_code) for t in one.topic_results for p in t.results_by_partition
                 }
-            if not codes & BUSY:
-                return answer
-            await asyncio.sleep(0.1)
-        raise AssertionError(f"{api.name}: still {answer}")
+            return not codes & BUSY
+
+        return await eventually(f"{api.name} is served", answer, is_served)
 
     async def initialize(self) -> tuple[int, int]:
         answer = await self.ask(
@@ -119,4 +115,3 @@ async def test_a_transaction_goes_on_where_its_coordinator_moves_at_each_step(cr
     await one.move(crash=crash)
     await one.add(following)
     assert await one.end(following) == (producer[0], producer[1] + 2)
-    await cluster.stop()

@@ -41,7 +41,6 @@ async def test_an_open_transaction_shows_its_age_and_what_it_holds_back() -> Non
     assert oldest not in samples
     assert samples["odradek_last_stable_offset_lag", partition] == 0
     assert samples["odradek_open_transactions", ()] == 0
-    await broker.broker.stop()
 
 
 async def test_a_transaction_that_hangs_shows_until_it_is_aborted() -> None:
@@ -73,4 +72,3 @@ async def test_a_transaction_that_hangs_shows_until_it_is_aborted() -> None:
     assert samples["odradek_last_stable_offset_lag", partition] == 0
     assert samples["odradek_partitions_with_late_transactions", ()] == 0
     assert oldest not in samples
-    await broker.broker.stop()

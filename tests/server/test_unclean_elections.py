@@ -41,4 +41,3 @@ async def test_whoever_allows_it_need_not_wait_for_a_broker_to_come_or_go(
     )
     assert int(answer.responses[0].error_code) == 0, answer
     await cluster.until(lambda: cluster.leaders("t", seen_by=third) == [second], seconds_max=1)
-    await cluster.stop()

@@ -16,7 +16,7 @@ from odradek.server.http.visible_names import (
     names_for,
     visible_samples,
 )
-from tests.support.guarded_broker import CLUSTER, DESCRIBE, TOPIC, Guarded, acl
+from tests.support.rights import CLUSTER, DESCRIBE, TOPIC, acl
 from tests.support.whole_broker import WholeBroker
 
 # Labels whose values come from the broker, its settings or its host.
@@ -33,8 +33,8 @@ def test_every_label_is_known_to_be_a_name_or_harmless() -> None:
 
 
 async def test_samples_have_the_names_that_the_caller_may_describe() -> None:
-    guarded = await Guarded.start()
-    broker = guarded.broker
+    guarded = await WholeBroker.start_guarded()
+    broker = guarded
     await guarded.allow(acl(DESCRIBE, TOPIC, "seen", principal="User:ANONYMOUS"))
     registry = MetricsRegistry()
     register(broker.broker, registry)
@@ -52,41 +52,38 @@ async def test_samples_have_the_names_that_the_caller_may_describe() -> None:
     assert topics("127.0.0.1", "User:alice") == set()
     await guarded.allow(acl(DESCRIBE, TOPIC, "hidden", principal="User:alice"))
     assert topics(STRANGER, "User:alice") == topics("127.0.0.1", "User:alice") == {"hidden"}
-    await guarded.stop()
 
 
 async def test_names_of_users_need_a_right_on_the_cluster() -> None:
     metric = METRICS["odradek_quota_client_throttle_seconds"]
     collected = {metric: [Sample(metric, tuple("alice" for _ in metric.labels), 1.0)]}
-    guarded = await Guarded.start()
-    broker = guarded.broker.broker
+    guarded = await WholeBroker.start_guarded()
+    broker = guarded.broker
     assert visible_samples(collected, names_for(broker, STRANGER)) == {}
     await guarded.allow(acl(DESCRIBE, CLUSTER, principal="User:ANONYMOUS"))
     assert visible_samples(collected, names_for(broker, STRANGER)) == collected
-    await guarded.stop()
 
 
 async def test_what_changes_the_broker_needs_alter_on_the_cluster() -> None:
-    guarded = await Guarded.start()
-    broker = guarded.broker.broker
+    guarded = await WholeBroker.start_guarded()
+    broker = guarded.broker
     assert may_alter(broker, "127.0.0.1", None)
     assert not may_alter(broker, STRANGER, None)
     assert not may_alter(broker, "127.0.0.1", "User:alice")
     await guarded.allow(acl(AclOperation.ALTER, CLUSTER, principal="User:alice"))
     assert may_alter(broker, STRANGER, "User:alice")
     assert not may_alter(broker, STRANGER, "User:bob")
-    await guarded.stop()
 
 
 async def test_during_the_start_strangers_see_no_name() -> None:
-    guarded = await Guarded.start()
-    broker = guarded.broker.broker
+    guarded = await WholeBroker.start_guarded()
+    broker = guarded.broker
     await guarded.stop()
     assert not names_for(broker, STRANGER).may_see(AclResourceType.TOPIC, "t")
     assert names_for(broker, "::1").may_see(AclResourceType.TOPIC, "t")
     unguarded = await WholeBroker.start()
     assert names_for(unguarded.broker, STRANGER).may_see(AclResourceType.TOPIC, "t")
-    await unguarded.broker.stop()
+    await unguarded.stop()
 
 
 @pytest.mark.parametrize(

@@ -33,8 +33,7 @@ from tests.simulation.cluster import BROKERS, COMPACTED_TOPIC, SimulatedCluster
 from tests.simulation.compaction_witness import ID, WatchedWork, Witness, name_of
 from tests.simulation.tasks import end_all, raise_failure_of
 from tests.simulation.workload import DELIVERY_TIMEOUT_MS, Workload
-from tests.support.committed_reads import visible_offsets
-from tests.support.logs import stored_batches
+from tests.support.logs import stored_batches, visible_offsets
 from tests.support.whole_cluster import ClusterBroker
 
 # Half of the writes go to a few keys, the others to keys that are soon left as they are: with a value, or deleted.

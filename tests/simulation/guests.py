@@ -41,7 +41,7 @@ from tests.handlers import denied_groups, denied_topics
 from tests.simulation.cluster import BROKERS
 from tests.simulation.tasks import end_all, raise_failure_of
 from tests.simulation.workload import Workload
-from tests.support.guarded_broker import Row, codes
+from tests.support.rights import Row, codes
 from tests.support.whole_broker import batch
 
 GUARDED_TOPIC: Final = "g"

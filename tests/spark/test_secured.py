@@ -10,10 +10,10 @@ import pytest
 
 from odradek_pipeline.errors import ExitCode
 from tests.spark.tables import pipeline, table
+from tests.support.broker_process import SecuredBroker
 from tests.support.peers import forgive_unclosed
 from tests.support.polling import SECONDS_MAX
 from tests.support.samples import numbered
-from tests.support.secured_broker import SecuredBroker
 
 __all__ = ["forgive_unclosed"]
 

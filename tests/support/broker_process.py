@@ -11,20 +11,21 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-import signal
 import socket
 import subprocess
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
+from tests.support.certificates import Authority
+from tests.support.local_process import LocalProcess
+
 CHECKOUT = Path(__file__).resolve().parents[2]
 READY_SECONDS_MAX = 60
-STOP_SECONDS_MAX = 60
 
 
 # Below the ports that the kernel gives to outgoing connections, and those that Kubernetes gives to Services.
@@ -53,7 +54,7 @@ def free_port() -> int:
         return port
 
 
-class Broker:
+class Broker(LocalProcess):
     """`odradek start` on 127.0.0.1; `settings` are Kafka's keys, given by `--set`."""
 
     name = "odradek"
@@ -67,32 +68,17 @@ class Broker:
         wrapper: Sequence[str] = (),
         arguments: Sequence[str] = (),
     ) -> None:
+        super().__init__(folder / "broker.log")
         self.folder = folder
         self.data = folder / "data"
         self.port = port or free_port()
         self.settings = dict(settings or {})
         self.arguments = list(arguments)
         self._wrapper = list(wrapper)
-        self._process: subprocess.Popen[str] | None = None
-        self._log = folder / "broker.log"
 
     @property
     def bootstrap(self) -> str:
         return f"127.0.0.1:{self.port}"
-
-    @property
-    def pid(self) -> int:
-        assert self._process is not None, "the broker was not started"
-        return self._process.pid
-
-    @property
-    def pids(self) -> Sequence[int]:
-        """The processes that serve; as a cluster has it."""
-        return [self.pid]
-
-    @property
-    def is_running(self) -> bool:
-        return self._process is not None and self._process.poll() is None
 
     def command(self) -> list[str]:
         command = [*self._wrapper, sys.executable, "-m", "odradek", "start"]
@@ -101,74 +87,71 @@ class Broker:
             command += ["--set", f"{key}={value}"]
         return command + self.arguments
 
+    def write_properties(self, settings: Mapping[str, str]) -> Path:
+        """A file of settings for `--config`, since arguments can be seen by all users of a machine."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        path = self.folder / "server.properties"
+        lines = (f"{key}={text}\n" for key, text in settings.items())
+        path.write_text("".join(line.replace("\\", "\\\\").replace("\\\\n", "\\n") for line in lines))
+        return path
+
     def start(self) -> float:
         """Start and wait for the `ready` line; seconds from exec to it."""
-        assert not self.is_running, "the broker runs already"
-        self.folder.mkdir(parents=True, exist_ok=True)
-        environment = {**os.environ, "PYTHONPATH": str(CHECKOUT / "broker")}
         started = time.perf_counter()
-        with self._log.open("a") as log:
-            self._process = subprocess.Popen(
-                self.command(),
-                stdout=subprocess.PIPE,
-                stderr=log,
-                stdin=subprocess.DEVNULL,
-                text=True,
-                env=environment,
-            )
-        _await_line(self._process, "ready", self.log)
+        environment = {**os.environ, "PYTHONPATH": str(CHECKOUT / "broker")}
+        self.spawn(self.command(), env=environment, stdout=subprocess.PIPE)
+        _await_line(self.process, b"ready", self.log)
         return time.perf_counter() - started
 
-    def log(self) -> str:
-        """What the broker wrote to standard error, over all its starts."""
-        return self._log.read_text(errors="replace") if self._log.exists() else ""
 
-    def stop(self, *, seconds_max: float = STOP_SECONDS_MAX) -> int:
-        """SIGTERM and wait; the exit code."""
-        return self._end(signal.SIGTERM, seconds_max=seconds_max)
+class SecuredBroker(Broker):
+    """A `Broker` with a listener for each of `kinds`, name to security protocol, and certificates of its own authority.
 
-    def kill(self) -> int:
-        """SIGKILL and wait: what a crash of the process looks like."""
-        return self._end(signal.SIGKILL, seconds_max=STOP_SECONDS_MAX)
+    `bootstraps` has the address of each listener. The authority's certificate is `ca.pem` in the folder, and the key
+    and certificate of a user `alice` are `alice.pem`.
+    """
 
-    def abort(self) -> int:
-        """SIGABRT and wait, as after an assertion in a library: the stacks of all threads go into the log."""
-        return self._end(signal.SIGABRT, seconds_max=STOP_SECONDS_MAX)
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        kinds: Mapping[str, str],
+        settings: Mapping[str, str] | None = None,
+        authority: Authority | None = None,
+    ) -> None:
+        super().__init__(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        self.authority = authority or Authority()
+        self.ca_file = self.authority.write(folder / "ca.pem")
+        self.server_file = self.authority.leaf("broker").write(folder / "broker.pem")
+        self.alice_file = self.authority.leaf("alice").write(folder / "alice.pem")
+        self.bootstraps = {name: f"127.0.0.1:{free_port()}" for name in kinds}
+        self.port = int(next(iter(self.bootstraps.values())).rpartition(":")[2])
+        self.entries = {
+            "log.dirs": str(self.data),
+            "listeners": ",".join(f"{name}://{address}" for name, address in self.bootstraps.items()),
+            "listener.security.protocol.map": ",".join(f"{name}:{kind}" for name, kind in kinds.items()),
+            "group.initial.rebalance.delay.ms": "0",
+            "ssl.keystore.type": "PEM",
+            "ssl.keystore.location": str(self.server_file),
+            "ssl.truststore.type": "PEM",
+            "ssl.truststore.location": str(self.ca_file),
+            **(settings or {}),
+        }
 
-    def restart(self, *, crash: bool = False) -> None:
-        """Stop, or kill when `crash`, and start again on the same port and folder."""
-        _ = self.kill() if crash else self.stop()
-        self.start()
-
-    def close(self) -> None:
-        """End the process if it runs; for fixtures."""
-        if self.is_running:
-            self.kill()
-
-    def _end(self, how: signal.Signals, *, seconds_max: float) -> int:
-        process = self._process
-        assert process is not None, "the broker was not started"
-        process.send_signal(how)
-        try:
-            code = process.wait(seconds_max)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-            raise AssertionError(f"no exit {seconds_max} s after {how.name}\n{self.log()[-4000:]}") from None
-        finally:
-            if process.stdout is not None:
-                process.stdout.close()
-        self._process = None
-        return code
+    def command(self) -> list[str]:
+        base = super().command()
+        config = self.write_properties(self.entries)
+        return [*base[: base.index("start") + 1], "--config", str(config), *self.arguments]
 
 
-def _await_line(process: subprocess.Popen[str], beginning: str, log: object) -> None:
+def _await_line(process: subprocess.Popen[bytes], beginning: bytes, log: Callable[[], str]) -> None:
     """Wait until the process prints a line that starts with `beginning`, then let a thread read on."""
     assert process.stdout is not None
     watchdog = threading.Timer(READY_SECONDS_MAX, process.kill)
     watchdog.start()
     try:
-        printed: list[str] = []
+        printed: list[bytes] = []
         for line in process.stdout:
             if line.startswith(beginning):
                 # The rest is discarded: without a reader a full pipe would stop the process.
@@ -177,15 +160,14 @@ def _await_line(process: subprocess.Popen[str], beginning: str, log: object) -> 
             printed.append(line)
         process.wait()
         process.stdout.close()
-        said = log() if callable(log) else ""
         raise AssertionError(
-            f"the broker ended ({process.returncode}) before it was ready\n{''.join(printed)}{said[-6000:]}"
+            f"the broker ended ({process.returncode}) before it was ready\n{b''.join(printed).decode()}{log()[-6000:]}"
         )
     finally:
         watchdog.cancel()
 
 
-def _drain(stream: IO[str]) -> None:
+def _drain(stream: IO[bytes]) -> None:
     try:
         for _ in stream:
             pass

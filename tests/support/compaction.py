@@ -15,8 +15,7 @@ from odradek.log.files import Disk
 from odradek.log.log import Log, Origin
 from odradek.records.builder import build_batch
 from odradek.records.compression import Compression
-from odradek.records.control import build_marker
-from tests.support.logs import START_MS, StillClock
+from tests.support.logs import START_MS, StillClock, end_transaction
 
 CONFIG = LogConfig(
     cleanup_compact=True,
@@ -124,14 +123,7 @@ class Writer:
     def end(self, producer_id: int, *, is_commit: bool) -> None:
         """The marker of an open transaction."""
         self._open.discard(producer_id)
-        marker = build_marker(
-            producer_id=producer_id,
-            producer_epoch=0,
-            is_commit=is_commit,
-            coordinator_epoch=0,
-            timestamp_ms=self.clock.wall_ms(),
-        )
-        self.log.append(marker, leader_epoch=0, origin=Origin.COORDINATOR)
+        end_transaction(self.log, producer_id, is_commit=is_commit, timestamp_ms=self.clock.wall_ms())
 
     def end_all(self) -> None:
         """No transaction is open any more."""

@@ -13,10 +13,9 @@ from odradek.log.log import Log
 from odradek.records.batch import BatchView
 from odradek.records.control import Marker, parse_marker
 from odradek.records.record import Record, records
-from tests.support.committed_reads import visible_offsets
 from tests.support.compaction import CONFIG, MakeMap, Writer, compact, plain
 from tests.support.disk import SimulatedDisk
-from tests.support.logs import StillClock, open_log, stored_batches
+from tests.support.logs import StillClock, open_log, stored_batches, visible_offsets
 
 
 def by_vectors(bits: int) -> MakeMap:

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from odradek.foundation.errors import OdradekError
 from odradek.groups.consumer.requests import ConsumerGroupHeartbeat, HeartbeatResult
-from tests.support.group_world import GroupWorld, result_of
+from tests.support.coordinator_world import GroupWorld, result_of
 
 Parts = dict[UUID, frozenset[int]]
 

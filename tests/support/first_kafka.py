@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import socket
 import subprocess
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tests.support.broker_process import free_port
 from tests.support.java import first_kafka_classpath, java_arguments, java_environment
+from tests.support.local_process import LocalProcess
 from tests.support.polling import SECONDS_MAX
 from tests.support.zookeeper import ZooKeeper
 
@@ -52,16 +52,15 @@ def first_kafka_command(folder: Path, main_class: str, arguments: Sequence[str],
     )
 
 
-class FirstKafka:
+class FirstKafka(LocalProcess):
     """One broker and its ZooKeeper, below `folder`."""
 
     def __init__(self, folder: Path, *, settings: Mapping[str, str] | None = None) -> None:
+        super().__init__(folder / "kafka.log")
         self.folder = folder
         self.port = free_port()
         self.zookeeper = ZooKeeper(folder / "zookeeper")
         self._settings = dict(settings or {})
-        self._log = folder / "kafka.log"
-        self._process: subprocess.Popen[bytes] | None = None
 
     @property
     def bootstrap(self) -> str:
@@ -87,21 +86,12 @@ class FirstKafka:
         properties = self.folder / "server.properties"
         properties.write_text("".join(f"{key}={value}\n" for key, value in values.items()))
         before = len(self.log())
-        with self._log.open("ab") as log:
-            self._process = subprocess.Popen(
-                first_kafka_command(self.folder, "kafka.Kafka", [str(properties)], heap="384m"),
-                stdout=log,
-                stderr=log,
-                stdin=subprocess.DEVNULL,
-                env=java_environment(),
-                cwd=self.folder,
-            )
-        deadline = time.monotonic() + START_SECONDS_MAX
-        while "started (kafka.server.KafkaServer)" not in self.log()[before:] or not self._answers():
-            if self._process.poll() is not None or time.monotonic() > deadline:
-                self.close()
-                raise AssertionError(f"Kafka 1.1.1 did not start\n{self.log()[-6000:]}")
-            time.sleep(0.02)
+        command = first_kafka_command(self.folder, "kafka.Kafka", [str(properties)], heap="384m")
+        self.spawn(command, env=java_environment(), cwd=self.folder)
+        started = "started (kafka.server.KafkaServer)"
+        self.await_start(
+            lambda: started in self.log()[before:] and self._answers(), seconds_max=START_SECONDS_MAX
+        )
 
     def _answers(self) -> bool:
         try:
@@ -110,29 +100,17 @@ class FirstKafka:
         except OSError:
             return False
 
-    def log(self) -> str:
-        return self._log.read_text(errors="replace") if self._log.exists() else ""
-
     def stop_broker(self) -> None:
         """SIGTERM, and wait until it has ended."""
-        assert self._process is not None, "Kafka was not started"
-        self._process.terminate()
-        self._process.wait(SECONDS_MAX)
-        self._process = None
+        super().stop(seconds_max=SECONDS_MAX)
 
     def kill_broker(self) -> None:
         """SIGKILL. Its registration is there until its session ends, and refuses a start before."""
-        assert self._process is not None, "Kafka was not started"
-        self._process.kill()
-        self._process.wait()
-        self._process = None
+        super().kill()
 
     def close(self) -> None:
         """End both if they run."""
-        if self._process is not None and self._process.poll() is None:
-            self._process.kill()
-            self._process.wait()
-        self._process = None
+        super().close()
         self.zookeeper.close()
 
 

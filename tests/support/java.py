@@ -110,88 +110,49 @@ def java_home() -> str:
     return str(command.parent.parent if command.is_relative_to(CACHE) else command.resolve().parent.parent)
 
 
+def _classpath(folder: str, *coordinates: str, version: str = KAFKA_VERSION, has_log: bool = True) -> str:
+    """Class path of what is fetched below a folder's `version`: "group:artifact", or "group:artifact:*:classifier"."""
+    named = [
+        one.replace("*", version) if "*" in one else one if one.count(":") > 1 else f"{one}:{version}"
+        for one in coordinates
+    ]
+    if has_log:
+        named.append(f"org.apache.logging.log4j:log4j-slf4j-impl:{_LOG4J_VERSION}")
+    return f"{_fetched(CACHE / folder / version, named)}/*"
+
+
 def kafka_classpath(version: str = KAFKA_VERSION) -> str:
     """Class path of Apache Kafka's broker and tools."""
-    folder = _fetched(
-        CACHE / "kafka" / version,
-        [
-            f"org.apache.kafka:kafka_2.13:{version}",
-            f"org.apache.kafka:kafka-tools:{version}",
-            f"org.apache.logging.log4j:log4j-slf4j-impl:{_LOG4J_VERSION}",
-        ],
-    )
-    return f"{folder}/*"
+    return _classpath("kafka", "org.apache.kafka:kafka_2.13", "org.apache.kafka:kafka-tools", version=version)
 
 
 def kafka_tests_classpath() -> str:
     """Class path of the programs among Apache Kafka's own tests."""
-    version = KAFKA_VERSION
-    folder = _fetched(
-        CACHE / "kafka-tests" / version,
-        [
-            *(
-                f"org.apache.kafka:{name}:{version}:test"
-                for name in ("kafka_2.13", "kafka-clients", "kafka-server-common")
-            ),
-            "org.junit.jupiter:junit-jupiter-api:5.10.2",
-        ],
-    )
-    return f"{folder}/*:{kafka_classpath()}"
+    names = ("kafka_2.13", "kafka-clients", "kafka-server-common")
+    tests = [f"org.apache.kafka:{name}:*:test" for name in names]
+    own = _classpath("kafka-tests", *tests, "org.junit.jupiter:junit-jupiter-api:5.10.2", has_log=False)
+    return f"{own}:{kafka_classpath()}"
 
 
 def streams_tests_classpath(version: str = KAFKA_OLD_VERSION) -> str:
     """Class path of Kafka Streams, and of the programs that Kafka's system tests run with it."""
-    folder = _fetched(
-        CACHE / "kafka-streams" / version,
-        [
-            f"org.apache.kafka:kafka-streams:{version}",
-            f"org.apache.kafka:kafka-streams:{version}:test",
-            f"org.apache.kafka:kafka-clients:{version}:test",
-            f"org.apache.logging.log4j:log4j-slf4j-impl:{_LOG4J_VERSION}",
-        ],
-    )
-    return f"{folder}/*"
+    names = ("kafka-streams", "kafka-streams:*:test", "kafka-clients:*:test")
+    return _classpath("kafka-streams", *(f"org.apache.kafka:{name}" for name in names), version=version)
 
 
 def connect_classpath() -> str:
     """Class path of Kafka Connect with its connectors for files."""
-    version = KAFKA_VERSION
-    folder = _fetched(
-        CACHE / "kafka-connect" / version,
-        [
-            f"org.apache.kafka:connect-runtime:{version}",
-            f"org.apache.kafka:connect-file:{version}",
-            f"org.apache.logging.log4j:log4j-slf4j-impl:{_LOG4J_VERSION}",
-        ],
-    )
-    return f"{folder}/*"
+    return _classpath("kafka-connect", "org.apache.kafka:connect-runtime", "org.apache.kafka:connect-file")
 
 
 def mirror_client_classpath() -> str:
     """Class path of MirrorMaker 2's client tools."""
-    version = KAFKA_VERSION
-    folder = _fetched(
-        CACHE / "kafka-mirror-client" / version,
-        [
-            f"org.apache.kafka:connect-mirror-client:{version}",
-            f"org.apache.logging.log4j:log4j-slf4j-impl:{_LOG4J_VERSION}",
-        ],
-    )
-    return f"{folder}/*"
+    return _classpath("kafka-mirror-client", "org.apache.kafka:connect-mirror-client")
 
 
 def mirror_maker_classpath() -> str:
     """Class path of MirrorMaker 2 as a process of its own."""
-    version = KAFKA_VERSION
-    folder = _fetched(
-        CACHE / "kafka-mirror" / version,
-        [
-            f"org.apache.kafka:connect-mirror:{version}",
-            f"org.apache.kafka:connect-runtime:{version}",
-            f"org.apache.logging.log4j:log4j-slf4j-impl:{_LOG4J_VERSION}",
-        ],
-    )
-    return f"{folder}/*"
+    return _classpath("kafka-mirror", "org.apache.kafka:connect-mirror", "org.apache.kafka:connect-runtime")
 
 
 def connector_jars() -> list[Path]:
@@ -220,24 +181,15 @@ def table_jars() -> list[Path]:
     return sorted(jar for jar in folder.glob("*.jar") if _artifact(jar) not in carried)
 
 
-def first_kafka_classpath() -> str:
-    """Class path of Apache Kafka 1.1.1: broker, tools and the Scala clients."""
-    version = KAFKA_FIRST_VERSION
-    folder = _fetched(
-        CACHE / "kafka" / version,
-        [f"org.apache.kafka:kafka_2.11:{version}", "org.slf4j:slf4j-log4j12:1.7.25"],
-    )
-    return f"{folder}/*"
+def first_kafka_classpath(version: str = KAFKA_FIRST_VERSION) -> str:
+    """Class path of Apache Kafka 1.1.1, or one before it: broker, tools and the Scala clients."""
+    own, log = "org.apache.kafka:kafka_2.11", "org.slf4j:slf4j-log4j12:1.7.25"
+    return _classpath("kafka", own, log, version=version, has_log=False)
 
 
 def checker_classpath() -> str:
     """Class path of Apache Kafka 0.8.2.2, the last version with ConsumerOffsetChecker."""
-    version = "0.8.2.2"
-    folder = _fetched(
-        CACHE / "kafka" / version,
-        [f"org.apache.kafka:kafka_2.11:{version}", "org.slf4j:slf4j-log4j12:1.7.25"],
-    )
-    return f"{folder}/*"
+    return first_kafka_classpath("0.8.2.2")
 
 
 def old_clients_classpath() -> str:

@@ -6,17 +6,18 @@ import os
 import re
 import signal
 import subprocess
-import time
 from collections.abc import Sequence
 from pathlib import Path
 
 from tests.support.class_archives import writing_options
 from tests.support.java import class_archive, java_arguments, java_environment
+from tests.support.local_process import LocalProcess
+from tests.support.polling import wait_until
 
 STOP_SECONDS_MAX = 120.0
 
 
-class JavaProgram:
+class JavaProgram(LocalProcess):
     """One process. What it prints, and its log from `warn` on, goes to `output`, which a new start appends to."""
 
     def __init__(
@@ -33,21 +34,15 @@ class JavaProgram:
 
         It does so when it ends by itself or by SIGTERM, and no run has yet.
         """
-        self.output = output
+        super().__init__(output)
         self._main_class = main_class
         self._arguments = arguments
         self._classpath = classpath
         self._heap = heap
         self._keeps_classes = keeps_classes
-        self._process: subprocess.Popen[bytes] | None = None
-
-    @property
-    def is_running(self) -> bool:
-        return self._process is not None and self._process.poll() is None
 
     def start(self) -> int:
         """Start it; where its own lines begin, for `wait_for`. Raises JavaUnavailableError."""
-        assert not self.is_running, f"{self._main_class} runs already"
         begin = len(self.said())
         command = java_arguments(
             self._main_class,
@@ -56,16 +51,7 @@ class JavaProgram:
             heap=self._heap,
             options=self._archiving(),
         )
-        self.output.parent.mkdir(parents=True, exist_ok=True)
-        with self.output.open("ab") as output:
-            self._process = subprocess.Popen(
-                command,
-                stdout=output,
-                stderr=output,
-                stdin=subprocess.DEVNULL,
-                env=java_environment(),
-                cwd=self.output.parent,
-            )
+        self.spawn(command, env=java_environment(), cwd=self.log_file.parent)
         return begin
 
     def _archiving(self) -> Sequence[str]:
@@ -79,23 +65,24 @@ class JavaProgram:
         return class_archive(self._classpath).with_suffix(f".{os.getpid()}")
 
     def said(self) -> str:
-        return self.output.read_text(errors="replace") if self.output.exists() else ""
+        return self.log()
 
     def wait_for(self, pattern: str, *, since: int = 0, seconds_max: float) -> None:
         """Until a line that `pattern` matches stands after the first `since` characters of the output."""
-        deadline = time.monotonic() + seconds_max
-        while not re.search(pattern, self.said()[since:]):
-            assert self.is_running, f"{self._main_class} ended without {pattern!r}:\n{self.said()[-4000:]}"
-            assert time.monotonic() < deadline, (
-                f"no {pattern!r} in {seconds_max:g} s from {self._main_class}:\n{self.said()[-4000:]}"
+
+        def is_said() -> object:
+            found = re.search(pattern, self.said()[since:])
+            assert found or self.is_running, (
+                f"{self._main_class} ended without {pattern!r}:\n{self.said()[-4000:]}"
             )
-            time.sleep(0.05)
+            return found
+
+        wait_until(f"{pattern!r} of {self._main_class}", is_said, seconds_max=seconds_max, more=self.said)
 
     def wait(self, *, seconds_max: float) -> int:
         """Until it ends by itself; its exit code."""
-        assert self._process is not None, f"{self._main_class} was not started"
         try:
-            code = self._process.wait(seconds_max)
+            code = self.process.wait(seconds_max)
         except subprocess.TimeoutExpired:
             raise AssertionError(
                 f"{self._main_class} did not end in {seconds_max:g} s:\n{self.said()[-4000:]}"
@@ -104,19 +91,7 @@ class JavaProgram:
             self._written.replace(class_archive(self._classpath))
         return code
 
-    def stop(self) -> None:
+    def stop(self, *, seconds_max: float = STOP_SECONDS_MAX) -> int:
         """SIGTERM, and wait until it has ended."""
-        assert self._process is not None, f"{self._main_class} was not started"
-        self._process.send_signal(signal.SIGTERM)
-        self.wait(seconds_max=STOP_SECONDS_MAX)
-
-    def kill(self) -> None:
-        """SIGKILL, and wait until it has ended."""
-        assert self._process is not None, f"{self._main_class} was not started"
-        self._process.kill()
-        self._process.wait()
-
-    def close(self) -> None:
-        """End it if it runs; for fixtures."""
-        if self.is_running:
-            self.kill()
+        self.process.send_signal(signal.SIGTERM)
+        return self.wait(seconds_max=seconds_max)

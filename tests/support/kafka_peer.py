@@ -10,13 +10,12 @@ from __future__ import annotations
 
 import shutil
 import signal
-import subprocess
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from tests.support.broker_process import STOP_SECONDS_MAX, free_port
+from tests.support.broker_process import free_port
 from tests.support.java import (
     CACHE,
     KAFKA_VERSION,
@@ -26,6 +25,7 @@ from tests.support.java import (
     make_class_archive,
     run_kafka_tool,
 )
+from tests.support.local_process import STOP_SECONDS_MAX, LocalProcess
 
 CLUSTER_ID = "b2RyYWRla3BlZXJrYWZrYQ"
 START_SECONDS_MAX = 90
@@ -56,7 +56,7 @@ _AS_KAFKA_STARTS = (
 )
 
 
-class KafkaPeer:
+class KafkaPeer(LocalProcess):
     """Apache Kafka 4.1.1 on 127.0.0.1; `settings` are added to its `server.properties`."""
 
     name = "kafka"
@@ -76,6 +76,7 @@ class KafkaPeer:
         cluster_id: str = CLUSTER_ID,
     ) -> None:
         """`voters` are a cluster's controllers, by node id their ports; without them the node is its own cluster."""
+        super().__init__(folder / "kafka.log")
         self.cluster_id = cluster_id
         self.folder = folder
         self.data = folder / "data"
@@ -88,29 +89,10 @@ class KafkaPeer:
         self._quick = quick
         self._version = version
         self._has_eligible_leader_replicas = has_eligible_leader_replicas
-        self._process: subprocess.Popen[bytes] | None = None
-        self._log = folder / "kafka.log"
 
     @property
     def bootstrap(self) -> str:
         return f"127.0.0.1:{self.port}"
-
-    @property
-    def pid(self) -> int:
-        assert self._process is not None, "Kafka was not started"
-        return self._process.pid
-
-    @property
-    def pids(self) -> Sequence[int]:
-        """The processes that serve; as a cluster has it."""
-        return [self.pid]
-
-    @property
-    def is_running(self) -> bool:
-        return self._process is not None and self._process.poll() is None
-
-    def log(self) -> str:
-        return self._log.read_text(errors="replace") if self._log.exists() else ""
 
     def prepare(self) -> Path:
         """Write the settings and format a new folder; the settings' file."""
@@ -124,7 +106,6 @@ class KafkaPeer:
 
     def start(self) -> float:
         """Format when the folder is new, start, wait until it serves; seconds from exec to then."""
-        assert not self.is_running, "Kafka runs already"
         properties = self.prepare()
         if self._quick:
             make_class_archive(kafka_classpath(self._version))
@@ -139,47 +120,17 @@ class KafkaPeer:
         )
         before = len(self.log())
         started = time.perf_counter()
-        with self._log.open("ab") as log:
-            self._process = subprocess.Popen(
-                command,
-                stdout=log,
-                stderr=log,
-                stdin=subprocess.DEVNULL,
-                env=java_environment(),
-                cwd=self.folder,
-            )
-        while _STARTED not in self.log()[before:]:
-            if self._process.poll() is not None or time.perf_counter() - started > START_SECONDS_MAX:
-                self.close()
-                raise AssertionError(f"Kafka did not start\n{self.log()[-6000:]}")
-            time.sleep(0.02)
+        self.spawn(command, env=java_environment(), cwd=self.folder)
+        self.await_start(lambda: _STARTED in self.log()[before:], seconds_max=START_SECONDS_MAX)
         return time.perf_counter() - started
 
     def stop(self, *, seconds_max: float = STOP_SECONDS_MAX) -> int:
-        return self._end(signal.SIGTERM, seconds_max=seconds_max)
-
-    def kill(self) -> int:
-        return self._end(signal.SIGKILL, seconds_max=STOP_SECONDS_MAX)
-
-    def restart(self, *, crash: bool = False) -> None:
-        _ = self.kill() if crash else self.stop()
-        self.start()
-
-    def close(self) -> None:
-        if self.is_running:
-            self.kill()
-
-    def _end(self, how: signal.Signals, *, seconds_max: float) -> int:
-        process = self._process
-        assert process is not None, "Kafka was not started"
-        process.send_signal(how)
+        """SIGTERM and wait; killed when that takes too long, as it may without a quorum."""
         try:
-            code = process.wait(seconds_max)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            code = process.wait()
-        self._process = None
-        return code
+            return super().stop(seconds_max=seconds_max)
+        except AssertionError:
+            self._process = None
+            return -signal.SIGKILL
 
     def _write_properties(self) -> Path:
         controller = f"127.0.0.1:{self.controller_port}"

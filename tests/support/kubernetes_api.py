@@ -12,7 +12,6 @@ import signal
 import ssl
 import subprocess
 import sys
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Sequence
@@ -21,6 +20,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.broker_process import CHECKOUT, free_port
+from tests.support.polling import wait_until
 from tests.support.programs import require_program
 
 START_SECONDS_MAX = 60.0
@@ -59,16 +59,14 @@ class ApiServer:
         definitions = CHECKOUT / "manifests" / "crds"
         self.kubectl("apply", "--server-side", "--filename", str(definitions))
         self.kubectl("wait", "--for=condition=Established", "--timeout=120s", "--filename", str(definitions))
-        deadline = time.monotonic() + 60
-        while True:
-            try:
-                for file in definitions.iterdir():
-                    self.kubectl("get", f"{file.stem}.odradek.io", "--all-namespaces")
-                return
-            except subprocess.CalledProcessError as refused:
-                # An established definition takes a moment to be served.
-                assert time.monotonic() < deadline, refused.output
-                time.sleep(0.1)
+        for file in definitions.iterdir():
+            # An established definition takes a moment to be served.
+            wait_until(
+                f"{file.stem} is served",
+                lambda file=file: self.kubectl("get", f"{file.stem}.odradek.io", "--all-namespaces"),  # type: ignore[misc]
+                lambda _: True,
+                not_yet=subprocess.CalledProcessError,
+            )
 
     def make_cluster(self, namespace: str) -> None:
         """The definitions, a namespace, and a Cluster in it that no operator reconciles."""
@@ -144,12 +142,11 @@ def _wait(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
     """Until the server says that it is ready."""
     unverified = ssl._create_unverified_context()  # its certificate is its own
     request = urllib.request.Request(url, headers={"Authorization": f"Bearer {TOKEN}"})
-    until = time.monotonic() + START_SECONDS_MAX
-    while time.monotonic() < until and process.poll() is None:
-        with (
-            contextlib.suppress(urllib.error.URLError, OSError),
-            urllib.request.urlopen(request, context=unverified, timeout=2),
-        ):
-            return
-        time.sleep(0.1)
-    pytest.fail(f"the API server did not come up within {START_SECONDS_MAX:.0f} s: {log.read_text()[-3000:]}")
+
+    def answers() -> bool:
+        if process.poll() is not None:
+            pytest.fail(f"the API server ended: {log.read_text()[-3000:]}")
+        with urllib.request.urlopen(request, context=unverified, timeout=2):
+            return True
+
+    wait_until("the API server is up", answers, not_yet=OSError, more=lambda: log.read_text()[-3000:])

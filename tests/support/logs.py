@@ -6,12 +6,14 @@ from collections.abc import Callable
 from typing import Any
 
 from odradek.foundation.ids import TopicPartition
+from odradek.log.append_rules import Origin
 from odradek.log.config import LogConfig
 from odradek.log.files import Disk
 from odradek.log.log import Log
 from odradek.log.log_manager import LogManager
 from odradek.records.batch import BatchView, split
 from odradek.records.builder import build_batch
+from odradek.records.control import build_marker, parse_marker
 from odradek.records.record import Record, records
 
 TP = TopicPartition("topic", 0)
@@ -55,6 +57,26 @@ def batch(
 ) -> bytearray:
     """A batch of one record per value; a value may be empty."""
     return build_batch([(timestamp_ms, key, value) for value in values or (b"value",)], **fields)
+
+
+def end_transaction(
+    log: Log,
+    producer_id: int,
+    *,
+    is_commit: bool,
+    epoch: int = 0,
+    leader_epoch: int = 0,
+    timestamp_ms: int = START_MS,
+) -> int:
+    """Append a marker as the coordinator does; its offset."""
+    marker = build_marker(
+        producer_id=producer_id,
+        producer_epoch=epoch,
+        is_commit=is_commit,
+        coordinator_epoch=0,
+        timestamp_ms=timestamp_ms,
+    )
+    return log.append(marker, leader_epoch=leader_epoch, origin=Origin.COORDINATOR).first_offset
 
 
 def open_log(
@@ -104,3 +126,22 @@ def stored_records(log: Log, *, from_offset: int | None = None) -> list[Record]:
         for record in records(view)
         if record.offset >= offset
     ]
+
+
+def visible_offsets(log: Log) -> list[int]:
+    """Offsets of the records, found as Java's consumer does: aborts by first offset, ended by markers."""
+    stable = log.producers.transactions.last_stable_offset(high_watermark=log.log_end_offset)
+    to_come = sorted(log.aborted_transactions(log.log_start_offset, stable), key=lambda one: one.first_offset)
+    aborting: set[int] = set()
+    found = []
+    for batch in stored_batches(log):
+        header = batch.header
+        while to_come and to_come[0].first_offset <= header.last_offset:
+            aborting.add(to_come.pop(0).producer_id)
+        if header.is_control:
+            marker = parse_marker(batch)
+            if marker is not None and not marker.is_commit:
+                aborting.discard(marker.producer_id)
+        elif header.base_offset < stable and not (header.is_transactional and header.producer_id in aborting):
+            found += [one.offset for one in records(batch)]
+    return found

@@ -14,7 +14,8 @@ from __future__ import annotations
 import asyncio
 import contextvars
 from collections import deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
+from contextvars import ContextVar
 from heapq import heappop, heappush
 from typing import Any, TypeVar
 
@@ -206,7 +207,28 @@ class LoopClock:
 Result = TypeVar("Result")
 
 
+# What the story that runs has started; None outside of one.
+_to_stop: ContextVar[list[Callable[[], Awaitable[None]]] | None] = ContextVar("to_stop", default=None)
+
+
+def stop_at_end(stop: Callable[[], Awaitable[None]]) -> None:
+    """Await `stop` when the story that runs has passed, the last one first. A failed story shows its failure alone."""
+    stops = _to_stop.get()
+    if stops is not None:
+        stops.append(stop)
+
+
+async def to_the_end(story: Awaitable[Result]) -> Result:
+    """The result of a story, once what it started has stopped."""
+    stops: list[Callable[[], Awaitable[None]]] = []
+    _to_stop.set(stops)
+    result = await story
+    while stops:
+        await stops.pop()()
+    return result
+
+
 def run(coroutine: Coroutine[Any, Any, Result]) -> Result:
-    """`asyncio.run` in virtual time."""
+    """`asyncio.run` in virtual time, to the end of what the coroutine started."""
     with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
-        return runner.run(coroutine)
+        return runner.run(to_the_end(coroutine))

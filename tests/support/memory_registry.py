@@ -300,3 +300,15 @@ class MemoryStore(TreeStore):
 async def load_image(store: Store) -> ClusterImage:
     """The image of a registry's nodes."""
     return apply(ClusterImage(), await load_nodes(store))
+
+
+class DyingStore(MemoryStore):
+    """A session that ends after that many more writes."""
+
+    writes_left = 10**9
+
+    async def _write(self, operations: Sequence[Operation]) -> Changes:
+        if self.writes_left == 0:
+            self.sever()
+        self.writes_left -= 1
+        return await super()._write(operations)

@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import subprocess
-import sys
-import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -17,10 +13,9 @@ from kazoo.exceptions import NoNodeError
 from odradek import Admin, Client
 from odradek.clients import KeyedMessage, Producer
 from odradek.foundation.errors import InvalidReplicationFactor
+from tests.support.connector_member import Member
 from tests.support.first_kafka import FirstKafka
-from tests.support.polling import SECONDS_MAX
-
-CONTROLLER_SECONDS_MAX = 60.0
+from tests.support.polling import SECONDS_MAX, eventually, wait_until
 
 
 class Writer:
@@ -43,38 +38,15 @@ class Writer:
         self._producer.close()
 
 
-def wait_for(condition: Callable[[], bool], what: Callable[[], object], seconds_max: float = 60) -> None:
-    deadline = time.monotonic() + seconds_max
-    while not condition():
-        assert time.monotonic() < deadline, what()
-        time.sleep(0.05)
+def wait_for(
+    condition: Callable[[], bool], what: Callable[[], object], seconds_max: float = SECONDS_MAX
+) -> None:
+    wait_until("it is so", condition, seconds_max=seconds_max, more=what)
 
 
-class Process:
+def member_process(folder: Path, kafka: FirstKafka, group: str, topic: str) -> Member:
     """One of ours in a process of its own, so that it can be killed."""
-
-    def __init__(self, folder: Path, kafka: FirstKafka, group: str, topic: str) -> None:
-        self._output = folder.with_suffix(".txt")
-        arguments = [kafka.zookeeper.connect, group, topic]
-        with self._output.open("wb") as output:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "tests.support.connector_member", *arguments],
-                stdout=output,
-                stderr=subprocess.DEVNULL,
-                env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-            )
-
-    def lines(self) -> list[str]:
-        return [line for line in self._output.read_text().split("\n") if line.isdecimal()]
-
-    def stop(self) -> None:
-        """End it; it commits and leaves its group."""
-        self._process.terminate()
-        self._process.wait(SECONDS_MAX)
-
-    def kill(self) -> None:
-        self._process.kill()
-        self._process.wait()
+    return Member(folder.with_suffix(".txt"), kafka.zookeeper.connect, group, topic)
 
 
 def owners_of(kafka: FirstKafka, group: str, topic: str) -> Counter[str]:
@@ -96,15 +68,13 @@ def make_topic(kafka: FirstKafka, topic: str, partitions: int) -> None:
     """Make a topic. A broker that has just started knows of none, itself included, until its controller says so."""
 
     async def make() -> None:
-        deadline = time.monotonic() + CONTROLLER_SECONDS_MAX
         async with Client(kafka.bootstrap) as client:
-            while True:
-                try:
-                    await Admin(client).topics.create(topic, partitions=partitions, replication_factor=1)
-                    return
-                except InvalidReplicationFactor:
-                    if time.monotonic() > deadline:
-                        raise
-                await asyncio.sleep(0.1)
+            await eventually(
+                f"the topic {topic} is made",
+                lambda: Admin(client).topics.create(topic, partitions=partitions, replication_factor=1),
+                lambda made: True,
+                not_yet=InvalidReplicationFactor,
+                pause_seconds=0.1,
+            )
 
     asyncio.run(make())

@@ -13,7 +13,7 @@ import uuid
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -125,3 +125,29 @@ def forgive_unclosed() -> Iterator[None]:
 def topic(create_topic: CreateTopic) -> str:
     """A fresh topic with one partition."""
     return create_topic()
+
+
+class TwoClusters(NamedTuple):
+    """Both brokers run."""
+
+    source: Peer
+    target: Peer
+
+
+@pytest.fixture(scope="session")
+def clusters(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TwoClusters]:
+    """Two brokers for all tests of the session; tests may restart them, and leave them running."""
+    brokers = TwoClusters(*(make_peer(tmp_path_factory.mktemp(name)) for name in TwoClusters._fields))
+    for number, broker in enumerate(brokers):
+        if isinstance(broker, KafkaPeer):
+            broker.cluster_id = (
+                f"b2RyYWRla21pcnJvcm1{number}AA"  # a mirror refuses a cluster as its own source
+            )
+    try:
+        for broker in brokers:
+            broker.start()
+        yield brokers
+    finally:
+        for broker in brokers:
+            if broker.is_running:
+                broker.stop()

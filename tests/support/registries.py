@@ -6,6 +6,7 @@ Members that work on both are written once. Left out: SQLite, which has one user
 from __future__ import annotations
 
 import asyncio
+import functools
 import uuid
 from collections.abc import Callable, Coroutine
 from typing import Any, Protocol
@@ -75,6 +76,16 @@ class SharedZookeeper:
 
     def run(self, scenario: Coroutine[Any, Any, None]) -> None:
         asyncio.run(scenario)
+
+
+def in_its_registry(story: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
+    """A test on the time of its registry, which is its argument `world`."""
+
+    @functools.wraps(story)
+    def test(*, world: SharedRegistry, **named: Any) -> None:
+        world.run(story(world=world, **named))
+
+    return test
 
 
 class Callbacks:

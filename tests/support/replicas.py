@@ -3,10 +3,9 @@
 Logs on simulated disks, handlers, fetchers and in-sync sets are real. The controller is a few lines over the real
 rules, and the network is a delay.
 
-    async with ReplicaCluster(brokers=3, seed=1) as cluster:
-        await cluster.create_topic("t", replicas=(1, 2, 3))
-        await cluster.produce(1, b"value")
-        cluster.disconnect(1, 3)
+    cluster = await ReplicaCluster.start(brokers=3, replicas=(1, 2, 3))
+    await cluster.produce(1, b"value")
+    cluster.disconnect(1, 3)
 
 Requests go through their bytes and the dispatcher. What the controller decides reaches brokers after a while, each in
 its own time, in order.
@@ -54,7 +53,7 @@ from odradek.transport.connection import Connection
 from tests.support.disk import SimulatedDisk
 from tests.support.field_names import check_field_names
 from tests.support.logs import load, stored_records
-from tests.support.loop import LoopClock
+from tests.support.loop import LoopClock, stop_at_end
 from tests.support.polling import eventually
 from tests.support.whole_broker import batch, decoded
 
@@ -225,7 +224,7 @@ class ReplicaNode:
 
 
 class ReplicaCluster:
-    """The brokers, numbered from 1, with one topic `t`; use it as a context manager."""
+    """The brokers, numbered from 1, with one topic `t`: a context manager, and `start` for a story."""
 
     def __init__(self, *, brokers: int = 3, seed: int = 1, **entries: str) -> None:
         self.rng = random.Random(seed)
@@ -245,6 +244,23 @@ class ReplicaCluster:
         self._next_epoch = 100
         self._image = ClusterImage()
         self._delivered_at: dict[int, float] = {}
+
+    @classmethod
+    async def start(
+        cls,
+        *,
+        brokers: int = 3,
+        seed: int = 1,
+        replicas: tuple[int, ...] = (),
+        partitions: int = 1,
+        **entries: str,
+    ) -> ReplicaCluster:
+        """One that stops when the story has passed; with `replicas` it has the topic."""
+        cluster = await cls(brokers=brokers, seed=seed, **entries).__aenter__()
+        stop_at_end(cluster.__aexit__)
+        if replicas:
+            await cluster.create_topic(partitions=partitions, replicas=replicas)
+        return cluster
 
     async def __aenter__(self) -> ReplicaCluster:
         for broker_id in self.broker_ids:

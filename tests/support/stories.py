@@ -7,6 +7,7 @@
     async def test_a_member_joins(world: World) -> None:    # `in_world(story, topics=…)` gives the first argument
 
 Further arguments are fixtures and parameters, as in any other test. `tests.support.pytest_hooks` runs the first kind.
+Brokers and clusters that a story starts in memory stop when it has passed (`loop.stop_at_end`).
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import inspect
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
 from tests.support import loop
@@ -22,40 +23,37 @@ from tests.support import loop
 Story = Callable[..., Coroutine[Any, Any, None]]
 
 
-def in_virtual_time(story: Story) -> Callable[..., None]:
-    """The same as without it; for what cannot call coroutine functions, as Hypothesis cannot."""
-
-    @functools.wraps(story)
-    def test(*given: Any, **named: Any) -> None:
-        loop.run(story(*given, **named))
-
-    return test
-
-
 def in_real_time(story: Story) -> Callable[..., None]:
     """A test on a loop of asyncio."""
 
     @functools.wraps(story)
     def test(*given: Any, **named: Any) -> None:
-        asyncio.run(story(*given, **named))
+        asyncio.run(loop.to_the_end(story(*given, **named)))
 
     return test
 
 
-def told_by(runner: Callable[..., Any], *rest: Any, gives: int = 1, **more: Any) -> Callable[[Story], Any]:
-    """A test that `runner(story, *rest, **more)` runs; it gives the story its first `gives` arguments."""
+def told_by(
+    runner: Callable[..., Any], *rest: Any, gives: int = 1, asks: Sequence[str] = (), **more: Any
+) -> Callable[[Story], Any]:
+    """A test that `runner(*asked, story, *rest, **more)` runs; it gives the story its first `gives` arguments.
+
+    `asks` names fixtures and parameters that the runner takes first.
+    """
 
     def decorate(story: Story) -> Callable[..., None]:
+        parameters = list(inspect.signature(story).parameters.values())[gives:]
+        own = {parameter.name for parameter in parameters}
+
         @functools.wraps(story)
         def test(*given: Any, **named: Any) -> None:
-            def told(*own: Any) -> Any:
-                return story(*own, *given, **named)
+            def told(*first: Any) -> Any:
+                return story(*first, *given, **{name: named[name] for name in named if name in own})
 
-            runner(told, *rest, **more)
+            runner(*(named[name] for name in asks), told, *rest, **more)
 
-        signature = inspect.signature(story)
-        asked = list(signature.parameters.values())[gives:]
-        test.__signature__ = signature.replace(parameters=asked)  # type: ignore[attr-defined]
+        added = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY) for name in asks if name not in own]
+        test.__signature__ = inspect.Signature([*parameters, *added])  # type: ignore[attr-defined]
         return test
 
     return decorate

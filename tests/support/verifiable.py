@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.support.java import java_arguments, java_environment, kafka_classpath
+from tests.support.local_process import LocalProcess
 
 _TOOLS = "org.apache.kafka.tools"
 _END_SECONDS_MAX = 150.0
@@ -25,53 +26,41 @@ _END_SECONDS_MAX = 150.0
 Place = tuple[int, int]  # partition, offset
 
 
-class _Tool:
+class _Tool(LocalProcess):
     """One of the two, started; a thread reads its lines."""
 
     def __init__(self, folder: Path, name: str, arguments: Sequence[str]) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
-        self._said = folder / f"{name}.log"
-        with self._said.open("ab") as said:
-            self._process = subprocess.Popen(
-                java_arguments(f"{_TOOLS}.{name}", arguments, classpath=kafka_classpath()),
-                stdout=subprocess.PIPE,
-                stderr=said,
-                stdin=subprocess.DEVNULL,
-                text=True,
-                env=java_environment(),
-            )
+        super().__init__(folder / f"{name}.log")
+        command = java_arguments(f"{_TOOLS}.{name}", arguments, classpath=kafka_classpath())
+        self.spawn(command, env=java_environment(), stdout=subprocess.PIPE)
         self._reading = threading.Thread(target=self._read, name=name, daemon=True)
         self._reading.start()
 
     def _read(self) -> None:
-        assert self._process.stdout is not None
-        for line in self._process.stdout:
-            if line.startswith("{"):
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            if line.startswith(b"{"):
                 self._take(json.loads(line))
 
     def _take(self, event: Any) -> None:
         raise NotImplementedError
 
-    @property
-    def is_running(self) -> bool:
-        return self._process.poll() is None
-
     def said(self) -> str:
         """What it wrote to standard error."""
-        return self._said.read_text(errors="replace")[-6000:]
+        return self.log()[-6000:]
 
-    def stop(self) -> None:
+    def stop(self, *, seconds_max: float = _END_SECONDS_MAX) -> int:
         """Let it end cleanly, and read its last lines."""
-        if self.is_running:
-            self._process.send_signal(signal.SIGTERM)
+        process = self.process
+        process.send_signal(signal.SIGTERM)
         try:
-            self._process.wait(_END_SECONDS_MAX)
+            return process.wait(seconds_max)
         finally:
-            self._process.kill()
-            self._process.wait()
+            process.kill()
+            process.wait()
             self._reading.join()
-            if self._process.stdout is not None:
-                self._process.stdout.close()
+            if process.stdout is not None:
+                process.stdout.close()
 
 
 class Sender(_Tool):

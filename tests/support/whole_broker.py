@@ -10,9 +10,10 @@ import random
 from collections.abc import Iterable
 from typing import Any
 
+from odradek.authorization.acls import AclBinding
+from odradek.authorization.filters import AclFilter
 from odradek.controller.requests import NewTopic
 from odradek.foundation.settings import Settings
-from odradek.handlers.dispatch import Dispatcher
 from odradek.protocol import codec, messages
 from odradek.protocol.api import ApiKey
 from odradek.records.builder import build_batch
@@ -21,15 +22,16 @@ from odradek.server.broker.local_control import LocalControl
 from odradek.transport.connection import Connection
 from tests.support.disk import SimulatedDisk
 from tests.support.field_names import check_field_names
-from tests.support.loop import LoopClock
+from tests.support.loop import LoopClock, stop_at_end
 from tests.support.memory_registry import MemoryRegistry, MemoryStore
 from tests.support.network import MemoryNetwork
+from tests.support.rights import committed
 
 START_MS = 1_700_000_000_000
 
 
 class WholeBroker:
-    """Make it with `await WholeBroker.start(...)`."""
+    """Make it with `await WholeBroker.start(...)`, or `start_guarded`. It stops when the story has passed."""
 
     def __init__(
         self,
@@ -42,7 +44,8 @@ class WholeBroker:
         self.network = network
         self.disk = disk
         self.registry = registry
-        self.dispatcher = Dispatcher(broker.parts)
+        self._generation = disk.generation
+        self.dispatcher = broker.control.make_dispatcher(broker.parts)
         self.client_id = "test"
         self.connection = Connection(id=1, listener_name="PLAINTEXT", peer=("client.test", 5000))
 
@@ -71,11 +74,38 @@ class WholeBroker:
             rng=random.Random(seed),
         )
         await broker.start()
-        return cls(broker, disk, registry, network)
+        whole = cls(broker, disk, registry, network)
+        stop_at_end(whole.stop)
+        return whole
+
+    @classmethod
+    async def start_guarded(cls, **entries: str) -> WholeBroker:
+        """One with an authorizer, asked by User:alice, who has no rights yet.
+
+        It has the topics seen and hidden, the group g with an offset of seen, and the transactional id t.
+        """
+        authorizer = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+        named = {key.replace("_", "."): text for key, text in entries.items()}
+        broker = await cls.start({"authorizer.class.name": authorizer, "super.users": "User:root", **named})
+        broker.connection.principal = "User:root"
+        for topic in ("seen", "hidden"):
+            await broker.create_topic(topic)
+        for key_type, key in ((0, "g"), (1, "t")):
+            found = await broker.ask(ApiKey.FIND_COORDINATOR, 3, key_type=key_type, key=key)
+            assert int(found.error_code) == 0
+        await broker.ask(ApiKey.OFFSET_COMMIT, 8, **committed("g", "seen"))
+        broker.connection = Connection(id=2, listener_name="PLAINTEXT", peer=("10.0.0.7", 5000))
+        broker.connection.principal = "User:alice"
+        return broker
+
+    async def stop(self) -> None:
+        """Stop, unless it has stopped or died with its disk."""
+        if self.broker.is_serving and self._generation == self.disk.generation:
+            await self.broker.stop()
 
     async def restart(self) -> WholeBroker:
         """Stop cleanly, and start again on the same disk and registry."""
-        await self.broker.stop()
+        await self.stop()
         return await WholeBroker.start(disk=self.disk, registry=self.registry)
 
     async def create_topic(self, name: str, *, partitions: int = 1, **config: str) -> None:
@@ -84,6 +114,15 @@ class WholeBroker:
         topic = NewTopic(name=name, partition_count=partitions, config=texts)
         (outcome,) = await self.broker.control.controller.create_topics([topic])
         assert not isinstance(outcome, Exception), outcome
+
+    async def allow(self, *acls: AclBinding) -> None:
+        assert await self.broker.control.controller.create_acls(acls) == [None] * len(acls)
+
+    async def take_away(self, binding: AclBinding) -> None:
+        """Remove every ACL of the pattern."""
+        pattern = binding.pattern
+        wanted = AclFilter(type=pattern.type, name=pattern.name, pattern_type=pattern.pattern_type)
+        await self.broker.control.controller.delete_acls([wanted])
 
     def send(self, api: ApiKey, version: int, /, connection: Connection | None = None, **fields: Any) -> Any:
         """What the dispatcher returns for the request: bytes, parts, a future, a coroutine or None."""

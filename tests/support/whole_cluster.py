@@ -22,10 +22,11 @@ from odradek.server.controller.controller_process import ControllerProcess
 from odradek.transport.outbound import OutboundConnection
 from tests.support.disk import SimulatedDisk
 from tests.support.field_names import check_field_names
-from tests.support.loop import LoopClock
+from tests.support.loop import LoopClock, stop_at_end
 from tests.support.memory_registry import MemoryRegistry, MemoryStore
 from tests.support.network import MemoryNetwork
 from tests.support.polling import eventually
+from tests.support.rights import committed
 from tests.support.whole_broker import batch
 
 SESSION_SECONDS = 6.0
@@ -35,7 +36,7 @@ ClusterBroker = BrokerProcess[ClusterControl]
 
 
 class WholeCluster:
-    """Make it with `await WholeCluster.start(...)`; end it with `stop`."""
+    """Make it with `await WholeCluster.start(...)`. It stops when the story has passed."""
 
     def __init__(self, entries: dict[str, str], seed: int) -> None:
         check_field_names()
@@ -68,6 +69,7 @@ class WholeCluster:
         seed: int = 1,
     ) -> WholeCluster:
         cluster = cls(entries or {}, seed)
+        stop_at_end(cluster.stop)
         for number in range(controllers):
             await cluster.start_controller(100 + number)
         for number in range(1, brokers + 1):
@@ -190,6 +192,9 @@ class WholeCluster:
     def leaders(self, topic: str, *, seen_by: int) -> list[int]:
         return [one.leader for one in self.image(seen_by).topics[topic].partitions]
 
+    def replicas(self, topic: str, *, seen_by: int) -> list[tuple[int, ...]]:
+        return [one.replicas for one in self.image(seen_by).topics[topic].partitions]
+
     # --- asking --------------------------------------------------------------------------------------------------
 
     async def ask(self, broker_id: int, api: ApiKey, version: int, /, **fields: Any) -> Any:
@@ -210,6 +215,25 @@ class WholeCluster:
             pause_seconds=0.1,
         )
         return int(found.node_id)
+
+    async def commit_offset(self, broker_id: int, offset: int, *, group: str = "g", topic: str = "t") -> int:
+        """The error of a commit without a member, for partition 0."""
+        fields = committed(group, topic, offset)
+        answer = await self.ask(broker_id, ApiKey.OFFSET_COMMIT, 8, **fields)
+        return int(answer.topics[0].partitions[0].error_code)
+
+    async def committed_offset(
+        self, broker_id: int, *, group: str = "g", topic: str = "t"
+    ) -> tuple[int, int]:
+        """Error and offset of partition 0."""
+        asked = [{"name": topic, "partition_indexes": [0]}]
+        answer = await self.ask(
+            broker_id, ApiKey.OFFSET_FETCH, 7, group_id=group, topics=asked, require_stable=False
+        )
+        if int(answer.error_code):
+            return int(answer.error_code), -1
+        row = answer.topics[0].partitions[0]
+        return int(row.error_code), int(row.committed_offset)
 
     async def create_topic(
         self,

@@ -13,7 +13,6 @@ import signal
 import socket
 import subprocess
 import tempfile
-import time
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -30,9 +29,9 @@ from tests.support.java import (
     java_environment,
     pyspark_jars,
 )
+from tests.support.local_process import STOP_SECONDS_MAX, LocalProcess
 
 START_SECONDS_MAX = 60
-STOP_SECONDS_MAX = 60
 TICK_MS = 100
 
 
@@ -122,7 +121,7 @@ async def end_session(store: ZookeeperStore, connect: str) -> None:
     forget()
 
 
-class ZooKeeper:
+class ZooKeeper(LocalProcess):
     """One server; with `certificates` it also has a TLS port, which asks its clients for certificates. With `users`
     (name to password) every client must log in with SASL.
 
@@ -139,6 +138,7 @@ class ZooKeeper:
         port: int | None = None,
         wrapper: Sequence[str] = (),
     ) -> None:
+        super().__init__(folder / "zookeeper.log")
         self.folder = folder
         self.host = host
         self.port = port or free_port()
@@ -146,17 +146,10 @@ class ZooKeeper:
         self.tls_port = free_port() if certificates is not None else None
         self._certificates = certificates
         self._users = users
-        self._process: subprocess.Popen[bytes] | None = None
-        self._log = folder / "zookeeper.log"
 
     @property
     def connect(self) -> str:
         return f"127.0.0.1:{self.port}"
-
-    @property
-    def pid(self) -> int:
-        assert self._process is not None, "ZooKeeper was not started"
-        return self._process.pid
 
     def start(self) -> None:
         """Start, and wait until it answers clients."""
@@ -164,7 +157,6 @@ class ZooKeeper:
         self._start()
 
     def _start(self, *options: str) -> None:
-        assert self._process is None, "ZooKeeper runs already"
         (self.folder / "data").mkdir(parents=True, exist_ok=True)
         configuration = self.folder / "zoo.cfg"
         configuration.write_text("".join(f"{line}\n" for line in self._configuration()))
@@ -178,23 +170,8 @@ class ZooKeeper:
                 options=(*self._options(), *options),
             ),
         ]
-        with self._log.open("ab") as log:
-            self._process = subprocess.Popen(
-                command,
-                stdout=log,
-                stderr=log,
-                stdin=subprocess.DEVNULL,
-                env=java_environment(),
-                cwd=self.folder,
-            )
-        deadline = time.monotonic() + START_SECONDS_MAX
-        while not self._answers():
-            if self._process.poll() is not None or time.monotonic() > deadline:
-                self.close()
-                raise AssertionError(
-                    f"ZooKeeper did not start\n{self._log.read_text(errors='replace')[-6000:]}"
-                )
-            time.sleep(0.01)
+        self.spawn(command, env=java_environment(), cwd=self.folder)
+        self.await_start(self._answers, seconds_max=START_SECONDS_MAX)
 
     def _configuration(self) -> list[str]:
         lines = [
@@ -245,37 +222,24 @@ class ZooKeeper:
         except OSError:
             return False
 
-    def kill(self) -> None:
-        """SIGKILL; `start` begins again with the same data."""
-        self._signal(signal.SIGKILL)
-        assert self._process is not None
-        self._process.wait()
-        self._process = None
-
     def pause(self) -> None:
         """SIGSTOP: it neither answers nor goes away."""
-        self._signal(signal.SIGSTOP)
+        self.process.send_signal(signal.SIGSTOP)
 
     def go_on(self) -> None:
-        self._signal(signal.SIGCONT)
+        self.process.send_signal(signal.SIGCONT)
 
     def close(self) -> None:
         """End it if it runs, and remove what it wrote."""
-        if self._process is not None:
-            self.kill()
+        super().close()
         shutil.rmtree(self.folder / "data", ignore_errors=True)
-
-    def _signal(self, number: signal.Signals) -> None:
-        assert self._process is not None, "ZooKeeper was not started"
-        self._process.send_signal(number)
 
     def write_class_archive(self, file: Path) -> None:
         """Start, and stop by SIGTERM, whereupon the server writes the classes that it loaded. Raises TimeoutExpired."""
         self._start(*writing_options(file))
-        assert self._process is not None
         try:
-            self._process.terminate()
-            self._process.wait(STOP_SECONDS_MAX)
+            self.process.terminate()
+            self.process.wait(STOP_SECONDS_MAX)
         finally:
             self.close()
 

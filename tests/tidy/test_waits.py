@@ -16,7 +16,7 @@ from tests.support.polling import SECONDS_MAX
 from tests.tidy.checkout import named, sources
 
 # Loops that sleep, waits with a bound of their own, and those of these that are left. Lower them when there are fewer.
-LOOPS_MAX: Final = 123
+LOOPS_MAX: Final = 103
 BOUNDS_MAX: Final = 14
 
 _HELPER: Final = "tests/support/polling.py"

@@ -6,16 +6,7 @@ import asyncio
 
 import pytest
 
-from odradek.foundation.errors import (
-    CoordinatorNotAvailable,
-    FrameError,
-    InvalidProducerIdMapping,
-    InvalidRequest,
-    InvalidTxnState,
-    NotCoordinator,
-    NotEnoughReplicas,
-    ProducerFenced,
-)
+from odradek.foundation import errors
 from odradek.foundation.transaction_errors import (
     ConcurrentTransactions,
     InvalidTransactionTimeout,
@@ -24,10 +15,9 @@ from odradek.foundation.transaction_errors import (
 from odradek.transactions.decisions import ProducerIdentity
 from odradek.transactions.listing import TransactionFilter
 from odradek.transactions.metadata import TV0, TV2, TransactionState
-from tests.support.group_world import turns
+from tests.support.coordinator_world import A, B, C, TransactionWorld, image, in_transaction_world, turns
 from tests.support.polling import eventually
 from tests.support.stories import told_by
-from tests.support.transaction_world import A, B, C, TransactionWorld, image, in_transaction_world
 
 S = TransactionState
 
@@ -82,8 +72,8 @@ async def test_requests_wait_for_a_write_and_a_failed_one_leaves_nothing(world: 
     await turns()
     with pytest.raises(ConcurrentTransactions):
         await world.end(producer)
-    world.log.release(NotEnoughReplicas("one is left"))
-    with pytest.raises(CoordinatorNotAvailable):
+    world.log.release(errors.NotEnoughReplicas("one is left"))
+    with pytest.raises(errors.CoordinatorNotAvailable):
         await adding
     assert world.stored().state is S.EMPTY
     await world.add(producer, A)
@@ -92,10 +82,10 @@ async def test_requests_wait_for_a_write_and_a_failed_one_leaves_nothing(world: 
 
 @told_by(in_transaction_world)
 async def test_a_new_id_whose_first_write_fails_is_not_known(world: TransactionWorld) -> None:
-    world.log.fail_with = NotEnoughReplicas("one is left")
-    with pytest.raises(CoordinatorNotAvailable):
+    world.log.fail_with = errors.NotEnoughReplicas("one is left")
+    with pytest.raises(errors.CoordinatorNotAvailable):
         await world.initialize()
-    with pytest.raises(InvalidProducerIdMapping):
+    with pytest.raises(errors.InvalidProducerIdMapping):
         await world.end(ProducerIdentity(7, 0))
     with pytest.raises(TransactionalIdNotFound):
         world.coordinator.listing.describe("tx")
@@ -108,9 +98,9 @@ async def test_many_fences_without_a_log_use_one_epoch(world: TransactionWorld) 
     # Each try of a fence used up an epoch in Kafka before 2.5 (KAFKA-9666).
     producer = await world.initialize()
     await world.add(producer, A)
-    world.log.fail_with = NotEnoughReplicas("one is left")
+    world.log.fail_with = errors.NotEnoughReplicas("one is left")
     for _ in range(200):
-        with pytest.raises(CoordinatorNotAvailable):
+        with pytest.raises(errors.CoordinatorNotAvailable):
             await world.initialize()
     world.log.fail_with = None
     with pytest.raises(ConcurrentTransactions):
@@ -131,9 +121,9 @@ async def test_a_new_instance_aborts_what_the_last_one_left_open(world: Transact
     assert world.leaders.written == {A: [(7, 1, False, 0, 2)]}
     new = await world.initialize()
     assert new == (7, 2)
-    with pytest.raises(ProducerFenced):
+    with pytest.raises(errors.ProducerFenced):
         await world.end(old)
-    with pytest.raises(ProducerFenced):
+    with pytest.raises(errors.ProducerFenced):
         await world.add(old, A)
     await world.add(new, B)
     await world.end(new)
@@ -147,12 +137,12 @@ async def test_an_id_belongs_to_one_producer_id(world: TransactionWorld) -> None
         world.add(ProducerIdentity(99, 0), A),
         world.end(ProducerIdentity(7, 0), name="other"),
     ):
-        with pytest.raises(InvalidProducerIdMapping):
+        with pytest.raises(errors.InvalidProducerIdMapping):
             await refused
-    with pytest.raises(InvalidTxnState):
+    with pytest.raises(errors.InvalidTxnState):
         await world.end(ProducerIdentity(7, 0))
     for name, timeout_ms, error in (
-        ("", 1000, InvalidRequest),
+        ("", 1000, errors.InvalidRequest),
         ("tx", 0, InvalidTransactionTimeout),
         ("tx", -1, InvalidTransactionTimeout),
         ("tx", 900_001, InvalidTransactionTimeout),
@@ -187,7 +177,7 @@ async def test_a_marker_that_cannot_be_taken_is_sent_again(world: TransactionWor
 async def test_an_answer_that_is_no_answer_does_not_end_the_sending(world: TransactionWorld) -> None:
     producer = await world.initialize()
     await world.add(producer, A)
-    world.leaders.failures = [FrameError("cut off"), ValueError("a defect"), AttributeError("another")]
+    world.leaders.failures = [errors.FrameError("cut off"), ValueError("a defect"), AttributeError("another")]
     await world.end(producer)
     await asyncio.sleep(1)
     assert world.stored().state is S.COMPLETE_COMMIT
@@ -203,10 +193,10 @@ async def test_a_lost_answer_or_moved_leader_repeats_the_marker_at_the_leader(
     world.leaders.lost_answers = 1
     await world.end(producer)
     await turns(20)
-    world.images.replace(image({A: -1, B: 2, C: 1}))
+    world.images.replace(image({"a": (-1, 2), "b": (1,)}, brokers=range(3)))
     await asyncio.sleep(3)
     assert world.stored().state is S.PREPARE_COMMIT
-    world.images.replace(image({A: 2, B: 2, C: 1}))
+    world.images.replace(image({"a": (2, 2), "b": (1,)}, brokers=range(3)))
     await asyncio.sleep(3)
     assert world.stored().state is S.COMPLETE_COMMIT
     assert [broker for broker, _ in world.leaders.requests] == [1, 2]
@@ -217,10 +207,10 @@ async def test_a_deleted_topic_needs_no_marker(world: TransactionWorld) -> None:
     producer = await world.initialize()
     await world.add(producer, A, C)
     world.leaders.answers = {C: [6]}
-    world.images.replace(image({C: 1}))
+    world.images.replace(image({"b": (1,)}, brokers=range(3)))
     await world.end(producer, is_commit=False)
     await turns(20)
-    world.images.replace(image({A: 1}))
+    world.images.replace(image({"a": (1,)}, brokers=range(3)))
     await asyncio.sleep(1)
     assert (world.stored().state, world.leaders.written) == (S.COMPLETE_ABORT, {})
 
@@ -254,7 +244,7 @@ async def test_a_complete_state_that_cannot_be_written_is_tried_again(world: Tra
     await world.add(producer, A)
     world.leaders.gate = asyncio.Event()
     await world.end(producer)
-    world.log.fail_with = NotEnoughReplicas("one is left")
+    world.log.fail_with = errors.NotEnoughReplicas("one is left")
     world.leaders.gate.set()
     await asyncio.sleep(3)
     with pytest.raises(ConcurrentTransactions):
@@ -296,7 +286,7 @@ async def test_a_returning_coordinator_ignores_answers_of_its_last_term(world: T
     partition = world.coordinator.runtime.partition_for("tx")
     world.log.led.discard(partition)
     world.coordinator.runtime.refresh()
-    with pytest.raises(NotCoordinator):
+    with pytest.raises(errors.NotCoordinator):
         await world.end(producer)
     world.log.led.add(partition)
     world.log.epoch = 2
@@ -377,12 +367,12 @@ def test_a_transaction_past_its_timeout_is_aborted_and_fenced(level: int) -> Non
         await asyncio.sleep(2)
         assert world.stored().state is S.COMPLETE_ABORT
         assert world.leaders.written == {A: [(7, 1, False, 0, level)]}
-        with pytest.raises(ProducerFenced):
+        with pytest.raises(errors.ProducerFenced):
             await world.end(producer, version=level)
         if level == TV2:
             assert await world.end(producer, is_commit=False) == (7, 1)
         else:
-            with pytest.raises(ProducerFenced):
+            with pytest.raises(errors.ProducerFenced):
                 await world.end(producer, is_commit=False, version=level)
         assert world.coordinator.sweeps.timed_out == 1
 
@@ -412,7 +402,7 @@ async def test_unused_ids_go_and_used_ones_stay(world: TransactionWorld) -> None
     await asyncio.sleep(3700)
     names = {row.transactional_id for row in world.coordinator.listing.transactions(TransactionFilter())[0]}
     assert names == {"new", "busy"}
-    with pytest.raises(InvalidProducerIdMapping):
+    with pytest.raises(errors.InvalidProducerIdMapping):
         await world.end(ProducerIdentity(7, 0), name="old")
     await world.restart()
     assert "old" not in world.coordinator.runtime.shard("old").machine.ids

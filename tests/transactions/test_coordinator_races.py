@@ -4,28 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
-from odradek.foundation.errors import (
-    CoordinatorNotAvailable,
-    InvalidProducerIdMapping,
-    NotCoordinator,
-    NotEnoughReplicas,
-    ProducerFenced,
-)
+from odradek.foundation import errors
 from odradek.foundation.transaction_errors import ConcurrentTransactions
 from odradek.transactions.decisions import ProducerIdentity
 from odradek.transactions.metadata import TV0, TV1, TV2, TransactionState
 from odradek.transactions.state_machine import TransactionalId
-from tests.support.group_world import turns
+from tests.support.coordinator_world import A, B, TransactionWorld, in_transaction_world, turns
+from tests.support.polling import eventually
 from tests.support.stories import told_by
-from tests.support.transaction_world import A, B, TransactionWorld, in_transaction_world
 
 S = TransactionState
-RETRIED = (ConcurrentTransactions, CoordinatorNotAvailable, NotCoordinator)
+T = TypeVar("T")
+RETRIED = (ConcurrentTransactions, errors.CoordinatorNotAvailable, errors.NotCoordinator)
 
 
 def set_epoch(world: TransactionWorld, epoch: int) -> ProducerIdentity:
@@ -35,15 +31,18 @@ def set_epoch(world: TransactionWorld, epoch: int) -> ProducerIdentity:
     return ProducerIdentity(found.metadata.producer_id, epoch)
 
 
+async def served(ask: Callable[..., Awaitable[T]], *given: Any, **named: Any) -> T:
+    """The answer, once it is none to ask again."""
+    return await eventually(
+        "it is served", lambda: ask(*given, **named), lambda _: True, not_yet=RETRIED, pause_seconds=0.02
+    )
+
+
 async def ended(
     world: TransactionWorld, producer: ProducerIdentity, *, is_commit: bool = True
 ) -> ProducerIdentity:
     """EndTxn as clients send it: until it is answered by an outcome."""
-    while True:
-        try:
-            return await world.end(producer, is_commit=is_commit)
-        except RETRIED:
-            await asyncio.sleep(0.02)
+    return await served(world.end, producer, is_commit=is_commit)
 
 
 # --- failover ---------------------------------------------------------------------------------------------------
@@ -60,12 +59,12 @@ async def test_a_coordinator_that_moves_during_an_end_keeps_one_outcome(
     if is_in_log:
         world.log.is_held = True
     else:
-        world.log.fail_with = NotEnoughReplicas("one is left")
+        world.log.fail_with = errors.NotEnoughReplicas("one is left")
     ending = asyncio.ensure_future(world.end(producer))
     await turns()
     world.log.is_held, world.log.fail_with = False, None
     await world.restart()
-    with pytest.raises((NotCoordinator, CoordinatorNotAvailable)):
+    with pytest.raises((errors.NotCoordinator, errors.CoordinatorNotAvailable)):
         await ending
     await turns(20)
     assert world.stored().state is (S.COMPLETE_COMMIT if is_in_log else S.ONGOING)
@@ -83,8 +82,8 @@ async def test_a_failed_write_that_is_in_the_log_does_not_undo_the_next(world: T
     world.log.is_held = True
     ending = asyncio.ensure_future(world.end(producer))
     await turns()
-    world.log.release(NotEnoughReplicas("one is left"))
-    with pytest.raises(CoordinatorNotAvailable):
+    world.log.release(errors.NotEnoughReplicas("one is left"))
+    with pytest.raises(errors.CoordinatorNotAvailable):
         await ending
     assert await ended(world, producer, is_commit=False) == (7, 1)
     await turns(20)
@@ -114,7 +113,7 @@ async def test_the_last_epochs_survive_failovers_at_any_step(world: TransactionW
             if what == 0:
                 await world.restart()
             elif what == 1:
-                world.log.fail_with = NotEnoughReplicas("one is left")
+                world.log.fail_with = errors.NotEnoughReplicas("one is left")
                 await asyncio.sleep(chance.uniform(0.0, 0.2))
                 world.log.fail_with = None
             else:
@@ -122,12 +121,7 @@ async def test_the_last_epochs_survive_failovers_at_any_step(world: TransactionW
 
     disturbing = asyncio.ensure_future(disturb())
     for _ in range(12):
-        while True:
-            try:
-                await world.add(producer, A, B)
-                break
-            except RETRIED:
-                await asyncio.sleep(0.02)
+        await served(world.add, producer, A, B)
         used.append(producer)
         await asyncio.sleep(chance.uniform(0.0, 0.1))
         producer = ProducerIdentity(*await ended(world, producer, is_commit=chance.random() < 0.5))
@@ -153,7 +147,7 @@ def test_a_timeout_at_the_last_epoch_leaves_the_id_usable(level: int) -> None:
         await world.add(producer, A, version=level)
         await asyncio.sleep(4)
         await world.restart()
-        with pytest.raises((ProducerFenced, InvalidProducerIdMapping)):
+        with pytest.raises((errors.ProducerFenced, errors.InvalidProducerIdMapping)):
             await world.add(producer, B, version=level)
         again = await world.initialize()
         assert again.producer_id > 7
@@ -185,7 +179,7 @@ async def test_an_end_that_meets_the_abort_of_its_timeout_learns_of_it(world: Tr
             await world.end(producer, is_commit=is_commit)
     world.leaders.gate.set()
     await turns(20)
-    with pytest.raises(ProducerFenced):
+    with pytest.raises(errors.ProducerFenced):
         await world.end(producer)
     assert await world.end(producer, is_commit=False) == (7, 1), "the client continues with the next epoch"
     assert {marker[2] for marker in world.leaders.written[A]} == {False}
@@ -271,7 +265,7 @@ def test_a_producer_lives_through_an_upgrade_to_version_2(before: int) -> None:
         upgraded = await world.initialize(given=producer)
         assert upgraded == (7, 1)
         await world.add(upgraded, A, version=TV2)
-        with pytest.raises(ProducerFenced):
+        with pytest.raises(errors.ProducerFenced):
             await world.end(producer, version=TV0)
         assert await world.end(upgraded) == (7, 2)
         await turns(20)
@@ -301,6 +295,6 @@ async def test_an_open_transaction_of_version_2_ends_after_a_downgrade(
     ((producer_id, epoch, is_commit, _, _),) = world.leaders.written[A]
     assert (producer_id, is_commit) == (7, False)
     assert epoch == 1, "above that of the data, so the producer is fenced"
-    with pytest.raises(ProducerFenced):
+    with pytest.raises(errors.ProducerFenced):
         await world.add(producer, B)
     assert (await world.initialize()).producer_epoch == 2

@@ -8,9 +8,8 @@ import pytest
 
 from odradek.foundation.errors import OdradekError
 from odradek.transactions.metadata import TransactionState
-from tests.support.group_world import turns
+from tests.support.coordinator_world import A, B, C, TransactionWorld, in_transaction_world, turns
 from tests.support.stories import told_by
-from tests.support.transaction_world import A, B, C, TransactionWorld, in_transaction_world
 
 TIMEOUT_MS = 5000
 

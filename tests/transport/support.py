@@ -15,11 +15,19 @@ from odradek.transport.flow_control import Admission
 from odradek.transport.listener import Listener
 from odradek.transport.pending import Pending
 from tests.support.framing import feed
+from tests.support.loop import stop_at_end
 from tests.support.network import MemoryNetwork, MemoryTransport
 
 
 def framed(body: bytes) -> bytes:
     return struct.pack(">i", len(body)) + body
+
+
+async def started(listener: Listener) -> Listener:
+    """Start it; it closes when the story has passed."""
+    await listener.start()
+    stop_at_end(listener.close)
+    return listener
 
 
 class Peer(asyncio.Protocol):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 
 from odradek.transport.connection import Connection
-from tests.support.loop import run
 from tests.transport.support import Stage, framed
 
 
@@ -42,25 +41,22 @@ async def test_an_address_has_its_share() -> None:
         await stage.peer("a")
 
 
-def test_requests_under_way_are_answered_before_a_listener_ends() -> None:
+async def test_requests_under_way_are_answered_before_a_listener_ends() -> None:
     async def slow() -> bytes:
         await asyncio.sleep(2)
         return framed(b"done")
 
-    async def story() -> None:
-        stage = Stage(lambda connection, frame: slow())
-        await stage.listener.start()
-        peer = await stage.peer()
-        idle = await stage.peer()
-        peer.send(b"x")
-        await asyncio.sleep(1)
-        await stage.listener.close(grace_seconds=10)
-        assert await peer.frames(1) == [b"done"]
-        await peer.is_lost.wait()
-        await idle.is_lost.wait()
-        assert stage.admission.connections == 0
-
-    run(story())
+    stage = Stage(lambda connection, frame: slow())
+    await stage.listener.start()
+    peer = await stage.peer()
+    idle = await stage.peer()
+    peer.send(b"x")
+    await asyncio.sleep(1)
+    await stage.listener.close(grace_seconds=10)
+    assert await peer.frames(1) == [b"done"]
+    await peer.is_lost.wait()
+    await idle.is_lost.wait()
+    assert stage.admission.connections == 0
 
 
 async def test_a_listener_does_not_wait_longer_than_its_grace() -> None:

@@ -133,7 +133,7 @@ async def test_one_connection_does_not_keep_the_loop_from_the_others() -> None:
         assert order.index(b"o") < 200
 
 
-def test_a_handler_that_fails_costs_its_connection_only(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_handler_that_fails_costs_its_connection_only(caplog: pytest.LogCaptureFixture) -> None:
     def dispatch(connection: Connection, frame: memoryview) -> object:
         if bytes(frame) == b"now":
             raise ValueError("a fault of the handler")
@@ -145,24 +145,21 @@ def test_a_handler_that_fails_costs_its_connection_only(caplog: pytest.LogCaptur
         await asyncio.sleep(0.1)
         raise ValueError("a fault of the handler")
 
-    async def story() -> None:
-        async with Stage(dispatch) as stage:
-            steady = await stage.peer()
-            for last in (b"now", b"later"):
-                peer = await stage.peer()
-                peer.send(b"a", b"b", last, b"c")
-                await peer.is_lost.wait()
-                assert await peer.frames(9) == [b"a", b"b"]
-            steady.send(b"x")
-            assert await steady.frames(1) == [b"x"]
-            assert len(stage.listener.connections) == 1
-            assert stage.admission.connections == 1
-
-    run(story())
+    async with Stage(dispatch) as stage:
+        steady = await stage.peer()
+        for last in (b"now", b"later"):
+            peer = await stage.peer()
+            peer.send(b"a", b"b", last, b"c")
+            await peer.is_lost.wait()
+            assert await peer.frames(9) == [b"a", b"b"]
+        steady.send(b"x")
+        assert await steady.frames(1) == [b"x"]
+        assert len(stage.listener.connections) == 1
+        assert stage.admission.connections == 1
     assert "a fault of the handler" in caplog.text
 
 
-def test_what_waits_when_a_connection_is_lost() -> None:
+async def test_what_waits_when_a_connection_is_lost() -> None:
     """A waiting future is cancelled; a coroutine, perhaps half-way through a change, runs to its end."""
     futures: list[asyncio.Future[bytes]] = []
     finished: list[str] = []
@@ -178,19 +175,16 @@ def test_what_waits_when_a_connection_is_lost() -> None:
         futures.append(asyncio.get_running_loop().create_future())
         return futures[-1]
 
-    async def story() -> None:
-        async with Stage(dispatch) as stage:
-            peer = await stage.peer()
-            peer.send(b"wait", b"change")
-            await asyncio.sleep(1)
-            peer.transport.abort()
-            await asyncio.sleep(1)
-            assert futures[0].cancelled()
-            assert not stage.listener.connections
-            await asyncio.sleep(20)
-            assert finished == ["change"]
-
-    run(story())
+    async with Stage(dispatch) as stage:
+        peer = await stage.peer()
+        peer.send(b"wait", b"change")
+        await asyncio.sleep(1)
+        peer.transport.abort()
+        await asyncio.sleep(1)
+        assert futures[0].cancelled()
+        assert not stage.listener.connections
+        await asyncio.sleep(20)
+        assert finished == ["change"]
 
 
 def test_a_file_that_became_shorter_ends_the_connection() -> None:

@@ -16,7 +16,6 @@ from odradek.foundation.limits import (
     SLICE_PART_BYTES,
 )
 from odradek.transport.connection import Connection
-from tests.support.loop import run
 from tests.transport.support import MemoryFile, MemorySlice, Stage, framed
 
 
@@ -25,85 +24,71 @@ def echo(connection: Connection, frame: memoryview) -> bytes:
 
 
 @pytest.mark.parametrize("size", [-1, -(2**31), 1001, 2**31 - 1, 0x47455420, 0x16030100])
-def test_a_wrong_size_ends_the_connection_after_what_came_before_it(
+async def test_a_wrong_size_ends_the_connection_after_what_came_before_it(
     size: int, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def story() -> None:
-        async with Stage(echo, frame_bytes_max=1000) as stage:
-            peer, other = await stage.peer(), await stage.peer()
-            peer.transport.write(framed(b"good") + struct.pack(">i", size) + b"and so on")
-            await peer.is_lost.wait()
-            assert await peer.frames(2) == [b"good"]
-            other.send(b"still here")
-            assert await other.frames(1) == [b"still here"]
-
-    run(story())
+    async with Stage(echo, frame_bytes_max=1000) as stage:
+        peer, other = await stage.peer(), await stage.peer()
+        peer.transport.write(framed(b"good") + struct.pack(">i", size) + b"and so on")
+        await peer.is_lost.wait()
+        assert await peer.frames(2) == [b"good"]
+        other.send(b"still here")
+        assert await other.frames(1) == [b"still here"]
     assert caplog.text.count("announces") == 1
 
 
-def test_two_wrong_frames_in_one_read_end_the_connection_with_one_line(
+async def test_two_wrong_frames_in_one_read_end_the_connection_with_one_line(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     def refuse(connection: Connection, frame: memoryview) -> bytes:
         raise InvalidRequest("the first is wrong")
 
-    async def story() -> None:
-        async with Stage(refuse, frame_bytes_max=1000) as stage:
-            peer = await stage.peer()
-            peer.transport.write(framed(b"wrong") + struct.pack(">i", -1) + b"and so on")
-            await peer.is_lost.wait()
-
-    run(story())
+    async with Stage(refuse, frame_bytes_max=1000) as stage:
+        peer = await stage.peer()
+        peer.transport.write(framed(b"wrong") + struct.pack(">i", -1) + b"and so on")
+        await peer.is_lost.wait()
     assert caplog.text.count(" is closed after ") == 1
     assert "the first is wrong" in caplog.text
 
 
-def test_a_peer_that_leaves_in_the_middle_of_an_answer_is_no_warning(
+async def test_a_peer_that_leaves_in_the_middle_of_an_answer_is_no_warning(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     def break_off(connection: Connection, frame: memoryview) -> bytes:
         raise BrokenPipeError("Broken pipe")
 
-    async def story() -> None:
-        async with Stage(break_off, frame_bytes_max=1000) as stage:
-            peer = await stage.peer()
-            peer.send(b"x")
-            await peer.is_lost.wait()
-
-    run(story())
+    async with Stage(break_off, frame_bytes_max=1000) as stage:
+        peer = await stage.peer()
+        peer.send(b"x")
+        await peer.is_lost.wait()
     assert not [one for one in caplog.records if one.levelno > logging.DEBUG]
 
 
-def test_a_closed_connection_names_one_request_in_the_singular(caplog: pytest.LogCaptureFixture) -> None:
-    async def story() -> None:
-        async with Stage(echo, frame_bytes_max=1000) as stage:
-            peer = await stage.peer()
-            peer.send(b"x")
-            assert await peer.frames(1) == [b"x"]
-            peer.transport.write(struct.pack(">i", -1))
-            await peer.is_lost.wait()
-
-    run(story())
+async def test_a_closed_connection_names_one_request_in_the_singular(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with Stage(echo, frame_bytes_max=1000) as stage:
+        peer = await stage.peer()
+        peer.send(b"x")
+        assert await peer.frames(1) == [b"x"]
+        peer.transport.write(struct.pack(">i", -1))
+        await peer.is_lost.wait()
     assert " is closed after 1 request: " in caplog.text
 
 
-def test_random_bytes_cost_their_connection_and_a_bounded_number_of_lines(
+async def test_random_bytes_cost_their_connection_and_a_bounded_number_of_lines(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     chance = random.Random(5)
-
-    async def story() -> None:
-        async with Stage(echo, frame_bytes_max=1000) as stage:
-            steady = await stage.peer()
-            for _ in range(200):
-                peer = await stage.peer()
-                peer.transport.write(b"\xff" + chance.randbytes(chance.randint(3, 3000)))
-                await peer.is_lost.wait()
-            steady.send(b"x")
-            assert await steady.frames(1) == [b"x"]
-            assert stage.admission.connections == 1
-
-    run(story())
+    async with Stage(echo, frame_bytes_max=1000) as stage:
+        steady = await stage.peer()
+        for _ in range(200):
+            peer = await stage.peer()
+            peer.transport.write(b"\xff" + chance.randbytes(chance.randint(3, 3000)))
+            await peer.is_lost.wait()
+        steady.send(b"x")
+        assert await steady.frames(1) == [b"x"]
+        assert stage.admission.connections == 1
     assert caplog.text.count("announces") <= LOG_LINES_PER_MINUTE_MAX
 
 
@@ -169,7 +154,7 @@ async def test_an_idle_peer_that_never_reads_is_closed() -> None:
         assert stage.admission.connections == 0
 
 
-def test_quiet_connections_end_busy_and_waiting_ones_live() -> None:
+async def test_quiet_connections_end_busy_and_waiting_ones_live() -> None:
     async def wait_long() -> bytes:
         await asyncio.sleep(300)
         return framed(b"at last")
@@ -177,16 +162,13 @@ def test_quiet_connections_end_busy_and_waiting_ones_live() -> None:
     def dispatch(connection: Connection, frame: memoryview) -> object:
         return wait_long() if bytes(frame) == b"wait" else framed(b"pong")
 
-    async def story() -> None:
-        async with Stage(dispatch, idle_ms_max=60_000) as stage:
-            quiet, busy, waiting = [await stage.peer() for _ in range(3)]
-            waiting.send(b"wait")
-            for _ in range(10):
-                busy.send(b"ping")
-                await asyncio.sleep(30)
-            assert quiet.is_lost.is_set()
-            assert not busy.is_lost.is_set()
-            assert await waiting.frames(1) == [b"at last"]
-            assert stage.listener.closed_idle == 1
-
-    run(story())
+    async with Stage(dispatch, idle_ms_max=60_000) as stage:
+        quiet, busy, waiting = [await stage.peer() for _ in range(3)]
+        waiting.send(b"wait")
+        for _ in range(10):
+            busy.send(b"ping")
+            await asyncio.sleep(30)
+        assert quiet.is_lost.is_set()
+        assert not busy.is_lost.is_set()
+        assert await waiting.frames(1) == [b"at last"]
+        assert stage.listener.closed_idle == 1

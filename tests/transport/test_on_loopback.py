@@ -22,9 +22,9 @@ from odradek.transport.flow_control import Admission
 from odradek.transport.listener import Listener
 from odradek.transport.network import SystemNetwork
 from odradek.transport.sendfile import KERNEL_SENDS
-from tests.support.loops import LOOPS, asyncio_over_poll
+from tests.support.loops import on_each_loop_and_poll
 from tests.support.polling import eventually
-from tests.transport.support import Peer, framed
+from tests.transport.support import Peer, framed, started
 
 
 def echo(connection: Connection, frame: memoryview) -> Any:
@@ -44,83 +44,55 @@ async def connect(listener: Listener) -> Peer:
     return peer
 
 
-@pytest.fixture(params=[*LOOPS.values(), asyncio_over_poll], ids=[*LOOPS, "poll"])
-def loops(request: pytest.FixtureRequest) -> Callable[[], asyncio.AbstractEventLoop]:
-    factory: Callable[[], asyncio.AbstractEventLoop] = request.param
-    return factory
-
-
-def play(story: Any, loops: Callable[[], asyncio.AbstractEventLoop]) -> None:
-    with asyncio.Runner(loop_factory=loops) as runner:
-        runner.run(story)
-
-
-def test_frames_of_all_sizes_are_echoed(loops: Callable[[], asyncio.AbstractEventLoop]) -> None:
-    async def story() -> None:
-        listener = listen()
-        await listener.start()
-        peer = await connect(listener)
-        bodies = [os.urandom(size) for size in (0, 1, 100, 65_535, 65_537, 300_000, 5_000_000)] * 2
-        peer.send(*bodies)
-        assert await peer.frames(len(bodies)) == bodies
-        await listener.close()
-
-    play(story(), loops)
+@on_each_loop_and_poll
+async def test_frames_of_all_sizes_are_echoed() -> None:
+    listener = await started(listen())
+    peer = await connect(listener)
+    bodies = [os.urandom(size) for size in (0, 1, 100, 65_535, 65_537, 300_000, 5_000_000)] * 2
+    peer.send(*bodies)
+    assert await peer.frames(len(bodies)) == bodies
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1", "localhost", ""])
-def test_addresses(host: str, loops: Callable[[], asyncio.AbstractEventLoop]) -> None:
+@on_each_loop_and_poll
+async def test_addresses(host: str) -> None:
     if host == "::1" and not socket.has_ipv6:
         pytest.skip("this machine has no IPv6")
-
-    async def story() -> None:
-        listener = listen(host=host)
-        try:
-            await listener.start()
-        except OSError as failure:
-            if host == "::1" and failure.errno in (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT):
-                pytest.skip("this machine has no IPv6 address")
-            raise
-        assert len({port for _, port in listener.addresses}) == 1
-        loop = asyncio.get_running_loop()
-        for bound, port in listener.addresses:
-            target = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(bound, bound)
-            _, peer = await loop.create_connection(Peer, target, port)
-            peer.send(b"x")
-            assert await peer.frames(1) == [b"x"]
-            peer.transport.close()
-        await listener.close()
-
-    play(story(), loops)
+    listener = listen(host=host)
+    try:
+        await listener.start()
+    except OSError as failure:
+        if host == "::1" and failure.errno in (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT):
+            pytest.skip("this machine has no IPv6 address")
+        raise
+    assert len({port for _, port in listener.addresses}) == 1
+    loop = asyncio.get_running_loop()
+    for bound, port in listener.addresses:
+        target = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(bound, bound)
+        _, peer = await loop.create_connection(Peer, target, port)
+        peer.send(b"x")
+        assert await peer.frames(1) == [b"x"]
+        peer.transport.close()
+    await listener.close()
 
 
-def test_a_name_without_an_address_says_so(loops: Callable[[], asyncio.AbstractEventLoop]) -> None:
-    async def story() -> None:
-        with pytest.raises(
-            OSError, match=r"cannot listen on no such host:9092: .*; choose an address of this"
-        ):
-            await listen(host="no such host", port=9092).start()
-
-    play(story(), loops)
+@on_each_loop_and_poll
+async def test_a_name_without_an_address_says_so() -> None:
+    with pytest.raises(OSError, match=r"cannot listen on no such host:9092: .*; choose an address of this"):
+        await listen(host="no such host", port=9092).start()
 
 
-def test_an_address_in_use_says_so(loops: Callable[[], asyncio.AbstractEventLoop]) -> None:
-    async def story() -> None:
-        first = listen()
-        await first.start()
-        with pytest.raises(OSError, match=rf"cannot listen on 127\.0\.0\.1:{first.port}: .* in use"):
-            await listen(port=first.port).start()
-        await first.close()
-
-    play(story(), loops)
+@on_each_loop_and_poll
+async def test_an_address_in_use_says_so() -> None:
+    first = await started(listen())
+    with pytest.raises(OSError, match=rf"cannot listen on 127\.0\.0\.1:{first.port}: .* in use"):
+        await listen(port=first.port).start()
 
 
 @pytest.mark.parametrize("sendfile", [False, True])
-def test_file_slices_arrive_whole_at_a_reader_of_any_pace(
-    sendfile: bool,
-    tmp_path: Path,
-    loops: Callable[[], asyncio.AbstractEventLoop],
-    monkeypatch: pytest.MonkeyPatch,
+@on_each_loop_and_poll
+async def test_file_slices_arrive_whole_at_a_reader_of_any_pace(
+    sendfile: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     chance = random.Random(3)
     content = chance.randbytes(8_000_000)
@@ -141,22 +113,18 @@ def test_file_slices_arrive_whole_at_a_reader_of_any_pace(
         position, size = ranges[frame[0]]
         return [(size + 2).to_bytes(4, "big") + b"<", FileSlice(file, position, size), b">"]
 
-    async def story() -> None:
-        listener = listen(dispatch, sendfile=sendfile)
-        await listener.start()
-        peer = await connect(listener)
-        peer.transport.pause_reading()
-        asked = [0, 1, 2, 3, 4, 3, 2, 1, 0]
-        peer.send(*(bytes([number]) for number in asked))
-        await asyncio.sleep(0)
-        peer.transport.resume_reading()
-        frames = await peer.frames(len(asked))
-        for number, frame in zip(asked, frames, strict=True):
-            position, size = ranges[number]
-            assert frame == b"<" + content[position : position + size] + b">"
-        await listener.close()
-
-    play(story(), loops)
+    listener = await started(listen(dispatch, sendfile=sendfile))
+    peer = await connect(listener)
+    peer.transport.pause_reading()
+    asked = [0, 1, 2, 3, 4, 3, 2, 1, 0]
+    peer.send(*(bytes([number]) for number in asked))
+    await asyncio.sleep(0)
+    peer.transport.resume_reading()
+    frames = await peer.frames(len(asked))
+    for number, frame in zip(asked, frames, strict=True):
+        position, size = ranges[number]
+        assert frame == b"<" + content[position : position + size] + b">"
+    await listener.close()
     assert (calls[0] > 0) == (sendfile and KERNEL_SENDS)
 
 
@@ -184,34 +152,26 @@ def full_table() -> Iterator[Callable[[], Callable[[], None]]]:
     resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
-def test_a_full_table_of_descriptors_is_survived(
-    loops: Callable[[], asyncio.AbstractEventLoop],
-    full_table: Callable[[], Callable[[], None]],
-    caplog: pytest.LogCaptureFixture,
+@on_each_loop_and_poll
+async def test_a_full_table_of_descriptors_is_survived(
+    full_table: Callable[[], Callable[[], None]], caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def story() -> None:
-        loop = asyncio.get_running_loop()
-        listener = listen()
-        await listener.start()
-        peer = await connect(listener)
-        waiting = [socket.socket() for _ in range(5)]
-        let_go = full_table()
-        for client in waiting:
-            client.setblocking(False)
-            await loop.sock_connect(client, listener.addresses[0])
-        await eventually(
-            "the log names the open files", lambda: caplog.text, lambda seen: "open files" in seen
-        )
-        peer.send(b"still served")
-        assert await peer.frames(1) == [b"still served"]
-        let_go()
-        for client in waiting:
-            await loop.sock_sendall(client, framed(b"x"))
-            assert await loop.sock_recv(client, 5) == framed(b"x")
-            client.close()
-        await listener.close()
-
-    play(story(), loops)
+    loop = asyncio.get_running_loop()
+    listener = await started(listen())
+    peer = await connect(listener)
+    waiting = [socket.socket() for _ in range(5)]
+    let_go = full_table()
+    for client in waiting:
+        client.setblocking(False)
+        await loop.sock_connect(client, listener.addresses[0])
+    await eventually("the log names the open files", lambda: caplog.text, lambda seen: "open files" in seen)
+    peer.send(b"still served")
+    assert await peer.frames(1) == [b"still served"]
+    let_go()
+    for client in waiting:
+        await loop.sock_sendall(client, framed(b"x"))
+        assert await loop.sock_recv(client, 5) == framed(b"x")
+        client.close()
 
 
 @pytest.mark.thorough
@@ -241,7 +201,8 @@ def test_a_thousand_idle_connections_cost_little() -> None:
         pytest.skip("this machine allows too few open files")
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, needed + 200), hard))
     try:
-        play(story(), new_event_loop)
+        with asyncio.Runner(loop_factory=new_event_loop) as runner:
+            runner.run(story())
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
@@ -250,69 +211,56 @@ def resident_bytes() -> int:
     return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
 
 
-def test_early_connections_are_served_once_the_server_is_ready(
-    loops: Callable[[], asyncio.AbstractEventLoop],
-) -> None:
-    async def story() -> None:
-        listener = listen()
-        await listener.start(accepts=False)
-        peer = await connect(listener)
-        peer.send(b"early")
-        answer = asyncio.ensure_future(peer.frames(1))
-        await asyncio.wait([answer], timeout=0.05)
-        assert (answer.done(), listener.accepted) == (False, 0)
-        listener.accept()
-        assert await answer == [b"early"]
-        await listener.close()
-
-    play(story(), loops)
+@on_each_loop_and_poll
+async def test_early_connections_are_served_once_the_server_is_ready() -> None:
+    listener = listen()
+    await listener.start(accepts=False)
+    peer = await connect(listener)
+    peer.send(b"early")
+    answer = asyncio.ensure_future(peer.frames(1))
+    await asyncio.wait([answer], timeout=0.05)
+    assert (answer.done(), listener.accepted) == (False, 0)
+    listener.accept()
+    assert await answer == [b"early"]
+    await listener.close()
 
 
-def test_early_connections_wait_or_are_held_and_closed(
-    loops: Callable[[], asyncio.AbstractEventLoop],
-) -> None:
-    async def story() -> None:
-        listener = listen()
-        early: list[tuple[float, bool] | None] = [None, (0.3, False), (0.3, True)]
-        listener.arrive = lambda ip: early.pop(0) if early else None
-        await listener.start()
-        loop = asyncio.get_running_loop()
-        began = loop.time()
-        peers = [await connect(listener) for _ in range(4)]
-        for peer in peers:
-            peer.send(b"x")
-        served = []
-        for number in (0, 1, 3):
-            assert await peers[number].frames(1) == [b"x"]
-            served.append(loop.time() - began)
-        # The second one waits, and the fourth behind it.
-        assert served[0] < 0.3 <= served[1] <= served[2]
-        await peers[2].is_lost.wait()
-        assert loop.time() - began >= 0.6
-        assert listener.accepted == 3
-        await listener.close()
-
-    play(story(), loops)
+@on_each_loop_and_poll
+async def test_early_connections_wait_or_are_held_and_closed() -> None:
+    listener = listen()
+    early: list[tuple[float, bool] | None] = [None, (0.3, False), (0.3, True)]
+    listener.arrive = lambda ip: early.pop(0) if early else None
+    await listener.start()
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+    peers = [await connect(listener) for _ in range(4)]
+    for peer in peers:
+        peer.send(b"x")
+    served = []
+    for number in (0, 1, 3):
+        assert await peers[number].frames(1) == [b"x"]
+        served.append(loop.time() - began)
+    # The second one waits, and the fourth behind it.
+    assert served[0] < 0.3 <= served[1] <= served[2]
+    await peers[2].is_lost.wait()
+    assert loop.time() - began >= 0.6
+    assert listener.accepted == 3
+    await listener.close()
 
 
-def test_a_listener_ends_while_connections_wait(
-    monkeypatch: pytest.MonkeyPatch, loops: Callable[[], asyncio.AbstractEventLoop]
-) -> None:
+@on_each_loop_and_poll
+async def test_a_listener_ends_while_connections_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(network, "CONNECTIONS_HELD_MAX", 2)
-
-    async def story() -> None:
-        listener = listen()
-        early = [(60.0, True), (60.0, True), (60.0, True), (60.0, False)]
-        listener.arrive = lambda ip: early.pop(0)
-        await listener.start()
-        peers = [await connect(listener) for _ in range(4)]
-        # Only so many are held: the oldest is closed at once.
-        await peers[0].is_lost.wait()
-        assert not any(peer.is_lost.is_set() for peer in peers[1:])
-        await eventually("all early connections have arrived", lambda: not early)
-        await listener.close()
-        for peer in peers:
-            await peer.is_lost.wait()
-        assert listener.accepted == 0
-
-    play(story(), loops)
+    listener = listen()
+    early = [(60.0, True), (60.0, True), (60.0, True), (60.0, False)]
+    listener.arrive = lambda ip: early.pop(0)
+    await listener.start()
+    peers = [await connect(listener) for _ in range(4)]
+    # Only so many are held: the oldest is closed at once.
+    await peers[0].is_lost.wait()
+    assert not any(peer.is_lost.is_set() for peer in peers[1:])
+    await eventually("all early connections have arrived", lambda: not early)
+    await listener.close()
+    for peer in peers:
+        await peer.is_lost.wait()
+    assert listener.accepted == 0

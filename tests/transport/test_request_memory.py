@@ -17,7 +17,7 @@ from odradek.foundation.limits import (
 from odradek.transport.connection import Connection
 from odradek.transport.pending import Pending
 from odradek.transport.request_memory import RequestMemory
-from tests.support.loop import run
+from tests.support.polling import eventually
 from tests.transport.support import Peer, Stage, framed
 
 KIB = 1024
@@ -64,26 +64,21 @@ async def test_stalled_peers_are_bounded_and_others_are_served() -> None:
         assert asyncio.get_running_loop().time() - began < REQUEST_SECONDS_WHILE_SHORT / 2
 
 
-def test_stalled_requests_end_only_while_memory_is_short(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    async def story() -> None:
-        on, memory = stage()
-        async with on:
-            slow = await on.peer()
-            begin(slow, sent=200 * KIB)
-            await asyncio.sleep(60)
-            assert not slow.is_lost.is_set()
-            attackers = [await on.peer("attacker") for _ in range(20)]
-            for attacker in attackers:
-                begin(attacker, sent=LARGEST - 1)
-            await asyncio.sleep(REQUEST_SECONDS_WHILE_SHORT + 10)
-            assert not memory.is_short()
-            large = await on.peer("honest")
-            large.send(bytes(LARGEST))
-            assert await large.frames(1) == [b"%d" % LARGEST]
-
-    run(story())
+async def test_stalled_requests_end_only_while_memory_is_short(caplog: pytest.LogCaptureFixture) -> None:
+    on, memory = stage()
+    async with on:
+        slow = await on.peer()
+        begin(slow, sent=200 * KIB)
+        await asyncio.sleep(60)
+        assert not slow.is_lost.is_set()
+        attackers = [await on.peer("attacker") for _ in range(20)]
+        for attacker in attackers:
+            begin(attacker, sent=LARGEST - 1)
+        await asyncio.sleep(REQUEST_SECONDS_WHILE_SHORT + 10)
+        assert not memory.is_short()
+        large = await on.peer("honest")
+        large.send(bytes(LARGEST))
+        assert await large.frames(1) == [b"%d" % LARGEST]
     assert "queued.max.request.bytes" in caplog.text
 
 
@@ -123,8 +118,7 @@ async def test_requests_count_until_their_answer_is_there() -> None:
             before = len(pending)
             for one in pending:
                 one.settle(framed(b"ok"))
-            while len(pending) == before:
-                await asyncio.sleep(0.01)
+            await eventually("more are pending", lambda before=before: len(pending) > before)  # type: ignore[misc]
         for one in pending:
             one.settle(framed(b"ok"))
         assert await peer.frames(8) == [b"ok"] * 8

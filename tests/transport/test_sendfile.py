@@ -16,8 +16,9 @@ from odradek.foundation.limits import SENDFILE_BYTES_MAX, SENT_BYTES_PER_TURN_MA
 from odradek.log.files import FileSlice, SystemDisk, SystemFile
 from odradek.transport.connection import Connection
 from odradek.transport.sendfile import KERNEL_SENDS, PartSource, Unsent
-from tests.support.loops import LOOPS
-from tests.transport.test_on_loopback import connect, listen, play
+from tests.support.loops import on_each_loop
+from tests.transport.support import started
+from tests.transport.test_on_loopback import connect, listen
 
 CONTENT_BYTES = 4_000_000
 by_kernel = pytest.mark.skipif(
@@ -72,10 +73,10 @@ def content(tmp_path: Path) -> bytes:
 
 
 @by_kernel
-@pytest.mark.parametrize("loops", LOOPS.values(), ids=LOOPS)
 @pytest.mark.parametrize("warm", [0, 1_000_000, 1_500_000, CONTENT_BYTES])
-def test_only_what_is_cached_is_sent_by_the_kernel(
-    warm: int, loops: Any, calls: Calls, content: bytes, tmp_path: Path
+@on_each_loop
+async def test_only_what_is_cached_is_sent_by_the_kernel(
+    warm: int, calls: Calls, content: bytes, tmp_path: Path
 ) -> None:
     file: Any = WarmUpTo(SystemDisk().open(str(tmp_path / "log")), warm)
     position = 1_000_000
@@ -84,15 +85,11 @@ def test_only_what_is_cached_is_sent_by_the_kernel(
         size = CONTENT_BYTES - position
         return [size.to_bytes(4, "big"), FileSlice(file, position, size)]
 
-    async def story() -> None:
-        listener = listen(dispatch)
-        await listener.start()
-        peer = await connect(listener)
-        peer.send(b"x")
-        assert await peer.frames(1) == [content[position:]]
-        await listener.close()
-
-    play(story(), loops)
+    listener = await started(listen(dispatch))
+    peer = await connect(listener)
+    peer.send(b"x")
+    assert await peer.frames(1) == [content[position:]]
+    await listener.close()
     assert bool(calls.sent) is (warm > position)
     assert all(asked <= SENDFILE_BYTES_MAX for _, asked, _ in calls.sent)
     # Up to the byte that was asked for and not there, none of what follows.
@@ -101,10 +98,10 @@ def test_only_what_is_cached_is_sent_by_the_kernel(
     assert all(size <= SLICE_PART_BYTES for _, size in file.read_cold)
 
 
-@pytest.mark.parametrize("loops", LOOPS.values(), ids=LOOPS)
 @pytest.mark.parametrize("sendfile", [False, True])
-def test_a_file_truncated_below_a_slice_ends_the_connection(
-    sendfile: bool, loops: Any, content: bytes, tmp_path: Path
+@on_each_loop
+async def test_a_file_truncated_below_a_slice_ends_the_connection(
+    sendfile: bool, content: bytes, tmp_path: Path
 ) -> None:
     file = SystemDisk().open(str(tmp_path / "log"))
 
@@ -112,22 +109,17 @@ def test_a_file_truncated_below_a_slice_ends_the_connection(
         file.truncate(100_000)
         return [CONTENT_BYTES.to_bytes(4, "big"), FileSlice(file, 0, CONTENT_BYTES)]
 
-    async def story() -> None:
-        listener = listen(dispatch, sendfile=sendfile)
-        await listener.start()
-        peer = await connect(listener)
-        peer.send(b"x")
-        await peer.is_lost.wait()
-        assert peer.received_bytes < CONTENT_BYTES
-        await listener.close()
-
-    play(story(), loops)
+    listener = await started(listen(dispatch, sendfile=sendfile))
+    peer = await connect(listener)
+    peer.send(b"x")
+    await peer.is_lost.wait()
+    assert peer.received_bytes < CONTENT_BYTES
 
 
 @by_kernel
-@pytest.mark.parametrize("loops", LOOPS.values(), ids=LOOPS)
-def test_a_reader_as_fast_as_its_answer_leaves_the_others_their_turn(
-    loops: Any, monkeypatch: pytest.MonkeyPatch, content: bytes, tmp_path: Path
+@on_each_loop
+async def test_a_reader_as_fast_as_its_answer_leaves_the_others_their_turn(
+    monkeypatch: pytest.MonkeyPatch, content: bytes, tmp_path: Path
 ) -> None:
     # A socket that is never full: without a bound one turn would send everything.
     sent: list[int] = []
@@ -148,16 +140,12 @@ def test_a_reader_as_fast_as_its_answer_leaves_the_others_their_turn(
             return b"\0\0\0\1x"
         return [FileSlice(file, 0, CONTENT_BYTES) for _ in range(10)]
 
-    async def story() -> None:
-        listener = listen(dispatch)
-        await listener.start()
-        greedy, other = await connect(listener), await connect(listener)
-        greedy.send(b"all")
-        other.send(b"small")
-        assert await other.frames(1) == [b"x"]
-        await listener.close(grace_seconds=0)
-
-    play(story(), loops)
+    listener = await started(listen(dispatch))
+    greedy, other = await connect(listener), await connect(listener)
+    greedy.send(b"all")
+    other.send(b"small")
+    assert await other.frames(1) == [b"x"]
+    await listener.close(grace_seconds=0)
     assert at_each_answer[0] <= 4 * SENT_BYTES_PER_TURN_MAX
 
 
@@ -188,25 +176,19 @@ def anonymous_tls(side: int) -> ssl.SSLContext:
     return context
 
 
-@pytest.mark.parametrize("loops", LOOPS.values(), ids=LOOPS)
-def test_nothing_is_sent_past_tls_in_plain_text(
-    loops: Any, calls: Calls, content: bytes, tmp_path: Path
-) -> None:
+@on_each_loop
+async def test_nothing_is_sent_past_tls_in_plain_text(calls: Calls, content: bytes, tmp_path: Path) -> None:
     file = SystemDisk().open(str(tmp_path / "log"))
-
-    async def story() -> None:
-        loop = asyncio.get_running_loop()
-        server = await loop.create_server(
-            lambda: Sender(deque([FileSlice(file, 0, CONTENT_BYTES)])),
-            "127.0.0.1",
-            0,
-            ssl=anonymous_tls(ssl.PROTOCOL_TLS_SERVER),
-        )
-        host, port = server.sockets[0].getsockname()
-        reader, writer = await asyncio.open_connection(host, port, ssl=anonymous_tls(ssl.PROTOCOL_TLS_CLIENT))
-        assert await reader.read(-1) == content
-        writer.close()
-        server.close()
-
-    play(story(), loops)
+    loop = asyncio.get_running_loop()
+    server = await loop.create_server(
+        lambda: Sender(deque([FileSlice(file, 0, CONTENT_BYTES)])),
+        "127.0.0.1",
+        0,
+        ssl=anonymous_tls(ssl.PROTOCOL_TLS_SERVER),
+    )
+    host, port = server.sockets[0].getsockname()
+    reader, writer = await asyncio.open_connection(host, port, ssl=anonymous_tls(ssl.PROTOCOL_TLS_CLIENT))
+    assert await reader.read(-1) == content
+    writer.close()
+    server.close()
     assert not calls.sent

@@ -42,8 +42,8 @@ from tests.compat.authorizer.sides import ADMINISTRATOR, DENIALS, RECORDS, SETTI
 from tests.handlers import denied_groups, denied_topics
 from tests.support.broker_process import Broker
 from tests.support.field_names import check_field_names
-from tests.support.guarded_broker import DELETE, TOPIC, Row, acl, codes
 from tests.support.kafka_peer import KafkaPeer
+from tests.support.rights import DELETE, TOPIC, Row, acl, codes
 
 # Answers that list the operations which the client may do (KIP-430).
 OPERATIONS: Final[list[Row]] = [

@@ -25,8 +25,8 @@ from odradek.protocol import messages
 from odradek.protocol.api import ApiKey
 from odradek.protocol.codec import decode_response, encode_request
 from tests.support.field_names import check_field_names
-from tests.support.guarded_broker import READ, TOPIC, WRITE, Row, acl, codes, committed
 from tests.support.polling import wait_until
+from tests.support.rights import READ, TOPIC, WRITE, Row, acl, codes, committed
 from tests.support.whole_broker import batch
 
 ADMINISTRATOR, CLIENT = "127.0.0.1", "127.0.0.2"

@@ -16,10 +16,10 @@ from tests.compat.authorizer.request_table import OF_DELETION, compare, of_missi
 from tests.compat.authorizer.sides import CLIENT, DENIALS, RECORDS, SETTINGS, Side, first_acls
 from tests.handlers import denied_groups, denied_topics
 from tests.support.broker_process import Broker
-from tests.support.guarded_broker import Row, codes
 from tests.support.java import JavaUnavailableError
 from tests.support.kafka_peer import KafkaPeer
 from tests.support.peers import skip_or_fail
+from tests.support.rights import Row, codes
 
 pytestmark = pytest.mark.thorough
 

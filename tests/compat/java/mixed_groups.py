@@ -27,8 +27,9 @@ from typing import Final
 from kazoo.client import KazooClient
 
 from odradek import Admin, Client
+from tests.support.connector_member import Member
 from tests.support.first_kafka import FirstKafka, OldConsumer
-from tests.support.mixed_group import Process, Writer, make_topic, owners_of, wait_for
+from tests.support.mixed_group import Writer, make_topic, member_process, owners_of, wait_for
 
 PARTITIONS: Final = 12
 PARTITIONS_ADDED: Final = 4
@@ -47,7 +48,7 @@ class Proof:
         self._random = random.Random(seed)
         self._kafka = FirstKafka(folder / "kafka", settings={"auto.create.topics.enable": "true"})
         self._partitions = PARTITIONS
-        self._members: dict[str, Process | OldConsumer] = {}
+        self._members: dict[str, Member | OldConsumer] = {}
         self._running: dict[str, list[str]] = {kind: [] for kind in KINDS}
         changes = [[f"{how} {kind}", f"join {kind}"] for how in ("leave", "kill") for kind in KINDS]
         changes += [["add partitions"], ["kill broker"]]
@@ -157,7 +158,7 @@ class Proof:
     def _join(self, kind: str) -> None:
         name = f"{kind}-{len(self._members)}"
         if kind == "ours":
-            self._members[name] = Process(self._folder / name, self._kafka, NAME, NAME)
+            self._members[name] = member_process(self._folder / name, self._kafka, NAME, NAME)
         else:
             self._members[name] = OldConsumer(self._folder / name, self._kafka, group=NAME, topic=NAME)
         self._running[kind].append(name)

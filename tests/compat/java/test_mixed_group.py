@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from odradek.clients import ConsumerConnector, KafkaStream, KeyedMessage, Producer, SimpleConsumer
+from tests.support import connector_member
 from tests.support.first_kafka import FirstKafka, OldConsumer
 from tests.support.java import JavaUnavailableError, checker_classpath, run_kafka_tool
-from tests.support.mixed_group import Process, Writer, make_topic, owners_of, wait_for
+from tests.support.mixed_group import Writer, make_topic, member_process, owners_of, wait_for
 from tests.support.peers import skip_or_fail
 
 pytestmark = [pytest.mark.clients, pytest.mark.java, pytest.mark.thorough]
@@ -125,8 +126,8 @@ def test_a_mixed_group_loses_nothing_when_members_and_the_broker_die(
     """A killed member has what it did not commit handed out again; a broker's restart and a join do not."""
     writer = Writer(kafka, unique)
     make_topic(kafka, unique, PARTITIONS)
-    members: list[Process | OldConsumer] = [
-        Process(tmp_path / "ours1", kafka, unique, unique),
+    members: list[connector_member.Member | OldConsumer] = [
+        member_process(tmp_path / "ours1", kafka, unique, unique),
         OldConsumer(tmp_path / "old1", kafka, group=unique, topic=unique),
     ]
 
@@ -151,7 +152,7 @@ def test_a_mixed_group_loses_nothing_when_members_and_the_broker_die(
         write_and_wait(100)
         assert [line for line, count in taken().items() if count > 1] == [], "no member stalled or died"
         members[0].kill()
-        members.append(Process(tmp_path / "ours2", kafka, unique, unique))
+        members.append(member_process(tmp_path / "ours2", kafka, unique, unique))
         wait_for_members(2)
         write_and_wait(100)
         members.append(OldConsumer(tmp_path / "old2", kafka, group=unique, topic=unique))

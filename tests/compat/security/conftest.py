@@ -25,8 +25,8 @@ from confluent_kafka.admin import (
 from odradek.client.addresses import Address
 from odradek.client.connection import BrokerConnection
 from odradek.client.secured import secured_network
+from tests.support.broker_process import SecuredBroker
 from tests.support.peers import forgive_unclosed
-from tests.support.secured_broker import SecuredBroker
 
 __all__ = ["forgive_unclosed", "secured"]
 

@@ -15,8 +15,8 @@ import pytest
 
 from odradek.protocol.api import ApiKey
 from tests.compat.security.conftest import PASSWORD, make_scram_user, opened
+from tests.support.broker_process import SecuredBroker
 from tests.support.programs import require_franz_go
-from tests.support.secured_broker import SecuredBroker
 from tests.support.tokens import AUDIENCE, ISSUER, Provider
 
 pytestmark = [pytest.mark.clients, pytest.mark.slow, pytest.mark.timeout(900), pytest.mark.thorough]

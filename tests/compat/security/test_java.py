@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from tests.compat.security.conftest import PASSWORD
+from tests.support.broker_process import SecuredBroker
 from tests.support.java import KAFKA_OLD_VERSION, KAFKA_VERSION, JavaUnavailableError, run_kafka_tool
 from tests.support.peers import skip_or_fail
-from tests.support.secured_broker import SecuredBroker
 
 pytestmark = [pytest.mark.clients, pytest.mark.java, pytest.mark.thorough]
 

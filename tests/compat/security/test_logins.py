@@ -18,8 +18,8 @@ from confluent_kafka import Consumer, KafkaError, Producer
 from kafka import KafkaConsumer, KafkaProducer
 
 from tests.compat.security.conftest import PASSWORD
+from tests.support.broker_process import SecuredBroker
 from tests.support.polling import wait_until
-from tests.support.secured_broker import SecuredBroker
 
 pytestmark = pytest.mark.clients
 

@@ -24,10 +24,10 @@ from odradek.client.connection import BrokerConnection
 from odradek.client.errors import ConnectionFailed
 from odradek.protocol.api import ApiKey
 from tests.compat.security.conftest import opened
+from tests.support.broker_process import SecuredBroker
 from tests.support.java import JavaUnavailableError, run_kafka_tool
 from tests.support.peers import skip_or_fail
 from tests.support.polling import wait_until
-from tests.support.secured_broker import SecuredBroker
 from tests.support.stories import in_real_time
 from tests.support.tokens import AUDIENCE, ISSUER, Provider
 

@@ -14,8 +14,7 @@ from odradek.client.client import Client
 from odradek.client.errors import ConnectionFailed
 from odradek.client.secured import secured_network
 from tests.compat.security.conftest import PASSWORD
-from tests.support.broker_process import CHECKOUT
-from tests.support.secured_broker import SecuredBroker
+from tests.support.broker_process import CHECKOUT, SecuredBroker
 from tests.support.stories import in_real_time
 
 pytestmark = pytest.mark.clients

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
+from tests.support.broker_process import SecuredBroker
 from tests.support.polling import wait_until
-from tests.support.secured_broker import SecuredBroker
 
 pytestmark = pytest.mark.clients
 

@@ -14,12 +14,18 @@ from odradek.log.log import Log, Origin
 from odradek.records import compression
 from odradek.records.builder import build_batch
 from odradek.records.compression import Compression
-from odradek.records.control import build_marker
-from tests.support.committed_reads import visible_offsets
 from tests.support.compaction import CONFIG, MakeMap, compact, plain
 from tests.support.compaction_model import by_vectors
 from tests.support.disk import SimulatedDisk
-from tests.support.logs import START_MS, StillClock, open_log, stored_batches, stored_records
+from tests.support.logs import (
+    START_MS,
+    StillClock,
+    end_transaction,
+    open_log,
+    stored_batches,
+    stored_records,
+    visible_offsets,
+)
 
 MAPS: dict[str, MakeMap] = {"plain": plain, "vectors": by_vectors(64)}
 maps = pytest.mark.parametrize("make_map", MAPS.values(), ids=MAPS.keys())
@@ -33,14 +39,7 @@ def put(log: Log, key: bytes, value: bytes | None, producer_id: int = -1, **fiel
 
 
 def end(log: Log, producer_id: int, *, is_commit: bool) -> int:
-    marker = build_marker(
-        producer_id=producer_id,
-        producer_epoch=0,
-        is_commit=is_commit,
-        coordinator_epoch=0,
-        timestamp_ms=START_MS,
-    )
-    return log.append(marker, leader_epoch=0, origin=Origin.COORDINATOR).first_offset
+    return end_transaction(log, producer_id, is_commit=is_commit)
 
 
 def copied_from(leader: Log, disk: SimulatedDisk, config: LogConfig = CONFIG) -> Log:

@@ -9,11 +9,10 @@ import pytest
 
 from odradek.log.log import Log
 from odradek.records.record import records
-from tests.support.committed_reads import visible_offsets
 from tests.support.compaction import CONFIG, Writer, compact
 from tests.support.compaction_model import Model, data_batches, state
 from tests.support.disk import SimulatedDisk
-from tests.support.logs import StillClock, open_log
+from tests.support.logs import StillClock, open_log, visible_offsets
 from tests.support.unordered_disk import DiskDied, UnorderedDisk
 
 STEPS_MAX = 1000

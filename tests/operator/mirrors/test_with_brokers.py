@@ -32,9 +32,8 @@ from odradek_operator.reconcilers.user.facts import Desired
 from odradek_operator.resources.mirror import MirrorSpec
 from odradek_operator.resources.structure import parse
 from odradek_operator.resources.user import UserSpec, UserStatus
-from tests.support.broker_process import CHECKOUT, free_port
+from tests.support.broker_process import CHECKOUT, SecuredBroker, free_port
 from tests.support.polling import SECONDS_MAX, eventually
-from tests.support.secured_broker import SecuredBroker
 from tests.support.stories import in_real_time
 
 pytestmark = pytest.mark.integration

@@ -21,8 +21,8 @@ from odradek_operator.foundation.authority_keys import AuthorityKeys
 from odradek_operator.foundation.certificates import KeyPair, facts_of, is_issued_by, issue, new_authority
 from odradek_operator.gateways.kubernetes import CLUSTERS, SECRETS, USERS
 from tests.operator.support.broker_world import BrokerWorld, in_world
+from tests.support.broker_process import SecuredBroker
 from tests.support.certificates import Authority
-from tests.support.secured_broker import SecuredBroker
 
 pytestmark = pytest.mark.integration
 

@@ -139,22 +139,6 @@ def test_usual_produce_requests_read_the_same_on_both_paths(
 
 
 @each_implementation
-@pytest.mark.parametrize("version", PRODUCE_VERSIONS)
-@FEW
-@given(st.binary(max_size=80))
-def test_random_bytes_are_a_produce_request_or_refused(
-    hot: Implementation, version: int, content: bytes
-) -> None:
-    frame = memoryview(content)
-    try:
-        hot.parse_produce_request(version, frame, 0)
-    except InvalidRequest:
-        assert version < FIRST_FLEXIBLE or hot.parse_one_partition(version, frame, 0) is None
-    else:
-        assert version < FIRST_FLEXIBLE or same_by_the_short_path(hot, version, frame, 0) in (True, False)
-
-
-@each_implementation
 @pytest.mark.parametrize("version", [8, 12])
 def test_more_topics_and_partitions_than_allowed_are_refused(hot: Implementation, version: int) -> None:
     for topics, partitions in ((2**21 - 1, 0), (2, 2**21 - 1)):
@@ -331,21 +315,6 @@ def test_fetch_requests(hot: Implementation, version: int, data: st.DataObject) 
     for end in range(position, len(frame), 1 + len(frame) // 20):
         with pytest.raises(InvalidRequest):
             hot.parse_fetch_request(version, frame[:end], position)
-
-
-@each_implementation
-@pytest.mark.parametrize("version", FETCH_VERSIONS)
-@FEW
-@given(st.binary(max_size=120))
-def test_random_bytes_are_a_fetch_request_or_refused(
-    hot: Implementation, version: int, content: bytes
-) -> None:
-    frame = memoryview(content)
-    try:
-        parsed = hot.parse_fetch_request(version, frame, 0)
-    except InvalidRequest:
-        return
-    assert len(parsed.partitions) + len(parsed.forgotten) <= len(content)
 
 
 @each_implementation

@@ -1,25 +1,22 @@
-"""Requests about groups asked of their handlers as their bytes would be, with a coordinator in
-memory behind them.
-"""
+"""Requests asked of their handlers as their bytes would be, without a broker: each is given the parts that it needs."""
 
 from __future__ import annotations
 
 import importlib
 import inspect
-from dataclasses import replace
 from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
-from odradek.cluster.image import BrokerImage
 from odradek.foundation.errors import CoordinatorNotAvailable
+from odradek.foundation.ids import ANONYMOUS
 from odradek.handlers.table import HANDLERS
 from odradek.protocol import codec, messages
 from odradek.protocol.api import ApiKey
 from odradek.protocol.framing import parse_request_header
 from odradek.protocol.schema import REQUEST, fields_of, message_class
+from tests.support.coordinator_world import GroupWorld, image
 from tests.support.field_names import check_field_names
-from tests.support.group_world import GroupWorld, image, topic_id
 
 
 def versions(api: ApiKey) -> range:
@@ -34,48 +31,53 @@ def supported(api: ApiKey, version: int, **fields: Any) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if name in names}
 
 
-async def ask(world: GroupWorld, api: ApiKey, version: int, **fields: Any) -> Any:
+async def ask_handler(
+    broker: SimpleNamespace, api: ApiKey, version: int, *, listener_name: str = "PLAINTEXT", **fields: Any
+) -> Any:
     """The answer to a request, both having gone through their bytes."""
     check_field_names()
     sent = codec.encode_request(api, version, 7, "client", messages.request(api, version, **fields))
     frame = memoryview(sent)[4:]
     header = parse_request_header(frame)
-    request = codec.decode_typed_request(api, version, frame, header.body_position)
     context = SimpleNamespace(
         header=header,
         response=partial(messages.response, api, version),
-        listener_name="PLAINTEXT",
-        client_host="127.0.0.1",
-        broker=SimpleNamespace(
-            broker_id=0,
-            images=world.images,
-            groups=world.groups,
-            clock=world.clock,
-            settings=world.settings,
-            authorizer=None,
-            zookeeper_groups=None,
-        ),
+        listener_name=listener_name,
+        principal=ANONYMOUS,
+        client_host="192.0.2.7",
+        broker=broker,
     )
+    request = codec.decode_typed_request(api, version, frame, header.body_position)
     answer = importlib.import_module(f"odradek.handlers.{HANDLERS[api].module}").handle(request, context)
     if inspect.isawaitable(answer):
         answer = await answer
-    frame = memoryview(codec.encode_response(api, version, 7, answer))[4:]
-    _, message = codec.decode_response(api, version, frame)
+    if not isinstance(answer, bytes):
+        answer = codec.encode_response(api, version, 7, answer)
+    correlation_id, message = codec.decode_response(api, version, memoryview(answer)[4:])
+    assert correlation_id == 7
     return message
+
+
+async def ask(world: GroupWorld, api: ApiKey, version: int, **fields: Any) -> Any:
+    """The answer of a coordinator of groups."""
+    broker = SimpleNamespace(
+        broker_id=0,
+        images=world.images,
+        groups=world.groups,
+        clock=world.clock,
+        settings=world.settings,
+        authorizer=None,
+        zookeeper_groups=None,
+    )
+    return await ask_handler(broker, api, version, **fields)
 
 
 def offsets_topic(world: GroupWorld, *, is_broker_there: bool = True) -> None:
     """Let the image have the offsets topic, led by broker 0."""
-    made = image({"__consumer_offsets": world.log.partition_count(), "t": 4})
-    brokers = {}
-    if is_broker_there:
-        brokers[0] = BrokerImage(id=0, endpoints={"PLAINTEXT": ("broker.test", 9092)}, rack=None, epoch=1)
-    world.images.replace(replace(made, brokers=brokers))
+    topics = {"__consumer_offsets": world.log.partition_count(), "t": 4}
+    world.images.replace(image(topics, brokers=(0,) if is_broker_there else ()))
 
 
 async def refuse_topic() -> None:
     """An `ensure_topic` that fails."""
     raise CoordinatorNotAvailable("no broker has room")
-
-
-__all__ = ["ask", "offsets_topic", "refuse_topic", "supported", "topic_id", "versions"]
