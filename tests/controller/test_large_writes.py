@@ -66,7 +66,7 @@ async def test_a_large_move_is_begun_in_steps() -> None:
     ]
     reassigning = PartitionReassignment(cluster.leadership, cluster.images)
     assert await reassigning.reassign(wanted, may_change_factor=True) == [None] * len(wanted)
-    assert len(reassigning.under_way(None)) == len(wanted)
+    assert len(await reassigning.under_way(None)) == len(wanted)
     assert await is_what_the_registry_says(cluster)
 
 

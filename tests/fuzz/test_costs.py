@@ -14,7 +14,9 @@ from odradek.handlers.authorization import groups, rights, rules
 from odradek.log.append_rules import AppendRules
 from odradek.protocol import codec
 from odradek.records.compression import Compression
-from tests.fuzz.costs import AUTHORIZER, Case, CostWorld, Excess, bomb, play, row, run
+from tests.fuzz import costs
+from tests.fuzz.costs import AUTHORIZER, Case, Cost, CostWorld, Excess, bomb, play, row, run
+from tests.support.costs import YARDSTICK_CPU_SECONDS
 
 Patch = pytest.MonkeyPatch
 NEVER = 1 << 40
@@ -83,7 +85,9 @@ def _count_each_among_all(patch: Patch) -> None:
 
     def handle(request: Any, context: Any) -> Any:
         names = [one.name for one in request.users or ()]
-        return context.response(results=[scram._result(name, names.count(name), None) for name in names])
+        return context.response(
+            results=[scram._result(name, {}, is_twice=names.count(name) > 1) for name in names]
+        )
 
     patch.setattr(scram, "handle", handle)
     _one_turn(patch)
@@ -195,3 +199,16 @@ def test_a_share_of_the_guard_finds_nothing(seed: int) -> None:
     while found[-1] and len(found) < TRIES:
         found.append(run(play(seed)).excesses)
     assert found[-1] == [], found
+
+
+@pytest.mark.parametrize(("slowness", "is_found"), [(1.0, True), (2.0, False)])
+def test_a_slow_machine_has_longer_turns(slowness: float, is_found: bool) -> None:
+    few, many = Cost(0.02, 0.02, 0, 0), Cost(0.09, 0.09, 0, 0)
+    assert (costs._reason(few, many, slowness=slowness) is not None) == is_found
+
+
+def test_the_machine_is_measured_beside_each_case(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(costs, "measure_yardstick", lambda: 6 * YARDSTICK_CPU_SECONDS)
+    assert costs._slowness() == 6.0
+    monkeypatch.setattr(costs, "measure_yardstick", lambda: YARDSTICK_CPU_SECONDS / 2)
+    assert costs._slowness() == 1.0

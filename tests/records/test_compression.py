@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import struct
 import tracemalloc
+import zlib
 from collections.abc import Callable
 
 import lz4.frame
@@ -144,3 +145,48 @@ def test_a_codec_that_is_none_is_refused() -> None:
         decompress(b"x", 5)
     with pytest.raises(UnsupportedCompressionType):
         compress(b"x", 7)  # type: ignore[arg-type]
+
+
+class _Counted:
+    """A decompressor that counts the bytes that are given to it: zlib copies what it leaves."""
+
+    given = 0
+
+    def __init__(self, window_bits: int) -> None:
+        self._inner = _DECOMPRESSOR(window_bits)
+
+    def decompress(self, data: memoryview, length_max: int) -> bytes:
+        _Counted.given += len(data)
+        return self._inner.decompress(data, length_max)
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._inner, name)
+
+
+_DECOMPRESSOR = zlib.decompressobj
+
+
+@pytest.mark.parametrize("members", [500, 5000])
+def test_many_members_of_gzip_cost_what_each_of_them_costs(
+    members: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(zlib, "decompressobj", _Counted)
+    _Counted.given = 0
+    member = gzip.compress(b"x")
+    assert bytes(decompress(member * members, Compression.GZIP)) == b"x" * members
+    assert _Counted.given <= len(member) * members + 256 * members
+
+
+def test_members_of_gzip_count_even_when_they_are_empty() -> None:
+    empty = gzip.compress(b"")
+    assert bytes(decompress(empty * 100, Compression.GZIP, size_max=64 * 1024)) == b""
+    with pytest.raises(CorruptRecord, match="grows beyond 65536 bytes"):
+        decompress(empty * 300, Compression.GZIP, size_max=64 * 1024)
+
+
+@pytest.mark.parametrize("cut", [1, 9, 300])
+def test_a_later_member_of_gzip_may_be_long_and_may_not_be_cut_off(cut: int) -> None:
+    both = gzip.compress(b"first") + gzip.compress(TEXT)
+    assert bytes(decompress(both, Compression.GZIP)) == b"first" + TEXT
+    with pytest.raises(CorruptRecord, match="cut off"):
+        decompress(both[:-cut], Compression.GZIP)

@@ -45,6 +45,7 @@ async def ask_handler(
         listener_name=listener_name,
         principal=ANONYMOUS,
         client_host="192.0.2.7",
+        named_twice=frozenset(),
         broker=broker,
     )
     request = codec.decode_typed_request(api, version, frame, header.body_position)
@@ -68,6 +69,7 @@ async def ask(world: GroupWorld, api: ApiKey, version: int, **fields: Any) -> An
         settings=world.settings,
         authorizer=None,
         zookeeper_groups=None,
+        long_work=None,
     )
     return await ask_handler(broker, api, version, **fields)
 

@@ -110,15 +110,23 @@ class AclIndex:
 
     def matching(self, wanted: AclFilter) -> Iterator[AclBinding]:
         """The ACLs that a filter matches."""
+        for pattern in self.patterns_for(wanted):
+            yield from self.matching_at(pattern, wanted)
+
+    def patterns_for(self, wanted: AclFilter) -> Iterable[ResourcePattern]:
+        """The patterns whose ACLs have to be compared with a filter."""
         only = wanted.pattern
-        patterns: Iterable[ResourcePattern] = self._patterns
-        if only is not None:
-            patterns = (only,) if only in self._patterns else ()
-        for pattern in patterns:
-            if wanted.matches_pattern(pattern):
-                for entry in self._patterns[pattern]:
-                    if wanted.matches_entry(entry):
-                        yield AclBinding(pattern, entry)
+        if only is None:
+            return self._patterns
+        return (only,) if only in self._patterns else ()
+
+    def matching_at(self, pattern: ResourcePattern, wanted: AclFilter) -> list[AclBinding]:
+        """The ACLs of one pattern that a filter matches."""
+        if not wanted.matches_pattern(pattern):
+            return []
+        return [
+            AclBinding(pattern, entry) for entry in self._patterns[pattern] if wanted.matches_entry(entry)
+        ]
 
     # --- changes -------------------------------------------------------------------------------------------------
 

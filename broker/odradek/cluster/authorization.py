@@ -17,8 +17,9 @@ def authorizer_of(settings: Settings, images: ImageHolder) -> Authorizer:
 
     def follow(old: ClusterImage, new: ClusterImage) -> None:
         if old.acls is not new.acls:
-            authorizer.replace(new.acls or AclIndex())
+            authorizer.replace(AclIndex() if new.acls is None else new.acls)
 
-    authorizer.replace(images.current.acls or AclIndex())
+    acls = images.current.acls
+    authorizer.replace(AclIndex() if acls is None else acls)
     images.subscribe(follow)
     return authorizer

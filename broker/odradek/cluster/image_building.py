@@ -11,7 +11,8 @@ ignored, so that older brokers can follow newer controllers.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -30,6 +31,7 @@ from odradek.cluster.topic_names import is_internal_topic
 from odradek.foundation.client_entities import ClientEntity
 from odradek.foundation.ids import TopicId
 from odradek.foundation.named_tuple import NamedTuple
+from odradek.foundation.turn_limits import NODE_CHANGES_PER_TURN_MAX
 
 if TYPE_CHECKING:
     from odradek.authorization.index import AclIndex
@@ -147,6 +149,14 @@ def apply(image: ClusterImage, changes: Iterable[NodeChange]) -> ClusterImage:
         login_secret=login_secret,
     )
     return image if after.is_same_as(image) else after
+
+
+async def apply_in_turns(image: ClusterImage, changes: Sequence[NodeChange]) -> ClusterImage:
+    """As `apply`, some changes in each turn of the event loop. Each turn copies the image's tables."""
+    for start in range(0, len(changes), NODE_CHANGES_PER_TURN_MAX):
+        image = apply(image, changes[start : start + NODE_CHANGES_PER_TURN_MAX])
+        await asyncio.sleep(0)
+    return image
 
 
 def _topics(drafts: _Drafts) -> tuple[Mapping[str, TopicImage], Mapping[TopicId, TopicImage]]:

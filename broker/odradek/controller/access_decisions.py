@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING
 
 from odradek.cluster import paths
 from odradek.controller.decisions import Decisions, decision
+from odradek.controller.requests import check_change_count
 from odradek.foundation.errors import PolicyViolation
 from odradek.foundation.limits import DELEGATION_TOKENS_MAX, ENDED_TOKENS_REMOVED_MAX
+from odradek.foundation.turns import Leftovers, Turn
 from odradek.registry.store import Create, Delete, Operation, Put, Store, missing
 
 if TYPE_CHECKING:
@@ -45,11 +47,18 @@ class AccessDecisions(Decisions):
         known = self._images.current.client_configs
         made: set[str] = set()
         deleted: set[str] = set()
-        groups = [
-            await operations_of(self._store, change, known.get(change.entity, {}), made=made, deleted=deleted)
-            for change in changes
-        ]
-        await self.writer.write_in_parts(groups)
+        turn = Turn()
+        async with Leftovers() as kept:
+            groups: list[list[Operation]] = kept.until_end([])
+            for change in changes:
+                if turn.is_over():
+                    await turn.next()
+                before = known.get(change.entity, {})
+                group = await operations_of(self._store, change, before, made=made, deleted=deleted)
+                if group:
+                    groups.append(group)
+                    check_change_count(len(groups))
+            await self.writer.write_in_parts(groups)
 
     @decision
     async def put_token(self, token: DelegationToken) -> None:

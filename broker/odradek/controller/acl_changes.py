@@ -15,14 +15,24 @@ from odradek.cluster import acl_nodes
 from odradek.cluster.image import ImageHolder
 from odradek.controller.registry_writer import RegistryWriter
 from odradek.controller.requests import Outcome
+from odradek.foundation.error_values import without_trace
 from odradek.foundation.errors import InvalidRequest, RequestError
 from odradek.foundation.limits import ACLS_CHANGED_PER_REQUEST_MAX
+from odradek.foundation.turns import Leftovers, Turn
 from odradek.registry.store import Create, Delete, Operation, Put, Store
 
 DeletedAcls = Sequence[AclBinding] | RequestError
 Entries = dict[ResourcePattern, dict[AccessControlEntry, None]]
 
 _NONE: Final = AclIndex()
+
+
+def check_change_count(acls: int) -> None:
+    """Raises InvalidRequest for more ACLs than one request may create."""
+    if acls > ACLS_CHANGED_PER_REQUEST_MAX:
+        raise InvalidRequest(
+            f"{acls} ACLs are to be created at once, and {ACLS_CHANGED_PER_REQUEST_MAX} may be; split the request"
+        )
 
 
 class AclChanges:
@@ -35,25 +45,26 @@ class AclChanges:
 
     @property
     def _index(self) -> AclIndex:
-        return self._images.current.acls or _NONE
+        # An index is as long as it has ACLs, and counts them each time that it is asked for its truth.
+        acls = self._images.current.acls
+        return _NONE if acls is None else acls
 
     async def create(self, bindings: Sequence[AclBinding]) -> list[Outcome]:
         """Add ACLs; one outcome each, in order, None for success. One that is there already is no error.
 
         Raises InvalidRequest for too many at once.
         """
-        if len(bindings) > ACLS_CHANGED_PER_REQUEST_MAX:
-            raise InvalidRequest(
-                f"{len(bindings)} ACLs are to be created at once, and {ACLS_CHANGED_PER_REQUEST_MAX} may be; "
-                "split the request"
-            )
+        check_change_count(len(bindings))
+        turn = Turn()
         outcomes: list[Outcome] = []
         wanted: Entries = {}
         for binding in bindings:
+            if turn.is_over():
+                await turn.next()
             try:
                 check_binding(binding)
             except RequestError as error:
-                outcomes.append(error)
+                outcomes.append(without_trace(error))
                 continue
             self._entries(wanted, binding.pattern)[binding.entry] = None
             outcomes.append(None)
@@ -68,13 +79,20 @@ class AclChanges:
         deleted: list[DeletedAcls] = []
         wanted: Entries = {}
         total = 0
+        turn = Turn()
         for one in filters:
+            if turn.is_over():
+                await turn.next()
             try:
                 one.check()
             except RequestError as error:
-                deleted.append(error)
+                deleted.append(without_trace(error))
                 continue
-            found = list(self._index.matching(one))
+            found: list[AclBinding] = []
+            for pattern in self._index.patterns_for(one):
+                if turn.is_over():
+                    await turn.next()
+                found += self._index.matching_at(pattern, one)
             total += len(found)
             if total > ACLS_CHANGED_PER_REQUEST_MAX:
                 raise InvalidRequest(
@@ -94,12 +112,16 @@ class AclChanges:
 
     async def _write(self, wanted: Entries) -> None:
         made: set[str] = set()
-        groups: list[list[Operation]] = []
-        for pattern, entries in wanted.items():
-            there = self._index.entries(pattern)
-            if tuple(entries) != there:
-                groups.append(await self._operations(pattern, tuple(entries), made))
-        await self._writer.write_in_parts(groups)
+        turn = Turn()
+        async with Leftovers() as kept:
+            groups: list[list[Operation]] = kept.until_end([])
+            for pattern, entries in kept.until_end(wanted).items():
+                if turn.is_over(1 + len(entries)):
+                    await turn.next()
+                there = self._index.entries(pattern)
+                if tuple(entries) != there:
+                    groups.append(await self._operations(pattern, tuple(entries), made))
+            await self._writer.write_in_parts(groups)
 
     async def _operations(
         self, pattern: ResourcePattern, entries: Sequence[AccessControlEntry], made: set[str]

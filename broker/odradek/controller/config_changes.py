@@ -13,8 +13,10 @@ from odradek.cluster.image import ImageHolder
 from odradek.controller import config_plans
 from odradek.controller.partition_states import PartitionStates
 from odradek.controller.registry_writer import RegistryWriter
-from odradek.controller.requests import AlterConfigOp, Outcome, Resource
+from odradek.controller.requests import AlterConfigOp, Outcome, Resource, check_change_count
+from odradek.foundation.error_values import without_trace
 from odradek.foundation.errors import RequestError
+from odradek.foundation.turns import Leftovers, Turn
 from odradek.registry.store import Create, Operation, Put, Store
 
 # All settings of a resource, or changes of single ones.
@@ -37,23 +39,28 @@ class ConfigChanges:
     ) -> list[Outcome]:
         """Give resources other settings, each named once; one outcome each, in order, None for success."""
         outcomes: list[Outcome] = []
-        groups: list[list[Operation]] = []
-        for resource, wanted in requests:
-            try:
-                valid = self._planned(resource, wanted)
-            except RequestError as error:
-                outcomes.append(error)
-                continue
-            outcomes.append(None)
-            name = config_plans.config_name(resource)
-            if validate_only or valid == dict(self._images.current.config(resource.kind, name)):
-                continue
-            await PartitionStates(self._writer, self._images).before_settings(resource.kind, name, valid)
-            path = paths.config(resource.kind, name)
-            write = Put if await self._store.exists(path) else Create
-            groups.append([write(path, nodes.write_config(valid))])
-        # Together: every image that is made costs as much as there are settings.
-        await self._writer.write_in_parts(groups)
+        turn = Turn()
+        async with Leftovers() as kept:
+            groups: list[list[Operation]] = kept.until_end([])
+            for resource, wanted in requests:
+                if turn.is_over(1 + len(wanted)):
+                    await turn.next()
+                try:
+                    valid = self._planned(resource, wanted)
+                except RequestError as error:
+                    outcomes.append(without_trace(error))
+                    continue
+                outcomes.append(None)
+                name = config_plans.config_name(resource)
+                if validate_only or valid == dict(self._images.current.config(resource.kind, name)):
+                    continue
+                check_change_count(len(groups) + 1)
+                await PartitionStates(self._writer, self._images).before_settings(resource.kind, name, valid)
+                path = paths.config(resource.kind, name)
+                write = Put if await self._store.exists(path) else Create
+                groups.append([write(path, nodes.write_config(valid))])
+            # Together: every image that is made costs as much as there are settings.
+            await self._writer.write_in_parts(groups)
         return outcomes
 
     def _planned(self, resource: Resource, wanted: WantedSettings) -> Mapping[str, str]:

@@ -42,6 +42,7 @@ from odradek.controller.requests import (
 )
 from odradek.controller.terms import topic_removal
 from odradek.foundation.clock import Clock
+from odradek.foundation.error_values import without_trace
 from odradek.foundation.errors import (
     DuplicateBrokerRegistration,
     NodeExists,
@@ -52,6 +53,8 @@ from odradek.foundation.errors import (
     TopicDeletionDisabled,
 )
 from odradek.foundation.ids import TopicId, TopicPartition
+from odradek.foundation.turn_limits import TOPICS_PLANNED_PER_TURN_MAX
+from odradek.foundation.turns import Turn
 from odradek.registry.store import Create, Put, Store, get_or_none
 
 if TYPE_CHECKING:
@@ -199,12 +202,15 @@ class Controller(AccessDecisions):
         # Before any work: many names alone could otherwise delay every other request.
         topic_plans.check_partition_count(len(requests))
         total = 0
+        turn = Turn(TOPICS_PLANNED_PER_TURN_MAX)
         for request in requests:
+            if turn.is_over():
+                await turn.next()
             try:
                 plan = self._plan(request, plans=plans, collisions=collisions)
                 spend(len(plan.topic.partitions))
             except RequestError as error:
-                outcomes.append(error)
+                outcomes.append(without_trace(error))
                 continue
             total += len(plan.topic.partitions)
             topic_plans.check_partition_count(total)
@@ -236,7 +242,10 @@ class Controller(AccessDecisions):
             for plan in plans
             for group in topic_plans.creation_operations(plan, controller_epoch=self._controller_epoch)
         )
+        turn = Turn()
         for plan in plans:
+            if turn.is_over():
+                await turn.next()
             self._collisions[collision_key(plan.topic.name)] = plan.topic.name
 
     async def ensure_topic(self, name: str) -> TopicImage:
@@ -258,7 +267,7 @@ class Controller(AccessDecisions):
             try:
                 requests.append(self._default_topic(name))
             except RequestError as error:
-                failures[name] = error
+                failures[name] = without_trace(error)
         if requests:
             outcomes = await self.create_topics(requests)
             failures |= {
@@ -333,7 +342,7 @@ class Controller(AccessDecisions):
                     raise topic_plans.unknown_topic(wanted)
                 spend(len(topic.partitions))
             except RequestError as error:
-                outcomes.append(error)
+                outcomes.append(without_trace(error))
                 continue
             doomed[topic.name] = topic.id
             outcomes.append(DeletedTopic(name=topic.name, id=topic.id))
@@ -370,13 +379,16 @@ class Controller(AccessDecisions):
     ) -> list[Outcome]:
         """Grow topics; one outcome for each request, in order, None for success."""
         outcomes: list[Outcome] = []
+        turn = Turn()
         for request in requests:
+            if turn.is_over():
+                await turn.next()
             try:
                 grown = topic_plans.plan_growth(request, image=self._images.current, rng=self._rng)
                 first_new = len(self._images.current.topics[grown.name].partitions)
                 spend(len(grown.partitions) - first_new)
             except RequestError as error:
-                outcomes.append(error)
+                outcomes.append(without_trace(error))
                 continue
             if not validate_only:
                 await self.writer.write_in_parts(

@@ -22,6 +22,8 @@ from odradek.controller import leader_election, reassignment_steps
 from odradek.controller.decisions import Decisions, decision
 from odradek.controller.partition_states import PartitionStates
 from odradek.controller.registry_writer import RegistryWriter
+from odradek.controller.requests import check_change_count
+from odradek.foundation.error_values import without_trace
 from odradek.foundation.errors import (
     ElectionNotNeeded,
     EligibleLeadersNotAvailable,
@@ -30,6 +32,7 @@ from odradek.foundation.errors import (
     StaleBrokerEpoch,
 )
 from odradek.foundation.ids import TopicPartition
+from odradek.foundation.turns import Turn
 from odradek.registry.store import Create, Put, Store, children_or_none, get_or_none
 
 logger = logging.getLogger(__name__)
@@ -232,7 +235,7 @@ class Leadership:
                     eligible=eligible,
                 )
             except RequestError as error:
-                refusals[index] = error
+                refusals[index] = without_trace(error)
                 continue
             if after is not None:
                 altered[where] = reassignment_steps.completed(after, live=eligible) or after
@@ -256,15 +259,20 @@ class Leadership:
         everything = wanted is None
         outcomes: dict[TopicPartition, RequestError | None] = {}
         elected: dict[TopicPartition, PartitionImage] = {}
-        for where in [place for place, _ in self.states] if wanted is None else wanted:
+        turn = Turn()
+        # Only a decision changes which partitions there are.
+        for where in (place for place, _ in self.states) if wanted is None else wanted:
+            if turn.is_over():
+                await turn.next()
             try:
                 elected[where] = self._elected(where, self.states.find(where), unclean=unclean)
                 outcomes[where] = None
             except ElectionNotNeeded as error:
                 if not everything:
-                    outcomes[where] = error
+                    outcomes[where] = without_trace(error)
             except RequestError as error:
-                outcomes[where] = error
+                outcomes[where] = without_trace(error)
+        check_change_count(len(elected))
         await self.states.write(elected.items())
         return outcomes
 

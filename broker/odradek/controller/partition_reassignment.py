@@ -14,9 +14,11 @@ from odradek.cluster.image import ImageHolder, PartitionImage
 from odradek.controller import eligible_replicas, reassignment_steps
 from odradek.controller.decisions import decision
 from odradek.controller.leadership import Leadership
-from odradek.controller.requests import NewPartitionReassignment, Outcome
+from odradek.controller.requests import NewPartitionReassignment, Outcome, check_change_count
+from odradek.foundation.error_values import without_trace
 from odradek.foundation.errors import LeaderNotAvailable, RequestError
 from odradek.foundation.ids import TopicPartition
+from odradek.foundation.turns import Turn
 
 logger = logging.getLogger(__name__)
 
@@ -39,17 +41,21 @@ class PartitionReassignment:
         """
         outcomes: list[Outcome] = []
         changed: dict[TopicPartition, PartitionImage] = {}
+        turn = Turn()
         for one in wanted:
+            if turn.is_over():
+                await turn.next()
             where = one.topic_partition
             try:
                 before = changed.get(where) or self._leadership.states.find(where)
                 after = self._changed(one, before, may_change_factor=may_change_factor)
             except RequestError as error:
-                outcomes.append(error)
+                outcomes.append(without_trace(error))
                 continue
             outcomes.append(None)
             if after is not None:
                 changed[where] = after
+        check_change_count(len(changed))
         await self._leadership.states.write(changed.items())
         if changed:
             ended = sum(not reassignment_steps.is_under_way(after) for after in changed.values())
@@ -86,20 +92,21 @@ class PartitionReassignment:
         )
         return reassignment_steps.begun(partition, wanted.replicas, live=live, min_in_sync=min_in_sync)
 
-    def under_way(
+    async def under_way(
         self, wanted: Iterable[TopicPartition] | None
-    ) -> list[tuple[TopicPartition, PartitionImage]]:
+    ) -> dict[TopicPartition, PartitionImage]:
         """The partitions among `wanted` (None: among all) that are being reassigned; those that are not there are
         passed over.
         """
-        states = self._leadership.states
-        if wanted is None:
-            return [one for one in states if reassignment_steps.is_under_way(one[1])]
         found: dict[TopicPartition, PartitionImage] = {}
-        for where in wanted:
-            topic = self._images.current.topics.get(where.topic)
+        topics = self._images.current.topics
+        turn = Turn()
+        for where in (place for place, _ in self._leadership.states) if wanted is None else wanted:
+            if turn.is_over():
+                await turn.next()
+            topic = topics.get(where.topic)
             if topic is not None and 0 <= where.partition < len(topic.partitions):
                 partition = topic.partitions[where.partition]
                 if reassignment_steps.is_under_way(partition):
                     found[where] = partition
-        return list(found.items())
+        return found

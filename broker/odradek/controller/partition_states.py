@@ -21,6 +21,7 @@ from odradek.controller.registry_writer import RegistryWriter
 from odradek.foundation.errors import UnknownTopicOrPartition
 from odradek.foundation.ids import TopicPartition
 from odradek.foundation.limits import PARTITION_STATES_PER_WRITE_MAX
+from odradek.foundation.turns import Turn
 from odradek.registry.store import Create, Operation, Put, size_bytes
 
 Rule = Callable[[str, PartitionImage], PartitionImage | None]
@@ -91,16 +92,19 @@ class PartitionStates:
         `lost` are brokers that may lack what they acknowledged. `image` is the cluster by whose brokers and settings
         replicas are eligible to lead, the present one by default.
         """
-        wanted = self._with_eligible(states, lost=lost, image=image or self._images.current)
+        wanted = await self._with_eligible(states, lost=lost, image=image or self._images.current)
         for operations in self._writes(wanted):
             await self._writer.write(operations)
 
-    def _with_eligible(
+    async def _with_eligible(
         self, states: Iterable[State], *, lost: Collection[int], image: ClusterImage
     ) -> list[State]:
         needed: dict[tuple[str, int], int] = {}
         found: list[State] = []
+        turn = Turn()
         for where, state in states:
+            if turn.is_over():
+                await turn.next()
             key = where.topic, state.leader
             if key not in needed:
                 needed[key] = eligible_replicas.min_in_sync(image, *key)

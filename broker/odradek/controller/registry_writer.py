@@ -7,13 +7,13 @@ them as every broker builds it, and they go to the change log. So a write has on
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from odradek.cluster import paths
 from odradek.cluster.change_log import ChangeLog, NodeChange
 from odradek.cluster.image import ClusterImage, ImageHolder
-from odradek.cluster.image_building import apply
+from odradek.cluster.image_building import apply, apply_in_turns
 from odradek.cluster.loading import load_nodes
 from odradek.controller.terms import ControllerTerm
 from odradek.foundation.errors import (
@@ -23,6 +23,8 @@ from odradek.foundation.errors import (
     StoreWriteTooLarge,
     VersionConflict,
 )
+from odradek.foundation.turn_limits import NODE_CHANGES_PER_TURN_MAX, REQUEST_ELEMENTS_PER_TURN_MAX
+from odradek.foundation.turns import Leftovers, Turn
 from odradek.registry.store import ANY_VERSION, Create, Delete, Operation, Put, Store, size_bytes
 
 _NO_TERM: Final = ControllerTerm(-1, 0, 0)
@@ -68,8 +70,20 @@ class RegistryWriter:
             if self.on_failure is not None:
                 self.on_failure(failure)
             raise
-        changes = [change for operation in operations if (change := _change(operation)) is not None]
-        self.observe(changes)
+        changes: list[NodeChange] = []
+        turn = Turn(NODE_CHANGES_PER_TURN_MAX)
+        for operation in operations:
+            if turn.is_over():
+                await turn.next()
+            if (change := _change(operation)) is not None:
+                changes.append(change)
+        if len(changes) <= REQUEST_ELEMENTS_PER_TURN_MAX:
+            self.observe(changes)
+            return
+        # Only decisions write and observe, one at a time: the image stays as it is until the new one is there.
+        image = await apply_in_turns(self._images.current, changes)
+        await self._images.prepare(image)
+        self._publish(image, changes)
 
     async def write_in_parts(self, groups: Iterable[Sequence[Operation]]) -> None:
         """Write groups of operations in their order, as many in one step as the registry takes; none is parted.
@@ -77,8 +91,23 @@ class RegistryWriter:
         Each part is in the image before the next is written. A controller that dies in between leaves the rest undone:
         so the first parts must be such that the next term completes them. Raises as `write`.
         """
-        for part in _parts(groups, self.write_bytes_max):
-            await self.write(part)
+        bytes_max = self.write_bytes_max
+        left_bytes = bytes_max or 0
+        part: list[Operation] = []
+        turn = Turn()
+        async with Leftovers() as kept:
+            for group in groups:
+                if turn.is_over(len(group)):
+                    await turn.next()
+                if bytes_max is not None:
+                    group_bytes = sum(map(size_bytes, group))
+                    if part and group_bytes > left_bytes:
+                        await self.write(part)
+                        part, left_bytes = [], bytes_max
+                    left_bytes -= group_bytes
+                part.extend(group)
+            if part:
+                await self.write(kept.until_end(part))
 
     @property
     def write_bytes_max(self) -> int | None:
@@ -100,24 +129,12 @@ class RegistryWriter:
         """Add to the image and the change log what others wrote: brokers register themselves."""
         if not changes:
             return
-        image = apply(self._images.current, changes)
+        self._publish(apply(self._images.current, changes), changes)
+
+    def _publish(self, image: ClusterImage, changes: Sequence[NodeChange]) -> None:
         self.change_log.append(changes)
         if image is not self._images.current:
             self._images.replace(image)
-
-
-def _parts(groups: Iterable[Sequence[Operation]], bytes_max: int | None) -> Iterator[list[Operation]]:
-    part: list[Operation] = []
-    left_bytes = bytes_max or 0
-    for group in groups:
-        group_bytes = sum(map(size_bytes, group))
-        if part and bytes_max is not None and group_bytes > left_bytes:
-            yield part
-            part, left_bytes = [], bytes_max
-        part.extend(group)
-        left_bytes -= group_bytes
-    if part:
-        yield part
 
 
 def _change(operation: Operation) -> NodeChange | None:

@@ -7,8 +7,9 @@ from enum import IntEnum
 from types import MappingProxyType
 
 from odradek.cluster.image import ResourceKind
-from odradek.foundation.errors import RequestError
+from odradek.foundation.errors import PolicyViolation, RequestError
 from odradek.foundation.ids import TopicId, TopicPartition
+from odradek.foundation.limits import CHANGES_PER_REQUEST_MAX
 from odradek.foundation.named_tuple import NamedTuple
 
 # The number that asks for the broker's default, for partitions and for replicas.
@@ -90,6 +91,15 @@ Outcome = RequestError | None
 # Called with the partitions that are about to be created or deleted for one topic of a request. It raises
 # ThrottlingQuotaExceeded where the client has done too much already.
 Spend = Callable[[int], None]
+
+
+def check_change_count(changes: int) -> None:
+    """Raises PolicyViolation, as Kafka does, for more changes than one request may make: they are written together."""
+    if changes > CHANGES_PER_REQUEST_MAX:
+        raise PolicyViolation(
+            f"Unable to perform excessively large batch operation: {changes} changes, and at most "
+            f"{CHANGES_PER_REQUEST_MAX} are made at once; split the request"
+        )
 
 
 def freely(partitions: int) -> None:

@@ -24,6 +24,7 @@ from typing import Generic, Protocol, TypeVar, cast
 from odradek.coordination.timers import SessionTimers, Wakeable
 from odradek.coordination.topic_log import EncodedRecord, TopicParts
 from odradek.coordination.writer import OnWritten, RecordWriter
+from odradek.foundation.error_values import without_trace
 from odradek.foundation.errors import (
     CoordinatorNotAvailable,
     CorruptRecord,
@@ -178,7 +179,7 @@ class Shard(Generic[Machine_co]):
                 self.check_serving()
                 action()
             except RequestError as error:
-                refuse(error)
+                refuse(without_trace(error))
 
         self.when_free(key, act)
 

@@ -34,6 +34,8 @@ SENDFILE_BYTES_MAX: Final = 1024 * 1024
 # Bytes of answers that one connection may send in one turn of the event loop. A fast reader must not keep other
 # connections waiting.
 SENT_BYTES_PER_TURN_MAX: Final = 1024 * 1024
+# What each part of an answer counts besides its bytes, since it is a system call: 2,000 of them are a turn.
+SENT_PART_BYTES: Final = 512
 
 # Requests of one connection that one turn of the event loop answers. With tiny requests, a busy connection delays the
 # others by a few milliseconds.
@@ -228,6 +230,9 @@ COORDINATOR_BATCH_BYTES_MAX: Final = 512 * 1024
 # get an error that they retry: a slow disk or replica must not fill the memory.
 COORDINATOR_WAITING_BYTES_MAX: Final = 64 * 1024 * 1024
 
+# Settings, quotas, credentials and reassignments that one request may change, as in Kafka: they are written together.
+CHANGES_PER_REQUEST_MAX: Final = 10_000
+
 # Partitions that one CreateTopics or CreatePartitions request may create, as in Kafka. More in one registry write would
 # delay all other writes.
 NEW_PARTITIONS_PER_REQUEST_MAX: Final = 10_000
@@ -348,7 +353,7 @@ LOOKS_OF_USERS_COUNTED_MAX: Final = 5000
 # Users whose client ids are listed at once when the registry is loaded, one request each.
 USERS_LISTED_TOGETHER_MAX: Final = 64
 
-# ACLs that one request may create or delete, as in Kafka: all are planned in one turn of the event loop.
+# ACLs that one request may create or delete, as in Kafka: they are written together.
 ACLS_CHANGED_PER_REQUEST_MAX: Final = 10_000
 
 # Lines about denied operations in a minute, and as many about allowed ones: a client may try thousands of times in a

@@ -39,6 +39,20 @@ REQUEST_BYTES_DECODED_AT_ONCE_MAX: Final = 8 * 1024
 # Elements of a large request that one turn answers: at 10 to 40 microseconds each, less than ten milliseconds.
 REQUEST_ELEMENTS_PER_TURN_MAX: Final = 250
 
+# Topics and partitions of a Produce or Fetch that is answered within a turn, at 5 to 20 microseconds a partition.
+PARTITIONS_ANSWERED_AT_ONCE_MAX: Final = 2 * REQUEST_ELEMENTS_PER_TURN_MAX
+
+# Partitions of a fetch session. It is made, and registered with its partitions to wait for records, within a turn. A
+# client with more gets no session, and sends whole requests.
+FETCH_SESSION_PARTITIONS_MAX: Final = 10_000
+
+# New topics that the controller plans in one turn, at 60 microseconds each with few partitions.
+TOPICS_PLANNED_PER_TURN_MAX: Final = 100
+
+# Changes of the registry's nodes that become part of an image in one turn, at three microseconds each. The tables of
+# all topics and settings are copied each time: a millisecond for 100,000.
+NODE_CHANGES_PER_TURN_MAX: Final = 1_000
+
 # What of a client's batch is read within a turn, where its topic's settings ask for the records. The bytes count also
 # decompressed, and a record takes a microsecond. Larger batches are read in a thread. Compressing takes more.
 BATCH_BYTES_CHECKED_AT_ONCE_MAX: Final = 64 * 1024

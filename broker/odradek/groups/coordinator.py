@@ -15,6 +15,7 @@ from odradek.coordination.runtime import CoordinatorRuntime
 from odradek.coordination.shard import DeferredAnswer, Shard
 from odradek.coordination.topic_log import CoordinatedTopic, InternalTopicLog, TopicParts
 from odradek.foundation.clock import Clock
+from odradek.foundation.error_values import without_trace
 from odradek.foundation.errors import InvalidGroupId, InvalidSessionTimeout, RequestError, UnknownMemberId
 from odradek.foundation.settings import Settings
 from odradek.groups.administration import GroupAdministration
@@ -117,7 +118,7 @@ class GroupCoordinator:
         answer: DeferredAnswer[JoinResult] = DeferredAnswer()
 
         def refuse(error: RequestError) -> None:
-            answer(JoinResult(error=error, member_id=request.member_id))
+            answer(JoinResult(error=without_trace(error), member_id=request.member_id))
 
         def act() -> None:
             self.context.fences.check_may_join(group_id)
@@ -135,7 +136,7 @@ class GroupCoordinator:
             self._check_session_timeout(request.session_timeout_ms)
             shard.when_serving(group_id, act, refuse)
         except RequestError as error:
-            refuse(error)
+            refuse(without_trace(error))
         return answer.get()
 
     def _named_shard(self, group_id: str) -> Shard[GroupStateMachine]:
@@ -170,7 +171,7 @@ class GroupCoordinator:
             shard = self._named_shard(group_id)
             shard.when_serving(group_id, act, refuse)
         except RequestError as error:
-            refuse(error)
+            refuse(without_trace(error))
         return answer.get()
 
     def heartbeat(self, group_id: str, *, member_id: str, instance_id: str | None, generation: int) -> None:
@@ -218,5 +219,5 @@ class GroupCoordinator:
                 group_id, lambda: shard.machine.consumers.heartbeat(group_id, request, answer), answer
             )
         except RequestError as error:
-            answer(error)
+            answer(without_trace(error))
         return answer.get()

@@ -9,7 +9,7 @@ attempted.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from odradek.foundation.errors import (
@@ -18,20 +18,38 @@ from odradek.foundation.errors import (
     ProducerFenced,
     UnknownTopicOrPartition,
 )
-from odradek.foundation.ids import TopicPartition, flat
+from odradek.foundation.ids import TopicPartition
+from odradek.foundation.named_tuple import NamedTuple
 from odradek.foundation.transaction_errors import OperationNotAttempted
+from odradek.foundation.turn_limits import REQUEST_ELEMENTS_PER_TURN_MAX
+from odradek.foundation.turns import Leftovers, Turn
 from odradek.handlers.context import RequestContext
+from odradek.handlers.long_answers import made
 from odradek.protocol.errors import NONE, error_code
 from odradek.protocol.messages import Message
-from odradek.protocol.requests.transactions import AddPartitionsToTxnRequest, AddPartitionsToTxnTransaction
+from odradek.protocol.requests.transactions import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTransaction,
+)
 from odradek.transactions.decisions import ProducerIdentity
 from odradek.transactions.metadata import TV0, TV2
 from odradek.transport.pending import Pending
 
 _FIRST_VERSION_WITH_FENCED: Final = 2
 _FIRST_VERSION_OF_BROKERS: Final = 4
+_UNKNOWN: Final = error_code(UnknownTopicOrPartition())
+_NOT_ATTEMPTED: Final = error_code(OperationNotAttempted())
 
-Codes = Mapping[TopicPartition, int]
+
+class _Outcome(NamedTuple):
+    """The errors of one transaction's partitions, by topic and number; each named once, however often it was asked."""
+
+    name: str
+    codes: dict[str, dict[int, int]]
+    total: int
+    otherwise: int
+    """The error of those that have none of their own."""
 
 
 def handle(request: AddPartitionsToTxnRequest, context: RequestContext) -> Pending[Message]:
@@ -41,80 +59,125 @@ def handle(request: AddPartitionsToTxnRequest, context: RequestContext) -> Pendi
 
 
 async def _of_client(request: AddPartitionsToTxnRequest, context: RequestContext) -> Message:
-    partitions = flat((topic.name, topic.partitions) for topic in request.v3_and_below_topics)
-    codes = await _add(
+    outcome = await _outcome(
         context,
         request.v3_and_below_transactional_id,
         ProducerIdentity(request.v3_and_below_producer_id, request.v3_and_below_producer_epoch),
-        partitions,
+        request.v3_and_below_topics,
+        Turn(),
         client_version=TV0,
     )
-    return context.response(results_by_topic_v3_and_below=_by_topic(partitions, codes))
+    async with Leftovers() as kept:
+        kept.until_end(outcome.codes)
+        return await made(
+            context,
+            outcome.total,
+            lambda: context.response(results_by_topic_v3_and_below=_by_topic(outcome)),
+        )
 
 
 async def _of_brokers(request: AddPartitionsToTxnRequest, context: RequestContext) -> Message:
-    results = await asyncio.gather(*(_of_transaction(one, context) for one in request.transactions))
-    return context.response(error_code=NONE, results_by_transaction=results)
+    turn = Turn()
+    async with Leftovers() as kept:
+        outcomes: list[_Outcome] = kept.until_end([])
+        for start in range(0, len(request.transactions), REQUEST_ELEMENTS_PER_TURN_MAX):
+            together = request.transactions[start : start + REQUEST_ELEMENTS_PER_TURN_MAX]
+            found = await asyncio.gather(*(_of_transaction(one, context, turn) for one in together))
+            for outcome in found:
+                kept.until_end(outcome.codes)
+            outcomes += found
+        return await made(
+            context,
+            sum(outcome.total for outcome in outcomes),
+            lambda: context.response(
+                error_code=NONE,
+                results_by_transaction=(
+                    {"transactional_id": outcome.name, "topic_results": _by_topic(outcome)}
+                    for outcome in outcomes
+                ),
+            ),
+        )
 
 
 async def _of_transaction(
-    one: AddPartitionsToTxnTransaction, context: RequestContext
-) -> Mapping[str, object]:
-    partitions = flat((topic.name, topic.partitions) for topic in one.topics)
+    one: AddPartitionsToTxnTransaction, context: RequestContext, turn: Turn
+) -> _Outcome:
     producer = ProducerIdentity(one.producer_id, one.producer_epoch)
-    if one.verify_only:
-        codes = _verify(context, one.transactional_id, producer, partitions)
-    else:
-        codes = await _add(context, one.transactional_id, producer, partitions, client_version=TV2)
-    return {"transactional_id": one.transactional_id, "topic_results": _by_topic(partitions, codes)}
+    return await _outcome(
+        context,
+        one.transactional_id,
+        producer,
+        one.topics,
+        turn,
+        client_version=None if one.verify_only else TV2,
+    )
 
 
-async def _add(
+async def _outcome(
     context: RequestContext,
     name: str,
     producer: ProducerIdentity,
-    partitions: Sequence[TopicPartition],
+    topics: Iterable[AddPartitionsToTxnTopic],
+    turn: Turn,
     *,
-    client_version: int,
-) -> Codes:
-    unknown = _unknown(context, partitions)
-    if unknown:
-        others = error_code(OperationNotAttempted())
-        return {partition: unknown.get(partition, others) for partition in partitions}
+    client_version: int | None,
+) -> _Outcome:
+    """Add the partitions, or verify them where no client's version is given."""
+    known = context.broker.images.current.topics
+    codes: dict[str, dict[int, int]] = {}
+    count = 0
+    is_known = True
+    for topic in topics:
+        image = known.get(topic.name)
+        end = 0 if image is None else len(image.partitions)
+        of_topic = codes.setdefault(topic.name, {})
+        for number in topic.partitions:
+            if turn.is_over():
+                await turn.next()
+            is_there = 0 <= number < end
+            is_known = is_known and is_there
+            of_topic[number] = NONE if is_there else _UNKNOWN
+            count += 1
+    if not is_known:
+        return _Outcome(name, codes, count, _NOT_ATTEMPTED)
+    otherwise = NONE
     try:
-        await context.broker.transactions.add_partitions(
-            name, producer, partitions, client_version=client_version
-        )
+        if client_version is None:
+            await _verify(context, name, producer, codes, turn)
+        else:
+            async with Leftovers() as kept:
+                partitions = kept.until_end([])
+                for partition in _partitions(codes):
+                    if turn.is_over():
+                        await turn.next()
+                    partitions.append(partition)
+                await context.broker.transactions.add_partitions(
+                    name, producer, partitions, client_version=client_version
+                )
     except OdradekError as error:
-        return dict.fromkeys(partitions, _code(error, context))
-    return dict.fromkeys(partitions, NONE)
+        otherwise = _code(error, context)
+    return _Outcome(name, codes, count, otherwise)
 
 
-def _verify(
-    context: RequestContext, name: str, producer: ProducerIdentity, partitions: Sequence[TopicPartition]
-) -> Codes:
-    unknown = _unknown(context, partitions)
-    if unknown:
-        others = error_code(OperationNotAttempted())
-        return {partition: unknown.get(partition, others) for partition in partitions}
-    try:
-        outcomes = context.broker.transactions.check_partitions(name, producer, partitions)
-    except OdradekError as error:
-        return dict.fromkeys(partitions, _code(error, context))
-    return {
-        partition: NONE if outcome is None else _code(outcome, context)
-        for partition, outcome in zip(partitions, outcomes, strict=True)
-    }
+async def _verify(
+    context: RequestContext,
+    name: str,
+    producer: ProducerIdentity,
+    codes: dict[str, dict[int, int]],
+    turn: Turn,
+) -> None:
+    """Note the errors of partitions that are not in the transaction. Raises what concerns all of them."""
+    check = context.broker.transactions.partition_check(name, producer)
+    for topic, number in _partitions(codes):
+        if turn.is_over():
+            await turn.next()
+        outcome = check(TopicPartition(topic, number))
+        if outcome is not None:
+            codes[topic][number] = _code(outcome, context)
 
 
-def _unknown(context: RequestContext, partitions: Sequence[TopicPartition]) -> Codes:
-    topics = context.broker.images.current.topics
-    missing = error_code(UnknownTopicOrPartition())
-    return {
-        one: missing
-        for one in partitions
-        if one.topic not in topics or not 0 <= one.partition < len(topics[one.topic].partitions)
-    }
+def _partitions(codes: dict[str, dict[int, int]]) -> Iterator[TopicPartition]:
+    return (TopicPartition(topic, number) for topic, numbers in codes.items() for number in numbers)
 
 
 def _code(error: OdradekError, context: RequestContext) -> int:
@@ -123,10 +186,11 @@ def _code(error: OdradekError, context: RequestContext) -> int:
     return error_code(error)
 
 
-def _by_topic(partitions: Sequence[TopicPartition], codes: Codes) -> list[dict[str, object]]:
-    topics: dict[str, list[dict[str, int]]] = {}
-    for one in partitions:
-        topics.setdefault(one.topic, []).append(
-            {"partition_index": one.partition, "partition_error_code": codes[one]}
+def _by_topic(outcome: _Outcome) -> Iterator[dict[str, object]]:
+    otherwise = outcome.otherwise
+    for topic, numbers in outcome.codes.items():
+        rows = (
+            {"partition_index": number, "partition_error_code": code or otherwise}
+            for number, code in numbers.items()
         )
-    return [{"name": name, "results_by_partition": results} for name, results in topics.items()]
+        yield {"name": topic, "results_by_partition": rows}

@@ -6,36 +6,48 @@ from collections.abc import Sequence
 
 from odradek.controller.client_configs import ClientConfigChange
 from odradek.foundation.client_entities import ClientEntity
+from odradek.foundation.error_values import without_trace
 from odradek.foundation.errors import InvalidRequest, RequestError
+from odradek.foundation.turns import Leftovers, Turn
 from odradek.handlers import change_log
 from odradek.handlers.context import RequestContext
 from odradek.handlers.failures import error_fields
+from odradek.handlers.long_answers import made
 from odradek.protocol.messages import Message
 from odradek.protocol.requests.clients import AlterClientQuotasRequest, EntryData, OpData
 from odradek.quotas.keys import entity_of, is_quota_key, validated_text
 
 
 async def handle(request: AlterClientQuotasRequest, context: RequestContext) -> Message:
-    errors: list[RequestError | None] = []
-    changes: list[ClientConfigChange] = []
-    seen: set[ClientEntity] = set()
-    for entry in request.entries:
-        try:
-            change = _change(entry)
-            if change.entity in seen:
-                raise InvalidRequest(f"Ignoring duplicate entity: {change.entity}")
-        except RequestError as error:
-            errors.append(error)
-            continue
-        seen.add(change.entity)
-        changes.append(change)
-        errors.append(None)
-    if changes and not request.validate_only:
-        await context.broker.active_controller.change_client_configs(changes)
-        for change in changes:
-            change_log.quotas_changed(context, change.entity, change.texts)
-    entries = [_result(entry, error) for entry, error in zip(request.entries, errors, strict=True)]
-    return context.response(entries=entries)
+    async with Leftovers() as kept:
+        errors: list[RequestError | None] = kept.until_end([])
+        changes: list[ClientConfigChange] = kept.until_end([])
+        seen: set[ClientEntity] = kept.until_end(set())
+        turn = Turn()
+        for entry in request.entries:
+            if turn.is_over():
+                await turn.next()
+            try:
+                change = _change(entry)
+                if change.entity in seen:
+                    raise InvalidRequest(f"Ignoring duplicate entity: {change.entity}")
+            except RequestError as error:
+                errors.append(without_trace(error))
+                continue
+            seen.add(change.entity)
+            changes.append(change)
+            errors.append(None)
+        if changes and not request.validate_only:
+            await context.broker.active_controller.change_client_configs(changes)
+            for change in changes:
+                if turn.is_over():
+                    await turn.next()
+                change_log.quotas_changed(context, change.entity, change.texts)
+        return await made(
+            context,
+            len(errors),
+            lambda: context.response(entries=map(_result, request.entries, errors)),
+        )
 
 
 def _change(entry: EntryData) -> ClientConfigChange:

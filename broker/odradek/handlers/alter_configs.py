@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from odradek.controller.requests import Outcome, Resource
 from odradek.foundation.errors import InvalidRequest
+from odradek.foundation.turns import Leftovers, Turn
 from odradek.handlers import change_log
 from odradek.handlers.config_resources import ConfigResourceType, altered, check_keys_differ, resource_of
 from odradek.handlers.context import RequestContext
@@ -16,10 +17,15 @@ Change = tuple[AlterConfigsResource, Resource, dict[str, str | None]]
 
 async def handle(request: AlterConfigsRequest, context: RequestContext) -> Message:
     async def alter(planned: list[Change]) -> list[Outcome]:
-        outcomes = await context.broker.active_controller.alter_configs(
-            [(target, texts) for _, target, texts in planned], validate_only=request.validate_only
-        )
+        turn = Turn()
+        async with Leftovers() as kept:
+            wanted = kept.until_end([(target, texts) for _, target, texts in planned])
+            outcomes = await context.broker.active_controller.alter_configs(
+                wanted, validate_only=request.validate_only
+            )
         for (resource, _, texts), outcome in zip(planned, outcomes, strict=True):
+            if turn.is_over():
+                await turn.next()
             if outcome is None and not request.validate_only:
                 change_log.settings_replaced(context, resource, texts)
         return outcomes

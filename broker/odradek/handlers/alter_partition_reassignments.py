@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from odradek.controller.partition_reassignment import PartitionReassignment
-from odradek.controller.requests import NewPartitionReassignment
+from odradek.controller.requests import NewPartitionReassignment, Outcome
 from odradek.foundation.ids import TopicPartition
+from odradek.foundation.turns import Leftovers, Turn
 from odradek.handlers.context import SharedContext
 from odradek.handlers.failures import error_fields
+from odradek.handlers.long_answers import made
 from odradek.protocol.messages import Message
 from odradek.protocol.requests.cluster import AlterPartitionReassignmentsRequest
 
@@ -18,23 +21,36 @@ _FACTOR_VERSION: Final = 1
 
 async def handle(request: AlterPartitionReassignmentsRequest, context: SharedContext) -> Message:
     version = context.header.api_version
-    wanted = [
-        NewPartitionReassignment(
-            TopicPartition(topic.name, partition.partition_index),
-            None if partition.replicas is None else tuple(partition.replicas),
-        )
-        for topic in request.topics
-        for partition in topic.partitions
-    ]
     may_change_factor = version < _FACTOR_VERSION or request.allow_replication_factor_change
-    reassigning = PartitionReassignment(context.broker.leadership, context.broker.images)
-    outcomes = iter(await reassigning.reassign(wanted, may_change_factor=may_change_factor))
-    responses = []
+    async with Leftovers() as kept:
+        wanted: list[NewPartitionReassignment] = kept.until_end([])
+        turn = Turn()
+        for topic in request.topics:
+            for partition in topic.partitions:
+                if turn.is_over():
+                    await turn.next()
+                replicas = None if partition.replicas is None else tuple(partition.replicas)
+                where = TopicPartition(topic.name, partition.partition_index)
+                wanted.append(NewPartitionReassignment(where, replicas))
+        reassigning = PartitionReassignment(context.broker.leadership, context.broker.images)
+        outcomes = kept.until_end(await reassigning.reassign(wanted, may_change_factor=may_change_factor))
+        echoed = {"allow_replication_factor_change": may_change_factor} if version >= _FACTOR_VERSION else {}
+        return await made(
+            context,
+            len(outcomes),
+            lambda: context.response(
+                error_code=0, error_message=None, responses=_rows(request, outcomes), **echoed
+            ),
+        )
+
+
+def _rows(
+    request: AlterPartitionReassignmentsRequest, outcomes: Iterable[Outcome]
+) -> Iterator[dict[str, object]]:
+    remaining = iter(outcomes)
     for topic in request.topics:
-        rows = []
-        for partition in topic.partitions:
-            outcome = next(outcomes)
-            rows.append({"partition_index": partition.partition_index, **error_fields(outcome)})
-        responses.append({"name": topic.name, "partitions": rows})
-    echoed = {"allow_replication_factor_change": may_change_factor} if version >= _FACTOR_VERSION else {}
-    return context.response(error_code=0, error_message=None, responses=responses, **echoed)
+        rows = (
+            {"partition_index": partition.partition_index, **error_fields(next(remaining))}
+            for partition in topic.partitions
+        )
+        yield {"name": topic.name, "partitions": rows}

@@ -6,21 +6,24 @@ password, so the request is never logged.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections.abc import Iterator
 from typing import Final
 
 from odradek.controller.client_configs import ClientConfigChange
 from odradek.foundation.client_entities import ClientEntity
+from odradek.foundation.error_values import without_trace
 from odradek.foundation.errors import RequestError, ResourceNotFound
 from odradek.foundation.login_errors import (
     DuplicateResource,
     UnacceptableCredential,
     UnsupportedSaslMechanism,
 )
+from odradek.foundation.turns import Leftovers, Turn
 from odradek.handlers import change_log
 from odradek.handlers.context import RequestContext
 from odradek.handlers.describe_user_scram_credentials import MECHANISM_NUMBERS
 from odradek.handlers.failures import error_fields
+from odradek.handlers.long_answers import made
 from odradek.protocol.messages import Message
 from odradek.protocol.requests.clients import (
     AlterUserScramCredentialsRequest,
@@ -36,31 +39,50 @@ _SALT_BYTES_MAX: Final = 1024
 
 
 async def handle(request: AlterUserScramCredentialsRequest, context: RequestContext) -> Message:
-    parts: tuple[_Part, ...] = (*request.deletions, *request.upsertions)
-    counts = Counter(part.name for part in parts)
-    errors: dict[str, RequestError | None] = {}
-    changes: list[ClientConfigChange] = []
-    for part in parts:
-        try:
-            entity, mechanism = _checked(part)
-            if counts[part.name] > 1:
-                raise DuplicateResource("A user credential cannot be altered twice in the same request")
-            if isinstance(part, ScramCredentialUpsertion):
-                text = _text(part, mechanism)
-            elif mechanism in context.broker.images.current.client_configs.get(entity, {}):
-                text = None
-            else:
-                raise ResourceNotFound("Attempt to delete a user credential that does not exist")
-            changes.append(ClientConfigChange(entity, {mechanism: text}))
-            errors[part.name] = None
-        except RequestError as error:
-            errors[part.name] = error
-    if changes:
-        await context.broker.active_controller.change_client_configs(changes)
-        for change in changes:
-            change_log.credentials_changed(context, change.entity, change.texts)
-    results = [{"user": name, **error_fields(error)} for name, error in errors.items()]
-    return context.response(results=results)
+    async with Leftovers() as kept:
+        counts: dict[str, int] = kept.until_end({})
+        errors: dict[str, RequestError | None] = kept.until_end({})
+        changes: list[ClientConfigChange] = kept.until_end([])
+        turn = Turn()
+        for part in _parts(request):
+            if turn.is_over():
+                await turn.next()
+            counts[part.name] = counts.get(part.name, 0) + 1
+        for part in _parts(request):
+            if turn.is_over():
+                await turn.next()
+            try:
+                entity, mechanism = _checked(part)
+                if counts[part.name] > 1:
+                    raise DuplicateResource("A user credential cannot be altered twice in the same request")
+                if isinstance(part, ScramCredentialUpsertion):
+                    text = _text(part, mechanism)
+                elif mechanism in context.broker.images.current.client_configs.get(entity, {}):
+                    text = None
+                else:
+                    raise ResourceNotFound("Attempt to delete a user credential that does not exist")
+                changes.append(ClientConfigChange(entity, {mechanism: text}))
+                errors[part.name] = None
+            except RequestError as error:
+                errors[part.name] = without_trace(error)
+        if changes:
+            await context.broker.active_controller.change_client_configs(changes)
+            for change in changes:
+                if turn.is_over():
+                    await turn.next()
+                change_log.credentials_changed(context, change.entity, change.texts)
+        return await made(
+            context,
+            len(errors),
+            lambda: context.response(
+                results=({"user": name, **error_fields(error)} for name, error in errors.items())
+            ),
+        )
+
+
+def _parts(request: AlterUserScramCredentialsRequest) -> Iterator[_Part]:
+    yield from request.deletions
+    yield from request.upsertions
 
 
 def _checked(part: _Part) -> tuple[ClientEntity, str]:

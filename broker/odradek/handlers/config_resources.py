@@ -13,8 +13,11 @@ from odradek.cluster.image import ResourceKind
 from odradek.cluster.topic_names import is_internal_topic
 from odradek.controller.requests import ConfigOperation, Outcome, Resource
 from odradek.foundation.compaction import compaction_warning
+from odradek.foundation.error_values import without_trace
 from odradek.foundation.errors import InvalidRequest, RequestError
+from odradek.foundation.turns import Leftovers, Turn
 from odradek.handlers.context import RequestContext
+from odradek.handlers.long_answers import made
 from odradek.protocol.errors import error_code, error_message
 from odradek.protocol.messages import Message
 from odradek.protocol.requests.cluster import (
@@ -85,29 +88,46 @@ async def altered(
 
     `plan` gives the change of one, None where it is done already, or raises its RequestError. `alter` makes all.
     """
-    counts = Counter((resource.resource_type, resource.resource_name) for resource in resources)
-    outcomes: list[Outcome] = [None] * len(resources)
-    planned: dict[int, Planned] = {}
-    for number, resource in enumerate(resources):
-        try:
-            if counts[resource.resource_type, resource.resource_name] > 1:
-                # Which of the values counts is not known.
-                raise InvalidRequest("Each resource must appear at most once.")
-            change = plan(resource)
-        except RequestError as error:
-            outcomes[number] = error
-            continue
-        if change is not None:
-            planned[number] = change
-    if planned:
-        for number, outcome in zip(planned, await alter(list(planned.values())), strict=True):
-            outcomes[number] = outcome
-    return context.response(
-        responses=[
-            _alteration_response(resource, outcome, context)
-            for resource, outcome in zip(resources, outcomes, strict=True)
-        ]
-    )
+    async with Leftovers() as kept:
+        counts: dict[tuple[int, str], int] = kept.until_end({})
+        outcomes: list[Outcome] = kept.until_end([])
+        numbers: list[int] = kept.until_end([])
+        planned: list[Planned] = kept.until_end([])
+        turn = Turn()
+        for resource in resources:
+            if turn.is_over():
+                await turn.next()
+            named = resource.resource_type, resource.resource_name
+            counts[named] = counts.get(named, 0) + 1
+        for number, resource in enumerate(resources):
+            if turn.is_over(1 + len(resource.configs)):
+                await turn.next()
+            outcomes.append(None)
+            try:
+                if counts[resource.resource_type, resource.resource_name] > 1:
+                    # Which of the values counts is not known.
+                    raise InvalidRequest("Each resource must appear at most once.")
+                change = plan(resource)
+            except RequestError as error:
+                outcomes[number] = without_trace(error)
+                continue
+            if change is not None:
+                numbers.append(number)
+                planned.append(change)
+        if planned:
+            made_outcomes = kept.until_end(await alter(planned))
+            for number, outcome in zip(numbers, made_outcomes, strict=True):
+                outcomes[number] = outcome
+        return await made(
+            context,
+            len(outcomes),
+            lambda: context.response(
+                responses=(
+                    _alteration_response(resource, outcome, context)
+                    for resource, outcome in zip(resources, outcomes, strict=True)
+                )
+            ),
+        )
 
 
 def _alteration_response(

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from typing import TYPE_CHECKING, Final, Protocol
 
 from odradek.foundation.ids import ANONYMOUS
@@ -35,6 +35,9 @@ if TYPE_CHECKING:
     from odradek.replication.purgatory import Purgatory
     from odradek.replication.transaction_verifier import TransactionVerifier
     from odradek.transactions.coordinator import TransactionCoordinator
+
+
+_NOTHING: Final[Set[object]] = frozenset()
 
 
 class DispatcherParts(Protocol):
@@ -172,6 +175,8 @@ class ControllerParts(NamedTuple):
     handlers: Mapping[int, Handler] = CONTROLLER_HANDLERS
     authorizer: Authorizer | None = None
     mutations: MutationQuotas | None = None
+    long_work: BlockingWork | None = None
+    """The thread for what takes more of a processor than a turn of the loop may."""
 
     @property
     def is_broker(self) -> bool:
@@ -196,6 +201,11 @@ class RequestContext(NamedTuple):
     principal: str = ANONYMOUS
 
     @property
+    def named_twice(self) -> Set[object]:
+        """The elements of a large request that it names more than once, which is answered in parts (`PartContext`)."""
+        return _NOTHING
+
+    @property
     def client_host(self) -> str:
         """The peer's address without its port."""
         peer = self.connection.peer
@@ -210,6 +220,12 @@ class RequestContext(NamedTuple):
         """The answer to the request, of its API and version, with these fields (`protocol.messages`)."""
         header = self.header
         return messages.response(header.api_key, header.api_version, **fields)
+
+
+class PartContext(RequestContext):
+    """The surroundings of a part of a large request."""
+
+    named_twice: Set[object] = _NOTHING
 
 
 class SharedContext(Protocol):

@@ -11,9 +11,12 @@ from odradek.authorization.acls import (
     PermissionType,
     ResourcePattern,
 )
+from odradek.controller.acl_changes import check_change_count
+from odradek.foundation.turns import Leftovers, Turn
 from odradek.handlers import change_log
 from odradek.handlers.acl_fields import require_authorizer, value_of
 from odradek.handlers.context import RequestContext
+from odradek.handlers.long_answers import made
 from odradek.protocol.errors import error_code, error_message
 from odradek.protocol.messages import Message
 from odradek.protocol.requests.clients import AclCreation, CreateAclsRequest
@@ -21,17 +24,30 @@ from odradek.protocol.requests.clients import AclCreation, CreateAclsRequest
 
 async def handle(request: CreateAclsRequest, context: RequestContext) -> Message:
     require_authorizer(context)
-    bindings = [_binding(creation) for creation in request.creations]
-    outcomes = await context.broker.active_controller.create_acls(bindings)
-    for binding, outcome in zip(bindings, outcomes, strict=True):
-        if outcome is None:
-            change_log.acl_changed(context, binding, "added")
-    return context.response(
-        results=[
-            {"error_code": error_code(outcome), "error_message": error_message(outcome) or ""}
-            for outcome in outcomes
-        ]
-    )
+    check_change_count(len(request.creations))
+    async with Leftovers() as kept:
+        turn = Turn()
+        bindings: list[AclBinding] = kept.until_end([])
+        for creation in request.creations:
+            if turn.is_over():
+                await turn.next()
+            bindings.append(_binding(creation))
+        outcomes = kept.until_end(await context.broker.active_controller.create_acls(bindings))
+        for binding, outcome in zip(bindings, outcomes, strict=True):
+            if turn.is_over():
+                await turn.next()
+            if outcome is None:
+                change_log.acl_changed(context, binding, "added")
+        return await made(
+            context,
+            len(outcomes),
+            lambda: context.response(
+                results=(
+                    {"error_code": error_code(outcome), "error_message": error_message(outcome) or ""}
+                    for outcome in outcomes
+                )
+            ),
+        )
 
 
 def _binding(creation: AclCreation) -> AclBinding:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
 from typing import Final
 
 from odradek.cluster.config_description import BrokerSources, describe_topic
@@ -11,10 +10,13 @@ from odradek.cluster.configs import topic_value
 from odradek.cluster.topic_names import is_internal_topic
 from odradek.controller.requests import CreateOutcome, NewTopic, TopicMetadataAndConfig
 from odradek.foundation.compaction import compaction_warning
+from odradek.foundation.error_values import without_trace
 from odradek.foundation.errors import InvalidReplicaAssignment, InvalidRequest, RequestError
+from odradek.foundation.turns import Leftovers, Turn
 from odradek.handlers import change_log
 from odradek.handlers.context import RequestContext
 from odradek.handlers.failures import error_fields
+from odradek.handlers.long_answers import made
 from odradek.handlers.mutations import quota_of
 from odradek.protocol.messages import Message
 from odradek.protocol.requests.cluster import CreatableTopic, CreateTopicsRequest
@@ -25,40 +27,57 @@ _PROHIBITED: Final = "__cluster_metadata"
 
 
 async def handle(request: CreateTopicsRequest, context: RequestContext) -> Message:
-    counts = Counter(topic.name for topic in request.topics)
-    outcomes: dict[str, CreateOutcome] = {}
-    wanted: list[NewTopic] = []
-    for topic in request.topics:
-        try:
-            if counts[topic.name] > 1:
-                raise InvalidRequest(
-                    f"Duplicate topic name: {topic.name!r} is in the request more than once."
-                )
-            wanted.append(_new_topic(topic))
-        except RequestError as error:
-            outcomes[topic.name] = error
-    quota = quota_of(context.broker.mutations, context.principal, context.header)
-    made = await context.broker.active_controller.create_topics(
-        wanted, validate_only=request.validate_only, spend=quota.spend
-    )
-    outcomes |= {new.name: outcome for new, outcome in zip(wanted, made, strict=True)}
-    if not request.validate_only:
-        _log(context, outcomes)
-    describe = _Describer(context)
-    topics = [describe.answer(name, outcomes[name]) for name in counts]
-    return context.response(topics=topics, throttle_time=quota.throttle_ms)
-
-
-def _log(context: RequestContext, outcomes: Mapping[str, CreateOutcome]) -> None:
-    for name, outcome in outcomes.items():
-        if isinstance(outcome, TopicMetadataAndConfig):
-            change_log.topic_created(
-                context,
-                name,
-                partitions=outcome.partition_count,
-                replicas=outcome.replication_factor,
-                config=outcome.config,
+    async with Leftovers() as kept:
+        counts: dict[str, int] = kept.until_end({})
+        outcomes: dict[str, CreateOutcome] = kept.until_end({})
+        wanted: list[NewTopic] = kept.until_end([])
+        turn = Turn()
+        for topic in request.topics:
+            if turn.is_over():
+                await turn.next()
+            counts[topic.name] = counts.get(topic.name, 0) + 1
+        for topic in request.topics:
+            if turn.is_over(1 + len(topic.assignments) + len(topic.configs)):
+                await turn.next()
+            try:
+                if counts[topic.name] > 1:
+                    raise InvalidRequest(
+                        f"Duplicate topic name: {topic.name!r} is in the request more than once."
+                    )
+                wanted.append(_new_topic(topic))
+            except RequestError as error:
+                outcomes[topic.name] = without_trace(error)
+        quota = quota_of(context.broker.mutations, context.principal, context.header)
+        created = kept.until_end(
+            await context.broker.active_controller.create_topics(
+                wanted, validate_only=request.validate_only, spend=quota.spend
             )
+        )
+        for new, outcome in zip(wanted, created, strict=True):
+            if turn.is_over():
+                await turn.next()
+            outcomes[new.name] = outcome
+            if isinstance(outcome, TopicMetadataAndConfig) and not request.validate_only:
+                _log(context, outcome)
+        describe = _Describer(context)
+        return await made(
+            context,
+            len(counts),
+            lambda: context.response(
+                topics=(describe.answer(name, outcomes[name]) for name in counts),
+                throttle_time=quota.throttle_ms,
+            ),
+        )
+
+
+def _log(context: RequestContext, topic: TopicMetadataAndConfig) -> None:
+    change_log.topic_created(
+        context,
+        topic.name,
+        partitions=topic.partition_count,
+        replicas=topic.replication_factor,
+        config=topic.config,
+    )
 
 
 def _new_topic(topic: CreatableTopic) -> NewTopic:

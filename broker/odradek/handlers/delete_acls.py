@@ -2,25 +2,40 @@
 
 from __future__ import annotations
 
+from odradek.authorization.filters import AclFilter
 from odradek.controller.acl_changes import DeletedAcls
 from odradek.foundation.errors import RequestError
+from odradek.foundation.turns import Leftovers, Turn
 from odradek.handlers import change_log
 from odradek.handlers.acl_fields import entry_fields, filter_of, pattern_fields, require_authorizer
 from odradek.handlers.context import RequestContext
 from odradek.handlers.failures import error_fields
+from odradek.handlers.long_answers import made
 from odradek.protocol.messages import Message
 from odradek.protocol.requests.clients import DeleteAclsRequest
 
 
 async def handle(request: DeleteAclsRequest, context: RequestContext) -> Message:
     require_authorizer(context)
-    filters = [filter_of(one) for one in request.filters]
-    outcomes = await context.broker.active_controller.delete_acls(filters)
-    for outcome in outcomes:
-        if not isinstance(outcome, RequestError):
-            for binding in outcome:
+    async with Leftovers() as kept:
+        turn = Turn()
+        filters: list[AclFilter] = kept.until_end([])
+        for one in request.filters:
+            if turn.is_over():
+                await turn.next()
+            filters.append(filter_of(one))
+        outcomes = kept.until_end(await context.broker.active_controller.delete_acls(filters))
+        for outcome in outcomes:
+            for binding in () if isinstance(outcome, RequestError) else outcome:
+                if turn.is_over():
+                    await turn.next()
                 change_log.acl_changed(context, binding, "removed")
-    return context.response(filter_results=[_result(one) for one in outcomes])
+        matching = sum(1 if isinstance(one, RequestError) else len(one) for one in outcomes)
+        return await made(
+            context,
+            len(outcomes) + matching,
+            lambda: context.response(filter_results=map(_result, outcomes)),
+        )
 
 
 def _result(outcome: DeletedAcls) -> dict[str, object]:
@@ -28,8 +43,8 @@ def _result(outcome: DeletedAcls) -> dict[str, object]:
         return {**error_fields(outcome), "matching_acls": []}
     return {
         **error_fields(None),
-        "matching_acls": [
+        "matching_acls": (
             {**error_fields(None), **pattern_fields(pattern), **entry_fields(entry)}
             for pattern, entry in outcome
-        ],
+        ),
     }

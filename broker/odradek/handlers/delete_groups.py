@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 
+from odradek.foundation.error_values import without_trace
 from odradek.foundation.errors import OdradekError
 from odradek.handlers.context import RequestContext
 from odradek.protocol.errors import error_code
@@ -24,4 +25,4 @@ async def _delete(group_id: str, context: RequestContext) -> OdradekError | None
         error = context.broker.groups.admin.delete(group_id)
         return await error if inspect.isawaitable(error) else error
     except OdradekError as failure:
-        return failure
+        return without_trace(failure)

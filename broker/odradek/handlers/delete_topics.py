@@ -32,7 +32,8 @@ async def handle(request: DeleteTopicsRequest, context: RequestContext) -> Messa
     wanted: dict[str | TopicId, tuple[str | None, TopicId | None]] = {}
     for pair in counts:
         try:
-            wanted[_wanted(*pair, count=counts[pair])] = pair
+            is_twice = counts[pair] > 1 or pair in context.named_twice
+            wanted[_wanted(*pair, is_twice=is_twice)] = pair
         except RequestError as error:
             responses[pair] = _response(*pair, error, version=version)
     quota = quota_of(context.broker.mutations, context.principal, context.header)
@@ -45,13 +46,13 @@ async def handle(request: DeleteTopicsRequest, context: RequestContext) -> Messa
     return context.response(responses=answers, throttle_time=quota.throttle_ms)
 
 
-def _wanted(name: str | None, topic_id: TopicId | None, *, count: int) -> str | TopicId:
+def _wanted(name: str | None, topic_id: TopicId | None, *, is_twice: bool) -> str | TopicId:
     if name is not None and topic_id is not None:
         raise InvalidRequest("You may not specify both topic name and topic id.")
     wanted = topic_id if name is None else name
     if wanted is None:
         raise InvalidRequest("Neither topic name nor id were specified.")
-    if count > 1:
+    if is_twice:
         raise InvalidRequest(f"Duplicate topic: {wanted} is in the request more than once.")
     return wanted
 

@@ -17,6 +17,7 @@ from odradek.cluster.config_description import (
 from odradek.cluster.image import ResourceKind
 from odradek.cluster.topic_names import is_internal_topic, validate_topic_name
 from odradek.foundation.compaction import compaction_warning
+from odradek.foundation.error_values import without_trace
 from odradek.foundation.errors import InvalidRequest, RequestError, UnknownTopicOrPartition
 from odradek.foundation.log_levels import logger_levels
 from odradek.foundation.setting_types import Kind
@@ -57,7 +58,7 @@ def _result(
     try:
         entries = _describe(resource, sources, context)
     except RequestError as error:
-        failure = error
+        failure = without_trace(error)
     return {
         "error_code": error_code(failure),
         "error_message": error_message(failure) or _warning(resource, entries, sources, context) or "",

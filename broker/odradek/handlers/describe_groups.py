@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from odradek.foundation.error_values import without_trace
 from odradek.foundation.errors import GroupIdNotFound, OdradekError
 from odradek.groups.administration import GroupSummary
 from odradek.groups.classic.group import GroupState
@@ -35,7 +36,7 @@ def handle(request: DescribeGroupsRequest, context: RequestContext) -> Message |
             try:
                 found[group_id] = await others.describe(group_id)
             except OdradekError as error:
-                found[group_id] = error
+                found[group_id] = without_trace(error)
         return _answer(request, found, context)
 
     return Pending(with_others())
@@ -57,7 +58,7 @@ def _coordinated(group_id: str, context: RequestContext) -> GroupSummary | Odrad
     try:
         return context.broker.groups.admin.describe(group_id)
     except OdradekError as error:
-        return error
+        return without_trace(error)
 
 
 def _group(

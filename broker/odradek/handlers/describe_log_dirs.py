@@ -2,21 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from odradek.foundation.errors import KafkaStorageError
 from odradek.foundation.ids import TopicPartition
 from odradek.handlers.context import RequestContext
+from odradek.handlers.long_answers import MANY, has_many, made
 from odradek.log.log_manager import DirectoryDescription
 from odradek.protocol.errors import error_code
 from odradek.protocol.messages import Message
 from odradek.protocol.requests.cluster import DescribeLogDirsRequest
 
 
-def handle(request: DescribeLogDirsRequest, context: RequestContext) -> Message:
+async def handle(request: DescribeLogDirsRequest, context: RequestContext) -> Message:
+    directories = context.broker.log_manager.describe()
+    is_long = request.topics is not None and has_many(topic.partitions for topic in request.topics)
+    count = sum(len(directory.log_bytes) for directory in directories)
+    return await made(context, MANY if is_long else count, lambda: _answers(request, context, directories))
+
+
+def _answers(
+    request: DescribeLogDirsRequest, context: RequestContext, directories: Iterable[DirectoryDescription]
+) -> Message:
     asked: set[TopicPartition] | None = None
     if request.topics is not None:
         asked = {TopicPartition(topic.topic, index) for topic in request.topics for index in topic.partitions}
-    results = [_answer(directory, asked) for directory in context.broker.log_manager.describe()]
-    return context.response(error_code=0, results=results)
+    answer = context.response(error_code=0, results=[_answer(directory, asked) for directory in directories])
+    while asked:
+        # One by one, in between which other threads run.
+        asked.pop()
+    return answer
 
 
 def _answer(directory: DirectoryDescription, asked: set[TopicPartition] | None) -> dict[str, object]:

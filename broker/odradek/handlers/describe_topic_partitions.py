@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import cast
 
 from odradek.cluster.image import ClusterImage
 from odradek.cluster.topic_names import is_internal_topic, validate_topic_name
 from odradek.foundation.errors import InvalidRequest, InvalidTopic, UnknownTopicOrPartition
+from odradek.foundation.turns import Leftovers, Turn
 from odradek.handlers.authorized_operations import of_topic
 from odradek.handlers.context import RequestContext
+from odradek.handlers.long_answers import MANY, has_many, made
 from odradek.handlers.partition_metadata import partition_fields, reachable_brokers
 from odradek.protocol.errors import error_code
 from odradek.protocol.messages import Message
 from odradek.protocol.requests.cluster import Cursor, DescribeTopicPartitionsRequest
 
 
-def handle(request: DescribeTopicPartitionsRequest, context: RequestContext) -> Message:
+async def handle(request: DescribeTopicPartitionsRequest, context: RequestContext) -> Message:
     image = context.broker.images.current
     cursor = request.cursor
     if cursor is not None and cursor.partition_index < 0:
@@ -23,17 +26,35 @@ def handle(request: DescribeTopicPartitionsRequest, context: RequestContext) -> 
             f"DescribeTopicPartitionsRequest cursor partition must be valid: it is {cursor.partition_index}"
         )
     is_all = not request.topics
-    names = sorted(image.topics if is_all else {topic.name for topic in request.topics})
-    if cursor is not None:
-        names = [name for name in names if name >= cursor.topic_name]
+    first_name = "" if cursor is None else cursor.topic_name
+    count = len(image.topics if is_all else request.topics)
+    names = await made(
+        context,
+        count,
+        lambda: sorted(
+            {
+                name
+                for name in (image.topics if is_all else (topic.name for topic in request.topics))
+                if name >= first_name
+            }
+        ),
+    )
     limit = max(
         1, min(request.response_partition_limit, context.broker.settings.max_request_partition_size_limit)
     )
-    topics, next_cursor = _page(context, image, names, cursor=cursor, limit=limit)
-    return context.response(topics=topics, next_cursor=next_cursor)
+    async with Leftovers() as kept:
+        kept.until_end(names)
+        topics, next_cursor = await _page(context, image, names, cursor=cursor, limit=limit)
+        kept.until_end(topics)
+        many = has_many(cast("list[object]", topic["partitions"]) for topic in topics)
+        return await made(
+            context,
+            MANY if many else len(topics),
+            lambda: context.response(topics=iter(topics), next_cursor=next_cursor),
+        )
 
 
-def _page(
+async def _page(
     context: RequestContext, image: ClusterImage, names: Sequence[str], *, cursor: Cursor | None, limit: int
 ) -> tuple[list[dict[str, object]], dict[str, object] | None]:
     """The topics that fit, and the cursor of the next page; None at the end."""
@@ -41,7 +62,10 @@ def _page(
     reachable = reachable_brokers(image, context.listener_name)
     topics: list[dict[str, object]] = []
     remaining = limit
+    turn = Turn()
     for name in names:
+        if turn.is_over():
+            await turn.next()
         if remaining == 0:
             return topics, {"topic_name": name, "partition_index": 0}
         topic = image.topics.get(name)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from typing import Final
 
+from odradek.foundation.client_entities import ClientEntity
 from odradek.foundation.errors import RequestError, ResourceNotFound
 from odradek.foundation.login_errors import DuplicateResource
 from odradek.handlers.context import RequestContext
@@ -15,25 +17,39 @@ from odradek.security.scram_users import described
 
 # Kafka's numbers of the mechanisms.
 MECHANISM_NUMBERS: Final = {"SCRAM-SHA-256": 1, "SCRAM-SHA-512": 2}
+_NO_TEXTS: Final[Mapping[str, str]] = {}
 
 
 def handle(request: DescribeUserScramCredentialsRequest, context: RequestContext) -> Message:
-    known = {
-        entity.user: found
-        for entity, texts in context.broker.images.current.client_configs.items()
-        if entity.user and entity.client_id is None and (found := described(texts))
-    }
-    counts = Counter(one.name for one in request.users or ()) or Counter(sorted(known))
-    return context.response(results=[_result(name, count, known.get(name)) for name, count in counts.items()])
+    configs = context.broker.images.current.client_configs
+    counts = Counter(one.name for one in request.users or ())
+    if not counts:
+        counts = Counter(
+            sorted(
+                entity.user
+                for entity, texts in configs.items()
+                if entity.user and entity.client_id is None and described(texts)
+            )
+        )
+    return context.response(
+        results=[
+            _result(
+                name,
+                described(configs.get(ClientEntity(user=name), _NO_TEXTS)),
+                is_twice=count > 1 or name in context.named_twice,
+            )
+            for name, count in counts.items()
+        ]
+    )
 
 
-def _result(name: str, count: int, found: dict[str, int] | None) -> dict[str, object]:
+def _result(name: str, found: dict[str, int], *, is_twice: bool) -> dict[str, object]:
     error: RequestError | None = None
-    if count > 1:
+    if is_twice:
         error = DuplicateResource(f"Cannot describe SCRAM credentials for the same user twice: {name}")
-    elif found is None:
+    elif not found:
         error = ResourceNotFound(f"Attempt to describe a user credential that does not exist: {name}")
-    shown = {} if error is not None or found is None else found
+    shown = {} if error is not None else found
     return {
         "user": name,
         "error_code": error_code(error),

@@ -24,6 +24,7 @@ from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar, cast
 
+from odradek.foundation.error_values import without_trace
 from odradek.foundation.errors import (
     InvalidRequest,
     KafkaStorageError,
@@ -41,7 +42,7 @@ from odradek.foundation.turn_limits import (
     TURN_SECONDS_MAX,
 )
 from odradek.handlers import failures
-from odradek.handlers.context import BrokerParts, DispatcherParts, RequestContext
+from odradek.handlers.context import BrokerParts, DispatcherParts, PartContext, RequestContext
 from odradek.handlers.counters import LATENCY_BOUNDS_SECONDS, ApiCounters
 from odradek.handlers.loading import Answer, Handle, load
 from odradek.handlers.table import Handler
@@ -54,6 +55,7 @@ from odradek.transport.connection import Connection
 from odradek.transport.pending import Pending
 
 if TYPE_CHECKING:
+    from odradek.handlers.long_requests import LargeRequest
     from odradek.replication.blocking import BlockingWork
 
 logger = logging.getLogger(__name__)
@@ -112,7 +114,7 @@ class Dispatcher:
         # Handlers that run in a controller declare the parts that a controller has: `SharedContext`.
         self._parts = cast(BrokerParts, parts)
         self._counters = parts.counters.by_api
-        # A controller, whose requests brokers have looked at, has none.
+        # A controller that is not the active one has none.
         self._long_work: BlockingWork | None = getattr(parts, "long_work", None)
         self._table = parts.handlers if table is None else table
         self._own_handles = handles or {}
@@ -187,47 +189,44 @@ class Dispatcher:
         return answer.then(lambda reply: self._counted(reply, context))
 
     async def _large(self, frame: memoryview, context: RequestContext) -> Frame | None:
-        from odradek.handlers import long_requests
+        from odradek.handlers.long_requests import LargeRequest
 
         in_thread = self._thread_for(frame)
-        header = context.header
-        api_key, version = header.api_key, header.api_version
-        request: object = None
+        large = LargeRequest(context.header)
         try:
             # All that came in one turn begin here in the next one.
             await next_turn()
             try:
-                request = await in_thread(
-                    partial(decode_typed_request, api_key, version, frame, header.body_position)
-                )
+                await in_thread(partial(large.decode, frame))
             except InvalidRequest:
                 self._parts.counters.malformed += 1
                 raise
             try:
-                handle = self._handles[api_key] or self._load(api_key)
-                split = long_requests.split_of(api_key, request)
-                if split is None:
-                    answer = await self._answer_part(handle, request, context)
-                    if answer is None or isinstance(answer, bytes | list):
-                        return answer
-                    encode = partial(
-                        encode_response, api_key, version, header.correlation_id, cast(Message, answer)
-                    )
-                    return await in_thread(encode)
-                answers: list[Message] = []
-                for part in await in_thread(partial(long_requests.parts_of, request, split)):
-                    if answers or len(frame) > REQUEST_BYTES_DECODED_AT_ONCE_MAX:
-                        await next_turn()
-                    answers.append(cast(Message, await self._answer_part(handle, part, context)))
-                return await in_thread(
-                    lambda: encode_response(
-                        api_key, version, header.correlation_id, long_requests.joined(answers, split)
-                    )
-                )
+                is_first_later = len(frame) > REQUEST_BYTES_DECODED_AT_ONCE_MAX
+                finished = await self._answer_parts(large, context, is_first_later=is_first_later)
+                return await in_thread(large.encode) if large.answers else finished
             except Exception as error:
-                return await in_thread(partial(self._failed, error, request, context))
+                return await in_thread(partial(large.refuse, self._refusal(error, context)))
         finally:
-            context.connection.release()
+            # The answer need not wait for this, but the connection's next request must: it may be as large.
+            in_thread(large.free).add_done_callback(lambda _: context.connection.release())
+
+    async def _answer_parts(
+        self, large: LargeRequest, context: RequestContext, *, is_first_later: bool
+    ) -> Frame | None:
+        """Fill in the answers, in a turn each. A handler that encodes its answer gives the frame instead."""
+        handle = self._handles[context.header.api_key] or self._load(context.header.api_key)
+        if large.named_twice:
+            context = PartContext(*context)
+            context.named_twice = large.named_twice
+        for part in large.parts:
+            if large.answers or is_first_later:
+                await next_turn()
+            answer = await self._answer_part(handle, part, context)
+            if answer is None or isinstance(answer, bytes | list):
+                return cast("Frame | None", answer)
+            large.answers.append(cast(Message, answer))
+        return None
 
     def _thread_for(self, frame: memoryview) -> Callable[[Callable[[], Result]], asyncio.Future[Result]]:
         """What decodes and encodes a request of this size: the thread, or this turn where that takes no time."""
@@ -289,6 +288,15 @@ class Dispatcher:
         return reply
 
     def _failed(self, error: Exception, request: object, context: RequestContext) -> bytes:
+        error = self._refusal(error, context)
+        header = context.header
+        message = failures.answer(header.api_key, header.api_version, request, error)
+        if message is None:
+            raise error
+        return encode_response(header.api_key, header.api_version, header.correlation_id, message)
+
+    def _refusal(self, error: Exception, context: RequestContext) -> Exception:
+        """The error that a request is answered with. Raises what closes the connection instead."""
         if isinstance(error, CloseConnection):
             raise error
         header = context.header
@@ -306,10 +314,8 @@ class Dispatcher:
         if self._takes_frame[header.api_key]:
             # Its handler answers errors itself, so this frame could not be read.
             raise error
-        message = failures.answer(header.api_key, header.api_version, request, error)
-        if message is None:
-            raise error
-        return encode_response(header.api_key, header.api_version, header.correlation_id, message)
+        # A function that raises what it has in a variable is part of its own error's trace.
+        return without_trace(error)
 
     def _unsupported(self, header: RequestHeader) -> bytes:
         if header.api_key == _API_VERSIONS:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
-from odradek.foundation.errors import InvalidRequest
+from odradek.foundation.errors import InvalidRequest, RequestError
 from odradek.foundation.ids import TopicPartition
+from odradek.foundation.turns import Leftovers, Turn
 from odradek.handlers.context import SharedContext
 from odradek.handlers.failures import error_fields
+from odradek.handlers.long_answers import made
 from odradek.protocol.messages import Message
 from odradek.protocol.requests.cluster import ElectLeadersRequest
 
@@ -20,22 +23,40 @@ async def handle(request: ElectLeadersRequest, context: SharedContext) -> Messag
     election_type = request.election_type
     if election_type not in (_PREFERRED, _UNCLEAN):
         raise InvalidRequest(f"Unknown election type {election_type}; 0 is preferred, 1 is unclean.")
-    wanted = None
-    if request.topic_partitions is not None:
-        wanted = [
-            TopicPartition(topic.topic, number)
-            for topic in request.topic_partitions
-            for number in topic.partitions
-        ]
-    outcomes = await context.broker.leadership.elect(wanted, unclean=election_type == _UNCLEAN)
-    # A request for all topics gets each of them, with the partitions that needed an election.
-    everything = context.broker.images.current.topics if wanted is None else ()
-    topics: dict[str, list[dict[str, object]]] = {name: [] for name in everything}
-    for where, outcome in outcomes.items():
-        topics.setdefault(where.topic, []).append({"partition_id": where.partition, **error_fields(outcome)})
-    return context.response(
-        error_code=0,
-        replica_election_results=[
-            {"topic": topic, "partition_result": partitions} for topic, partitions in topics.items()
-        ],
-    )
+    async with Leftovers() as kept:
+        turn = Turn()
+        wanted: list[TopicPartition] | None = None
+        if request.topic_partitions is not None:
+            wanted = []
+            kept.until_end(wanted)
+            for topic in request.topic_partitions:
+                for number in topic.partitions:
+                    if turn.is_over():
+                        await turn.next()
+                    wanted.append(TopicPartition(topic.topic, number))
+        outcomes = kept.until_end(
+            await context.broker.leadership.elect(wanted, unclean=election_type == _UNCLEAN)
+        )
+        # A request for all topics gets each of them, with the partitions that needed an election.
+        topics: dict[str, list[tuple[int, RequestError | None]]] = kept.until_end({})
+        for name in context.broker.images.current.topics if wanted is None else ():
+            if turn.is_over():
+                await turn.next()
+            topics[name] = []
+        for where, outcome in outcomes.items():
+            if turn.is_over():
+                await turn.next()
+            topics.setdefault(where.topic, []).append((where.partition, outcome))
+        return await made(
+            context,
+            len(topics) + len(outcomes),
+            lambda: context.response(error_code=0, replica_election_results=_rows(topics)),
+        )
+
+
+def _rows(
+    topics: Mapping[str, Iterable[tuple[int, RequestError | None]]],
+) -> Iterator[dict[str, object]]:
+    for topic, partitions in topics.items():
+        rows = ({"partition_id": number, **error_fields(outcome)} for number, outcome in partitions)
+        yield {"topic": topic, "partition_result": rows}

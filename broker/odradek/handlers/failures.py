@@ -141,7 +141,7 @@ def _fields(structure: Structure, request: object, code: int, message: str | Non
     return fields
 
 
-def _elements(field: FieldSchema, request: object, code: int, message: str | None) -> list[dict[str, object]]:
+def _elements(field: FieldSchema, request: object, code: int, message: str | None) -> list[object]:
     for name in _SOURCES.get(field.name, (field.name,)):
         asked = getattr(request, name, None)
         if isinstance(asked, tuple | list):
@@ -151,10 +151,15 @@ def _elements(field: FieldSchema, request: object, code: int, message: str | Non
             break
     else:
         return []
-    elements = [_fields(field.structure, element, code, message) for element in asked]
-    if _NAMES.isdisjoint(one.name for one in fields_of(field.structure)):
-        return elements  # The order alone shows which element of the request each answers.
-    return [element for element in elements if not _NAMES.isdisjoint(element)]
+    # Without a name, the order alone shows which element of the request each answers.
+    is_named = not _NAMES.isdisjoint(one.name for one in fields_of(field.structure))
+    build = messages.structure_builder(field.structure)
+    elements: list[object] = []
+    for element in asked:
+        fields = _fields(field.structure, element, code, message)
+        if not is_named or not _NAMES.isdisjoint(fields):
+            elements.append(build(fields))
+    return elements
 
 
 def _identity(name: str, element: object) -> object:

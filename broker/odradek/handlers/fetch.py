@@ -8,22 +8,35 @@ purgatory and reads again. Records are slices of files: the transport loads or s
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Awaitable, Callable, Collection
 from typing import Final, cast
 
-from odradek.foundation.errors import RequestError
+from odradek.foundation.errors import (
+    FetchSessionIdNotFound,
+    RequestError,
+)
+from odradek.foundation.turn_limits import REQUEST_ELEMENTS_PER_TURN_MAX
+from odradek.foundation.turns import Turn
 from odradek.handlers.context import FetchThrottling, RequestContext
 from odradek.handlers.current_leaders import current_leaders
 from odradek.handlers.fetch_followers import FollowerReading
 from odradek.handlers.fetch_reading import Fetched, FetchReading, FetchTarget
-from odradek.handlers.fetch_sessions import INITIAL_EPOCH, NO_FOLLOWER, FetchSession
+from odradek.handlers.fetch_sessions import (
+    INITIAL_EPOCH,
+    NO_FOLLOWER,
+    FetchSession,
+    ManyPartitions,
+)
+from odradek.handlers.loading import for_many
 from odradek.protocol.api import ApiKey
 from odradek.protocol.errors import error_code
 from odradek.protocol.frames import Frame, size_of
+from odradek.protocol.hot.elements import TooManyElements
 from odradek.protocol.hot.fetch import (
     FINAL_EPOCH,
     FIRST_WITH_LEADERS,
     FIRST_WITH_TOPIC_IDS,
+    INLINE_BYTES_MAX,
     LED_ELSEWHERE,
     NO_SESSION,
     FetchRequest,
@@ -43,10 +56,19 @@ _FIRST_FOR_ANY_REPLICA: Final = 11
 
 _READ_COMMITTED: Final = 1
 
+# As `restrict` of a small request, some partitions in each turn.
+Restrict = Callable[[FetchReading], Awaitable[None]]
+# Small slices of an answer with many partitions that are read at once: each would be a write of its own.
+_INLINE_BYTES_OF_MANY_MAX: Final = 1024 * 1024
+
 
 def handle(frame: memoryview, context: RequestContext) -> Frame | Pending[Frame]:
     header = context.header
-    return answer_request(parse_fetch_request(header.api_version, frame, header.body_position), context)
+    try:
+        request = parse_fetch_request(header.api_version, frame, header.body_position)
+    except TooManyElements:
+        return Pending(cast("Awaitable[Frame]", for_many("fetch_many").answer_in_turns(frame, context)))
+    return answer_request(request, context)
 
 
 def answer_request(
@@ -54,12 +76,19 @@ def answer_request(
     context: RequestContext,
     *,
     restrict: Callable[[FetchReading], None] | None = None,
+    restrict_many: Restrict | None = None,
 ) -> Frame | Pending[Frame]:
-    """Read now, or wait. `restrict` is called once with what is to be read, before it is."""
+    """Read now, or wait. `restrict` is called once with what is to be read, before it is.
+
+    `restrict_many` does the same for a session with many partitions.
+    """
     try:
-        fetch = _open(request, context)
+        fetch = open_fetch(request, context)
     except RequestError as error:
-        return _encode(context, [], session_id=NO_SESSION, error=error)
+        return encode(context, [], session_id=NO_SESSION, error=error)
+    except ManyPartitions as many:
+        answer = for_many("fetch_many").answer_session(many.session, request, context, restrict_many)
+        return Pending(cast("Awaitable[Frame]", answer))
     if restrict is not None:
         restrict(fetch.reading)
     results = fetch.reading.read()
@@ -73,11 +102,13 @@ def answer_request(
 def refuse(frame: memoryview, context: RequestContext, code: int) -> Frame:
     """The answer that has the error `code` for every partition; for tests that ask for faults."""
     header = context.header
-    request = parse_fetch_request(header.api_version, frame, header.body_position)
+    request = parse_fetch_request(header.api_version, frame, header.body_position, 0)
     try:
-        fetch = _open(request, context)
+        fetch = open_fetch(request, context)
     except RequestError as error:
-        return _encode(context, [], session_id=NO_SESSION, error=error)
+        return encode(context, [], session_id=NO_SESSION, error=error)
+    except ManyPartitions:
+        return encode(context, [], session_id=NO_SESSION, error=FetchSessionIdNotFound())
     results = [Fetched(target) for target in fetch.reading.targets]
     for fetched in results:
         fetched.error_code = code
@@ -120,7 +151,7 @@ class Fetch:
                 reply = self.answer(self.reading.read(after_wait=True))
             except Exception as error:
                 logger.exception("%r: a fetch that waited failed", self._context.connection)
-                reply = _encode(self._context, [], session_id=NO_SESSION, error=error)
+                reply = encode(self._context, [], session_id=NO_SESSION, error=error)
             pending.settle(reply)
 
         waiting = self._context.broker.purgatory.wait(
@@ -140,13 +171,11 @@ class Fetch:
         session = self._session
         if self._is_incremental:
             results = [fetched for fetched in results if _is_new(fetched)]
-        frame = _encode(self._context, results, session_id=NO_SESSION if session is None else session.id)
+        frame = encode(self._context, results, session_id=NO_SESSION if session is None else session.id)
         if self._throttling is not None:
             throttle_ms, is_withheld = self._throttling.fetch_throttle(self._context, size_of(frame))
             if is_withheld:
-                for fetched in results:
-                    if fetched.partition is not None:
-                        fetched.partition.replica.bytes_out -= fetched.size
+                self._uncount(results)
                 return self._without_records(throttle_ms)
             if throttle_ms:
                 version = self._context.header.api_version
@@ -154,6 +183,44 @@ class Fetch:
         if session is not None:
             self._remember(session, results)
         return frame
+
+    async def answer_in_turns(self, results: list[Fetched]) -> Frame:
+        """As `answer`, for many partitions: the thread makes the frame."""
+        session = self._session
+        turn = Turn()
+        if self._is_incremental:
+            new: list[Fetched] = []
+            for fetched in results:
+                if turn.is_over():
+                    await turn.next()
+                if _is_new(fetched):
+                    new.append(fetched)
+            results = new
+        session_id = NO_SESSION if session is None else session.id
+        frame = await self._context.broker.long_work.submit(
+            lambda: encode(
+                self._context, results, session_id=session_id, inline_bytes_max=_INLINE_BYTES_OF_MANY_MAX
+            )
+        )
+        if self._throttling is not None:
+            throttle_ms, is_withheld = self._throttling.fetch_throttle(self._context, size_of(frame))
+            if is_withheld:
+                self._uncount(results)
+                return self._without_records(throttle_ms)
+            if throttle_ms:
+                version = self._context.header.api_version
+                frame = cast(Frame, with_throttle_time(FETCH, version, frame, throttle_ms))
+        if session is not None:
+            for start in range(0, len(results), REQUEST_ELEMENTS_PER_TURN_MAX):
+                if start:
+                    await turn.next()
+                self._remember(session, results[start : start + REQUEST_ELEMENTS_PER_TURN_MAX])
+        return frame
+
+    def _uncount(self, results: list[Fetched]) -> None:
+        for fetched in results:
+            if fetched.partition is not None:
+                fetched.partition.replica.bytes_out -= fetched.size
 
     def _remember(self, session: FetchSession, results: list[Fetched]) -> None:
         session.proof.answered(now=self._context.broker.clock.monotonic_seconds())
@@ -170,7 +237,7 @@ class Fetch:
                 session_id = self._session.id
             else:
                 self._context.broker.fetch_sessions.remove(self._session.id)
-        frame = _encode(self._context, [], session_id=session_id)
+        frame = encode(self._context, [], session_id=session_id)
         return cast(Frame, with_throttle_time(FETCH, self._context.header.api_version, frame, throttle_ms))
 
 
@@ -189,7 +256,7 @@ def _is_new(fetched: Fetched) -> bool:
 # --- the partitions to read -------------------------------------------------------------------------------
 
 
-def _open(request: FetchRequest, context: RequestContext) -> Fetch:
+def open_fetch(request: FetchRequest, context: RequestContext) -> Fetch:
     """Find the partitions asked for, by session or not. Raises the errors of fetch sessions."""
     version = context.header.api_version
     sessions = context.broker.fetch_sessions
@@ -224,6 +291,17 @@ def _open(request: FetchRequest, context: RequestContext) -> Fetch:
         is_incremental = bool(targets)
         if not is_incremental:
             session = None
+    return fetch_of(request, context, session, targets, is_incremental=is_incremental)
+
+
+def fetch_of(
+    request: FetchRequest,
+    context: RequestContext,
+    session: FetchSession | None,
+    targets: Collection[FetchTarget],
+    *,
+    is_incremental: bool,
+) -> Fetch:
     broker = context.broker
     bytes_max = min(request.max_bytes, broker.settings.fetch_max_bytes)
     throttling = broker.throttling
@@ -286,8 +364,13 @@ def _reading(
     return reading
 
 
-def _encode(
-    context: RequestContext, results: list[Fetched], *, session_id: int, error: Exception | None = None
+def encode(
+    context: RequestContext,
+    results: list[Fetched],
+    *,
+    session_id: int,
+    error: Exception | None = None,
+    inline_bytes_max: int = INLINE_BYTES_MAX,
 ) -> Frame:
     header = context.header
     leaders = None
@@ -302,4 +385,5 @@ def _encode(
         session_id=session_id,
         error_code=0 if error is None else error_code(error),
         leaders=leaders,
+        inline_bytes_max=inline_bytes_max,
     )

@@ -10,7 +10,9 @@ import logging
 from collections.abc import Collection, Mapping
 from typing import cast
 
+from odradek.foundation.error_values import without_trace
 from odradek.foundation.errors import OffsetOutOfRange, RequestError, UnknownTopicId, UnknownTopicOrPartition
+from odradek.foundation.turns import Turn
 from odradek.protocol.errors import error_code
 from odradek.protocol.hot.fetch import AskedPartition, FetchPartitionData, Key
 from odradek.replication.hosted_partitions import HostedPartitions
@@ -160,6 +162,24 @@ class FetchReading:
                 self._note_error(error, fetched)
         return results
 
+    async def read_in_turns(self, *, after_wait: bool = False) -> list[Fetched]:
+        """As `read`, some partitions in each turn of the loop."""
+        del after_wait
+        self.size = 0
+        self.must_answer_now = False
+        results: list[Fetched] = []
+        turn = Turn()
+        for target in self.targets:
+            if turn.is_over():
+                await turn.next()
+            fetched = Fetched(target)
+            results.append(fetched)
+            try:
+                self._read_one(target, fetched)
+            except Exception as error:
+                self._note_error(error, fetched)
+        return results
+
     def _read_one(self, target: FetchTarget, fetched: Fetched) -> None:
         partition = target.partition
         if partition is None or partition.replica.gone is not None:
@@ -228,7 +248,8 @@ class FetchReading:
     def _note_error(self, error: Exception, fetched: Fetched) -> None:
         if not isinstance(error, RequestError):
             logger.error("reading %s for a fetch failed", fetched.target.key, exc_info=error)
-        fetched.error_code = error_code(error)
+        # A denied topic's error is raised for each of its partitions, by a function that has it in a variable.
+        fetched.error_code = error_code(without_trace(error))
         if isinstance(error, UnknownTopicOrPartition | UnknownTopicId):
             fetched.aborted = []  # As Kafka answers for an unknown topic or partition.
         self.must_answer_now = True

@@ -13,7 +13,7 @@ Followers' sessions are privileged: they evict any client's, and no client evict
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, ValuesView
 from typing import Final
 
 from odradek.foundation.errors import (
@@ -21,6 +21,7 @@ from odradek.foundation.errors import (
     FetchSessionTopicIdError,
     InvalidFetchSessionEpoch,
 )
+from odradek.foundation.turn_limits import REQUEST_ELEMENTS_PER_TURN_MAX
 from odradek.handlers.fetch_reading import FetchTarget
 from odradek.handlers.session_changes import SessionChanges
 from odradek.protocol.hot.fetch import FIRST_WITH_TOPIC_IDS, NO_SESSION, AskedPartition, Key
@@ -30,6 +31,34 @@ INITIAL_EPOCH: Final = 0
 EPOCH_MAX: Final = 2**31 - 1
 EVICTION_AGE_SECONDS: Final = 120.0
 NO_FOLLOWER: Final = -1
+
+
+class ManyPartitions(Exception):
+    """A session has more partitions than one turn reads."""
+
+    def __init__(self, session: FetchSession) -> None:
+        super().__init__()
+        self.session = session
+
+
+class ManyTargets(dict[Key, FetchTarget]):
+    """The partitions of a session that has many. A reader of all of them is stopped: small sessions pay nothing
+    for the question.
+    """
+
+    def __init__(self, targets: dict[Key, FetchTarget], session: FetchSession) -> None:
+        super().__init__(targets)
+        self._session = session
+
+    def values(self) -> ValuesView[FetchTarget]:  # type: ignore[override]  # as of a dict
+        """Raises ManyPartitions."""
+        if self._session.is_privileged:
+            # What a follower fetches again is only what changed.
+            return super().values()
+        raise ManyPartitions(self._session)
+
+    def all(self) -> list[FetchTarget]:
+        return list(super().values())
 
 
 class FetchSession:
@@ -75,6 +104,8 @@ class FetchSession:
             if known is None:
                 known = FetchTarget(*partition)
                 held[known.key] = known
+                if len(held) > REQUEST_ELEMENTS_PER_TURN_MAX and type(held) is dict:
+                    held = self.targets = ManyTargets(held, self)
             else:
                 known.update(partition)
             if changes is not None:

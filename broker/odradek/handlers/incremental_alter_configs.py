@@ -7,6 +7,7 @@ from functools import partial
 from odradek.controller.requests import AlterConfigOp, ConfigOperation, Outcome, Resource
 from odradek.foundation.errors import InvalidRequest
 from odradek.foundation.log_levels import check_level, set_level
+from odradek.foundation.turns import Leftovers, Turn
 from odradek.handlers import change_log
 from odradek.handlers.config_resources import (
     ConfigResourceType,
@@ -29,10 +30,15 @@ Change = tuple[IncrementalAlterConfigsResource, Resource, list[AlterConfigOp]]
 
 async def handle(request: IncrementalAlterConfigsRequest, context: RequestContext) -> Message:
     async def alter(planned: list[Change]) -> list[Outcome]:
-        outcomes = await context.broker.controller.incremental_alter_configs(
-            [(target, changes) for _, target, changes in planned], validate_only=request.validate_only
-        )
+        turn = Turn()
+        async with Leftovers() as kept:
+            wanted = kept.until_end([(target, changes) for _, target, changes in planned])
+            outcomes = await context.broker.controller.incremental_alter_configs(
+                wanted, validate_only=request.validate_only
+            )
         for (resource, _, changes), outcome in zip(planned, outcomes, strict=True):
+            if turn.is_over():
+                await turn.next()
             if outcome is None and not request.validate_only:
                 change_log.settings_changed(context, resource, changes)
         return outcomes

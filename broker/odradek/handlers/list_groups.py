@@ -5,9 +5,11 @@ One broker lists the groups that share partitions through ZooKeeper, which no br
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Final
 
 from odradek.foundation.errors import OdradekError
+from odradek.foundation.turn_limits import REQUEST_ELEMENTS_PER_TURN_MAX
 from odradek.groups.administration import GroupOverview
 from odradek.handlers.context import RequestContext
 from odradek.protocol.errors import error_code
@@ -15,9 +17,43 @@ from odradek.protocol.messages import Message
 from odradek.protocol.requests.groups import ListGroupsRequest
 from odradek.transport.pending import Pending
 
+# Kafka's states and types of groups.
+_KNOWN_NAMES: Final = frozenset(
+    (
+        *("unknown", "preparingrebalance", "completingrebalance", "stable", "dead", "empty", "assigning"),
+        *("reconciling", "notready", "consumer", "classic", "share", "streams"),
+    )
+)
+_NAMES_LOOKED_AT: Final = 100
+
 
 def handle(request: ListGroupsRequest, context: RequestContext) -> Message | Pending[Message]:
-    states, types = request.states_filter, request.types_filter
+    if len(request.states_filter) + len(request.types_filter) > REQUEST_ELEMENTS_PER_TURN_MAX:
+        return Pending(_listed_by_many(request, context))
+    return _listed(request.states_filter, request.types_filter, context)
+
+
+async def _listed_by_many(request: ListGroupsRequest, context: RequestContext) -> Message:
+    """With filters of many names, nearly all of which name no state and no type."""
+
+    def small_ones(names: Iterable[str]) -> list[str]:
+        # One that names nothing stands for all others of its kind.
+        found: dict[str, None] = {}
+        for name in names:
+            if len(found) < _NAMES_LOOKED_AT or name.lower() in _KNOWN_NAMES:
+                found[name] = None
+        return list(found)
+
+    states, types = await context.broker.long_work.submit(
+        lambda: (small_ones(request.states_filter), small_ones(request.types_filter))
+    )
+    answer = _listed(states, types, context)
+    return await answer if isinstance(answer, Pending) else answer
+
+
+def _listed(
+    states: Sequence[str], types: Sequence[str], context: RequestContext
+) -> Message | Pending[Message]:
     try:
         groups = context.broker.groups.admin.list_groups(states=states, types=types)
     except OdradekError as error:

@@ -8,9 +8,9 @@
     -5 latest tiered       no offset: there is no tiered storage
     -64 compacted up to    for brokers alone, of any replica: see `replication.removal_bounds`
 
-Latest and earliest, which Spark and every consumer ask for at each start and poll, come from memory. A
-look-up by time reads an index and at most one stretch of the log. A time after the last record has no
-offset, -1.
+Latest and earliest, which Spark and every consumer ask for at each start and poll, come from memory. A look-up by time
+reads an index and at most one stretch of the log. A thread reads and decompresses the batch that it leads to. A time
+after the last record has no offset, -1.
 
 A new leader knows its high watermark only after the followers' first fetches. While it is below the start of the
 leader's epoch, a request that depends on it gets OFFSET_NOT_AVAILABLE, so that no offset goes back (KIP-207).
@@ -18,10 +18,13 @@ leader's epoch, a request that depends on it gets OFFSET_NOT_AVAILABLE, so that 
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections import Counter
+from collections.abc import Generator
 from typing import Final
 
+from odradek.foundation.error_values import without_trace
 from odradek.foundation.errors import (
     InvalidRequest,
     LeaderNotAvailable,
@@ -29,14 +32,17 @@ from odradek.foundation.errors import (
     RequestError,
     UnsupportedVersion,
 )
+from odradek.foundation.named_tuple import NamedTuple
 from odradek.handlers.context import RequestContext
 from odradek.log.compaction.candidates import first_dirty_offset
+from odradek.log.lookup import Search, TimestampOffset
 from odradek.protocol.errors import error_code
 from odradek.protocol.messages import Message
 from odradek.protocol.requests.cluster import ListOffsetsPartition, ListOffsetsRequest
 from odradek.replication.leader import Leader
 from odradek.replication.partition import Partition
 from odradek.replication.removal_bounds import COMPACTED_UP_TO
+from odradek.transport.pending import Pending
 
 logger = logging.getLogger(__name__)
 
@@ -52,12 +58,13 @@ _FIRST_WITH_OFFSET_NOT_AVAILABLE: Final = 5
 _NOTHING: Final = (-1, -1, -1)
 
 
-def handle(request: ListOffsetsRequest, context: RequestContext) -> Message:
+def handle(request: ListOffsetsRequest, context: RequestContext) -> Message | Pending[Message]:
     committed_only = request.isolation_level == _READ_COMMITTED
     counts = Counter(
         (topic.name, asked.partition_index) for topic in request.topics for asked in topic.partitions
     )
-    topics = [
+    late: list[_Late] = []
+    topics: list[dict[str, object]] = [
         {
             "name": topic.name,
             "partitions": [
@@ -67,14 +74,60 @@ def handle(request: ListOffsetsRequest, context: RequestContext) -> Message:
                     context,
                     committed_only=committed_only,
                     replica_id=request.replica_id,
-                    is_asked_twice=counts[topic.name, asked.partition_index] > 1,
+                    is_asked_twice=counts[topic.name, asked.partition_index] > 1
+                    or (topic.name, asked.partition_index) in context.named_twice,
+                    late=late,
                 )
                 for asked in {asked.partition_index: asked for asked in topic.partitions}.values()
             ],
         }
         for topic in request.topics
     ]
+    return Pending(_search(context, topics, late)) if late else context.response(topics=topics)
+
+
+class _Late(NamedTuple):
+    """A partition with a search in its log, and the fields of its answer, which the search completes."""
+
+    search: Search
+    asked: ListOffsetsPartition
+    topic: str
+    leader: Leader
+    limit: int
+    fields: dict[str, object]
+
+
+async def _search(context: RequestContext, topics: list[dict[str, object]], late: list[_Late]) -> Message:
+    """The answer once all searches are over; a thread opens the batches, one after the other."""
+    for one in late:
+        try:
+            found = await _found_by(one.search, context)
+            _check_found(one.leader, one.asked.timestamp, found, one.limit, context.header.api_version)
+        except Exception as error:
+            one.fields.update(_failed(one.topic, one.asked, error))
+        else:
+            one.fields.update(_found(one.asked.partition_index, *found))
     return context.response(topics=topics)
+
+
+async def _found_by(search: Search, context: RequestContext) -> tuple[int, int, int]:
+    found: TimestampOffset | None = None
+    while True:
+        try:
+            opened = search.send(found)
+        except StopIteration as end:
+            result: TimestampOffset | None = end.value
+            return _NOTHING if result is None else (result.offset, result.timestamp_ms, result.leader_epoch)
+        if opened is None:
+            found = None
+            await asyncio.sleep(0)
+            continue
+        try:
+            found = await context.broker.blocking.submit(opened.find)
+        except Exception as error:
+            # The search knows what a failure of the disk means.
+            search.throw(error)
+            raise
 
 
 def _answer(
@@ -85,6 +138,7 @@ def _answer(
     committed_only: bool,
     replica_id: int,
     is_asked_twice: bool,
+    late: list[_Late],
 ) -> dict[str, object]:
     index = asked.partition_index
     try:
@@ -102,14 +156,31 @@ def _answer(
         else:
             leader.require_confirmed()
             limit = partition.last_stable_offset if committed_only else partition.high_watermark
-        offset, timestamp_ms, leader_epoch = _find(partition, asked.timestamp, limit=limit)
-        if limit < leader.epoch_start_offset and (asked.timestamp == LATEST or offset < 0):
-            _check_available(leader, context.header.api_version)
+        found = _find(partition, asked.timestamp, limit=limit)
+        if isinstance(found, Generator):
+            fields: dict[str, object] = {}
+            late.append(_Late(found, asked, topic, leader, limit, fields))
+            return fields
+        _check_found(leader, asked.timestamp, found, limit, context.header.api_version)
     except Exception as error:
-        if not isinstance(error, RequestError):
-            logger.exception("looking up time %d in %s-%d failed", asked.timestamp, topic, index)
-        return {"partition_index": index, "error_code": error_code(error), "timestamp": -1, "offset": -1}
-    return _found(index, offset, timestamp_ms, leader_epoch)
+        return _failed(topic, asked, error)
+    return _found(index, *found)
+
+
+def _check_found(
+    leader: Leader, timestamp_ms: int, found: tuple[int, int, int], limit: int, version: int
+) -> None:
+    """Raises OffsetNotAvailable where a new leader may give more later."""
+    if limit < leader.epoch_start_offset and (timestamp_ms == LATEST or found[0] < 0):
+        _check_available(leader, version)
+
+
+def _failed(topic: str, asked: ListOffsetsPartition, error: Exception) -> dict[str, object]:
+    index = asked.partition_index
+    if not isinstance(error, RequestError):
+        logger.error("looking up time %d in %s-%d failed", asked.timestamp, topic, index, exc_info=error)
+    code = error_code(without_trace(error))
+    return {"partition_index": index, "error_code": code, "timestamp": -1, "offset": -1}
 
 
 def _found(index: int, offset: int, timestamp_ms: int, leader_epoch: int) -> dict[str, object]:
@@ -147,8 +218,8 @@ def _check_available(leader: Leader, version: int) -> None:
     )
 
 
-def _find(partition: Partition, timestamp_ms: int, *, limit: int) -> tuple[int, int, int]:
-    """(offset, timestamp, leader epoch) of what lies below `limit`, each -1 where there is none."""
+def _find(partition: Partition, timestamp_ms: int, *, limit: int) -> tuple[int, int, int] | Search:
+    """(offset, timestamp, leader epoch) of what lies below `limit`, each -1 where there is none; or a search for it."""
     log = partition.log
     if timestamp_ms == LATEST:
         return limit, -1, partition.leader_epoch
@@ -162,9 +233,5 @@ def _find(partition: Partition, timestamp_ms: int, *, limit: int) -> tuple[int, 
     if timestamp_ms == LATEST_TIERED:
         return _NOTHING
     if timestamp_ms == MAX_TIMESTAMP:
-        found = log.offset_of_max_timestamp(offset_limit=limit)
-    else:
-        found = log.offset_for_timestamp(timestamp_ms, offset_limit=limit)
-    if found is None:
-        return _NOTHING
-    return found.offset, found.timestamp_ms, found.leader_epoch
+        return log.search_newest(offset_limit=limit)
+    return log.search_timestamp(timestamp_ms, offset_limit=limit)

@@ -9,6 +9,7 @@ import importlib
 import inspect
 from collections.abc import Callable, Mapping
 from functools import wraps
+from types import ModuleType
 from typing import cast
 
 from odradek.handlers.context import RequestContext
@@ -37,3 +38,8 @@ def load(api_key: int, table: Mapping[int, Handler]) -> Handle:
     if inspect.iscoroutinefunction(handle):
         return wraps(handle)(lambda request, context: Pending(handle(request, context)))
     return cast(Handle, handle)
+
+
+def for_many(module: str) -> ModuleType:
+    """The module that answers what has too many elements for the handler that asks: it uses that handler's parts."""
+    return importlib.import_module(f"odradek.handlers.{module}")

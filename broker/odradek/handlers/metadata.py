@@ -12,6 +12,7 @@ from uuid import UUID
 
 from odradek.cluster.image import ClusterImage, TopicImage
 from odradek.cluster.topic_names import is_internal_topic, validate_topic_name
+from odradek.foundation.error_values import without_trace
 from odradek.foundation.errors import (
     InvalidRequest,
     InvalidTopic,
@@ -213,7 +214,7 @@ def _reason(name: str) -> RequestError:
     try:
         validate_topic_name(name)
     except InvalidTopic as error:
-        return error
+        return without_trace(error)
     return UnknownTopicOrPartition()
 
 

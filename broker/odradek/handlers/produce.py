@@ -11,12 +11,12 @@ The first batch of a transaction waits for the transaction coordinator (`produce
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from types import MappingProxyType
-from typing import Final
+from typing import Final, cast
 
+from odradek.foundation.error_values import without_trace
 from odradek.foundation.errors import (
-    InvalidProducerIdMapping,
     InvalidRequiredAcks,
     InvalidTopic,
     RecordsRefused,
@@ -26,19 +26,20 @@ from odradek.foundation.errors import (
 from odradek.foundation.named_tuple import NamedTuple
 from odradek.handlers.context import RequestContext
 from odradek.handlers.current_leaders import current_leaders
+from odradek.handlers.loading import for_many
 from odradek.handlers.produce_refusals import FIRST_WITH_ZSTD, frame_error, has_log_start
 from odradek.handlers.produce_verification import (
-    FIRST_THAT_ADDS,
     NOTHING_TO_VERIFY,
     Verification,
-    begin,
-    refused,
+    begin_verifying,
+    verified,
 )
 from odradek.handlers.produce_waiting import Uncommitted, when_flushed, when_held_by_all
 from odradek.log.append_rules import LongWork
 from odradek.log.log import AppendResult
 from odradek.log.verification import VerificationToken
 from odradek.protocol.errors import error_code, error_message
+from odradek.protocol.hot.elements import TooManyElements
 from odradek.protocol.hot.produce import (
     FIRST_FLEXIBLE,
     FIRST_WITH_LEADERS,
@@ -67,9 +68,11 @@ _new_tuple = tuple.__new__
 
 
 Answer = bytes | None | Pending[bytes | None]
+# The results of each topic, by its bytes in the request.
+Results = list[tuple[bytes, list[ProducePartitionResult]]]
 
 
-class _Late(NamedTuple):
+class Late(NamedTuple):
     """A batch that a thread looks at before it is appended, and the result that is to be replaced by its own."""
 
     topic: ProducedTopic
@@ -89,7 +92,12 @@ def handle(frame: memoryview, context: RequestContext) -> Answer:
         one = parse_one_partition(version, frame, header.body_position)
         if one is not None and -1 <= one[0] <= 1:
             return append_one(one, context)
-    return answer_request(parse_produce_request(version, frame, header.body_position), context)
+    try:
+        request = parse_produce_request(version, frame, header.body_position)
+    except TooManyElements:
+        answer = for_many("produce_many").answer_in_turns(frame, context)
+        return Pending(cast("Awaitable[bytes | None]", answer))
+    return answer_request(request, context)
 
 
 def answer_request(
@@ -100,16 +108,10 @@ def answer_request(
     denied: Mapping[str | bytes, RequestError] = MappingProxyType({}),
 ) -> Answer:
     """Append to each partition. All are refused with `refusal`, and those of the topics `denied` with theirs."""
-    refusal = refusal or _refusal(request)
+    refusal = refusal or refusal_of(request)
     verification = NOTHING_TO_VERIFY
     if refusal is None and request.transactional_id is not None:
-        asked = request
-        if denied:
-            asked = request._replace(topics=[topic for topic in request.topics if topic.key not in denied])
-        try:
-            verification = begin(asked, context.broker.partitions, version=context.header.api_version)
-        except InvalidProducerIdMapping as error:
-            refusal = error
+        verification, refusal = begin_verifying(request, context, refusal, denied)
     refused_by_key = {
         (topic.key, index): denied[topic.key]
         for topic in (request.topics if denied else ())
@@ -133,10 +135,8 @@ async def _verify_and_append(
     refused_by_key: Mapping[tuple[str | bytes, int], RequestError],
 ) -> bytes | None:
     """Append what the transaction coordinator confirms."""
-    version = context.header.api_version
     try:
-        refusals = await context.broker.verifier.verify(question, retries=version >= FIRST_THAT_ADDS)
-        by_key = {**refused(verification, refusals, version=version), **refused_by_key}
+        by_key = {**await verified(context, verification, question), **refused_by_key}
         answer = _append_all(request, context, verification, refused_by_key=by_key)
     finally:
         context.connection.release()
@@ -154,12 +154,12 @@ def _append_all(
     """Append to each partition, unless all are refused or this one is."""
     acks = request.acks
     uncommitted: list[Uncommitted] = []
-    late: list[_Late] = []
+    late: list[Late] = []
     results = [
         (
             topic.raw,
             [
-                _append(
+                append(
                     topic,
                     index,
                     records,
@@ -185,27 +185,25 @@ def _append_all(
 def _answer_all(
     context: RequestContext,
     acks: int,
-    results: list[tuple[bytes, list[ProducePartitionResult]]],
+    results: Results,
     uncommitted: list[Uncommitted],
     timeout_ms: int,
 ) -> Answer:
     if uncommitted and acks != 0:
-        return _answer_later(context, acks, results, uncommitted, timeout_ms)
-    return _answer(context, acks, results)
+        return answer_later(context, acks, results, uncommitted, timeout_ms)
+    return pack_answer(context, acks, results)
 
 
 async def _append_late(
     request: ProduceRequest,
     context: RequestContext,
-    results: list[tuple[bytes, list[ProducePartitionResult]]],
+    results: Results,
     uncommitted: list[Uncommitted],
-    late: list[_Late],
+    late: list[Late],
 ) -> bytes | None:
     """Append the batches that a thread has to look at first, one after the other."""
     try:
-        done: dict[int, ProducePartitionResult] = {}
-        for one in late:
-            done[id(one.placeholder)] = await _append_admitted(one, request.acks, context, uncommitted)
+        done = await append_admitted_ones(request, context, uncommitted, late)
     finally:
         context.connection.release()
     complete = [(raw, [done.get(id(result), result) for result in found]) for raw, found in results]
@@ -213,8 +211,17 @@ async def _append_late(
     return await answer if isinstance(answer, Pending) else answer
 
 
+async def append_admitted_ones(
+    request: ProduceRequest, context: RequestContext, uncommitted: list[Uncommitted], late: list[Late]
+) -> dict[int, ProducePartitionResult]:
+    """The results of the batches that a thread looks at, by the id of what each replaces."""
+    return {
+        id(one.placeholder): await _append_admitted(one, request.acks, context, uncommitted) for one in late
+    }
+
+
 async def _append_admitted(
-    one: _Late, acks: int, context: RequestContext, uncommitted: list[Uncommitted]
+    one: Late, acks: int, context: RequestContext, uncommitted: list[Uncommitted]
 ) -> ProducePartitionResult:
     """The result of a batch once a thread has admitted it; again where the topic's settings have changed since."""
     long = one.long
@@ -224,8 +231,8 @@ async def _append_admitted(
         except Exception as error:
             return _failed(one.number, error, context, one.topic.key, one.partition, one.records)
         one.partition.log.admit_next(admitted)
-        again: list[_Late] = []
-        result = _append(
+        again: list[Late] = []
+        result = append(
             one.topic, one.number, one.records, acks, context, None, uncommitted, again, token=one.token
         )
         if not again:
@@ -233,18 +240,23 @@ async def _append_admitted(
         long = again[0].long
 
 
-def _answer_later(
+def answer_later(
     context: RequestContext,
     acks: int,
-    topics: list[tuple[bytes, list[ProducePartitionResult]]],
+    topics: Results,
     uncommitted: list[Uncommitted],
     timeout_ms: int,
+    *,
+    pack: Callable[[Results], bytes | None] | None = None,
 ) -> Answer:
-    """The answer once every partition's records are as safe as the request demands, or cannot be."""
+    """The answer once every partition's records are as safe as the request demands, or cannot be.
+
+    `pack` makes the frame of the results, which else is made at once.
+    """
 
     def answer(failures: Mapping[int, Exception]) -> bytes | None:
         if not failures:
-            return _answer(context, acks, topics)
+            return pack_answer(context, acks, topics) if pack is None else pack(topics)
         failed = {
             id(one.result): _failed(
                 one.result.partition, failures[number], context, one.key, one.partition, one.records
@@ -253,7 +265,7 @@ def _answer_later(
             if number in failures
         }
         answered = [(raw, [failed.get(id(result), result) for result in results]) for raw, results in topics]
-        return _answer(context, acks, answered)
+        return pack_answer(context, acks, answered) if pack is None else pack(answered)
 
     if acks == -1 and any(one.partition.has_followers for one in uncommitted):
         return when_held_by_all(uncommitted, context, timeout_ms=timeout_ms, answer=answer)
@@ -281,13 +293,13 @@ def append_one(one: OnePartition, context: RequestContext) -> Answer:
         return _append_all(ProduceRequest(None, acks, timeout_ms, [topic]), context, NOTHING_TO_VERIFY)
     except Exception as error:
         failed = _failed(index, error, context, key, partition, records)
-        return _answer(context, acks, [(raw, [failed])])
+        return pack_answer(context, acks, [(raw, [failed])])
     if acks == 0:
         return None
     if partition.replica.high_watermark <= appended.last_offset:
         result = _appended(index, appended)
         uncommitted = [Uncommitted(result, partition, appended.last_offset, key, records)]
-        return _answer_later(context, acks, [(raw, [result])], uncommitted, timeout_ms)
+        return answer_later(context, acks, [(raw, [result])], uncommitted, timeout_ms)
     return pack_one_partition(
         context.header.correlation_id,
         raw,
@@ -300,15 +312,15 @@ def append_one(one: OnePartition, context: RequestContext) -> Answer:
 
 def refuse(frame: memoryview, context: RequestContext, code: int) -> bytes | None:
     """The answer that has the error `code` for every partition; for tests that ask for faults."""
-    request = parse_produce_request(context.header.api_version, frame, context.header.body_position)
+    request = parse_produce_request(context.header.api_version, frame, context.header.body_position, 0)
     results = [
         (topic.raw, [ProducePartitionResult(index, code) for index, _ in topic.partitions])
         for topic in request.topics
     ]
-    return _answer(context, request.acks, results)
+    return pack_answer(context, request.acks, results)
 
 
-def _refusal(request: ProduceRequest) -> RequestError | None:
+def refusal_of(request: ProduceRequest) -> RequestError | None:
     """Why the request is refused as a whole; None where it is not."""
     if request.acks not in _ACKS_ALLOWED:
         return InvalidRequiredAcks(f"acks is {request.acks}; it must be 0, 1 or -1 (all).")
@@ -334,7 +346,7 @@ def _check_internal(partition: Partition, context: RequestContext) -> None:
         raise InvalidTopic(f"Cannot append to internal topic {partition.topic_partition.topic}")
 
 
-def _append(
+def append(
     topic: ProducedTopic,
     index: int,
     records: memoryview | None,
@@ -342,7 +354,7 @@ def _append(
     context: RequestContext,
     refusal: RequestError | None,
     uncommitted: list[Uncommitted],
-    late: list[_Late],
+    late: list[Late],
     *,
     token: VerificationToken | None,
 ) -> ProducePartitionResult:
@@ -365,7 +377,7 @@ def _append(
     except LongWork as long:
         assert partition is not None
         placeholder = ProducePartitionResult(index, 0)
-        late.append(_Late(topic, index, records, partition, token, long, placeholder))
+        late.append(Late(topic, index, records, partition, token, long, placeholder))
         return placeholder
     except Exception as error:
         return _failed(index, error, context, topic.key, partition, records)
@@ -390,6 +402,8 @@ def _failed(
 ) -> ProducePartitionResult:
     if not isinstance(error, RequestError):
         logger.error("appending to %r-%d for %r failed", key, index, context.connection, exc_info=error)
+    # A denied topic's error is raised for each of its partitions, by a function that has it in a variable.
+    error = without_trace(error)
     context.broker.counters.by_api[0].failures += 1
     log_start_offset = -1
     if partition is not None:
@@ -408,9 +422,7 @@ def _failed(
     )
 
 
-def _answer(
-    context: RequestContext, acks: int, topics: list[tuple[bytes, list[ProducePartitionResult]]]
-) -> bytes | None:
+def pack_answer(context: RequestContext, acks: int, topics: Results) -> bytes | None:
     header = context.header
     if acks == 0:
         if any(result.error_code for _, results in topics for result in results):

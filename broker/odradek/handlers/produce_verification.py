@@ -9,8 +9,10 @@ again, without new metadata.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
+from odradek.foundation.error_values import without_trace
 from odradek.foundation.errors import (
     BrokerNotAvailable,
     ClusterAuthorizationFailed,
@@ -28,6 +30,7 @@ from odradek.foundation.errors import (
 from odradek.foundation.ids import TopicPartition
 from odradek.foundation.named_tuple import NamedTuple
 from odradek.foundation.transaction_errors import ConcurrentTransactions, TransactionAbortable
+from odradek.handlers.context import RequestContext
 from odradek.log.verification import VerificationToken
 from odradek.protocol.hot.produce import ProduceRequest
 from odradek.records.batch import HEADER_BYTES, is_transactional, read_header
@@ -127,3 +130,30 @@ def as_answered(error: RequestError, version: int) -> RequestError:
         ):
             return NotEnoughReplicas(f"Unable to verify that the partition is in the transaction: {error}")
     return error
+
+
+def begin_verifying(
+    request: ProduceRequest,
+    context: RequestContext,
+    refusal: RequestError | None,
+    denied: Mapping[str | bytes, RequestError],
+) -> tuple[Verification, RequestError | None]:
+    """What the transaction coordinator has to be asked, and why the request is refused."""
+    if refusal is not None or request.transactional_id is None:
+        return NOTHING_TO_VERIFY, refusal
+    asked = request
+    if denied:
+        asked = request._replace(topics=[topic for topic in request.topics if topic.key not in denied])
+    try:
+        return begin(asked, context.broker.partitions, version=context.header.api_version), None
+    except InvalidProducerIdMapping as error:
+        return NOTHING_TO_VERIFY, without_trace(error)
+
+
+async def verified(
+    context: RequestContext, verification: Verification, question: Question
+) -> Mapping[tuple[str | bytes, int], RequestError]:
+    """Why partitions are not appended to, as the transaction coordinator says it."""
+    version = context.header.api_version
+    refusals = await context.broker.verifier.verify(question, retries=version >= FIRST_THAT_ADDS)
+    return refused(verification, refusals, version=version)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Coroutine
+from collections.abc import Awaitable, Coroutine, Iterable, Iterator
 
 from odradek.foundation.errors import (
     CoordinatorLoadInProgress,
@@ -20,11 +20,17 @@ from odradek.foundation.errors import (
     OdradekError,
     RequestError,
 )
+from odradek.foundation.turns import Leftovers, Turn
 from odradek.handlers.context import RequestContext
+from odradek.handlers.long_answers import made
 from odradek.protocol.errors import NONE, error_code
 from odradek.protocol.group_partitions import OFFSETS_TOPIC
 from odradek.protocol.messages import Message
-from odradek.protocol.requests.transactions import WritableTxnMarker, WriteTxnMarkersRequest
+from odradek.protocol.requests.transactions import (
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
+)
 from odradek.records.control import Marker
 from odradek.replication.partition import Partition
 from odradek.replication.transactional_writes import append_marker
@@ -34,33 +40,39 @@ logger = logging.getLogger(__name__)
 
 async def handle(request: WriteTxnMarkersRequest, context: RequestContext) -> Message:
     """All markers are appended before the first one is waited for."""
-    outcomes = [
-        _write(topic.name, index, _marker(one, context), one.transaction_version, context)
-        for one in request.markers
-        for topic in one.topics
-        for index in topic.partition_indexes
-    ]
-    late = await asyncio.gather(*(outcome for outcome in outcomes if not isinstance(outcome, int)))
-    codes_of_late = iter(late)
-    codes = iter([one if isinstance(one, int) else next(codes_of_late) for one in outcomes])
-    return context.response(
-        markers=[
-            {
-                "producer_id": one.producer_id,
-                "topics": [
-                    {
-                        "name": topic.name,
-                        "partitions": [
-                            {"partition_index": index, "error_code": next(codes)}
-                            for index in topic.partition_indexes
-                        ],
-                    }
-                    for topic in one.topics
-                ],
-            }
-            for one in request.markers
-        ]
-    )
+    async with Leftovers() as kept:
+        outcomes: list[int | asyncio.Task[int]] = kept.until_end([])
+        turn = Turn()
+        async with asyncio.TaskGroup() as waits:
+            for one in request.markers:
+                marker = _marker(one, context)
+                for topic in one.topics:
+                    for index in topic.partition_indexes:
+                        if turn.is_over():
+                            await turn.next()
+                        outcome = _write(topic.name, index, marker, one.transaction_version, context)
+                        outcomes.append(outcome if isinstance(outcome, int) else waits.create_task(outcome))
+        codes: list[int] = kept.until_end([])
+        for one_outcome in outcomes:
+            if turn.is_over():
+                await turn.next()
+            codes.append(one_outcome if isinstance(one_outcome, int) else one_outcome.result())
+        return await made(
+            context, len(codes), lambda: context.response(markers=_rows(request.markers, codes))
+        )
+
+
+def _rows(markers: Iterable[WritableTxnMarker], codes: Iterable[int]) -> Iterator[dict[str, object]]:
+    remaining = iter(codes)
+
+    def partitions(topic: WritableTxnMarkerTopic) -> Iterator[dict[str, object]]:
+        return (
+            {"partition_index": index, "error_code": next(remaining)} for index in topic.partition_indexes
+        )
+
+    for one in markers:
+        topics = ({"name": topic.name, "partitions": partitions(topic)} for topic in one.topics)
+        yield {"producer_id": one.producer_id, "topics": topics}
 
 
 def _marker(one: WritableTxnMarker, context: RequestContext) -> Marker:

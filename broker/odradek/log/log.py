@@ -118,6 +118,8 @@ class Log:
         self.read = reader.read
         self.offset_for_timestamp = reader.offset_for_timestamp
         self.offset_of_max_timestamp = reader.offset_of_max_timestamp
+        self.search_timestamp = reader.search_timestamp
+        self.search_newest = reader.search_newest
         self.end_offset_for_epoch = reader.end_offset_for_epoch
         self.aborted_transactions = reader.aborted_transactions
         self.aborted_in = reader.aborted_in

@@ -6,7 +6,7 @@ the log's end are remembered. It returns a range of a file, not bytes.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from odradek.foundation.errors import OffsetOutOfRange
 from odradek.log import lookup
@@ -130,9 +130,20 @@ class LogReader:
 
         Raises KafkaStorageError, CorruptRecord.
         """
-        return self._look_up(
-            lambda limit: lookup.first_at_or_after(
-                self._segments.all,
+        return lookup.finished(self.search_timestamp(timestamp_ms, offset_limit=offset_limit))
+
+    def offset_of_max_timestamp(self, *, offset_limit: int | None = None) -> TimestampOffset | None:
+        """The first of the records with the newest timestamp, also below the log's start; None in an empty log.
+
+        Raises as the other.
+        """
+        return lookup.finished(self.search_newest(offset_limit=offset_limit))
+
+    def search_timestamp(self, timestamp_ms: int, *, offset_limit: int | None = None) -> lookup.Search:
+        """`offset_for_timestamp` in steps, between which the log may change."""
+        return self._searched(
+            lambda segments, limit: lookup.first_at_or_after(
+                segments,
                 timestamp_ms,
                 offset_min=self._offsets.log_start_offset,
                 offset_limit=limit,
@@ -140,26 +151,40 @@ class LogReader:
             offset_limit,
         )
 
-    def offset_of_max_timestamp(self, *, offset_limit: int | None = None) -> TimestampOffset | None:
-        """The first of the records with the newest timestamp, also below the log's start; None in an empty log.
-
-        Raises as the other.
-        """
-        return self._look_up(
-            lambda limit: lookup.newest(self._segments.all, offset_limit=limit), offset_limit
+    def search_newest(self, *, offset_limit: int | None = None) -> lookup.Search:
+        """`offset_of_max_timestamp` in steps, between which the log may change."""
+        return self._searched(
+            lambda segments, limit: lookup.newest(segments, offset_limit=limit), offset_limit
         )
 
-    def _look_up(
-        self, search: Callable[[int], TimestampOffset | None], offset_limit: int | None
-    ) -> TimestampOffset | None:
+    def _searched(
+        self, begin: Callable[[Sequence[Segment], int], lookup.Search], offset_limit: int | None
+    ) -> lookup.Search:
         limit = self._offsets.log_end_offset if offset_limit is None else offset_limit
-        with self._health.attempt("a look-up"):
-            try:
-                return search(limit)
-            except IndexDamagedError as damage:
-                for segment in self._segments.all:
-                    self._rebuild_indexes(segment, damage)
-                return search(limit)
+        is_rebuilt = False
+        while True:
+            segments = self._segments.all
+            search = begin(segments, limit)
+            found: TimestampOffset | None = None
+            # What was found in a batch counts. A search that continues after segments were removed starts again.
+            while found is not None or self._has_all(segments):
+                with self._health.attempt("a look-up"):
+                    try:
+                        opened = search.send(found)
+                    except StopIteration as end:
+                        result: TimestampOffset | None = end.value
+                        return result
+                    except IndexDamagedError as damage:
+                        if is_rebuilt:
+                            raise
+                        is_rebuilt = True
+                        for segment in self._segments.all:
+                            self._rebuild_indexes(segment, damage)
+                        break
+                    found = yield opened
+
+    def _has_all(self, segments: Sequence[Segment]) -> bool:
+        return segments is self._segments.all or set(segments) <= set(self._segments.all)
 
     def end_offset_for_epoch(self, epoch: int) -> EpochEntry:
         """The newest epoch not above `epoch` and the offset where it ended; (-1, -1) when there is none."""

@@ -2,17 +2,25 @@
 
 A segment whose newest timestamp is too old is skipped. The time index gives a position to start from, and batch headers
 lead to the batch. Only that batch is opened to find the record.
+
+A search is a generator, so that its caller decides where batches are read and decompressed, and when others have their
+turn. It yields batches to open, is sent what `OpenedBatch.find` gives, and yields None after many headers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from typing import TYPE_CHECKING
 
 from odradek.foundation.named_tuple import NamedTuple
+from odradek.foundation.turn_limits import REQUEST_ELEMENTS_PER_TURN_MAX
 from odradek.log.headers import headers
 from odradek.log.segment import Segment
 from odradek.records.batch import BatchHeader, BatchView
 from odradek.records.record import records
+
+if TYPE_CHECKING:
+    from odradek.log.files import DiskFile
 
 
 class TimestampOffset(NamedTuple):
@@ -23,9 +31,55 @@ class TimestampOffset(NamedTuple):
     leader_epoch: int
 
 
+class OpenedBatch(NamedTuple):
+    """A batch in which a record is searched: the first that is not older, from `offset_min` on."""
+
+    file: DiskFile
+    position: int
+    header: BatchHeader
+    timestamp_ms: int
+    offset_min: int
+
+    def find(self) -> TimestampOffset | None:
+        """Read and decompress the batch; any thread may. Raises OSError, CorruptRecord."""
+        header = self.header
+        data = self.file.pread(self.position, header.size_bytes)
+        if header.magic < 2:
+            # Only a directory from an old Kafka needs it.
+            from odradek.records.legacy import messages
+
+            inside = messages(data)
+        else:
+            inside = records(BatchView(memoryview(data)))
+        for record in inside:
+            if record.timestamp_ms >= self.timestamp_ms and record.offset >= self.offset_min:
+                return TimestampOffset(record.offset, record.timestamp_ms, header.leader_epoch)
+        return None
+
+
+Search = Generator[OpenedBatch | None, TimestampOffset | None, TimestampOffset | None]
+
+
+def finished(search: Search) -> TimestampOffset | None:
+    """The outcome of a search that is done at once, here."""
+    found: TimestampOffset | None = None
+    while True:
+        try:
+            opened = search.send(found)
+        except StopIteration as end:
+            result: TimestampOffset | None = end.value
+            return result
+        try:
+            found = None if opened is None else opened.find()
+        except Exception as error:
+            # The search knows what a failure of the disk means.
+            search.throw(error)
+            raise
+
+
 def first_at_or_after(
     segments: Sequence[Segment], timestamp_ms: int, *, offset_min: int, offset_limit: int
-) -> TimestampOffset | None:
+) -> Search:
     """The first record at or above `offset_min` that is not older; None when there is none below `offset_limit`."""
     for segment in segments:
         if segment.max_timestamp()[0] < timestamp_ms:
@@ -34,17 +88,20 @@ def first_at_or_after(
         start_position = segment.position_of(start)
         if start_position < 0:
             continue
-        for position, header in headers(segment.file, start_position, segment.size_bytes):
+        file = segment.file
+        for number, (position, header) in enumerate(headers(file, start_position, segment.size_bytes), 1):
             if header.base_offset >= offset_limit:
                 return None
             if header.max_timestamp_ms >= timestamp_ms:
-                found = _first_in_batch(segment, position, header, timestamp_ms, offset_min)
+                found = yield OpenedBatch(file, position, header, timestamp_ms, offset_min)
                 if found is not None:
                     return found if found.offset < offset_limit else None
+            if number % REQUEST_ELEMENTS_PER_TURN_MAX == 0:
+                yield None
     return None
 
 
-def newest(segments: Sequence[Segment], *, offset_limit: int) -> TimestampOffset | None:
+def newest(segments: Sequence[Segment], *, offset_limit: int) -> Search:
     """The first record of those with the newest timestamp; None in a log without timestamps.
 
     As in Kafka it may lie below the log's start, where DeleteRecords has deleted a part of a segment. A log with
@@ -59,43 +116,29 @@ def newest(segments: Sequence[Segment], *, offset_limit: int) -> TimestampOffset
         return None
     start_position = segment.position_of(offset)
     if start_position >= 0:
-        for position, header in headers(segment.file, start_position, segment.size_bytes):
+        file = segment.file
+        for position, header in headers(file, start_position, segment.size_bytes):
             if header.max_timestamp_ms == timestamp_ms:
-                found = _first_in_batch(segment, position, header, timestamp_ms)
+                found = yield OpenedBatch(file, position, header, timestamp_ms, 0)
                 if found is not None and found.offset < offset_limit:
                     return found
                 break
             if header.base_offset > offset:
                 break
     # The index names a batch that is not yet committed: look through what is left.
-    return _newest_by_scan(segments, offset_limit=offset_limit)
+    return (yield from _newest_by_scan(segments, offset_limit=offset_limit))
 
 
-def _newest_by_scan(segments: Sequence[Segment], *, offset_limit: int) -> TimestampOffset | None:
+def _newest_by_scan(segments: Sequence[Segment], *, offset_limit: int) -> Search:
     best: tuple[Segment, int, BatchHeader] | None = None
     for segment in segments:
-        for position, header in headers(segment.file, 0, segment.size_bytes):
+        for number, (position, header) in enumerate(headers(segment.file, 0, segment.size_bytes), 1):
+            if number % REQUEST_ELEMENTS_PER_TURN_MAX == 0:
+                yield None
             inside = header.base_offset < offset_limit
             if inside and (best is None or header.max_timestamp_ms > best[2].max_timestamp_ms):
                 best = segment, position, header
     if best is None or best[2].max_timestamp_ms < 0:
         return None
     segment, position, header = best
-    return _first_in_batch(segment, position, header, header.max_timestamp_ms)
-
-
-def _first_in_batch(
-    segment: Segment, position: int, header: BatchHeader, timestamp_ms: int, offset_min: int = 0
-) -> TimestampOffset | None:
-    data = segment.file.pread(position, header.size_bytes)
-    if header.magic < 2:
-        # Only a directory from an old Kafka needs it.
-        from odradek.records.legacy import messages
-
-        inside = messages(data)
-    else:
-        inside = records(BatchView(memoryview(data)))
-    for record in inside:
-        if record.timestamp_ms >= timestamp_ms and record.offset >= offset_min:
-            return TimestampOffset(record.offset, record.timestamp_ms, header.leader_epoch)
-    return None
+    return (yield OpenedBatch(segment.file, position, header, header.max_timestamp_ms, 0))

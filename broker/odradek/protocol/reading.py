@@ -326,9 +326,15 @@ def _array_reader(read_element: Reader, name: str, is_flexible: bool, *, is_null
         if budget[0] < 0:
             raise InvalidRequest(f"the message has too many elements, the last {length} in {name}; split it")
         elements = []
-        for _ in range(length):
-            element, position = read_element(data, position, budget)
-            elements.append(element)
+        try:
+            for _ in range(length):
+                element, position = read_element(data, position, budget)
+                elements.append(element)
+        except BaseException:
+            # One by one, in between which other threads run: a million at once would hold them up for a second.
+            while elements:
+                elements.pop()
+            raise
         return tuple(elements), position
 
     return read

@@ -44,6 +44,8 @@ class Compression(enum.IntEnum):
 
 
 _GZIP_WINDOW_BITS: Final = 31  # 15 bits of window, plus 16 for the gzip header
+# Bytes of a member that are decompressed first, and what each member after the first counts of the decompressed bytes.
+_GZIP_MEMBER_BYTES: Final = 256
 _ZSTD_LEVEL: Final = 3
 _GZIP_LEVEL: Final = 6
 
@@ -107,24 +109,35 @@ def _too_large(codec: str, size_max: int) -> CorruptRecord:
 
 
 def _decompress_gzip(data: Buffer, size_max: int) -> bytes:
+    """Nearly all batches are one member. Others are given bit by bit, since zlib copies what a member leaves."""
+    view = memoryview(data)
     parts: list[bytes] = []
-    size = 0
-    rest: Buffer = data
+    left = size_max
+    position = 0
+    window = len(view)
     while True:
         member = zlib.decompressobj(_GZIP_WINDOW_BITS)
-        try:
-            part = member.decompress(rest, size_max - size + 1)
-        except zlib.error as error:
-            raise CorruptRecord(f"a batch compressed with gzip is damaged: {error}") from error
-        size += len(part)
-        if size > size_max:
-            raise _too_large("gzip", size_max)
-        parts.append(part)
-        if not member.eof:
-            raise CorruptRecord("a batch compressed with gzip is cut off before its end")
-        rest = member.unused_data
-        if not rest:
+        while not member.eof:
+            piece = view[position : position + window]
+            if not piece:
+                raise CorruptRecord("a batch compressed with gzip is cut off before its end")
+            try:
+                part = member.decompress(piece, left + 1)
+            except zlib.error as error:
+                raise CorruptRecord(f"a batch compressed with gzip is damaged: {error}") from error
+            left -= len(part)
+            if left < 0:
+                raise _too_large("gzip", size_max)
+            parts.append(part)
+            position += len(piece) - len(member.unused_data)
+            window *= 2
+        if position == len(view):
             return parts[0] if len(parts) == 1 else b"".join(parts)
+        # A member costs as much as the bytes of a small one, also when it is empty.
+        left -= _GZIP_MEMBER_BYTES
+        if left < 0:
+            raise _too_large("gzip", size_max)
+        window = _GZIP_MEMBER_BYTES
 
 
 def _compress_snappy(cramjam: ModuleType, data: memoryview) -> bytes:

@@ -20,6 +20,9 @@ _UNFIT: Final = re.compile(f"(?:^|/)[.]{{1,2}}(?:/|$)|[{UNFIT_CHARACTERS}]")
 
 # The changes of a batch: the new row of each path, or None for a deleted node.
 Changes = dict[str, Node | None]
+# The nodes that a batch creates, by parent: a deletion looks at its own children alone.
+Below = dict[str, list[str]]
+_UNCHANGED: Final = object()
 
 
 def parent_of(path: str) -> str:
@@ -75,17 +78,18 @@ class NodeTree:
     def plan(self, operations: Sequence[Operation], *, session: int) -> Changes:
         """The changes of the operations, without making them. Raises the error of the first impossible operation."""
         changes: Changes = {}
+        below: Below = {}
         for index, operation in enumerate(operations):
             try:
-                self._plan_one(operation, changes, session=session)
+                self._plan_one(operation, changes, below, session=session)
             except StoreError as error:
                 error.operation = index
                 raise
         return changes
 
-    def _plan_one(self, operation: Operation, changes: Changes, *, session: int) -> None:
+    def _plan_one(self, operation: Operation, changes: Changes, below: Below, *, session: int) -> None:
         if isinstance(operation, Create):
-            self._plan_create(operation, changes, session=session)
+            self._plan_create(operation, changes, below, session=session)
             return
         row = self._row(operation.path, changes)
         if operation.version not in (ANY_VERSION, row.version):
@@ -95,7 +99,7 @@ class NodeTree:
         if isinstance(operation, Put):
             changes[operation.path] = row._replace(data=operation.data, version=row.version + 1)
         elif isinstance(operation, Delete):
-            self._plan_delete(operation.path, changes)
+            self._plan_delete(operation.path, changes, below)
         else:
             assert isinstance(operation, Check)
 
@@ -132,7 +136,7 @@ class NodeTree:
             raise NoNode(f"the registry has no node {path}")
         return row
 
-    def _plan_create(self, operation: Create, changes: Changes, *, session: int) -> None:
+    def _plan_create(self, operation: Create, changes: Changes, below: Below, *, session: int) -> None:
         path = operation.path
         check_path(path)
         there = changes[path] if path in changes else self._rows.get(path)
@@ -145,12 +149,15 @@ class NodeTree:
         changes.pop(path, None)
         owner = session if operation.ephemeral else 0
         changes[path] = Node(operation.data, 0, self.last_change + 1, owner)
+        below.setdefault(parent_of(path), []).append(path)
 
-    def _plan_delete(self, path: str, changes: Changes) -> None:
+    def _plan_delete(self, path: str, changes: Changes, below: Below) -> None:
         prefix = path + "/"
-        names = {prefix + name for name in self._children.get(path, ())}
-        names.update(changed for changed in changes if parent_of(changed) == path)
-        if any(changes[name] is not None if name in changes else True for name in names):
+        is_empty = all(
+            changes.get(child, _UNCHANGED) is None
+            for child in (*(prefix + name for name in self._children.get(path, ())), *below.get(path, ()))
+        )
+        if not is_empty:
             raise NodeNotEmpty(f"{path} has children in the registry and cannot be deleted")
         changes.pop(path, None)
         changes[path] = None

@@ -33,10 +33,12 @@ import sqlite3
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from itertools import islice
 from typing import Final
 
 from odradek.foundation.errors import StoreError, StoreSessionExpired, StoreWriteFailed
 from odradek.foundation.private_files import narrow, open_private
+from odradek.foundation.turn_limits import NODE_CHANGES_PER_TURN_MAX, REQUEST_ELEMENTS_PER_TURN_MAX
 from odradek.registry.node_tree import Changes, NodeTree
 from odradek.registry.registry_checksum import RegistryChecksum
 from odradek.registry.store import Node, Operation, SessionState
@@ -78,6 +80,7 @@ class SqliteStore(TreeStore):
         self._writer: ThreadPoolExecutor | None = None
         # Whether the file has the number of this opening.
         self._is_noted = False
+        self._is_applying = False
         self._writes: set[asyncio.Task[Changes]] = set()
 
     @classmethod
@@ -102,6 +105,10 @@ class SqliteStore(TreeStore):
 
     async def _read(self, work: Callable[[], Answer]) -> Answer:
         self._check_open()
+        if self._is_applying:
+            # A change is visible as a whole.
+            async with self._lock:
+                return work()
         return work()
 
     async def _write(self, operations: Sequence[Operation]) -> Changes:
@@ -120,30 +127,52 @@ class SqliteStore(TreeStore):
     async def _multi(self, operations: Sequence[Operation]) -> Changes:
         async with self._lock:
             self._check_open()
-            changes = self._tree.plan(operations, session=_SESSION)
-            durable = {path: row for path, row in changes.items() if row is None or not row.owner}
-            if durable or (changes and not self._is_noted):
-                await self._write_and_apply(durable, changes)
+            if len(operations) > REQUEST_ELEMENTS_PER_TURN_MAX:
+                # Nothing else changes the tree until then.
+                plan = await asyncio.get_running_loop().run_in_executor(
+                    self._started_writer(), self._planned, operations
+                )
             else:
-                self.watches.notify(self._tree.apply(changes))
+                plan = self._planned(operations)
+            changes, durable, checksum = plan
+            if durable or (changes and not self._is_noted):
+                try:
+                    await asyncio.get_running_loop().run_in_executor(
+                        self._started_writer(), self._write_durably, durable, checksum
+                    )
+                except sqlite3.Error as error:
+                    raise _write_failure(self._path, error) from error
+                self._checksum = checksum
+                self._is_noted = True
+            await self._apply(changes)
             return changes
 
-    async def _write_and_apply(self, durable: Changes, changes: Changes) -> None:
-        if self._writer is None:
-            self._writer = ThreadPoolExecutor(max_workers=1, thread_name_prefix="registry-writer")
+    def _planned(self, operations: Sequence[Operation]) -> tuple[Changes, Changes, RegistryChecksum]:
+        """The changes of the operations, those that are written, and the checksum after them."""
+        changes = self._tree.plan(operations, session=_SESSION)
+        durable = {path: row for path, row in changes.items() if row is None or not row.owner}
         checksum = self._checksum
         for path, row in durable.items():
             old = self._tree.find(path)
             checksum = checksum.after(path, None if old is not None and old.owner else old, row)
+        return changes, durable, checksum
+
+    def _started_writer(self) -> ThreadPoolExecutor:
+        if self._writer is None:
+            self._writer = ThreadPoolExecutor(max_workers=1, thread_name_prefix="registry-writer")
+        return self._writer
+
+    async def _apply(self, changes: Changes) -> None:
+        """Make the changes visible, some in each turn of the loop; reads wait until all are."""
+        rows = iter(changes.items())
+        self._is_applying = True
         try:
-            await asyncio.get_running_loop().run_in_executor(
-                self._writer, self._write_durably, durable, checksum
-            )
-        except sqlite3.Error as error:
-            raise _write_failure(self._path, error) from error
-        self._checksum = checksum
-        self._is_noted = True
-        self.watches.notify(self._tree.apply(changes))
+            while part := dict(islice(rows, NODE_CHANGES_PER_TURN_MAX)):
+                self.watches.notify(self._tree.apply(part))
+                if len(part) == NODE_CHANGES_PER_TURN_MAX:
+                    await asyncio.sleep(0)
+        finally:
+            self._is_applying = False
 
     async def reopen(self) -> None:
         self._check_open()

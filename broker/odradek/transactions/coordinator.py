@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection
 from typing import Final, Protocol, TypeVar
 
 from odradek.cluster.image import ClusterImage, ImageHolder
@@ -18,6 +18,7 @@ from odradek.coordination.runtime import CoordinatorRuntime
 from odradek.coordination.shard import Shard, ShardState
 from odradek.coordination.topic_log import CoordinatedTopic, InternalTopicLog, TopicParts
 from odradek.foundation.clock import Clock
+from odradek.foundation.error_values import without_trace
 from odradek.foundation.errors import (
     CoordinatorNotAvailable,
     InvalidProducerIdMapping,
@@ -192,22 +193,23 @@ class TransactionCoordinator:
         )
         await self._write(shard, found, metadata)
 
-    def check_partitions(
-        self, name: str, producer: ProducerIdentity, partitions: Sequence[TopicPartition]
-    ) -> list[RequestError | None]:
-        """Whether each partition is in the transaction: one outcome each, in their order.
+    def partition_check(
+        self, name: str, producer: ProducerIdentity
+    ) -> Callable[[TopicPartition], RequestError | None]:
+        """Gives the error of a partition that is not in the transaction as it is now, else None.
 
         Raises InvalidRequest, and what routing raises.
         """
-        found = _known(self._shard(name), name)
-        outcomes: list[RequestError | None] = []
-        for partition in partitions:
+        metadata = _known(self._shard(name), name).metadata
+
+        def check(partition: TopicPartition) -> RequestError | None:
             try:
-                decisions.check_partition(found.metadata, producer=producer, partition=partition)
-                outcomes.append(None)
+                decisions.check_partition(metadata, producer=producer, partition=partition)
             except RequestError as error:
-                outcomes.append(error)
-        return outcomes
+                return without_trace(error)
+            return None
+
+        return check
 
     async def end(
         self, name: str, producer: ProducerIdentity, *, is_commit: bool, client_version: int

@@ -28,6 +28,7 @@ from odradek.foundation.limits import (
     REQUESTS_PER_TURN_MAX,
     RESPONSE_BYTES_UNSENT_PER_CONNECTION_MAX,
     SENT_BYTES_PER_TURN_MAX,
+    SENT_PART_BYTES,
 )
 from odradek.foundation.rate_limited_log import RateLimitedLog
 from odradek.foundation.tasks import TaskOwner
@@ -395,7 +396,7 @@ class InboundConnection(WaitingConnection, asyncio.BufferedProtocol):
             if sent < 0:
                 self._is_loading = True
                 return
-            sent_in_turn += sent
+            sent_in_turn += sent + SENT_PART_BYTES
             self.bytes_out += sent
             self.is_active = True
 

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final, TypeVar, cast
 
 from odradek.authorization.acls import AclOperation, AclResourceType
+from odradek.foundation.turn_limits import REQUEST_ELEMENTS_PER_TURN_MAX
+from odradek.foundation.turns import Turn
 from odradek.handlers.authorization.rights import Rights, error_for
 from odradek.handlers.authorization.rules import (
     Check,
@@ -25,7 +27,9 @@ from odradek.handlers.find_coordinator import GROUP, NOBODY, TRANSACTION
 from odradek.handlers.loading import Answer, Handle
 from odradek.handlers.offset_fetch import VERSION_WITH_ERROR_OF_ALL, VERSION_WITH_GROUPS, topic_with_error
 from odradek.protocol.errors import error_code
+from odradek.protocol.frames import Frame
 from odradek.protocol.messages import Message
+from odradek.transport.pending import Pending
 
 if TYPE_CHECKING:
     from odradek.protocol.requests import groups as requests
@@ -199,11 +203,29 @@ def offset_delete(
     return changed(handle(replace(request, topics=tuple(allowed)), context), complete)
 
 
-def heartbeat_of_subscription(request: requests.ConsumerGroupHeartbeatRequest, rights: Rights) -> None:
+def heartbeat_of_subscription(
+    handle: Handle, request: requests.ConsumerGroupHeartbeatRequest, context: RequestContext, rights: Rights
+) -> Answer:
     """ConsumerGroupHeartbeat: Read of the group, and Describe of every subscribed name."""
     reads_group(request, rights)
-    for name in request.subscribed_topic_names or ():
+    names = request.subscribed_topic_names or ()
+    if len(names) > REQUEST_ELEMENTS_PER_TURN_MAX:
+        return Pending(_heartbeat_of_many(handle, request, context, rights))
+    for name in names:
         rights.require(AclOperation.DESCRIBE, AclResourceType.TOPIC, name)
+    return handle(request, context)
+
+
+async def _heartbeat_of_many(
+    handle: Handle, request: requests.ConsumerGroupHeartbeatRequest, context: RequestContext, rights: Rights
+) -> Message | Frame | None:
+    turn = Turn()
+    for name in request.subscribed_topic_names or ():
+        if turn.is_over():
+            await turn.next()
+        rights.require(AclOperation.DESCRIBE, AclResourceType.TOPIC, name)
+    answer = handle(request, context)
+    return await answer if isinstance(answer, Pending) else answer
 
 
 def describe_consumer_groups(

@@ -9,27 +9,36 @@ from __future__ import annotations
 
 import uuid
 from collections import Counter
-from typing import Final, cast
+from typing import TYPE_CHECKING, Final, cast
 
 from odradek.authorization.acls import AclOperation, AclResourceType
 from odradek.authorization.authorizer import Authorizer
 from odradek.foundation.errors import RequestError
 from odradek.foundation.limits import AUTHORIZED_TOPICS_PER_CONNECTION_MAX
+from odradek.foundation.turns import Leftovers, Turn
 from odradek.handlers import fetch as fetch_handler
 from odradek.handlers import produce as produce_handler
 from odradek.handlers.authorization.rights import Rights, error_for, logs_allowed
 from odradek.handlers.context import RequestContext
 from odradek.handlers.fetch_reading import FetchReading
 from odradek.handlers.loading import Answer, Handle
+from odradek.handlers.long_answers import parsed_in_thread
 from odradek.protocol.errors import error_code
+from odradek.protocol.frames import Frame
+from odradek.protocol.hot.elements import TooManyElements
 from odradek.protocol.hot.fetch import parse_fetch_request
 from odradek.protocol.hot.produce import (
     FIRST_FLEXIBLE,
+    ProducedTopic,
     ProduceRequest,
     parse_one_partition,
     parse_produce_request,
 )
 from odradek.records.batch import is_transactional
+from odradek.transport.pending import Pending
+
+if TYPE_CHECKING:
+    from odradek.handlers.produce_many import Checked
 
 _FETCHED: Final = "authorized fetch"
 
@@ -59,7 +68,17 @@ def produce(handle: Handle, frame: memoryview, context: RequestContext, rights: 
     """Write of each topic; of the transactional id too, where the records belong to a transaction."""
     header = context.header
     position = header.body_position
-    request = parse_produce_request(header.api_version, frame, position)
+    try:
+        request = parse_produce_request(header.api_version, frame, position)
+    except TooManyElements:
+        from odradek.handlers import produce_many
+
+        answer: Pending[Frame | None] = Pending(
+            produce_many.answer_in_turns(
+                frame, context, check=lambda many: _check_many(many, context, rights)
+            )
+        )
+        return answer
     refusal = _transaction_refusal(request, rights)
     denied = {} if refusal is not None else _denied_topics(request, context, rights)
     if refusal is not None or denied:
@@ -72,6 +91,19 @@ def produce(handle: Handle, frame: memoryview, context: RequestContext, rights: 
         return handle(frame, context)
     # It would parse the frame once more.
     return cast(Answer, produce_handler.answer_request(request, context))
+
+
+async def _check_many(request: ProduceRequest, context: RequestContext, rights: Rights) -> Checked:
+    """As for a small request, some topics in each turn of the loop."""
+    refusal = _transaction_refusal(request, rights)
+    denied: dict[str | bytes, RequestError] = {}
+    turn = Turn()
+    for topic in request.topics if refusal is None else ():
+        if turn.is_over():
+            await turn.next()
+        if _is_denied(topic, context, rights):
+            denied[topic.key] = error_for(AclResourceType.TOPIC)
+    return refusal, denied
 
 
 def _transaction_refusal(request: ProduceRequest, rights: Rights) -> RequestError | None:
@@ -88,9 +120,15 @@ def _denied_topics(
     return {
         topic.key: error_for(AclResourceType.TOPIC)
         for topic in request.topics
-        if (name := _name_of(topic.key, context)) is not None
-        and not rights.may(AclOperation.WRITE, AclResourceType.TOPIC, name, count=len(topic.partitions))
+        if _is_denied(topic, context, rights)
     }
+
+
+def _is_denied(topic: ProducedTopic, context: RequestContext, rights: Rights) -> bool:
+    name = _name_of(topic.key, context)
+    return name is not None and not rights.may(
+        AclOperation.WRITE, AclResourceType.TOPIC, name, count=len(topic.partitions)
+    )
 
 
 def _name_of(key: str | bytes, context: RequestContext) -> str | None:
@@ -107,7 +145,10 @@ def fetch(handle: Handle, frame: memoryview, context: RequestContext, rights: Ri
     A fetch that waits keeps the rights with which it began, so for max.wait.ms at most.
     """
     header = context.header
-    request = parse_fetch_request(header.api_version, frame, header.body_position)
+    try:
+        request = parse_fetch_request(header.api_version, frame, header.body_position)
+    except TooManyElements:
+        return Pending(_fetch_many(frame, context, rights))
     if request.replica_id >= 0:
         if rights.may(AclOperation.CLUSTER_ACTION, AclResourceType.CLUSTER):
             return handle(frame, context)
@@ -118,7 +159,52 @@ def fetch(handle: Handle, frame: memoryview, context: RequestContext, rights: Ri
         if denied:
             reading.deny(denied)
 
-    return fetch_handler.answer_request(request, context, restrict=restrict)
+    return fetch_handler.answer_request(
+        request, context, restrict=restrict, restrict_many=lambda many: _restrict(many, context, rights)
+    )
+
+
+async def _fetch_many(frame: memoryview, context: RequestContext, rights: Rights) -> Frame:
+    """As for a small request. Whose it claims to be stands in its last bytes, so a thread reads all of them."""
+    from odradek.handlers import fetch_many
+
+    header = context.header
+    asked: list[object] = []
+
+    def replica_id() -> int:
+        request = parsed_in_thread(parse_fetch_request, header.api_version, frame, header.body_position)
+        asked.extend((*request.partitions, *request.forgotten))
+        return request.replica_id
+
+    async with Leftovers() as kept:
+        kept.until_end(asked)
+        is_of_broker = await context.broker.long_work.submit(replica_id) >= 0
+    if not is_of_broker:
+        return await fetch_many.answer_in_turns(
+            frame, context, restrict=lambda many: _restrict(many, context, rights)
+        )
+    if rights.may(AclOperation.CLUSTER_ACTION, AclResourceType.CLUSTER):
+        return await fetch_many.answer_in_turns(frame, context)
+    return fetch_handler.refuse(frame, context, error_code(error_for(AclResourceType.TOPIC)))
+
+
+async def _restrict(reading: FetchReading, context: RequestContext, rights: Rights) -> None:
+    """Deny the topics that the client may not read, some partitions in each turn of the loop."""
+    counts: Counter[str | bytes] = Counter()
+    denied: dict[str | bytes, RequestError] = {}
+    turn = Turn()
+    for target in reading.targets:
+        if turn.is_over():
+            await turn.next()
+        counts[target.topic] += 1
+    for key, count in counts.items():
+        if turn.is_over():
+            await turn.next()
+        name = _name_of(key, context)
+        if name is not None and not rights.may(AclOperation.READ, AclResourceType.TOPIC, name, count=count):
+            denied[key] = error_for(AclResourceType.TOPIC)
+    if denied:
+        reading.deny(denied)
 
 
 def _unreadable(

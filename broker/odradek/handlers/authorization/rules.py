@@ -14,10 +14,12 @@ from odradek.authorization.acls import AclOperation, AclResourceType
 from odradek.foundation.errors import RequestError
 from odradek.foundation.loop_turns import next_turn
 from odradek.foundation.turn_limits import REQUEST_ELEMENTS_PER_TURN_MAX
+from odradek.foundation.turns import Leftovers
 from odradek.handlers import failures
 from odradek.handlers.authorization.rights import Rights
 from odradek.handlers.context import RequestContext
 from odradek.handlers.loading import Answer, Handle
+from odradek.handlers.long_answers import free, made
 from odradek.protocol.frames import Frame
 from odradek.protocol.messages import Message, structure_builder
 from odradek.protocol.schema import RESPONSE, fields_of, message_class
@@ -144,7 +146,8 @@ def each(field: str, element_need: ElementNeed[R, E], *needs: Need[R], **default
         if len(elements) > REQUEST_ELEMENTS_PER_TURN_MAX:
             return Pending(check_in_parts(handle, request, context, elements, sorting))
         sorting.take(elements)
-        return answered(handle, request, context, sorting)
+        refused = refusal(request, context, sorting) if sorting.denied else None
+        return answered(handle, request, context, sorting, refused)
 
     async def check_in_parts(
         handle: Handle,
@@ -153,28 +156,40 @@ def each(field: str, element_need: ElementNeed[R, E], *needs: Need[R], **default
         elements: Sequence[E],
         sorting: _Sorting[R, E],
     ) -> Message | Frame | None:
-        for start in range(0, len(elements), REQUEST_ELEMENTS_PER_TURN_MAX):
-            sorting.take(elements[start : start + REQUEST_ELEMENTS_PER_TURN_MAX])
-            await next_turn()
-        answer = answered(handle, request, context, sorting)
-        if isinstance(answer, Pending):
-            return await answer
-        return answer
+        async with Leftovers() as kept:
+            kept.until_end(sorting.allowed)
+            for start in range(0, len(elements), REQUEST_ELEMENTS_PER_TURN_MAX):
+                sorting.take(elements[start : start + REQUEST_ELEMENTS_PER_TURN_MAX])
+                await next_turn()
+            for _, denied in sorting.denied.values():
+                kept.until_end(denied)
+            refused = None
+            if sorting.denied:
+                refused = await made(context, len(elements), lambda: refusal(request, context, sorting))
+            answer = answered(handle, request, context, sorting, refused)
+            return await answer if isinstance(answer, Pending) else answer
 
-    def answered(handle: Handle, request: R, context: RequestContext, sorting: _Sorting[R, E]) -> Answer:
-        allowed, denied = sorting.allowed, sorting.denied
-        if not denied:
-            return handle(request, context)
+    def refusal(request: R, context: RequestContext, sorting: _Sorting[R, E]) -> Message:
+        """The answer for all that is denied."""
         answer: Message | None = None
-        for error, elements in denied.values():
+        for error, elements in sorting.denied.values():
             part = _denied(replace(request, **{field: tuple(elements)}), context, error, defaults)
             answer = part if answer is None else joined_message(part, answer)
         assert answer is not None
-        return (
-            joined(handle(replace(request, **{field: tuple(allowed)}), context), answer)
-            if allowed
-            else answer
-        )
+        return answer
+
+    def answered(
+        handle: Handle,
+        request: R,
+        context: RequestContext,
+        sorting: _Sorting[R, E],
+        refused: Message | None,
+    ) -> Answer:
+        if refused is None:
+            return handle(request, context)
+        if not sorting.allowed:
+            return refused
+        return joined(handle(replace(request, **{field: tuple(sorting.allowed)}), context), refused)
 
     return check
 
@@ -206,8 +221,11 @@ def _denied(
         for name in names:
             value = getattr(answer, name)
             if isinstance(value, tuple):
-                changes[name] = tuple(_with_defaults(one, defaults) for one in value)
-    return replace(answer, **changes)
+                changes[name] = tuple([_with_defaults(one, defaults) for one in value])
+    fixed = replace(answer, **changes)
+    if defaults:
+        free([answer])
+    return fixed
 
 
 def _with_defaults(element: M, defaults: Mapping[str, object]) -> M:

@@ -91,7 +91,7 @@ CHECKS: Final[dict[int, Check[Never]]] = {
     ApiKey.DESCRIBE_TRANSACTIONS: transactions.describe,
     ApiKey.LIST_TRANSACTIONS: transactions.listed,
     ApiKey.ALLOCATE_PRODUCER_IDS: _BROKERS_ONLY,
-    ApiKey.CONSUMER_GROUP_HEARTBEAT: whole(groups.heartbeat_of_subscription),
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: groups.heartbeat_of_subscription,
     ApiKey.CONSUMER_GROUP_DESCRIBE: groups.describe_consumer_groups,
     ApiKey.LIST_CONFIG_RESOURCES: whole(on_cluster(AclOperation.DESCRIBE_CONFIGS)),
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: topics.describe_partitions,

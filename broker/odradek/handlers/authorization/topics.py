@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Final, cast
 from odradek.authorization.acls import AclOperation, AclResourceType
 from odradek.foundation.errors import InvalidRequest, RequestError
 from odradek.foundation.ids import TopicId
+from odradek.foundation.turn_limits import REQUEST_ELEMENTS_PER_TURN_MAX
+from odradek.foundation.turns import Turn
 from odradek.handlers import metadata as metadata_handler
 from odradek.handlers.authorization.rights import Rights, error_for
 from odradek.handlers.authorization.rules import Check, ElementNeed, changed, each, joined, on_topic, replace
@@ -17,6 +19,7 @@ from odradek.handlers.failures import error_fields
 from odradek.handlers.loading import Answer, Handle
 from odradek.protocol.errors import error_code
 from odradek.protocol.messages import Message
+from odradek.transport.pending import Pending
 
 if TYPE_CHECKING:
     from odradek.protocol.requests.cluster import (
@@ -27,7 +30,7 @@ if TYPE_CHECKING:
         DescribeTopicPartitionsRequest,
         MetadataRequest,
     )
-    from odradek.protocol.responses.cluster import CreateTopicsResponse
+    from odradek.protocol.responses.cluster import CreatableTopicResult, CreateTopicsResponse
 
 _TOPIC: Final = AclResourceType.TOPIC
 _CLUSTER: Final = AclResourceType.CLUSTER
@@ -101,24 +104,36 @@ _DESCRIBED: Final[Check[DescribeTopicPartitionsRequest]] = each("topics", on_top
 def create(handle: Handle, request: CreateTopicsRequest, context: RequestContext, rights: Rights) -> Answer:
     """Create on the cluster, or of each topic. Settings are answered with DescribeConfigs of the topic."""
 
-    def without_configs(answer: CreateTopicsResponse) -> Message:
-        if context.header.api_version < _FIRST_WITH_DETAILS:
-            return answer
-        topics = [
-            topic
-            if topic.error_code or rights.could(AclOperation.DESCRIBE_CONFIGS, _TOPIC, topic.name)
-            else replace(
-                topic,
-                topic_config_error_code=_TOPIC_DENIED,
-                num_partitions=-1,
-                replication_factor=-1,
-                configs=(),
-            )
-            for topic in answer.topics
-        ]
-        return replace(answer, topics=tuple(topics))
+    answer = _CREATED(handle, request, context, rights)
+    if context.header.api_version < _FIRST_WITH_DETAILS:
+        return answer
+    if len(request.topics) > REQUEST_ELEMENTS_PER_TURN_MAX:
+        return Pending(_without_configs_in_turns(answer, rights))
 
-    return changed(_CREATED(handle, request, context, rights), without_configs)
+    def without_configs(ready: CreateTopicsResponse) -> Message:
+        return replace(ready, topics=tuple([_without_configs(topic, rights) for topic in ready.topics]))
+
+    return changed(answer, without_configs)
+
+
+async def _without_configs_in_turns(answer: Answer, rights: Rights) -> Message:
+    ready = cast("CreateTopicsResponse", await answer if isinstance(answer, Pending) else answer)
+    turn = Turn()
+    topics = []
+    for topic in ready.topics:
+        if turn.is_over():
+            await turn.next()
+        topics.append(_without_configs(topic, rights))
+    return replace(ready, topics=tuple(topics))
+
+
+def _without_configs(topic: CreatableTopicResult, rights: Rights) -> CreatableTopicResult:
+    """The topic without its settings, where the client may not see them."""
+    if topic.error_code or rights.could(AclOperation.DESCRIBE_CONFIGS, _TOPIC, topic.name):
+        return topic
+    return replace(
+        topic, topic_config_error_code=_TOPIC_DENIED, num_partitions=-1, replication_factor=-1, configs=()
+    )
 
 
 def _create(request: CreateTopicsRequest, topic: CreatableTopic, rights: Rights) -> RequestError | None:
@@ -150,7 +165,7 @@ def delete(handle: Handle, request: DeleteTopicsRequest, context: RequestContext
         found = image.topics_by_id.get(topic_id) if topic_id is not None else None
         known = name if name is not None else None if found is None else found.name
         is_mistake = known is None or (name is not None and topic_id is not None)
-        if is_mistake or counts[name, topic_id] > 1:
+        if is_mistake or counts[name, topic_id] > 1 or (name, topic_id) in context.named_twice:
             allowed.append(asked)  # An unknown id, or a mistake: the handler answers so.
             continue
         assert known is not None

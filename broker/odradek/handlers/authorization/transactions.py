@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Set
 from typing import TYPE_CHECKING, Final
 
 from odradek.authorization.acls import AclOperation, AclResourceType
 from odradek.foundation.errors import RequestError
 from odradek.foundation.transaction_errors import OperationNotAttempted
+from odradek.foundation.turns import Leftovers, Turn
 from odradek.handlers.authorization.rights import Rights, error_for
 from odradek.handlers.authorization.rules import Check, changed, each, on_element, replace
 from odradek.handlers.context import RequestContext
 from odradek.handlers.loading import Answer, Handle
+from odradek.handlers.long_answers import MANY, has_many, made
 from odradek.protocol.errors import error_code
+from odradek.protocol.frames import Frame
 from odradek.protocol.messages import Message
+from odradek.transport.pending import Pending
 
 if TYPE_CHECKING:
     from odradek.protocol.requests.cluster import InitProducerIdRequest
     from odradek.protocol.requests.transactions import (
         AddPartitionsToTxnRequest,
+        AddPartitionsToTxnTopic,
         DescribeTransactionsRequest,
         ListTransactionsRequest,
+        WritableTxnMarker,
         WriteTxnMarkersRequest,
     )
     from odradek.protocol.responses.transactions import DescribeTransactionsResponse, ListTransactionsResponse
@@ -63,29 +70,37 @@ def add_partitions(
     rights.require(
         AclOperation.WRITE, AclResourceType.TRANSACTIONAL_ID, request.v3_and_below_transactional_id
     )
+    return Pending(_add_allowed(handle, request, context, rights))
+
+
+async def _add_allowed(
+    handle: Handle, request: AddPartitionsToTxnRequest, context: RequestContext, rights: Rights
+) -> Message | Frame | None:
     topics = request.v3_and_below_topics
-    denied = {
-        topic.name
-        for topic in topics
-        if not rights.may(AclOperation.WRITE, AclResourceType.TOPIC, topic.name, count=len(topic.partitions))
-    }
-    if not denied:
-        return handle(request, context)
-    return context.response(
-        results_by_topic_v3_and_below=[
-            {
-                "name": topic.name,
-                "results_by_partition": [
-                    {
-                        "partition_index": index,
-                        "partition_error_code": _TOPIC_DENIED if topic.name in denied else _NOT_ATTEMPTED,
-                    }
-                    for index in topic.partitions
-                ],
-            }
-            for topic in topics
-        ]
-    )
+    async with Leftovers() as kept:
+        denied: set[str] = kept.until_end(set())
+        turn = Turn()
+        for topic in topics:
+            if turn.is_over():
+                await turn.next()
+            count = len(topic.partitions)
+            if not rights.may(AclOperation.WRITE, AclResourceType.TOPIC, topic.name, count=count):
+                denied.add(topic.name)
+        if denied:
+            return await made(
+                context,
+                len(topics) if not has_many(topic.partitions for topic in topics) else MANY,
+                lambda: context.response(results_by_topic_v3_and_below=_denied(topics, denied)),
+            )
+    answer = handle(request, context)
+    return await answer if isinstance(answer, Pending) else answer
+
+
+def _denied(topics: Iterable[AddPartitionsToTxnTopic], denied: Set[str]) -> Iterator[dict[str, object]]:
+    for topic in topics:
+        code = _TOPIC_DENIED if topic.name in denied else _NOT_ATTEMPTED
+        rows = ({"partition_index": index, "partition_error_code": code} for index in topic.partitions)
+        yield {"name": topic.name, "results_by_partition": rows}
 
 
 def write_markers(
@@ -96,24 +111,30 @@ def write_markers(
         AclOperation.CLUSTER_ACTION, AclResourceType.CLUSTER
     ):
         return handle(request, context)
-    return context.response(
-        markers=[
-            {
-                "producer_id": marker.producer_id,
-                "topics": [
-                    {
-                        "name": topic.name,
-                        "partitions": [
-                            {"partition_index": index, "error_code": _CLUSTER_DENIED}
-                            for index in topic.partition_indexes
-                        ],
-                    }
-                    for topic in marker.topics
-                ],
-            }
-            for marker in request.markers
-        ]
+    is_long = has_many(topic.partition_indexes for marker in request.markers for topic in marker.topics)
+    return Pending(
+        made(
+            context,
+            MANY if is_long else len(request.markers),
+            lambda: context.response(markers=map(_denied_marker, request.markers)),
+        )
     )
+
+
+def _denied_marker(marker: WritableTxnMarker) -> dict[str, object]:
+    return {
+        "producer_id": marker.producer_id,
+        "topics": (
+            {
+                "name": topic.name,
+                "partitions": (
+                    {"partition_index": index, "error_code": _CLUSTER_DENIED}
+                    for index in topic.partition_indexes
+                ),
+            }
+            for topic in marker.topics
+        ),
+    }
 
 
 _EACH: Final[Check[DescribeTransactionsRequest]] = each(

@@ -35,6 +35,7 @@ from odradek.foundation.named_tuple import NamedTuple
 from odradek.protocol.errors import codes_of
 from odradek.protocol.frames import Frame, Part, Slice
 from odradek.protocol.hot.current_leaders import FETCH_TAG, CurrentLeaders
+from odradek.protocol.hot.elements import ELEMENTS_BEFORE, TooManyElements
 from odradek.protocol.varint import (
     append_unsigned_varint,
     read_unsigned_varint,
@@ -103,12 +104,14 @@ class FetchRequest(NamedTuple):
     rack_id: str = ""
 
 
-def parse_fetch_request(version: int, frame: memoryview, position: int) -> FetchRequest:
-    """The request whose body begins at `position`. Raises InvalidRequest when the bytes are no such request."""
+def parse_fetch_request(
+    version: int, frame: memoryview, position: int, elements_before: int = ELEMENTS_BEFORE
+) -> FetchRequest:
+    """The request whose body begins at `position`. Raises InvalidRequest, and TooManyElements (`elements`)."""
     try:
         if version >= _FIRST_FLEXIBLE:
-            return _parse_flexible(version, frame, position)
-        return _Plain(version, frame, position).parse()
+            return _parse_flexible(version, frame, position, elements_before)
+        return _Plain(version, frame, position, elements_before).parse()
     except (error, IndexError) as failure:
         raise InvalidRequest(
             f"FETCH version {version}: the frame of {len(frame)} bytes ends within a field; it was cut off"
@@ -120,7 +123,7 @@ def parse_fetch_request(version: int, frame: memoryview, position: int) -> Fetch
 # --- from version 12 on ---------------------------------------------------------------------------------------------
 
 
-def _parse_flexible(version: int, frame: memoryview, position: int) -> FetchRequest:
+def _parse_flexible(version: int, frame: memoryview, position: int, elements: int) -> FetchRequest:
     replica_id = NO_REPLICA
     if version < _FIRST_WITHOUT_REPLICA:
         (replica_id,) = _int_at(frame, position)
@@ -128,8 +131,8 @@ def _parse_flexible(version: int, frame: memoryview, position: int) -> FetchRequ
     head = _head_at(frame, position)
     position += _HEAD_WITH_SESSION.size
     has_ids = version >= FIRST_WITH_TOPIC_IDS
-    count, position = _count(frame, position, "topics", 0)
-    elements = count
+    count, position = _count(frame, position, "topics", elements)
+    elements += count
     partitions: list[AskedPartition] = []
     for _ in range(count):
         topic, position = _topic(frame, position, has_ids=has_ids)
@@ -153,10 +156,9 @@ def _parse_flexible(version: int, frame: memoryview, position: int) -> FetchRequ
             position += 4
         position = skip_tagged_fields(frame, position) if frame[position] else position + 1
     rack_id = ""
-    if frame[position] == 1:
-        position += 1
-    else:
-        rack_id, position = _text(frame, position)
+    position += 1
+    if frame[position - 1] != 1:
+        rack_id, position = _text(frame, position - 1)
     replica_epoch = -1
     if frame[position]:
         if version >= _FIRST_WITHOUT_REPLICA:
@@ -186,8 +188,7 @@ def _check_count(count: int, what: str, elements: int) -> None:
     if count < 0:
         raise InvalidRequest(f"a fetch says that its {what} are null; an empty array is allowed, null is not")
     if elements + count > REQUEST_ARRAY_ELEMENTS_MAX:
-        # A hundred megabytes of partitions would become gigabytes of objects.
-        raise InvalidRequest(f"a fetch announces {elements + count} topics and partitions; split it")
+        raise TooManyElements(f"a fetch announces {elements + count} topics and partitions; split it")
 
 
 def _text(frame: memoryview, position: int) -> tuple[str, int]:
@@ -210,11 +211,11 @@ def _text_of(frame: memoryview, position: int, length: int) -> tuple[str, int]:
 class _Plain:
     """A request of an old version while it is read."""
 
-    def __init__(self, version: int, frame: memoryview, position: int) -> None:
+    def __init__(self, version: int, frame: memoryview, position: int, elements: int) -> None:
         self._version = version
         self._frame = frame
         self._position = position
-        self._elements = 0
+        self._elements = elements
 
     def parse(self) -> FetchRequest:
         version = self._version
@@ -270,7 +271,7 @@ class _Plain:
 LED_ELSEWHERE: Final = codes_of(NotLeaderOrFollower, FencedLeaderEpoch)
 
 # Slices read here, in all: a response that waits on its connection holds at most this much memory.
-_INLINE_BYTES_MAX: Final = 64 * 1024
+INLINE_BYTES_MAX: Final = 64 * 1024
 
 _SIZE_AND_CORRELATION_ID: Final = Struct(">ii")
 _ERROR_AND_SESSION: Final = Struct(">hi")
@@ -325,14 +326,14 @@ def pack_fetch_response(
     session_id: int,
     error_code: int,
     leaders: CurrentLeaders | None = None,
+    inline_bytes_max: int = INLINE_BYTES_MAX,
 ) -> Frame:
     """The whole frame: bytes, or bytes and slices of files in order.
 
     `leaders` are the leaders of partitions that another broker leads, for versions that can name them.
     """
-    return _Packing(version, leaders).pack(
-        correlation_id, results, session_id=session_id, error_code=error_code
-    )
+    packing = _Packing(version, leaders, inline_bytes_max)
+    return packing.pack(correlation_id, results, session_id=session_id, error_code=error_code)
 
 
 class _Packing:
@@ -340,21 +341,20 @@ class _Packing:
 
     __slots__ = ("_inline_left", "_is_flexible", "_leaders", "_out", "_parts", "_size", "_version")
 
-    def __init__(self, version: int, leaders: CurrentLeaders | None) -> None:
+    def __init__(self, version: int, leaders: CurrentLeaders | None, inline_bytes_max: int) -> None:
         self._version = version
         self._leaders = leaders
         self._is_flexible = version >= _FIRST_FLEXIBLE
         self._out = bytearray(8)
         self._parts: list[Part] = []
         self._size = 0
-        self._inline_left = _INLINE_BYTES_MAX
+        self._inline_left = inline_bytes_max
 
     def pack(
         self, correlation_id: int, results: Sequence[FetchPartitionData], *, session_id: int, error_code: int
     ) -> Frame:
         out = self._out
-        if self._is_flexible:
-            out.append(0)
+        self._no_tags()
         out += b"\0\0\0\0"
         if self._version >= _FIRST_WITH_SESSIONS:
             out += _ERROR_AND_SESSION.pack(error_code, session_id)

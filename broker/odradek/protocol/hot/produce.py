@@ -23,6 +23,7 @@ from odradek.foundation.limits import REQUEST_ARRAY_ELEMENTS_MAX
 from odradek.foundation.named_tuple import NamedTuple
 from odradek.protocol.errors import code_of
 from odradek.protocol.hot.current_leaders import NO_TAGS, PRODUCE_TAG, CurrentLeaders
+from odradek.protocol.hot.elements import ELEMENTS_BEFORE, TooManyElements
 from odradek.protocol.varint import append_unsigned_varint, read_unsigned_varint, skip_tagged_fields
 
 _FIRST_WITH_LOG_START: Final = 5
@@ -76,14 +77,17 @@ class ProduceRequest(NamedTuple):
     topics: list[ProducedTopic]
 
 
-def parse_produce_request(version: int, frame: memoryview, position: int) -> ProduceRequest:
-    """The request whose body begins at `position`. Raises InvalidRequest when the bytes are no such
-    request.
+def parse_produce_request(
+    version: int, frame: memoryview, position: int, elements_before: int = ELEMENTS_BEFORE
+) -> ProduceRequest:
+    """The request whose body begins at `position`. Raises InvalidRequest when the bytes are no such request.
+
+    Raises TooManyElements for more than one turn takes, or with 0 for `elements_before`, for more than is allowed.
     """
     try:
         if version >= FIRST_FLEXIBLE:
-            return _parse_flexible(frame, position, has_ids=version >= FIRST_WITH_TOPIC_IDS)
-        return _parse_plain(frame, position)
+            return _parse_flexible(frame, position, elements_before, has_ids=version >= FIRST_WITH_TOPIC_IDS)
+        return _parse_plain(frame, position, elements_before)
     except (struct.error, IndexError) as failure:
         raise InvalidRequest(
             f"PRODUCE version {version}: the frame of {len(frame)} bytes ends within a field; it was cut off"
@@ -146,7 +150,7 @@ def _tags(frame: memoryview, position: int) -> int:
     return position + 1 if frame[position] == 0 else skip_tagged_fields(frame, position)
 
 
-def _parse_flexible(frame: memoryview, position: int, *, has_ids: bool) -> ProduceRequest:
+def _parse_flexible(frame: memoryview, position: int, elements: int, *, has_ids: bool) -> ProduceRequest:
     length, position = _varint(frame, position)
     transactional_id = None
     if length:
@@ -156,7 +160,7 @@ def _parse_flexible(frame: memoryview, position: int, *, has_ids: bool) -> Produ
     topic_count, position = _varint(frame, position + 6)
     if not topic_count:
         raise _null("topics")
-    elements = topic_count
+    elements += topic_count
     topics: list[ProducedTopic] = []
     for _ in range(topic_count - 1):
         start = position
@@ -191,7 +195,7 @@ def _parse_flexible(frame: memoryview, position: int, *, has_ids: bool) -> Produ
     return _new(ProduceRequest, (transactional_id, acks, timeout_ms, topics))
 
 
-def _parse_plain(frame: memoryview, position: int) -> ProduceRequest:
+def _parse_plain(frame: memoryview, position: int, elements: int) -> ProduceRequest:
     (length,) = _short_at(frame, position)
     position += 2
     transactional_id = None
@@ -203,7 +207,7 @@ def _parse_plain(frame: memoryview, position: int) -> ProduceRequest:
     position += 10
     if topic_count < 0:
         raise _null("topics")
-    elements = topic_count
+    elements += topic_count
     topics: list[ProducedTopic] = []
     for _ in range(topic_count):
         (length,) = _short_at(frame, position)
@@ -231,9 +235,9 @@ def _parse_plain(frame: memoryview, position: int) -> ProduceRequest:
     return ProduceRequest(transactional_id, acks, timeout_ms, topics)
 
 
-def _too_many(elements: int) -> InvalidRequest:
+def _too_many(elements: int) -> TooManyElements:
     # A hundred megabytes of nearly empty entries would become gigabytes of objects.
-    return InvalidRequest(f"a request announces {elements} topics and partitions; split it")
+    return TooManyElements(f"a request announces {elements} topics and partitions; split it")
 
 
 def _null(what: str) -> InvalidRequest:

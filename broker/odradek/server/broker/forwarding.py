@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from typing import Any, Final, cast
 
+from odradek.foundation.error_values import without_trace
 from odradek.foundation.errors import RequestError
+from odradek.foundation.turn_limits import REQUEST_BYTES_DECODED_AT_ONCE_MAX
 from odradek.handlers import failures
 from odradek.handlers.config_resources import ConfigResourceType
 from odradek.handlers.context import BrokerParts, RequestContext
@@ -17,6 +19,7 @@ from odradek.handlers.loading import Handle, load
 from odradek.handlers.table import FORWARDED
 from odradek.protocol.api import ApiKey
 from odradek.protocol.codec import decode_typed_request, encode_response
+from odradek.protocol.requests.cluster import IncrementalAlterConfigsRequest
 from odradek.server.broker.remote_controller import RemoteController
 from odradek.transport.pending import Pending
 
@@ -51,12 +54,34 @@ class _Forwarding:
 
     def __call__(self, frame: memoryview, context: RequestContext) -> Pending[bytes]:
         if context.header.api_key == ApiKey.INCREMENTAL_ALTER_CONFIGS:
+            if len(frame) > REQUEST_BYTES_DECODED_AT_ONCE_MAX:
+                return Pending(self._ask_or_set_log_levels(frame, context))
             request = _read(frame, context)
-            if any(one.resource_type == ConfigResourceType.BROKER_LOGGER for one in request.resources):
+            if _names_loggers(request):
                 return Pending(_set_log_levels(request, context))
         if context.header.api_key in _OF_TOKENS:
             return Pending(self._ask_for_tokens(frame, context))
         return Pending(self._ask(frame, context))
+
+    async def _ask_or_set_log_levels(self, frame: memoryview, context: RequestContext) -> bytes:
+        """As for a small request. The thread reads this one, and frees it: see `handlers.long_requests`."""
+        from odradek.handlers.long_answers import free
+
+        in_thread = context.broker.long_work.submit
+        requests: list[IncrementalAlterConfigsRequest] = []
+        # What the client has sent behind it must not overtake it.
+        context.connection.hold()
+
+        def names_loggers() -> bool:
+            requests.append(_read(frame, context))
+            return _names_loggers(requests[0])
+
+        try:
+            if await in_thread(names_loggers):
+                return await _set_log_levels(requests[0], context)
+            return await self._ask(frame, context)
+        finally:
+            in_thread(lambda: free(requests)).add_done_callback(lambda _: context.connection.release())
 
     async def _ask_for_tokens(self, frame: memoryview, context: RequestContext) -> bytes:
         from odradek.handlers.delegation_tokens import check_requester
@@ -74,7 +99,14 @@ class _Forwarding:
                 frame, client_host=context.client_host, principal=context.principal
             )
         except RequestError as error:
-            return _refusal(_read(frame, context), context, error)
+            refusal = without_trace(error)
+        if len(frame) <= REQUEST_BYTES_DECODED_AT_ONCE_MAX:
+            return _refusal(_read(frame, context), context, refusal)
+        return await context.broker.long_work.submit(lambda: _large_refusal(frame, context, refusal))
+
+
+def _names_loggers(request: IncrementalAlterConfigsRequest) -> bool:
+    return any(one.resource_type == ConfigResourceType.BROKER_LOGGER for one in request.resources)
 
 
 async def _set_log_levels(request: Any, context: RequestContext) -> bytes:
@@ -103,6 +135,17 @@ async def _set_log_levels(request: Any, context: RequestContext) -> bytes:
 def _read(frame: memoryview, context: RequestContext) -> Any:
     header = context.header
     return decode_typed_request(header.api_key, header.api_version, frame, header.body_position)
+
+
+def _large_refusal(frame: memoryview, context: RequestContext, error: RequestError) -> bytes:
+    from odradek.handlers.long_requests import LargeRequest
+
+    large = LargeRequest(context.header)
+    try:
+        large.decode(frame)
+        return large.refuse(error)
+    finally:
+        large.free()
 
 
 def _refusal(request: Any, context: RequestContext, error: RequestError) -> bytes:

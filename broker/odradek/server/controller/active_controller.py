@@ -35,6 +35,7 @@ from odradek.handlers.context import ControllerParts
 from odradek.handlers.counters import RequestCounters
 from odradek.handlers.mutations import MutationQuotas
 from odradek.registry.store import Store
+from odradek.replication.blocking import BlockingWork
 
 logger = logging.getLogger(__name__)
 
@@ -53,6 +54,7 @@ class ActiveController:
         clock: Clock,
         rng: random.Random,
         counters: RequestCounters,
+        long_work: BlockingWork | None = None,
         on_failure: Callable[[ActiveController, str], None],
     ) -> None:
         self.term = term
@@ -81,6 +83,7 @@ class ActiveController:
             counters=counters,
             authorizer=authorizer_of(settings, self.images) if settings.authorizer_class_name else None,
             mutations=MutationQuotas(self.images, settings, clock),
+            long_work=long_work,
         )
 
     @property

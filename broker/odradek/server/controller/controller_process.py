@@ -22,9 +22,11 @@ from odradek.foundation.clock import Clock, SystemClock
 from odradek.foundation.endpoints import Endpoint, complete
 from odradek.foundation.settings import Settings
 from odradek.foundation.tasks import TaskOwner
+from odradek.foundation.turn_limits import LONG_WORK_THREADS_MAX
 from odradek.handlers.counters import RequestCounters
 from odradek.registry.registries import open_registry
 from odradek.registry.store import Store
+from odradek.replication.blocking import BlockingWork
 from odradek.server.controller.active_controller import ActiveController
 from odradek.server.controller.dispatcher import ControllerDispatcher
 from odradek.server.secured_listeners import ClientConfigs, SecuredListeners
@@ -63,6 +65,8 @@ class ControllerProcess:
         self._network = network or SystemNetwork()
         self._rng = rng or random.SystemRandom()
         self._open = AsyncExitStack()
+        self._long_work = BlockingWork(threads_max=LONG_WORK_THREADS_MAX, name="long")
+        self._open.callback(self._long_work.close)
         self._tasks = TaskOwner(f"controller-{self.id}")
         self._election: ControllerElection
         self.counters = RequestCounters()
@@ -203,6 +207,7 @@ class ControllerProcess:
             clock=self._clock,
             rng=self._rng,
             counters=self.counters,
+            long_work=self._long_work,
             on_failure=self._failed,
         )
         self._unfollow_users()
