@@ -48,7 +48,7 @@ check: $(VENV)/.dev
 	PYTHONPATH=broker:operator:pipeline $(BIN)/lint-imports
 
 # JOBS=n files of tests at a time: more than cores, since tests that start processes wait for them.
-# PYTEST_ARGS='-x tests/log'. Files start in the order of tests/conftest.py, which xdist would replace by its own.
+# PYTEST_ARGS='-x tests/storage'. Files start in the order of tests/conftest.py, which xdist would replace by its own.
 PYTEST = $(BIN)/python -m pytest -n $(or $(JOBS),4) --dist loadfile --no-loadscope-reorder
 QUICK := -m "not thorough"
 
@@ -142,7 +142,7 @@ quotas: $(VENV)/.test
 # 500 consumers in 10 processes share 2,000 partitions through a real ZooKeeper; half of them leave. MANY='50 2 200' for less.
 MANY ?= 500 10 2000
 many-consumers: $(VENV)/.test
-	$(BIN)/python -m tests.clients.many_consumers $(MANY)
+	$(BIN)/python -m tests.client.classic.many_consumers $(MANY)
 
 # Drivers of loads, replays and streams, killed at every step and compared with the log: KILLS=100 of each kind, SEED=n.
 pipeline-kills: $(VENV)/.test
@@ -181,13 +181,13 @@ demo: $(VENV)/.demo
 	@$(BIN)/python -m demo
 
 reference: $(VENV)/.product
-	$(BIN)/python -m odradek.cluster.reference docs/reference
+	$(BIN)/python -m odradek.metadata.image.reference docs/reference
 	$(BIN)/python -m odradek.cli.reference > docs/reference/cli.md
-	$(BIN)/python -m odradek.handlers.reference > docs/reference/protocol.md
+	$(BIN)/python -m odradek.broker.requests.reference > docs/reference/protocol.md
 	$(BIN)/python -m odradek.mirror.reference > docs/reference/mirror.md
 	$(INSTALL) --quiet 'pyyaml>=6'
 	$(BIN)/python -m odradek_pipeline.cli.reference > docs/reference/pipeline.md
-	$(BIN)/python -m odradek.handlers.request_types && $(BIN)/ruff format --quiet broker/odradek/protocol/requests broker/odradek/protocol/responses
+	$(BIN)/python -m odradek.broker.requests.request_types && $(BIN)/ruff format --quiet broker/odradek/wire/protocol/requests broker/odradek/wire/protocol/responses
 	$(BIN)/python -m odradek_operator.resources.reference .
 	$(BIN)/python -m helm.generate
 

@@ -18,12 +18,12 @@ from tempfile import gettempdir
 
 from bench.peers import SETTINGS, Peer, compiled, fresh_topic, storage, usage
 from bench.questions import Answers
-from odradek.log.compaction.reading import StoredBatch
-from odradek.log.compaction.vector_map import VectorOffsetMap
-from odradek.protocol import messages
-from odradek.protocol.api import ApiKey
-from odradek.protocol.codec import decode_response, encode_request
-from odradek.records.builder import build_batch
+from odradek.storage.compaction.reading import StoredBatch
+from odradek.storage.compaction.vector_map import VectorOffsetMap
+from odradek.wire.protocol import messages
+from odradek.wire.protocol.api import ApiKey
+from odradek.wire.protocol.codec import decode_response, encode_request
+from odradek.wire.records.builder import build_batch
 from tests.support.broker_process import Broker
 from tests.support.kafka_peer import KafkaPeer
 from tests.support.polling import SECONDS_MAX

@@ -9,10 +9,10 @@ import time
 from typing import Any
 
 from bench.peers import Peer
-from odradek.protocol import messages
-from odradek.protocol.api import ApiKey
-from odradek.protocol.codec import decode_response, encode_request
-from odradek.records.builder import build_batch
+from odradek.wire.protocol import messages
+from odradek.wire.protocol.api import ApiKey
+from odradek.wire.protocol.codec import decode_response, encode_request
+from odradek.wire.records.builder import build_batch
 
 FIRST_ACK_SECONDS_MAX = 60
 

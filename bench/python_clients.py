@@ -5,7 +5,7 @@ around the records alone. All write to one broker of ours, with acks=all, and re
 The clients take turns, another one first in each round, and the first round is discarded. CPU is the figure to trust on
 a busy machine. confluent-kafka is a library in C; aiokafka has compiled parts; kafka-python and ours have none.
 
-`odradek` is the client for asyncio, and `documents` is `odradek.clients`: Producer with a queue, ConsumerConnector.
+`odradek` is the client for asyncio, and `documents` is `odradek.classic`: Producer with a queue, ConsumerConnector.
 The latter's groups need ZooKeeper, so its brokers are a cluster of one.
 """
 
@@ -74,7 +74,7 @@ def produce_odradek(bootstrap: str, connect: str, topic: str, records: int, size
 
 
 def produce_documents(bootstrap: str, connect: str, topic: str, records: int, size: int) -> Cost:
-    from odradek.clients import KeyedMessage, Producer
+    from odradek.classic import KeyedMessage, Producer
 
     properties = {"broker.list": bootstrap, "producer.type": "async", "batch.size": 2_000, "queue.time": 20}
     watch, value = Stopwatch(), b"x" * size
@@ -161,7 +161,7 @@ def consume_odradek(bootstrap: str, connect: str, topic: str, records: int, size
 
 
 def consume_documents(bootstrap: str, connect: str, topic: str, records: int, size: int) -> Cost:
-    from odradek.clients import ConsumerConnector
+    from odradek.classic import ConsumerConnector
 
     properties = {"zk.connect": connect, "groupid": f"bench-{os.getpid()}", "autooffset.reset": "smallest"}
     watch, seen = Stopwatch(), 0

@@ -24,7 +24,12 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from bench.peers import compiled, storage
-from odradek.authorization.acls import (
+from odradek.client.admin.acls import AclAdmin
+from odradek.client.admin.quotas import QuotaAdmin
+from odradek.client.admin.topics import TopicAdmin
+from odradek.client.client import Client
+from odradek.foundation.client_entities import ClientEntity
+from odradek.security.authorization.acls import (
     AccessControlEntry,
     AclBinding,
     AclOperation,
@@ -33,15 +38,10 @@ from odradek.authorization.acls import (
     PermissionType,
     ResourcePattern,
 )
-from odradek.client.admin.acls import AclAdmin
-from odradek.client.admin.quotas import QuotaAdmin
-from odradek.client.admin.topics import TopicAdmin
-from odradek.client.client import Client
-from odradek.foundation.client_entities import ClientEntity
-from odradek.protocol import messages
-from odradek.protocol.api import ApiKey
-from odradek.protocol.codec import decode_response, encode_request
-from odradek.records.builder import build_batch
+from odradek.wire.protocol import messages
+from odradek.wire.protocol.api import ApiKey
+from odradek.wire.protocol.codec import decode_response, encode_request
+from odradek.wire.records.builder import build_batch
 from tests.support.broker_process import Broker
 
 CLIENTS: Final = 100

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from odradek.client.producer.batches import Delivery, RecordMetadata
     from odradek.client.producer.producer import Producer
     from odradek.foundation.ids import TopicPartition
-    from odradek.records.compression import Compression
+    from odradek.wire.records.compression import Compression
 
 __version__ = "0.1.0"
 
@@ -56,7 +56,7 @@ _HOMES = {
     "Audit": "odradek.client.audit.audit",
     "Client": "odradek.client.client",
     "CommittedOffset": "odradek.client.admin.results",
-    "Compression": "odradek.records.compression",
+    "Compression": "odradek.wire.records.compression",
     "ConfigChange": "odradek.client.admin.results",
     "Consumer": "odradek.client.consumer.topics",
     "ConsumerRecord": "odradek.client.consumer.blocks",

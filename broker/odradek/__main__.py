@@ -31,14 +31,14 @@ def _open_closed_streams() -> None:
 
 def _run(given: list[str]) -> int:
     if given and given[0] == "start":
-        from odradek.cli.start_options import parse
+        from odradek.cli.cluster.start_options import parse
 
         arguments = parse(given[1:])
         if arguments is not None:  # else click explains what cannot be parsed
             # Imports leave little garbage, and looking for it takes a thirtieth of the start. `server.start` enables
             # it again.
             gc.disable()
-            from odradek.cli.start_run import run
+            from odradek.cli.cluster.start_run import run
 
             return run(arguments)
     from odradek.cli import main as command_line

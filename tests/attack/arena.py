@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 import psutil
 
 from odradek.foundation.limits import LOG_LINE_BYTES_MAX, REQUEST_BYTES_TOTAL_MAX
-from odradek.protocol.api import ApiKey
+from odradek.wire.protocol.api import ApiKey
 from tests.attack.honest_process import HonestProcess
 from tests.support.broker_process import SecuredBroker
 from tests.support.honest_client import TOPIC

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Final
 
-from odradek.protocol.api import ApiKey
+from odradek.wire.protocol.api import ApiKey
 
 Sockets = list[socket.socket]
 Address = tuple[str, int]

@@ -10,10 +10,10 @@ import time
 from functools import cache
 from typing import Final
 
-from odradek.protocol import codec, messages
-from odradek.protocol.api import ApiKey
-from odradek.records.builder import build_batch
-from odradek.records.compression import Compression
+from odradek.wire.protocol import codec, messages
+from odradek.wire.protocol.api import ApiKey
+from odradek.wire.records.builder import build_batch
+from odradek.wire.records.compression import Compression
 from tests.attack.attacks import Address, Attack, Sockets, connected, expecting_refusal
 from tests.support.large_requests import ROWS
 

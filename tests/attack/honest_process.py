@@ -17,7 +17,7 @@ import sys
 from contextlib import suppress
 from typing import Any, Final
 
-from odradek.protocol.api import ApiKey
+from odradek.wire.protocol.api import ApiKey
 from tests.support.broker_process import CHECKOUT
 from tests.support.honest_client import TOPIC, HonestClient
 from tests.support.plain_client import PlainClient

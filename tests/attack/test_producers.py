@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from odradek.protocol import messages
-from odradek.protocol.api import ApiKey
-from odradek.protocol.codec import encode_request
-from odradek.records.builder import build_batch
+from odradek.wire.protocol import messages
+from odradek.wire.protocol.api import ApiKey
+from odradek.wire.protocol.codec import encode_request
+from odradek.wire.records.builder import build_batch
 from tests.attack.arena import PASSWORD, Arena
 from tests.attack.attacks import connected, framed, header, local
 from tests.support.plain_client import PlainClient

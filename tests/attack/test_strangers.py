@@ -7,7 +7,7 @@ from contextlib import suppress
 
 import pytest
 
-from odradek.protocol.api import ApiKey
+from odradek.wire.protocol.api import ApiKey
 from tests.attack.arena import Arena
 from tests.attack.attacks import ATTACKS, Attack, Sockets, announce, connected, framed, header, local
 

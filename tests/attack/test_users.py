@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from odradek.protocol.api import ApiKey
+from odradek.wire.protocol.api import ApiKey
 from tests.attack.arena import Arena
 from tests.support.honest_client import TOPIC
 from tests.support.plain_client import ConnectionLostError, PlainClient

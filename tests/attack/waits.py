@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from odradek.foundation.limits import DECOMPRESSED_BATCH_BYTES_MAX, REQUEST_BYTES_TOTAL_MAX
-from odradek.protocol.api import ApiKey
+from odradek.wire.protocol.api import ApiKey
 from tests.attack import freezes
 from tests.attack.attacks import ATTACKS, SOURCE, Attack, local
 from tests.attack.honest_process import HonestProcess

@@ -14,7 +14,7 @@ import threading
 from contextlib import suppress
 from typing import Any, Final
 
-from odradek.records.compression import Compression
+from odradek.wire.records.compression import Compression
 from tests.attack.attacks import ATTACKS, Address, Attack, Sockets
 from tests.attack.freezes import ask, bomb, half_open, of_names
 from tests.support.large_requests import ROWS

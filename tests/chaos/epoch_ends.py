@@ -19,7 +19,7 @@ from typing import Final
 
 from tests.chaos.history import EpochEndAnswered
 
-_LOGGER: Final = "odradek.handlers.offset_for_leader_epoch"
+_LOGGER: Final = "odradek.broker.requests.offset_for_leader_epoch"
 _LINE: Final = re.compile(
     r"^(?P<at>\S+Z) +DEBUG +"
     + re.escape(_LOGGER)

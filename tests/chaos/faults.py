@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from itertools import product
 from typing import Final
 
-from odradek.cluster import paths
+from odradek.metadata.image import paths
 from tests.chaos.deletions import Deletions
 from tests.chaos.groups import Groups
 from tests.chaos.history import FaultReported, HistoryFile, Probed, ProcessEnded, now

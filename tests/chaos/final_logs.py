@@ -9,11 +9,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from odradek.coordination.records import kind_of
-from odradek.groups.schema import KIND_OFFSET, decode_offset_key, decode_offset_value
-from odradek.records.batch import BatchView, split
-from odradek.records.checksum import crc32c
-from odradek.records.record import Headers, records
+from odradek.broker.coordination.records import kind_of
+from odradek.broker.groups.schema import KIND_OFFSET, decode_offset_key, decode_offset_value
+from odradek.wire.records.batch import BatchView, split
+from odradek.wire.records.checksum import crc32c
+from odradek.wire.records.record import Headers, records
 from tests.chaos.history import name_of_value
 from tests.support.group_commits import LoggedCommits
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from odradek.foundation.errors import OdradekError
-from odradek.protocol.api import ApiKey
+from odradek.wire.protocol.api import ApiKey
 from tests.chaos.world import BROKERS
 from tests.support.plain_client import ConnectionLostError, PlainClient
 from tests.support.polling import SECONDS_MAX

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from kazoo.exceptions import KazooException
 
-from odradek.cluster import nodes, paths
+from odradek.metadata.image import nodes, paths
 from tests.chaos.history import REGISTRY, HistoryFile, StateSeen, now
 from tests.chaos.world import ChaosCluster
 from tests.support.polling import SECONDS_MAX

@@ -16,9 +16,9 @@ import time
 from pathlib import Path
 from typing import Any, Final
 
-from odradek.protocol.api import ApiKey
-from odradek.records.batch import split
-from odradek.records.record import records
+from odradek.wire.protocol.api import ApiKey
+from odradek.wire.records.batch import split
+from odradek.wire.records.record import records
 from tests.chaos.final_logs import whole_batches
 from tests.chaos.history import Fetched, HistoryFile, StateSeen, name_of_value, now
 from tests.support.plain_client import ConnectionLostError, PlainClient

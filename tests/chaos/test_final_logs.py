@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from odradek.groups.schema import OffsetAndMetadata, encode_offset_key, encode_offset_value
-from odradek.records.batch import assign
-from odradek.records.builder import build_batch
+from odradek.broker.groups.schema import OffsetAndMetadata, encode_offset_key, encode_offset_value
+from odradek.wire.records.batch import assign
+from odradek.wire.records.builder import build_batch
 from tests.chaos.final_logs import read_any_log, read_commits
 
 GROUP, TOPIC = "group", "records"

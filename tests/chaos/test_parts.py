@@ -250,9 +250,9 @@ def test_a_proxy_blocks_only_between_the_named(proxies: Proxies, is_named_first:
 def test_what_a_broker_says_of_where_epochs_ended_is_read_from_its_log(tmp_path: Path) -> None:
     log = tmp_path / "broker-1.log"
     log.write_text(
-        "2026-11-21T21:46:59.853Z DEBUG   odradek.handlers.offset_for_leader_epoch: "
+        "2026-11-21T21:46:59.853Z DEBUG   odradek.broker.requests.offset_for_leader_epoch: "
         "records-7-round-3-0: epoch 6 ended at 2892, says the leader of epoch 7\n"
-        "2026-11-21T21:46:59.854Z DEBUG   odradek.handlers.offset_for_leader_epoch: "
+        "2026-11-21T21:46:59.854Z DEBUG   odradek.broker.requests.offset_for_leader_epoch: "
         "records-7-round-2-0: epoch 1 ended at 5, says the leader of epoch 2\n"
     )
     (answered,) = answered_epoch_ends("broker-1", log, topic="records-7-round-3")

@@ -13,7 +13,14 @@ import threading
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from odradek.authorization.acls import (
+from odradek.client.admin.acls import AclAdmin
+from odradek.client.admin.quotas import QuotaAdmin
+from odradek.client.admin.topics import TopicAdmin
+from odradek.client.client import Client
+from odradek.client.producer.producer import Producer
+from odradek.foundation.client_entities import DEFAULT, ClientEntity
+from odradek.foundation.errors import OdradekError, TopicAlreadyExists
+from odradek.security.authorization.acls import (
     CLUSTER_NAME,
     AccessControlEntry,
     AclBinding,
@@ -23,14 +30,7 @@ from odradek.authorization.acls import (
     PermissionType,
     ResourcePattern,
 )
-from odradek.authorization.filters import AclFilter
-from odradek.client.admin.acls import AclAdmin
-from odradek.client.admin.quotas import QuotaAdmin
-from odradek.client.admin.topics import TopicAdmin
-from odradek.client.client import Client
-from odradek.client.producer.producer import Producer
-from odradek.foundation.client_entities import DEFAULT, ClientEntity
-from odradek.foundation.errors import OdradekError, TopicAlreadyExists
+from odradek.security.authorization.filters import AclFilter
 from tests.chaos.history import HistoryFile, Trespassed, now
 
 SETTINGS: Final = {

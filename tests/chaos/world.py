@@ -17,7 +17,7 @@ from typing import Final
 from kazoo.client import KazooClient
 from kazoo.exceptions import KazooException
 
-from odradek.cluster import nodes, paths
+from odradek.metadata.image import nodes, paths
 from tests.chaos.error_log import new_errors
 from tests.chaos.history import ErrorLogged, Event, HistoryFile, now
 from tests.chaos.isolation import is_isolated

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from odradek.cli import zookeeper_server
-from odradek.cli.cluster import ClusterLock
-from odradek.cli.cluster_children import Child
+from odradek.cli.cluster import zookeeper_server
+from odradek.cli.cluster.cluster_children import Child
+from odradek.cli.cluster.verbs import ClusterLock
 from odradek.cli.exit_codes import ExitCode
 from odradek.cli.main import run
 from odradek.foundation.errors import SettingError

@@ -130,7 +130,9 @@ def test_what_fails_completes_nothing_and_says_nothing(
 
 
 def test_names_with_control_characters_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("odradek.cli.completers.ask", lambda ctx, names: ["a\nplain,b", "a\x1b[2J", "a b"])
+    monkeypatch.setattr(
+        "odradek.cli.shared.completers.ask", lambda ctx, names: ["a\nplain,b", "a\x1b[2J", "a b"]
+    )
     assert completed("groups", "describe", "") == ["a b"]
 
 

@@ -14,7 +14,7 @@ import pytest
 from click.testing import Result
 
 from odradek.cli.exit_codes import ExitCode
-from odradek.log.disk_space import error_text, start_advice
+from odradek.storage.disk_space import error_text, start_advice
 from tests.cli.conftest import SOURCE
 
 Mounted = Callable[..., Path]

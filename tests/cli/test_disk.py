@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from click.testing import Result
 
-from odradek.cli import disk
-from odradek.cli.disk_words import disk_words, refusal_words
+from odradek.cli.brokers import disk
 from odradek.cli.exit_codes import ExitCode
+from odradek.cli.shared.disk_words import disk_words, refusal_words
 from odradek.client.admin.disks import ReplicaOnDisk, replicas
 from odradek.client.admin.results import LogDirectoryDescription, ReplicaSize
 from odradek.client.errors import ConnectionFailed
@@ -50,7 +50,7 @@ CLUSTER = {
 @pytest.fixture
 def asked(invoke: Callable[..., Result], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
     """`asked("--by", …)`: the verb, with the answers of CLUSTER."""
-    monkeypatch.setattr("odradek.cli.options.CommandSession.run", lambda *_: CLUSTER)
+    monkeypatch.setattr("odradek.cli.shared.options.CommandSession.run", lambda *_: CLUSTER)
     return lambda *arguments: invoke("brokers", "disk", *arguments)
 
 

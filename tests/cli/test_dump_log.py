@@ -13,11 +13,11 @@ from click.testing import Result
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from odradek.cli.dump import read_segment
 from odradek.cli.exit_codes import ExitCode
-from odradek.log.producer_snapshots import SnapshotEntry, encode_snapshot
-from odradek.records.builder import build_batch
-from odradek.records.compression import Compression
+from odradek.cli.records.dump import read_segment
+from odradek.storage.producer_snapshots import SnapshotEntry, encode_snapshot
+from odradek.wire.records.builder import build_batch
+from odradek.wire.records.compression import Compression
 from tests.support.examples import examples
 
 Invoke = Callable[..., Result]

@@ -171,7 +171,7 @@ def test_a_crash_between_saving_and_resetting_leaves_a_usable_file(
     file = tmp_path / "before.json"
     crash = (
         "import os\n"
-        "from odradek.cli import group_resets, main\n"
+        "from odradek.cli.groups import group_resets; from odradek.cli import main\n"
         "async def crash(client, plans): os._exit(70)\n"
         "group_resets.apply_resets = crash\n"
         f"main.run(['groups', 'reset-offsets', {group!r}, '--all-topics', '--to-latest',"

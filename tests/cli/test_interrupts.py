@@ -8,7 +8,7 @@ import odradek
 
 PROGRAM = """
 import asyncio, os, signal
-from odradek.cli import interrupts
+from odradek.cli.shared import interrupts
 
 interrupts.SAME_PRESS_SECONDS = {same_press_seconds}
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from odradek.cli.moves import plan_document, read_plan
+from odradek.cli.brokers.moves import plan_document, read_plan
 from odradek.foundation.ids import TopicPartition
 
 ROW: dict[str, Any] = {"topic": "t", "partition": 0, "replicas": [1, 2]}

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from click.testing import Result
 
-from odradek.cli import profiles
-from odradek.cli.connection_settings import GivenOptions, resolve
 from odradek.cli.exit_codes import ExitCode
+from odradek.cli.shared import profiles
+from odradek.cli.shared.connection_settings import GivenOptions, resolve
 from odradek.client.properties import (
     API_TIMEOUT_MS,
     CLIENT_PROPERTIES,

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odradek.cli.json_lines import json_record
-from odradek.cli.record_formats import InputError, NewRecord, parse_json_record, unescape
+from odradek.cli.records.json_lines import json_record
+from odradek.cli.records.record_formats import InputError, NewRecord, parse_json_record, unescape
 from odradek.client.consumer.blocks import ConsumerRecord
 
 octets = st.none() | st.binary(max_size=20) | st.text(max_size=20).map(str.encode)

@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odradek.cli.json_lines import json_printer, json_record
-from odradek.cli.record_formats import NewRecord, parse_json_record
-from odradek.cli.record_printing import null_on_terminal, plain_printer
-from odradek.cli.templates import compile_template
+from odradek.cli.records.json_lines import json_printer, json_record
+from odradek.cli.records.record_formats import NewRecord, parse_json_record
+from odradek.cli.records.record_printing import null_on_terminal, plain_printer
+from odradek.cli.records.templates import compile_template
 from odradek.client.consumer.blocks import RecordBlock
 from odradek.foundation.ids import TopicPartition
-from odradek.records.batch import BatchView
-from odradek.records.builder import build_batch
+from odradek.wire.records.batch import BatchView
+from odradek.wire.records.builder import build_batch
 
 Headers = tuple[tuple[str, bytes | None], ...]
 Row = tuple[bytes | None, bytes | None, Headers]

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 import pytest
 
-from odradek.cli.saved_offsets import SavedOffset, load, save
+from odradek.cli.groups.saved_offsets import SavedOffset, load, save
 
 SAVED = [
     SavedOffset("g", "orders", 0, 42, 3, "note"),

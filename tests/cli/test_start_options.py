@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 import odradek
-from odradek.cli.hints import command_name, hints
-from odradek.cli.start import start
-from odradek.cli.start_options import START_OPTIONS, parse
-from odradek.cli.start_run import settings_of
+from odradek.cli.cluster.start import start
+from odradek.cli.cluster.start_options import START_OPTIONS, parse
+from odradek.cli.cluster.start_run import settings_of
+from odradek.cli.shared.hints import command_name, hints
 from odradek.foundation.errors import SettingError
 
 
@@ -153,7 +153,7 @@ def test_hints_name_a_command_that_the_shell_finds(monkeypatch: pytest.MonkeyPat
 
 def test_the_short_road_imports_nothing_heavy() -> None:
     program = (
-        "import sys, odradek.__main__, odradek.cli.start_options as o, odradek.cli.start_run as s\n"
+        "import sys, odradek.__main__, odradek.cli.cluster.start_options as o, odradek.cli.cluster.start_run as s\n"
         "s.settings_of(o.parse(['--set', 'num.partitions=2']))\n"
         "heavy = {'click', 'rich', 'aiohttp', 'prometheus_client', 'kio', 'odradek.client.client'}\n"
         "print(sorted(heavy & set(sys.modules)))\n"

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odradek.cli.times import format_moment, format_seconds, parse_duration_ms, parse_moment_ms
+from odradek.cli.shared.times import format_moment, format_seconds, parse_duration_ms, parse_moment_ms
 
 NOW_MS = 1_772_366_400_000  # 2026-03-01T12:00:00Z
 

@@ -20,8 +20,8 @@ import pytest
 from click.testing import Result
 
 from odradek.cli.exit_codes import ExitCode
-from odradek.cli.output import bad, good, in_color, render_table, use_color, warning
-from odradek.cli.watch import _with_seconds
+from odradek.cli.shared.output import bad, good, in_color, render_table, use_color, warning
+from odradek.cli.shared.watch import _with_seconds
 from tests.cli.conftest import Shell
 from tests.support.broker_process import Broker
 

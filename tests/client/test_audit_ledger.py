@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from odradek.client.audit.counts import Counts, digest, window_start
 from odradek.client.audit.ledger import Ledger, WindowKey
 from odradek.foundation.ids import TopicPartition
-from odradek.records.record import Record
+from odradek.wire.records.record import Record
 
 ORDERS = TopicPartition("orders", 0)
 STEPS = st.lists(

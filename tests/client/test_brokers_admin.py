@@ -11,9 +11,9 @@ from odradek.client.admin.admin import Admin
 from odradek.client.admin.reassignments import SIDES
 from odradek.client.admin.results import ConfigChange, ResourceType
 from odradek.client.client import Client
-from odradek.cluster.image import PartitionImage
 from odradek.foundation import errors
 from odradek.foundation.ids import TopicPartition
+from odradek.metadata.image.image import PartitionImage
 from tests.support.whole_cluster import PORT, WholeCluster
 
 ENTRIES = {"replica.fetch.max.bytes": "20000"}

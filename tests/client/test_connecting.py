@@ -13,9 +13,9 @@ import pytest
 from odradek.client.client import Client
 from odradek.client.errors import ClientTimeout, ConnectionFailed, UnsupportedByBroker
 from odradek.foundation.errors import CoordinatorLoadInProgress
-from odradek.protocol import codec, messages
-from odradek.protocol.api import ApiKey
-from odradek.protocol.framing import parse_request_header
+from odradek.wire.protocol import codec, messages
+from odradek.wire.protocol.api import ApiKey
+from odradek.wire.protocol.framing import parse_request_header
 from tests.support.broker_process import free_port
 from tests.support.stories import in_real_time
 

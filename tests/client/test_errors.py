@@ -6,7 +6,7 @@ import pytest
 
 from odradek.client.errors import UnexpectedErrorCode, error_for, raise_for
 from odradek.foundation import errors
-from odradek.protocol.errors import ROWS
+from odradek.wire.protocol.errors import ROWS
 
 
 def test_zero_is_success() -> None:

@@ -14,7 +14,7 @@ from odradek.client.consumer.group import GroupConsumer
 from odradek.client.producer.producer import Producer
 from odradek.foundation.errors import NotCoordinator
 from odradek.foundation.ids import TopicPartition
-from odradek.protocol.api import ApiKey
+from odradek.wire.protocol.api import ApiKey
 
 
 def test_a_commit_stays_that_of_its_member_and_generation(

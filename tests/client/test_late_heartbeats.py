@@ -13,7 +13,7 @@ from odradek.client.connection import BrokerConnection
 from odradek.client.consumer.group import GroupConsumer
 from odradek.client.consumer.membership import Membership
 from odradek.foundation.errors import IllegalGeneration
-from odradek.protocol.api import ApiKey
+from odradek.wire.protocol.api import ApiKey
 from tests.support.loop import run
 from tests.support.stories import told_by
 from tests.support.whole_cluster import PORT, WholeCluster

@@ -9,7 +9,7 @@ import pytest
 from odradek.client.admin.admin import Admin
 from odradek.client.client import Client
 from odradek.client.connection import BrokerConnection
-from odradek.protocol.api import ApiKey
+from odradek.wire.protocol.api import ApiKey
 from tests.support.stories import in_real_time
 
 

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from odradek.client.admin.plans import Assignment, Plan, Racks, plan_drain, plan_factor, plan_spread
-from odradek.cluster.placement import place
 from odradek.foundation.errors import InvalidReplicationFactor
 from odradek.foundation.ids import TopicPartition
+from odradek.metadata.image.placement import place
 
 THREE: Racks = dict.fromkeys((1, 2, 3))
 

@@ -10,9 +10,9 @@ from odradek.client.consumer.blocks import ConsumerRecord
 from odradek.client.consumer.positions import PartitionPosition
 from odradek.foundation.errors import CorruptRecord
 from odradek.foundation.ids import TopicPartition
-from odradek.records.batch import read_header, update_crc, write_header
-from odradek.records.builder import build_batch
-from odradek.records.control import build_marker
+from odradek.wire.records.batch import read_header, update_crc, write_header
+from odradek.wire.records.builder import build_batch
+from odradek.wire.records.control import build_marker
 
 KEY = TopicPartition("t", 0)
 

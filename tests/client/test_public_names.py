@@ -13,7 +13,7 @@ import odradek
 import odradek.errors
 from odradek import Admin, Client, Compression, Consumer, ConsumerRecord, Producer, TopicPartition
 from odradek.client.errors import RETRIABLE
-from odradek.protocol.errors import ROWS
+from odradek.wire.protocol.errors import ROWS
 
 
 @pytest.mark.parametrize("name", odradek.__all__)

@@ -13,7 +13,7 @@ from odradek.client.admin.disks import refused_commits
 from odradek.client.admin.results import GroupDescription
 from odradek.client.client import Client
 from odradek.client.metadata import ClusterInfo, TopicInfo
-from odradek.protocol.group_partitions import OFFSETS_TOPIC
+from odradek.wire.protocol.group_partitions import OFFSETS_TOPIC
 
 TOPIC_AUTHORIZATION_FAILED = 29
 

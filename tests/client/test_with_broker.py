@@ -27,7 +27,7 @@ from odradek.client.consumer.oldest import timestamps_at
 from odradek.client.producer.producer import Producer
 from odradek.foundation import errors
 from odradek.foundation.ids import TopicPartition
-from odradek.records.compression import Compression
+from odradek.wire.records.compression import Compression
 from tests.client.support import with_client
 from tests.support.peers import Peer
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from odradek.cli.cluster import cluster
-from odradek.cli.start_run import DATA_DEFAULT
+from odradek.cli.cluster.start_run import DATA_DEFAULT
+from odradek.cli.cluster.verbs import cluster
 from odradek.client.producer.partitioners import partition_for_key
 from tests.support.page_folder import REPOSITORY
 

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from odradek.cluster.configs import TOPIC_SETTINGS
-from odradek.cluster.group_configs import FENCED_UNTIL_KEY, GROUP_SETTINGS, RESETS_KEY
 from odradek.foundation.broker_settings.protection import KEPT_BY_SASL, KEPT_BY_TLS
 from odradek.foundation.setting_types import Range, Setting
 from odradek.foundation.settings import all_settings
+from odradek.metadata.image.configs import TOPIC_SETTINGS
+from odradek.metadata.image.group_configs import FENCED_UNTIL_KEY, GROUP_SETTINGS, RESETS_KEY
 
 FACTS: dict[str, dict[str, Any]] = json.loads((Path(__file__).parent / "kafka_4_1_settings.json").read_text())
 

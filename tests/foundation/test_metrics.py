@@ -7,10 +7,10 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as open_metrics
 from prometheus_client.parser import text_string_to_metric_families
 
-from odradek.cluster import reference
 from odradek.foundation import metrics
 from odradek.foundation.exposition import Exposition
 from odradek.foundation.metrics import METRICS, MetricsRegistry, Sample
+from odradek.metadata.image import reference
 from tests.support.exposition import exposition_text
 
 DOCS = Path(__file__).parents[2] / "docs" / "reference"

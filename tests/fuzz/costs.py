@@ -25,12 +25,12 @@ from typing import Any, Final, NamedTuple
 import psutil
 
 from odradek.foundation.errors import OdradekError
-from odradek.protocol import codec, messages
-from odradek.protocol.api import ApiKey
-from odradek.protocol.framing import SIZE_BYTES
-from odradek.records.builder import build_batch
-from odradek.records.compression import Compression
-from odradek.transport.connection import Connection
+from odradek.network.connection import Connection
+from odradek.wire.protocol import codec, messages
+from odradek.wire.protocol.api import ApiKey
+from odradek.wire.protocol.framing import SIZE_BYTES
+from odradek.wire.records.builder import build_batch
+from odradek.wire.records.compression import Compression
 from tests.fuzz import logins
 from tests.fuzz.damage import START_MS
 from tests.fuzz.requests import RequestMaker
@@ -363,7 +363,7 @@ def grown(chance: random.Random) -> Case:
 
 
 def _decoded(api: ApiKey, version: int, frame: bytes) -> Any:
-    from odradek.protocol.framing import parse_request_header
+    from odradek.wire.protocol.framing import parse_request_header
 
     body = memoryview(frame)[SIZE_BYTES:]
     header = parse_request_header(body)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import random
 import struct
 
-from odradek.records.batch import update_crc
-from odradek.records.builder import build_batch
-from odradek.records.compression import Compression
+from odradek.wire.records.batch import update_crc
+from odradek.wire.records.builder import build_batch
+from odradek.wire.records.compression import Compression
 
 START_MS = 1_700_000_000_000
 # Of a batch's header: attributes, last offset delta, both times, producer id, epoch, sequence, count.

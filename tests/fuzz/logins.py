@@ -7,9 +7,9 @@ import random
 import struct
 from typing import Final
 
-from odradek.protocol.api import ApiKey
-from odradek.protocol.codec import encode_request
-from odradek.protocol.messages import request
+from odradek.wire.protocol.api import ApiKey
+from odradek.wire.protocol.codec import encode_request
+from odradek.wire.protocol.messages import request
 from tests.fuzz.damage import changed
 
 PASSWORD: Final = "the right one"

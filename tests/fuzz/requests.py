@@ -16,12 +16,12 @@ from datetime import timedelta
 from typing import Any, Final
 from uuid import UUID
 
-from odradek.handlers.table import HANDLERS
-from odradek.protocol.api import ApiKey
-from odradek.protocol.codec import encode_request
-from odradek.protocol.reading import EPOCH
-from odradek.protocol.schema import REQUEST, STRUCTURE, FieldSchema, data_class, fields_of, message_class
-from odradek.protocol.writing import structure_writer
+from odradek.broker.requests.table import HANDLERS
+from odradek.wire.protocol.api import ApiKey
+from odradek.wire.protocol.codec import encode_request
+from odradek.wire.protocol.reading import EPOCH
+from odradek.wire.protocol.schema import REQUEST, STRUCTURE, FieldSchema, data_class, fields_of, message_class
+from odradek.wire.protocol.writing import structure_writer
 from tests.fuzz.damage import START_MS, changed, records
 
 TOPICS: Final = ("plain", "compacted", "wide", "__consumer_offsets")

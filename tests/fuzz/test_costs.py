@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from odradek.handlers import dispatch, metadata
-from odradek.handlers.authorization import groups, rights, rules
-from odradek.log.append_rules import AppendRules
-from odradek.protocol import codec
-from odradek.records.compression import Compression
+from odradek.broker.requests import dispatch, metadata
+from odradek.broker.requests.rights import groups, rights, rules
+from odradek.storage.append_rules import AppendRules
+from odradek.wire.protocol import codec
+from odradek.wire.records.compression import Compression
 from tests.fuzz import costs
 from tests.fuzz.costs import AUTHORIZER, Case, Cost, CostWorld, Excess, bomb, play, row, run
 from tests.support.costs import YARDSTICK_CPU_SECONDS
@@ -36,7 +36,7 @@ def _list_for_a_set(patch: Patch) -> None:
 
 def _one_turn(patch: Patch) -> None:
     """A large request is answered as a whole."""
-    patch.setattr("odradek.handlers.long_requests.split_of", lambda *_: None)
+    patch.setattr("odradek.broker.requests.long_requests.split_of", lambda *_: None)
     patch.setattr(metadata, "REQUEST_ELEMENTS_PER_TURN_MAX", NEVER)
     patch.setattr(rules, "REQUEST_ELEMENTS_PER_TURN_MAX", NEVER)
 
@@ -81,7 +81,7 @@ def _copy_for_each_element(patch: Patch) -> None:
 
 def _count_each_among_all(patch: Patch) -> None:
     """A number of each name is found by a look at all of them."""
-    from odradek.handlers import describe_user_scram_credentials as scram
+    from odradek.broker.requests import describe_user_scram_credentials as scram
 
     def handle(request: Any, context: Any) -> Any:
         names = [one.name for one in request.users or ()]
@@ -95,7 +95,7 @@ def _count_each_among_all(patch: Patch) -> None:
 
 def _build_text_from_the_front(patch: Patch) -> None:
     """A text of all names is made again for each."""
-    from odradek.handlers import describe_groups
+    from odradek.broker.requests import describe_groups
 
     coordinated = describe_groups._coordinated
 
@@ -110,7 +110,7 @@ def _build_text_from_the_front(patch: Patch) -> None:
 
 def _write_each_by_itself(patch: Patch) -> None:
     """An image of all settings is made for each entry of a request."""
-    from odradek.controller.registry_writer import RegistryWriter
+    from odradek.metadata.controller.registry_writer import RegistryWriter
 
     async def each(self: Any, groups: Any) -> None:
         for group in groups:

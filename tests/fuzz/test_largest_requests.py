@@ -9,7 +9,7 @@ from __future__ import annotations
 import pytest
 
 from odradek.foundation.limits import REQUEST_ARRAY_ELEMENTS_MAX
-from odradek.protocol.schema import REQUEST, fields_of, message_class
+from odradek.wire.protocol.schema import REQUEST, fields_of, message_class
 from tests.fuzz import costs
 from tests.fuzz.costs import CostWorld, run
 from tests.support.large_requests import ROWS, LargeRequest

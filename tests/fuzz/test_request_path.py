@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from odradek.security.sasl import Login
+from odradek.security.authentication.sasl import Login
 from tests.fuzz.world import FuzzedBroker, FuzzFailure, left_over, watching
 from tests.support.loop import run
 
@@ -33,7 +33,7 @@ def test_a_password_that_is_not_looked_at_is_noticed(monkeypatch: pytest.MonkeyP
     def anybody(self: object, sent: bytes) -> tuple[bytes, Login]:
         return b"", Login("fuzz")
 
-    monkeypatch.setattr("odradek.security.sasl_plain.PlainExchange.answer", anybody)
+    monkeypatch.setattr("odradek.security.authentication.sasl_plain.PlainExchange.answer", anybody)
     with watching() as watch, pytest.raises(FuzzFailure, match="without a password"):
         run(FuzzedBroker.play(1, watch, logins=True))
 
@@ -43,6 +43,6 @@ def test_a_handler_that_fails_is_noticed(monkeypatch: pytest.MonkeyPatch) -> Non
     def fails(_: object, __: object) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr("odradek.handlers.metadata.handle", fails)
+    monkeypatch.setattr("odradek.broker.requests.metadata.handle", fails)
     with watching() as watch, pytest.raises(FuzzFailure, match="ZeroDivisionError"):
         run(FuzzedBroker.play(1, watch))

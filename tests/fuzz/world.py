@@ -27,18 +27,18 @@ from dataclasses import is_dataclass
 from types import FrameType
 from typing import Any, Final
 
+from odradek.broker.process.broker_process import BrokerProcess
+from odradek.broker.replication.partition import Partition
+from odradek.broker.requests.table import HANDLERS
 from odradek.foundation.errors import InvalidRequest
 from odradek.foundation.ids import ANONYMOUS
 from odradek.foundation.limits import LOGIN_SECONDS_MAX
-from odradek.handlers.table import HANDLERS
-from odradek.log.log import Log
-from odradek.protocol.api import ApiKey
-from odradek.protocol.codec import decode_response, encode_request
-from odradek.protocol.framing import FrameReader
-from odradek.protocol.messages import request
-from odradek.replication.partition import Partition
-from odradek.server.broker.broker_process import BrokerProcess
-from odradek.transport.connection import Connection
+from odradek.network.connection import Connection
+from odradek.storage.log import Log
+from odradek.wire.protocol.api import ApiKey
+from odradek.wire.protocol.codec import decode_response, encode_request
+from odradek.wire.protocol.framing import FrameReader
+from odradek.wire.protocol.messages import request
 from tests.fuzz import logins
 from tests.fuzz.damage import changed, edge
 from tests.fuzz.requests import RequestMaker

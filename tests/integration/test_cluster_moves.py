@@ -16,7 +16,7 @@ import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer
 from confluent_kafka import TopicPartition as Partition
 
-from odradek.records.record import records
+from odradek.wire.records.record import records
 from tests.chaos.final_logs import batches_of
 from tests.integration.deliveries import Deliveries
 from tests.support.broker_process import CHECKOUT

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from odradek.cli.exit_codes import ExitCode
-from odradek.protocol.api import ApiKey
+from odradek.wire.protocol.api import ApiKey
 from tests.integration.conftest import MakeBroker
 from tests.support.broker_process import CHECKOUT, Broker, free_port
 from tests.support.plain_client import PlainClient

@@ -18,8 +18,8 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, Message, Producer, TopicPartition
 
-from odradek.coordination.records import kind_of
-from odradek.groups.schema import KIND_OFFSET, OffsetKey, decode_offset_key, decode_offset_value
+from odradek.broker.coordination.records import kind_of
+from odradek.broker.groups.schema import KIND_OFFSET, OffsetKey, decode_offset_key, decode_offset_value
 from odradek.testing import TestBroker
 from tests.integration.conftest import MakeBroker
 from tests.support.broker_process import Broker

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import psutil
 import pytest
 
-from odradek.protocol.api import ApiKey
+from odradek.wire.protocol.api import ApiKey
 from tests.integration.conftest import MakeBroker
 from tests.support.broker_process import Broker
 from tests.support.plain_client import PlainClient

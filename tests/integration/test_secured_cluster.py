@@ -16,14 +16,14 @@ from odradek.foundation.login_errors import (
     DelegationTokenAuthorizationFailed,
     DelegationTokenRequestNotAllowed,
 )
-from odradek.protocol import cluster_changes, codec, controller_requests, messages
-from odradek.protocol.api import ApiKey
-from odradek.protocol.cluster_changes import FollowRequest
-from odradek.protocol.controller_requests import LeaveRequest
-from odradek.protocol.errors import error_code
-from odradek.registry.registries import open_registry
-from odradek.secure_network.login import LoginFailed
-from odradek.transport.outbound import OutboundConnection
+from odradek.metadata.registry.registries import open_registry
+from odradek.network.outbound import OutboundConnection
+from odradek.network.secured.login import LoginFailed
+from odradek.wire.protocol import cluster_changes, codec, controller_requests, messages
+from odradek.wire.protocol.api import ApiKey
+from odradek.wire.protocol.cluster_changes import FollowRequest
+from odradek.wire.protocol.controller_requests import LeaveRequest
+from odradek.wire.protocol.errors import error_code
 from tests.support.certificates import Authority
 from tests.support.polling import SECONDS_MAX, eventually
 from tests.support.secured_cluster import (

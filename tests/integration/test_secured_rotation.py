@@ -27,9 +27,9 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from odradek.protocol import codec, messages
-from odradek.protocol.api import ApiKey
-from odradek.transport.outbound import OutboundConnection
+from odradek.network.outbound import OutboundConnection
+from odradek.wire.protocol import codec, messages
+from odradek.wire.protocol.api import ApiKey
 from tests.support import secured_cluster as secrets
 from tests.support.broker_process import CHECKOUT
 from tests.support.certificates import Authority

@@ -18,8 +18,8 @@ from odradek.client.connection import BrokerConnection
 from odradek.foundation.properties import parse_properties
 from odradek.mirror import worker
 from odradek.mirror.settings_file import read_mirror_settings
-from odradek.protocol.api import ApiKey
 from odradek.server.mirror import run_mirror
+from odradek.wire.protocol.api import ApiKey
 from tests.support.mirroring import HEARTBEAT_MS, SESSION_MS
 
 # The request is written by the loop's next turns; then the process has no part in what follows.

@@ -20,7 +20,7 @@ from odradek.mirror.batch_passing import (
     ready_batches,
     stamped,
 )
-from odradek.records.batch import (
+from odradek.wire.records.batch import (
     DELETE_HORIZON_FLAG,
     BatchView,
     TimestampType,
@@ -29,10 +29,10 @@ from odradek.records.batch import (
     validate_header,
     write_header,
 )
-from odradek.records.builder import build_batch, frame
-from odradek.records.checksum import crc32c
-from odradek.records.compression import Compression
-from odradek.records.record import Record, records
+from odradek.wire.records.builder import build_batch, frame
+from odradek.wire.records.checksum import crc32c
+from odradek.wire.records.compression import Compression
+from odradek.wire.records.record import Record, records
 
 ANY = TargetRules(batch_bytes_max=1 << 20)
 STAMP = ProducerStamp(producer_id=4711, producer_epoch=3, base_sequence=2**31 - 2, is_transactional=True)
@@ -110,7 +110,7 @@ def with_gaps() -> memoryview:
 
 
 def _encoded(delta: int) -> bytes:
-    from odradek.records.builder import encode_record
+    from odradek.wire.records.builder import encode_record
 
     _, key, value, headers = ROWS[delta]
     return encode_record(timestamp_delta_ms=delta, offset_delta=delta, key=key, value=value, headers=headers)

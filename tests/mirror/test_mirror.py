@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from odradek import Producer
-from odradek.cli.group_resets import Reset, apply_resets, plan_resets
+from odradek.cli.groups.group_resets import Reset, apply_resets, plan_resets
 from odradek.client.admin.admin import Admin
 from odradek.client.admin.results import ConfigChange, ResourceType
 from odradek.client.client import Client

@@ -24,8 +24,8 @@ from odradek.mirror import produce_queue
 from odradek.mirror.batch_passing import TargetRules, ready_batches
 from odradek.mirror.errors import BatchRefused
 from odradek.mirror.produce_queue import OutgoingBatch, ProduceQueue
-from odradek.records.batch import read_header
-from odradek.records.builder import build_batch
+from odradek.wire.records.batch import read_header
+from odradek.wire.records.builder import build_batch
 
 SOURCE, TARGET = TopicPartition("t", 0), TopicPartition("a.t", 0)
 Answer = Callable[[int, int], OdradekError | None]

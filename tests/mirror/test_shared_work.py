@@ -4,15 +4,6 @@ from __future__ import annotations
 
 import uuid
 
-from odradek.authorization.acls import (
-    AccessControlEntry,
-    AclBinding,
-    AclOperation,
-    AclResourceType,
-    PatternType,
-    PermissionType,
-    ResourcePattern,
-)
 from odradek.client.admin.results import CommittedOffset
 from odradek.foundation.ids import TopicPartition
 from odradek.mirror.acl_sync import mirrored_acl
@@ -26,6 +17,15 @@ from odradek.mirror.positions import (
     source_cluster,
 )
 from odradek.mirror.source_batches import Position
+from odradek.security.authorization.acls import (
+    AccessControlEntry,
+    AclBinding,
+    AclOperation,
+    AclResourceType,
+    PatternType,
+    PermissionType,
+    ResourcePattern,
+)
 
 HERE = SourceIdentity("cluster-1", uuid.UUID(int=7))
 

@@ -7,8 +7,8 @@ import pytest
 from odradek.foundation.errors import CorruptRecord
 from odradek.mirror.batch_passing import TargetRules
 from odradek.mirror.source_batches import Position, committed_run
-from odradek.records.builder import build_batch
-from odradek.records.control import build_marker
+from odradek.wire.records.builder import build_batch
+from odradek.wire.records.control import build_marker
 
 RULES = TargetRules(1 << 20)
 

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from odradek.cli.group_resets import Reset, apply_resets, plan_resets
+from odradek.cli.groups.group_resets import Reset, apply_resets, plan_resets
 from odradek.client.client import Client
 from odradek.mirror import flow, mirror
 from odradek.mirror.settings import ClusterSettings

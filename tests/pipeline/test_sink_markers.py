@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from odradek.records.batch import BatchView
-from odradek.records.builder import build_batch
-from odradek.records.control import build_marker
+from odradek.wire.records.batch import BatchView
+from odradek.wire.records.builder import build_batch
+from odradek.wire.records.control import build_marker
 from odradek_pipeline.sink.markers import Marker, MarkerState
 
 MARKER = Marker("query", batch=4, rows=10, digest=7)

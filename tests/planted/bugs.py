@@ -11,10 +11,10 @@ CHECKOUT: Final = Path(__file__).parents[2]
 _TABLE: Final = Path(__file__).with_name("bugs.toml")
 # Of packages whose tests are in folders of other names.
 _FOLDERS: Final = {
-    "coordination": ("groups", "transactions"),
+    "broker/coordination": ("broker/groups", "broker/transactions"),
     "pipeline": ("pipeline", "spark"),
     "helm": ("charts", "operator"),
-    "secure_network": ("security", "server"),
+    "network/secured": ("security", "server"),
 }
 
 
@@ -49,16 +49,19 @@ def chosen(bugs: Iterable[Bug], only: str) -> list[Bug]:
 
 
 def package_of(file: str) -> str:
-    """`log` for `broker/odradek/log/…`, else the first folder."""
+    """`broker/groups` for `broker/odradek/broker/groups/…`, else the first folder."""
     parts = Path(file).parts
-    return parts[2] if parts[0] == "broker" else parts[0]
+    return "/".join(parts[2:-1]) if parts[0] == "broker" else parts[0]
 
 
 def folders_of(file: str) -> list[str]:
     """The folders of tests that most likely find a bug of this file."""
     package = package_of(file)
-    wanted = [f"tests/{name}" for name in _FOLDERS.get(package, (package,))]
-    return [folder for folder in wanted if (CHECKOUT / folder).is_dir()]
+    if package in _FOLDERS:
+        return [f"tests/{name}" for name in _FOLDERS[package]]
+    while package and not (CHECKOUT / "tests" / package).is_dir():
+        package = package.rpartition("/")[0]
+    return [f"tests/{package}"] if package else []
 
 
 def likely_tests(file: str) -> list[list[str]]:

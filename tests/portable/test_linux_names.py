@@ -19,17 +19,17 @@ from tests.tidy.checkout import PRODUCT, ROOT, named, sources
 
 # The modules that may use such a name. Each asks whether it is there, and has another form beside it.
 DOORS: Final = {
-    "broker/odradek/clients/lease.py": {"time.CLOCK_BOOTTIME"},
+    "broker/odradek/client/classic/lease.py": {"time.CLOCK_BOOTTIME"},
     "broker/odradek/foundation/linux_calls.py": {"os.sched_setscheduler"},
     "broker/odradek/foundation/syncing.py": {"os.fdatasync"},
-    "broker/odradek/log/files.py": {
+    "broker/odradek/storage/files.py": {
         "os.POSIX_FADV_DONTNEED",
         "os.RWF_NOWAIT",
         "os.posix_fadvise",
         "os.posix_fallocate",
     },
-    "broker/odradek/security/memory_file.py": {"os.memfd_create"},
-    "broker/odradek/transport/sendfile.py": {"os.sendfile"},
+    "broker/odradek/security/tls/memory_file.py": {"os.memfd_create"},
+    "broker/odradek/network/sendfile.py": {"os.sendfile"},
     # It runs in a container.
     "operator/odradek_operator/desired/mirror_start.py": {"os.memfd_create"},
 }
@@ -44,8 +44,8 @@ HOMES: Final = {
     "/proc/": {
         "broker/odradek/foundation/metrics.py",
         "broker/odradek/foundation/scheduling.py",
-        "broker/odradek/log/files.py",
-        "broker/odradek/security/memory_file.py",
+        "broker/odradek/storage/files.py",
+        "broker/odradek/security/tls/memory_file.py",
         "operator/odradek_operator/desired/mirror_start.py",
     },
 }

@@ -4,7 +4,7 @@ import pytest
 from cryptography import x509
 from cryptography.x509.oid import NameOID
 
-from odradek.security.distinguished_name import subject_name
+from odradek.security.tls.distinguished_name import subject_name
 from tests.support.certificates import Authority, name
 
 CA = Authority()

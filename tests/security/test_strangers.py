@@ -21,10 +21,10 @@ import psutil
 import pytest
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
-from odradek.protocol import codec, messages
-from odradek.protocol.api import ApiKey
-from odradek.security.sasl_client import ScramClient, ServerRefused
-from odradek.security.scram import salted_password_of
+from odradek.security.authentication.sasl_client import ScramClient, ServerRefused
+from odradek.security.authentication.scram import salted_password_of
+from odradek.wire.protocol import codec, messages
+from odradek.wire.protocol.api import ApiKey
 from tests.support.broker_process import SecuredBroker
 from tests.support.certificates import Authority, Leaf
 from tests.support.stories import in_real_time

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from odradek.protocol import codec, messages
-from odradek.protocol.api import ApiKey
+from odradek.wire.protocol import codec, messages
+from odradek.wire.protocol.api import ApiKey
 from tests.support.broker_process import SecuredBroker
 from tests.support.whole_broker import batch
 

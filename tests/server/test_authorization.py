@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from odradek.authorization.acls import CLUSTER_NAME, AclOperation, AclResourceType, PermissionType
-from odradek.cluster import acl_nodes
-from odradek.protocol import cluster_changes, controller_requests
-from odradek.protocol.api import ApiKey
-from odradek.protocol.cluster_changes import FollowRequest
-from odradek.protocol.controller_requests import LeaveRequest
-from odradek.transport.outbound import OutboundConnection
+from odradek.metadata.image import acl_nodes
+from odradek.network.outbound import OutboundConnection
+from odradek.security.authorization.acls import CLUSTER_NAME, AclOperation, AclResourceType, PermissionType
+from odradek.wire.protocol import cluster_changes, controller_requests
+from odradek.wire.protocol.api import ApiKey
+from odradek.wire.protocol.cluster_changes import FollowRequest
+from odradek.wire.protocol.controller_requests import LeaveRequest
 from tests.support.memory_registry import MemoryStore
 from tests.support.rights import ALL, CREATE, NO_CLUSTER, NO_TOPIC, WRITE, acl, codes
 from tests.support.whole_broker import batch
@@ -156,7 +156,7 @@ def packed(what: str, number: int) -> bytes:
         return cluster_changes.pack_request(FOLLOW._replace(correlation_id=number))
     if what == "leave":
         return controller_requests.pack_leave(LeaveRequest(number, "stranger", broker_id=1, broker_epoch=1))
-    from odradek.protocol import codec, messages
+    from odradek.wire.protocol import codec, messages
 
     versions = codec.encode_request(ApiKey.API_VERSIONS, 0, 0, "c", messages.request(ApiKey.API_VERSIONS, 0))
     return controller_requests.pack_forward(

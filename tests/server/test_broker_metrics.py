@@ -9,8 +9,8 @@ from uuid import UUID
 from prometheus_client.parser import text_string_to_metric_families
 
 from odradek.foundation.metrics import MetricsRegistry
-from odradek.protocol.api import ApiKey
 from odradek.server.http import broker_metrics
+from odradek.wire.protocol.api import ApiKey
 from tests.support.exposition import exposition_text
 from tests.support.whole_broker import WholeBroker
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from odradek.cluster.image import NO_LEADER, ClusterImage, ResourceKind
 from odradek.foundation.errors import DuplicateBrokerRegistration
 from odradek.foundation.limits import LOGS_MADE_PER_TURN_MAX
-from odradek.protocol.api import ApiKey
-from odradek.registry.store import SessionState
+from odradek.metadata.image.image import NO_LEADER, ClusterImage, ResourceKind
+from odradek.metadata.registry.store import SessionState
+from odradek.wire.protocol.api import ApiKey
 from tests.support.disk import SimulatedDisk
 from tests.support.polling import eventually
 from tests.support.whole_cluster import WholeCluster

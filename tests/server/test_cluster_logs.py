@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from odradek.protocol.api import ApiKey
+from odradek.wire.protocol.api import ApiKey
 from tests.support.whole_cluster import WholeCluster
 
 
@@ -29,7 +29,7 @@ async def test_a_change_through_any_broker_is_told_once_and_with_its_client(
     assert (answer.error_code, answer.error_message.partition(":")[0]) == (0, "cleanup.policy=compact")
     await cluster.until(lambda: all(cluster.image(number).configs for number in (1, 2, 3)))
     await cluster.stop()
-    told = [record for record in caplog.records if record.name == "odradek.handlers.change_log"]
+    told = [record for record in caplog.records if record.name == "odradek.broker.requests.change_log"]
     words = [record.getMessage() for record in told]
     assert words == [
         "topic t was made for client 'test' at client: partitions=3, replicas=1",

@@ -7,10 +7,10 @@ from typing import Final
 
 import pytest
 
+from odradek.broker.replication.cleaner import LogCleaner
 from odradek.foundation.ids import TopicPartition
-from odradek.protocol.api import ApiKey
-from odradek.records.builder import build_batch
-from odradek.replication.cleaner import LogCleaner
+from odradek.wire.protocol.api import ApiKey
+from odradek.wire.records.builder import build_batch
 from tests.support.logs import START_MS
 from tests.support.whole_broker import WholeBroker
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from odradek.foundation import metrics
-from odradek.protocol.api import ApiKey
+from odradek.network.outbound import OutboundConnection
 from odradek.server.http.quota_metrics import quota_samples
-from odradek.transport.outbound import OutboundConnection
+from odradek.wire.protocol.api import ApiKey
 from tests.support.whole_cluster import PORT, ClusterBroker, WholeCluster
 
 ADDRESS = "10.0.0.5"

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from odradek.cluster import nodes, paths
-from odradek.cluster.nodes import ControllerAddress
-from odradek.protocol import messages
-from odradek.protocol.api import ApiKey
-from odradek.server.broker.controller_channel import ControllerChannel
-from odradek.transport.outbound import OutboundConnection
+from odradek.broker.process.controller_channel import ControllerChannel
+from odradek.metadata.image import nodes, paths
+from odradek.metadata.image.nodes import ControllerAddress
+from odradek.network.outbound import OutboundConnection
+from odradek.wire.protocol import messages
+from odradek.wire.protocol.api import ApiKey
 from tests.support.network import ChangesAfterConnect
 from tests.support.whole_broker import WholeBroker
 from tests.support.whole_cluster import WholeCluster

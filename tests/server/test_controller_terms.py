@@ -5,21 +5,21 @@ from functools import partial
 
 import pytest
 
-from odradek.cluster import paths
-from odradek.cluster.change_log import NodeChange
-from odradek.cluster.image import NO_LEADER, ClusterImage
-from odradek.cluster.image_building import apply
-from odradek.controller.leadership import Leadership
-from odradek.controller.terms import ControllerTerm
+from odradek.broker.requests.counters import RequestCounters
 from odradek.foundation.errors import NotController
 from odradek.foundation.settings import Settings
-from odradek.handlers.counters import RequestCounters
-from odradek.log.log import Log
-from odradek.protocol import messages
-from odradek.protocol.api import ApiKey
-from odradek.registry.store import Create
+from odradek.metadata.controller.leadership import Leadership
+from odradek.metadata.controller.terms import ControllerTerm
+from odradek.metadata.image import paths
+from odradek.metadata.image.change_log import NodeChange
+from odradek.metadata.image.image import NO_LEADER, ClusterImage
+from odradek.metadata.image.image_building import apply
+from odradek.metadata.registry.store import Create
+from odradek.network.outbound import OutboundConnection
 from odradek.server.controller.active_controller import ActiveController
-from odradek.transport.outbound import OutboundConnection
+from odradek.storage.log import Log
+from odradek.wire.protocol import messages
+from odradek.wire.protocol.api import ApiKey
 from tests.support.loop import LoopClock
 from tests.support.memory_registry import MemoryStore, load_image
 from tests.support.polling import eventually

@@ -11,8 +11,8 @@ import pytest
 from aiohttp.test_utils import make_mocked_request
 
 from odradek.foundation.limits import LOG_DIRECTORY_ROOM_BYTES_MIN
-from odradek.protocol.api import ApiKey
 from odradek.server.http.admin import AdminServer
+from odradek.wire.protocol.api import ApiKey
 from tests.server.test_broker_metrics import labels, scrape
 from tests.support.disk import SimulatedDisk
 from tests.support.loop import run

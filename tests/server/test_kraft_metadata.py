@@ -6,15 +6,15 @@ import struct
 
 import pytest
 
-from odradek.controller.client_configs import ClientConfigChange
-from odradek.controller.controller import Controller
+from odradek.broker.process.access_takeover import AccessTakeover
+from odradek.broker.process.kraft_access import AccessControl, ClientQuota, KraftAccess, ScramUser
+from odradek.broker.process.kraft_metadata import DIRECTORY, read_kraft_metadata
 from odradek.foundation.client_entities import ClientEntity
-from odradek.protocol.varint import unsigned_varint
-from odradek.records.builder import build_batch
-from odradek.security.scram import ScramCredential
-from odradek.server.broker.access_takeover import AccessTakeover
-from odradek.server.broker.kraft_access import AccessControl, ClientQuota, KraftAccess, ScramUser
-from odradek.server.broker.kraft_metadata import DIRECTORY, read_kraft_metadata
+from odradek.metadata.controller.client_configs import ClientConfigChange
+from odradek.metadata.controller.controller import Controller
+from odradek.security.authentication.scram import ScramCredential
+from odradek.wire.protocol.varint import unsigned_varint
+from odradek.wire.records.builder import build_batch
 from tests.support.disk import SimulatedDisk
 from tests.support.whole_broker import WholeBroker
 

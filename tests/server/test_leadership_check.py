@@ -6,8 +6,8 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from odradek.protocol.api import ApiKey
-from odradek.server.broker.leadership_check import FRESH_SECONDS, LeadershipCheck
+from odradek.broker.process.leadership_check import FRESH_SECONDS, LeadershipCheck
+from odradek.wire.protocol.api import ApiKey
 from tests.support.loop import LoopClock
 from tests.support.whole_cluster import WholeCluster
 

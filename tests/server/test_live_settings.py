@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from odradek.cluster.image import ResourceKind
-from odradek.controller.requests import AlterConfigOp, ConfigOperation, NewTopic, Resource
+from odradek.broker.process.broker_process import BrokerProcess
+from odradek.broker.process.local_control import LocalControl
 from odradek.foundation.settings import Settings
-from odradek.server.broker.broker_process import BrokerProcess
-from odradek.server.broker.local_control import LocalControl
+from odradek.metadata.controller.requests import AlterConfigOp, ConfigOperation, NewTopic, Resource
+from odradek.metadata.image.image import ResourceKind
 
 ALL_BROKERS = Resource(ResourceKind.BROKER, "")
 TOPIC = Resource(ResourceKind.TOPIC, "t")

@@ -5,15 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from odradek.controller.requests import NewPartitions, NewTopic
+from odradek.broker.process.broker_process import BrokerProcess
+from odradek.broker.process.environment import REGISTRY_FILE
+from odradek.broker.process.local_control import LocalControl
+from odradek.broker.replication.transactional_writes import append_marker
 from odradek.foundation.clock import SystemClock
 from odradek.foundation.settings import Settings
-from odradek.records.builder import build_batch
-from odradek.records.control import Marker
-from odradek.replication.transactional_writes import append_marker
-from odradek.server.broker.broker_process import BrokerProcess
-from odradek.server.broker.environment import REGISTRY_FILE
-from odradek.server.broker.local_control import LocalControl
+from odradek.metadata.controller.requests import NewPartitions, NewTopic
+from odradek.wire.records.builder import build_batch
+from odradek.wire.records.control import Marker
 
 pytestmark = pytest.mark.integration
 

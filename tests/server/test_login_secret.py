@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from odradek.cluster import nodes, paths
-from odradek.registry.store import Delete
+from odradek.metadata.image import nodes, paths
+from odradek.metadata.registry.store import Delete
 from tests.support.memory_registry import MemoryStore
 from tests.support.whole_broker import WholeBroker
 from tests.support.whole_cluster import WholeCluster

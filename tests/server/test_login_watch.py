@@ -8,11 +8,11 @@ from typing import Any, cast
 
 import pytest
 
-from odradek.cluster.image import ImageHolder
+from odradek.broker.listeners.login_watch import LoginWatch
 from odradek.foundation.delegation_tokens import DelegationToken
-from odradek.security.sasl import BY_TOKEN
-from odradek.server.login_watch import LoginWatch
-from odradek.transport.connection import Connection
+from odradek.metadata.image.image import ImageHolder
+from odradek.network.connection import Connection
+from odradek.security.authentication.sasl import BY_TOKEN
 from tests.support.loop import LoopClock
 
 

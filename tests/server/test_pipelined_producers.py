@@ -18,7 +18,7 @@ from odradek.client.connection import BrokerConnection
 from odradek.client.consumer.consumer import PartitionConsumer
 from odradek.foundation.errors import OdradekError
 from odradek.foundation.ids import TopicPartition
-from odradek.protocol.api import ApiKey
+from odradek.wire.protocol.api import ApiKey
 from tests.server.test_reassignment import reassign, under_way
 from tests.support.loop import run
 from tests.support.polling import eventually

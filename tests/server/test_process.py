@@ -205,7 +205,7 @@ def test_a_killed_broker_starts_again_with_what_it_had(tmp_path: Path) -> None:
 def test_no_heavy_module_is_loaded_to_start(tmp_path: Path) -> None:
     arguments = ["--data", str(tmp_path), "--listen", "127.0.0.1:0"]
     program = (
-        "import sys, json; from odradek.cli import start_options, start_run\n"
+        "import sys, json; from odradek.cli.cluster import start_options, start_run\n"
         "def ready(broker):\n"
         "    import os, signal; print(json.dumps(sorted(sys.modules))); os.kill(os.getpid(), signal.SIGTERM)\n"
         f"sys.exit(start_run.run(start_options.parse({arguments!r}), on_ready=ready))"
@@ -214,8 +214,22 @@ def test_no_heavy_module_is_loaded_to_start(tmp_path: Path) -> None:
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=WAIT_SECONDS, check=True
     )
     loaded = set(json.loads(done.stdout.splitlines()[1]))
-    heavy = {"aiohttp", "click", "rich", "kazoo", "prometheus_client", "shutil", "odradek.groups.coordinator"}
-    heavy |= {"ssl", "_ssl", "pathlib", "odradek.transactions.coordinator", "odradek.log.compaction.worker"}
+    heavy = {
+        "aiohttp",
+        "click",
+        "rich",
+        "kazoo",
+        "prometheus_client",
+        "shutil",
+        "odradek.broker.groups.coordinator",
+    }
+    heavy |= {
+        "ssl",
+        "_ssl",
+        "pathlib",
+        "odradek.broker.transactions.coordinator",
+        "odradek.storage.compaction.worker",
+    }
     assert not heavy & loaded
     assert not {name for name in loaded if name.startswith("kio.schema.")} - {
         "kio.schema",

@@ -5,8 +5,8 @@ from __future__ import annotations
 from odradek.foundation import metrics
 from odradek.foundation.client_entities import ClientEntity
 from odradek.server.http.quota_metrics import quota_samples
-from tests.handlers.test_mutation_quotas import create
-from tests.handlers.test_throttling import produced, quota, started
+from tests.broker.requests.test_mutation_quotas import create
+from tests.broker.requests.test_throttling import produced, quota, started
 from tests.support.whole_broker import WholeBroker
 
 

@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 from odradek.foundation.client_entities import ClientEntity
-from odradek.protocol.api import ApiKey
+from odradek.wire.protocol.api import ApiKey
 from tests.support.whole_cluster import WholeCluster
 
 EXCEEDED = 89

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from odradek.coordination.shard import ShardState
-from odradek.protocol.api import ApiKey
+from odradek.broker.coordination.shard import ShardState
+from odradek.wire.protocol.api import ApiKey
 from tests.support.polling import eventually
 from tests.support.whole_cluster import WholeCluster
 

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from odradek.controller.requests import NewTopic
+from odradek.broker.process.broker_process import BrokerProcess
+from odradek.broker.process.local_control import LocalControl
 from odradek.foundation.metrics import MetricsRegistry
 from odradek.foundation.settings import Settings
-from odradek.log.files import SystemDisk, SystemFile
-from odradek.server.broker.broker_process import BrokerProcess
-from odradek.server.broker.local_control import LocalControl
+from odradek.metadata.controller.requests import NewTopic
 from odradek.server.http import broker_metrics
+from odradek.storage.files import SystemDisk, SystemFile
 from tests.support.disk import SimulatedDisk
 from tests.support.exposition import exposition_text
 from tests.support.memory_registry import MemoryRegistry, MemoryStore

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from odradek.protocol.framing import request_header
+from odradek.wire.protocol.framing import request_header
 from tests.support.broker_process import Broker
 from tests.support.local_process import running
 from tests.support.polling import wait_until

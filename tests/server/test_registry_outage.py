@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from odradek.cluster.image import NO_LEADER
-from odradek.cluster.registration import BrokerRegistration
-from odradek.coordination.internal_topic import ReplicatedTopicLog
-from odradek.protocol.api import ApiKey
-from odradek.replication import confirmation
-from odradek.replication import leader as leader_role
-from odradek.replication.confirmation import NEVER, Proof
-from odradek.replication.inter_broker_client import InterBrokerClient
+from odradek.broker.coordination.internal_topic import ReplicatedTopicLog
+from odradek.broker.replication import confirmation
+from odradek.broker.replication import leader as leader_role
+from odradek.broker.replication.confirmation import NEVER, Proof
+from odradek.broker.replication.inter_broker_client import InterBrokerClient
+from odradek.metadata.image.image import NO_LEADER
+from odradek.metadata.image.registration import BrokerRegistration
+from odradek.wire.protocol.api import ApiKey
 from tests.server.test_leadership_check import fetch
 from tests.support.loop import run
 from tests.support.whole_cluster import SESSION_SECONDS, ClusterBroker, WholeCluster

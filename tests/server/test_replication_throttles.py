@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from odradek.protocol.api import ApiKey
+from odradek.wire.protocol.api import ApiKey
 from tests.server.test_reassignment import reassign
 from tests.support.whole_cluster import WholeCluster
 

@@ -4,8 +4,8 @@ import uuid
 
 import pytest
 
-from odradek.cluster.image import BrokerImage, ClusterImage, PartitionImage, TopicImage
 from odradek.foundation.ids import TopicPartition
+from odradek.metadata.image.image import BrokerImage, ClusterImage, PartitionImage, TopicImage
 from odradek.server.http.cluster_admin import restart_answer
 from odradek.server.http.restart_risk import LatestRisk, RestartRisk, restart_risk
 from tests.support.whole_cluster import WholeCluster

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from odradek.broker.process.broker_process import BrokerProcess
+from odradek.broker.process.local_control import LocalControl
 from odradek.client.client import Client
 from odradek.foundation.endpoints import Endpoint
 from odradek.foundation.settings import Settings
-from odradek.server.broker.broker_process import BrokerProcess
-from odradek.server.broker.local_control import LocalControl
 from tests.support.stories import in_real_time
 
 

@@ -8,8 +8,8 @@ import pytest
 
 from odradek.foundation.errors import CoordinatorLoadInProgress, CoordinatorNotAvailable, NotCoordinator
 from odradek.foundation.transaction_errors import ConcurrentTransactions
-from odradek.protocol.api import ApiKey
-from odradek.protocol.errors import codes_of
+from odradek.wire.protocol.api import ApiKey
+from odradek.wire.protocol.errors import codes_of
 from tests.support.polling import eventually
 from tests.support.whole_cluster import WholeCluster
 

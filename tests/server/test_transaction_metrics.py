@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from odradek.protocol.api import ApiKey
+from odradek.wire.protocol.api import ApiKey
 from tests.server.test_broker_metrics import labels, scrape
 from tests.support.transactional_producer import TransactionalProducer
 from tests.support.whole_broker import WholeBroker

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from odradek.cluster.image import NO_LEADER
-from odradek.handlers.config_resources import ConfigResourceType
-from odradek.protocol.api import ApiKey
+from odradek.broker.requests.config_resources import ConfigResourceType
+from odradek.metadata.image.image import NO_LEADER
+from odradek.wire.protocol.api import ApiKey
 from tests.support.whole_cluster import WholeCluster
 
 

@@ -6,12 +6,12 @@ import asyncio
 
 import pytest
 
-from odradek.cluster.topic_names import TRANSACTION_STATE
-from odradek.records.builder import build_batch
-from odradek.server.broker.kraft_metadata import KraftMetadata
-from odradek.server.broker.used_producer_ids import highest_producer_id
-from odradek.transactions.metadata import TV2, TransactionMetadata, TransactionState
-from odradek.transactions.schema import encode_key, encode_value
+from odradek.broker.process.kraft_metadata import KraftMetadata
+from odradek.broker.process.used_producer_ids import highest_producer_id
+from odradek.broker.transactions.metadata import TV2, TransactionMetadata, TransactionState
+from odradek.broker.transactions.schema import encode_key, encode_value
+from odradek.metadata.image.topic_names import TRANSACTION_STATE
+from odradek.wire.records.builder import build_batch
 from tests.support.disk import SimulatedDisk
 from tests.support.logs import open_log
 

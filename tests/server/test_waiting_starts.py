@@ -15,7 +15,7 @@ from tests.support.whole_cluster import WholeCluster
 async def test_it_says_what_it_waits_for_until_there_is_a_controller(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    caplog.set_level(logging.INFO, "odradek.server.broker.cluster_control")
+    caplog.set_level(logging.INFO, "odradek.broker.process.cluster_control")
 
     def told() -> list[str]:
         return [one.getMessage() for one in caplog.records if "waits for" in one.getMessage()]

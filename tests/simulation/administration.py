@@ -18,15 +18,15 @@ from odradek.client.admin.results import ConfigChange, ResourceType
 from odradek.client.admin.topics import TopicAdmin
 from odradek.client.client import Client
 from odradek.client.errors import ClientTimeout, ConnectionFailed
-from odradek.cluster import paths
-from odradek.cluster.image import ResourceKind, TopicImage
 from odradek.foundation.errors import (
     OdradekError,
     RequestTimedOut,
     TopicAlreadyExists,
     UnknownTopicOrPartition,
 )
-from odradek.protocol.api import ApiKey
+from odradek.metadata.image import paths
+from odradek.metadata.image.image import ResourceKind, TopicImage
+from odradek.wire.protocol.api import ApiKey
 from tests.simulation.cluster import BROKERS, TOPIC, SimulatedCluster
 from tests.simulation.tasks import end_all, raise_failure_of
 from tests.simulation.workload import Workload

@@ -18,10 +18,10 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+from odradek.broker.replication.partition import Partition
 from odradek.foundation.errors import KafkaStorageError
-from odradek.records.batch import BatchView
-from odradek.records.record import records
-from odradek.replication.partition import Partition
+from odradek.wire.records.batch import BatchView
+from odradek.wire.records.record import records
 from tests.simulation.cluster import BROKERS, SimulatedCluster
 from tests.simulation.workload import WEAK, Workload
 from tests.support.logs import stored_batches

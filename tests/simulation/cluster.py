@@ -12,12 +12,12 @@ import random
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, Final
 
+from odradek.broker.replication.partition import Partition
 from odradek.foundation.errors import KafkaStorageError, RequestError
-from odradek.protocol.api import ApiKey
-from odradek.registry.node_tree import Changes
-from odradek.registry.store import Operation
-from odradek.replication.partition import Partition
-from odradek.transport.network import Network
+from odradek.metadata.registry.node_tree import Changes
+from odradek.metadata.registry.store import Operation
+from odradek.network.network import Network
+from odradek.wire.protocol.api import ApiKey
 from tests.simulation.history import History
 from tests.support.field_names import check_field_names
 from tests.support.loop import VirtualTimeLoop

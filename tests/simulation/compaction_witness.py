@@ -10,14 +10,14 @@ from collections.abc import AsyncGenerator, Iterable
 from contextlib import aclosing
 from typing import Final, NamedTuple
 
+from odradek.broker.replication.cleaning_work import InlineWork
 from odradek.foundation.errors import CorruptRecord
-from odradek.log.compaction.task import CleanedRun, CleaningSummary, CleaningTask
-from odradek.log.files import Disk
-from odradek.log.segment import LOG_SUFFIX
-from odradek.records.batch import BatchView, split
-from odradek.records.control import parse_marker
-from odradek.records.record import records
-from odradek.replication.cleaning_work import InlineWork
+from odradek.storage.compaction.task import CleanedRun, CleaningSummary, CleaningTask
+from odradek.storage.files import Disk
+from odradek.storage.segment import LOG_SUFFIX
+from odradek.wire.records.batch import BatchView, split
+from odradek.wire.records.control import parse_marker
+from odradek.wire.records.record import records
 from tests.histories.compaction import Kept
 
 ID: Final = "id"

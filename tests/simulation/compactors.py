@@ -12,6 +12,7 @@ import random
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any, Final
 
+from odradek.broker.replication.partition import Partition
 from odradek.client.admin.logs import EARLIEST, LATEST, LogAdmin
 from odradek.client.admin.topics import TopicAdmin
 from odradek.client.consumer.consumer import PartitionConsumer
@@ -22,10 +23,9 @@ from odradek.client.producer.producer import Producer
 from odradek.client.producer.transactions import Phase
 from odradek.foundation.errors import OdradekError, OffsetOutOfRange, TopicAlreadyExists
 from odradek.foundation.ids import TopicPartition
-from odradek.log.compaction.candidates import cleanable, first_dirty_offset
-from odradek.log.log import Log
-from odradek.records.record import records
-from odradek.replication.partition import Partition
+from odradek.storage.compaction.candidates import cleanable, first_dirty_offset
+from odradek.storage.log import Log
+from odradek.wire.records.record import records
 from tests.histories.compaction import Kept, check_compacted
 from tests.histories.compaction_reads import Scan, check_answers, check_scans
 from tests.histories.transactions import Breach, Outcome

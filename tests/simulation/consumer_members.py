@@ -23,7 +23,7 @@ from odradek.client.consumer.fetches import FetchBounds
 from odradek.client.errors import raise_for
 from odradek.foundation.errors import FencedMemberEpoch, OdradekError, StaleMemberEpoch, UnknownMemberId
 from odradek.foundation.ids import TopicPartition
-from odradek.protocol.api import ApiKey
+from odradek.wire.protocol.api import ApiKey
 from tests.simulation.cluster import TOPIC
 from tests.simulation.group_checks import GroupWatch
 from tests.simulation.members import Member, Members

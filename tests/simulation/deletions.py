@@ -13,14 +13,14 @@ import random
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
+from odradek.broker.replication.partition import Partition
 from odradek.client.admin.logs import LogAdmin
 from odradek.client.admin.topics import TopicAdmin
 from odradek.client.producer.batches import Delivery
 from odradek.client.producer.producer import Producer
 from odradek.foundation.errors import OdradekError, TopicAlreadyExists
 from odradek.foundation.ids import TopicPartition
-from odradek.protocol.api import ApiKey
-from odradek.replication.partition import Partition
+from odradek.wire.protocol.api import ApiKey
 from tests.simulation.cluster import BROKERS, DELETED_TOPIC, SimulatedCluster
 from tests.simulation.tasks import end_all, raise_failure_of
 from tests.simulation.workload import DELIVERY_TIMEOUT_MS, START_MS, Workload

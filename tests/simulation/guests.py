@@ -16,7 +16,16 @@ import random
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
-from odradek.authorization.acls import (
+from odradek.broker.requests.table import FORWARDED
+from odradek.client.admin.acls import AclAdmin
+from odradek.client.admin.quotas import QuotaAdmin
+from odradek.client.admin.topics import TopicAdmin
+from odradek.foundation.client_entities import ClientEntity
+from odradek.foundation.errors import OdradekError, TopicAlreadyExists
+from odradek.network.outbound import OutboundConnection
+from odradek.network.secured.network import SecureNetwork
+from odradek.network.secured.options import ConnectionSecurity, Credentials
+from odradek.security.authorization.acls import (
     AccessControlEntry,
     AclBinding,
     AclResourceType,
@@ -24,20 +33,11 @@ from odradek.authorization.acls import (
     PermissionType,
     ResourcePattern,
 )
-from odradek.authorization.acls import AclOperation as Operation
-from odradek.authorization.filters import AclFilter
-from odradek.client.admin.acls import AclAdmin
-from odradek.client.admin.quotas import QuotaAdmin
-from odradek.client.admin.topics import TopicAdmin
-from odradek.foundation.client_entities import ClientEntity
-from odradek.foundation.errors import OdradekError, TopicAlreadyExists
-from odradek.handlers.table import FORWARDED
-from odradek.protocol import messages
-from odradek.protocol.api import ApiKey
-from odradek.secure_network.network import SecureNetwork
-from odradek.secure_network.options import ConnectionSecurity, Credentials
-from odradek.transport.outbound import OutboundConnection
-from tests.handlers import denied_groups, denied_topics
+from odradek.security.authorization.acls import AclOperation as Operation
+from odradek.security.authorization.filters import AclFilter
+from odradek.wire.protocol import messages
+from odradek.wire.protocol.api import ApiKey
+from tests.broker.requests import denied_groups, denied_topics
 from tests.simulation.cluster import BROKERS
 from tests.simulation.tasks import end_all, raise_failure_of
 from tests.simulation.workload import Workload

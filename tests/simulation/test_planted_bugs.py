@@ -7,24 +7,24 @@ from typing import Any, Final
 
 import pytest
 
+from odradek.broker.coordination import writer
+from odradek.broker.groups.classic.group import ClassicGroup
+from odradek.broker.replication import confirmation, leader
+from odradek.broker.replication.confirmation import NEVER
+from odradek.broker.replication.follower_states import FollowerStates
+from odradek.broker.replication.leader import Leader
+from odradek.broker.replication.partition_reader import PartitionRead, PartitionReader
 from odradek.client.consumer import group as group_consumer
-from odradek.cluster.image import PartitionImage
-from odradek.controller import eligible_replicas, leader_election, reassignment_steps, terms
-from odradek.controller.leadership import Leadership
-from odradek.coordination import writer
 from odradek.foundation.ids import TopicPartition
-from odradek.groups.classic.group import ClassicGroup
-from odradek.log import loading
-from odradek.log.log_appender import LogAppender
-from odradek.log.log_manager import LogManager
-from odradek.log.producers import ProducerStates
-from odradek.log.recovery import Recovery
-from odradek.log.sequences import AppendedBatch
-from odradek.replication import confirmation, leader
-from odradek.replication.confirmation import NEVER
-from odradek.replication.follower_states import FollowerStates
-from odradek.replication.leader import Leader
-from odradek.replication.partition_reader import PartitionRead, PartitionReader
+from odradek.metadata.controller import eligible_replicas, leader_election, reassignment_steps, terms
+from odradek.metadata.controller.leadership import Leadership
+from odradek.metadata.image.image import PartitionImage
+from odradek.storage import loading
+from odradek.storage.directories.log_manager import LogManager
+from odradek.storage.log_appender import LogAppender
+from odradek.storage.producers import ProducerStates
+from odradek.storage.recovery import Recovery
+from odradek.storage.sequences import AppendedBatch
 from tests.simulation.faults import KINDS
 from tests.simulation.planting import Bug, must_find
 from tests.support import planted_bugs

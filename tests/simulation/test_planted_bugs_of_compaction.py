@@ -1,6 +1,6 @@
 """Bugs of compaction planted on purpose, which need several replicas or a crash: the simulation finds each.
 
-Those that one log shows are in `tests/log/compaction/test_planted_bugs.py`.
+Those that one log shows are in `tests/storage/compaction/test_planted_bugs.py`.
 """
 
 from __future__ import annotations
@@ -9,15 +9,15 @@ from typing import Any, Final
 
 import pytest
 
-from odradek.log import loading, segment_swap
-from odradek.log.compaction import cleaning
-from odradek.log.compaction.candidates import cleanable, task_for
-from odradek.log.compaction.offset_map import Retention
-from odradek.log.config import LONG_MAX
-from odradek.log.segment_files import listed_files
-from odradek.log.segment_swap import CLEANED_SUFFIX, settle_files
-from odradek.replication import cleaner
-from odradek.replication.removal_bounds import RemovalBounds
+from odradek.broker.replication import cleaner
+from odradek.broker.replication.removal_bounds import RemovalBounds
+from odradek.storage import loading, segment_swap
+from odradek.storage.compaction import cleaning
+from odradek.storage.compaction.candidates import cleanable, task_for
+from odradek.storage.compaction.offset_map import Retention
+from odradek.storage.config import LONG_MAX
+from odradek.storage.segment_files import listed_files
+from odradek.storage.segment_swap import CLEANED_SUFFIX, settle_files
 from tests.simulation.planting import Bug, must_find
 from tests.support.disk import SimulatedFile
 

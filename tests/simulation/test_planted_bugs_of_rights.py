@@ -6,13 +6,13 @@ from typing import Any, Final
 
 import pytest
 
-from odradek.authorization.authorizer import Authorizer
-from odradek.authorization.index import AclIndex
-from odradek.handlers.authorization import table
-from odradek.handlers.authorization.rules import nothing
-from odradek.handlers.throttling import ClientThrottling
-from odradek.protocol.api import ApiKey
-from odradek.transport.muting import Mute
+from odradek.broker.requests.rights import table
+from odradek.broker.requests.rights.rules import nothing
+from odradek.broker.requests.throttling import ClientThrottling
+from odradek.network.muting import Mute
+from odradek.security.authorization.authorizer import Authorizer
+from odradek.security.authorization.index import AclIndex
+from odradek.wire.protocol.api import ApiKey
 from tests.simulation.planting import Bug, must_find
 
 pytestmark = pytest.mark.thorough

@@ -8,19 +8,19 @@ from typing import Any, Final
 
 import pytest
 
+from odradek.broker.groups.pending_offsets import PendingOffsets
+from odradek.broker.replication.partition_reader import PartitionReader
+from odradek.broker.replication.replica import Replica
+from odradek.broker.transactions import coordinator, decisions
+from odradek.broker.transactions.coordinator import TransactionCoordinator
+from odradek.broker.transactions.metadata import PREPARE_STATES, TransactionMetadata
+from odradek.broker.transactions.state_machine import TransactionStateMachine
+from odradek.broker.transactions.sweeps import Sweeps
 from odradek.client.consumer.group import GroupConsumer
 from odradek.client.consumer.positions import PartitionPosition
 from odradek.client.group_metadata import GroupMetadata
-from odradek.groups.pending_offsets import PendingOffsets
-from odradek.log.open_transactions import OpenTransactions
-from odradek.log.producers import ProducerStates
-from odradek.replication.partition_reader import PartitionReader
-from odradek.replication.replica import Replica
-from odradek.transactions import coordinator, decisions
-from odradek.transactions.coordinator import TransactionCoordinator
-from odradek.transactions.metadata import PREPARE_STATES, TransactionMetadata
-from odradek.transactions.state_machine import TransactionStateMachine
-from odradek.transactions.sweeps import Sweeps
+from odradek.storage.open_transactions import OpenTransactions
+from odradek.storage.producers import ProducerStates
 from tests.simulation.faults import KINDS
 from tests.simulation.planting import Bug, must_find
 

@@ -12,6 +12,7 @@ import random
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Final
 
+from odradek.broker.replication.partition import Partition
 from odradek.client.admin.groups import GroupAdmin
 from odradek.client.admin.logs import LATEST, LogAdmin
 from odradek.client.admin.topics import TopicAdmin
@@ -24,7 +25,6 @@ from odradek.client.producer.producer import Producer
 from odradek.client.producer.transactions import Phase
 from odradek.foundation.errors import OdradekError, OffsetOutOfRange, TopicAlreadyExists
 from odradek.foundation.ids import TopicPartition
-from odradek.replication.partition import Partition
 from tests.histories.transactions import (
     Attempt,
     Breach,

@@ -7,11 +7,11 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from typing import Any
 
-from odradek.log.compaction.task import CleanedRun, CleaningSummary, CleaningTask
-from odradek.log.log import Log
-from odradek.protocol.api import ApiKey
-from odradek.records.builder import build_batch
-from odradek.replication.cleaning_work import InlineWork
+from odradek.broker.replication.cleaning_work import InlineWork
+from odradek.storage.compaction.task import CleanedRun, CleaningSummary, CleaningTask
+from odradek.storage.log import Log
+from odradek.wire.protocol.api import ApiKey
+from odradek.wire.records.builder import build_batch
 from tests.support.disk import SimulatedDisk
 from tests.support.logs import stored_records
 from tests.support.polling import eventually

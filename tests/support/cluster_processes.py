@@ -14,7 +14,7 @@ from pathlib import Path
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 
-from odradek.cluster import nodes
+from odradek.metadata.image import nodes
 from tests.support.broker_process import Broker
 
 # Three times what a process on a busy machine may be silent; a dead one is noticed no sooner.

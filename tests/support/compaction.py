@@ -6,15 +6,15 @@ import random
 from collections.abc import Callable
 from typing import Any
 
-from odradek.log.compaction.candidates import cleanable, task_for
-from odradek.log.compaction.cleaning import Means, clean
-from odradek.log.compaction.offset_map import OffsetMap, PlainOffsetMap
-from odradek.log.compaction.task import CleaningSummary, CleaningTask
-from odradek.log.config import LogConfig
-from odradek.log.files import Disk
-from odradek.log.log import Log, Origin
-from odradek.records.builder import build_batch
-from odradek.records.compression import Compression
+from odradek.storage.compaction.candidates import cleanable, task_for
+from odradek.storage.compaction.cleaning import Means, clean
+from odradek.storage.compaction.offset_map import OffsetMap, PlainOffsetMap
+from odradek.storage.compaction.task import CleaningSummary, CleaningTask
+from odradek.storage.config import LogConfig
+from odradek.storage.files import Disk
+from odradek.storage.log import Log, Origin
+from odradek.wire.records.builder import build_batch
+from odradek.wire.records.compression import Compression
 from tests.support.logs import START_MS, StillClock, end_transaction
 
 CONFIG = LogConfig(

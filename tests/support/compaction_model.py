@@ -6,13 +6,13 @@ import random
 import tempfile
 from collections.abc import Iterator
 
-from odradek.log.compaction.offset_map import OffsetMap
-from odradek.log.compaction.task import CleaningTask
-from odradek.log.compaction.vector_map import VectorOffsetMap
-from odradek.log.log import Log
-from odradek.records.batch import BatchView
-from odradek.records.control import Marker, parse_marker
-from odradek.records.record import Record, records
+from odradek.storage.compaction.offset_map import OffsetMap
+from odradek.storage.compaction.task import CleaningTask
+from odradek.storage.compaction.vector_map import VectorOffsetMap
+from odradek.storage.log import Log
+from odradek.wire.records.batch import BatchView
+from odradek.wire.records.control import Marker, parse_marker
+from odradek.wire.records.record import Record, records
 from tests.support.compaction import CONFIG, MakeMap, Writer, compact, plain
 from tests.support.disk import SimulatedDisk
 from tests.support.logs import StillClock, open_log, stored_batches, visible_offsets

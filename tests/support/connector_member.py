@@ -14,7 +14,7 @@ import threading
 from contextlib import suppress
 from pathlib import Path
 
-from odradek.clients import ConsumerConnector, ConsumerTimeoutException
+from odradek.classic import ConsumerConnector, ConsumerTimeoutException
 from tests.support.local_process import LocalProcess
 
 

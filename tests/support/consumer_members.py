@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 from uuid import UUID
 
+from odradek.broker.groups.consumer.requests import ConsumerGroupHeartbeat, HeartbeatResult
 from odradek.foundation.errors import OdradekError
-from odradek.groups.consumer.requests import ConsumerGroupHeartbeat, HeartbeatResult
 from tests.support.coordinator_world import GroupWorld, result_of
 
 Parts = dict[UUID, frozenset[int]]

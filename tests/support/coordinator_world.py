@@ -11,20 +11,20 @@ from types import SimpleNamespace
 from typing import Any, TypeVar
 from uuid import UUID
 
-from odradek.cluster.image import BrokerImage, ClusterImage, ImageHolder, PartitionImage, TopicImage
+from odradek.broker.groups.classic.members import JoinRequest, JoinResult, SyncRequest, SyncResult
+from odradek.broker.groups.coordinator import GroupCoordinator
+from odradek.broker.groups.schema import OffsetAndMetadata
+from odradek.broker.replication.broker_transport import read_response
+from odradek.broker.transactions.coordinator import TransactionCoordinator
+from odradek.broker.transactions.decisions import ProducerIdentity
+from odradek.broker.transactions.metadata import TV2, TransactionMetadata
 from odradek.foundation.errors import OdradekError
 from odradek.foundation.ids import TopicPartition
-from odradek.groups.classic.members import JoinRequest, JoinResult, SyncRequest, SyncResult
-from odradek.groups.coordinator import GroupCoordinator
-from odradek.groups.schema import OffsetAndMetadata
-from odradek.protocol import codec, messages
-from odradek.protocol.api import ApiKey
-from odradek.protocol.consumer import build_subscription
-from odradek.protocol.framing import parse_request_header
-from odradek.replication.broker_transport import read_response
-from odradek.transactions.coordinator import TransactionCoordinator
-from odradek.transactions.decisions import ProducerIdentity
-from odradek.transactions.metadata import TV2, TransactionMetadata
+from odradek.metadata.image.image import BrokerImage, ClusterImage, ImageHolder, PartitionImage, TopicImage
+from odradek.wire.protocol import codec, messages
+from odradek.wire.protocol.api import ApiKey
+from odradek.wire.protocol.consumer import build_subscription
+from odradek.wire.protocol.framing import parse_request_header
 from tests.support import loop
 from tests.support.field_names import check_field_names
 from tests.support.loop import LoopClock

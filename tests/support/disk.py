@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from odradek.foundation.errors import DirectoryLocked
-from odradek.log.files import Buffer, DirectoryEntry, DiskUsage, SyncFailed
+from odradek.storage.files import Buffer, DirectoryEntry, DiskUsage, SyncFailed
 
 PAGE_BYTES = 4096
 

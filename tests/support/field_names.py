@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any, Final
 
-from odradek.protocol import messages
-from odradek.protocol.api import ApiKey
-from odradek.protocol.schema import (
+from odradek.wire.protocol import messages
+from odradek.wire.protocol.api import ApiKey
+from odradek.wire.protocol.schema import (
     DATA,
     REQUEST,
     RESPONSE,

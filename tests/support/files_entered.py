@@ -16,11 +16,11 @@ from types import FrameType
 from typing import Any, Final
 
 import odradek
+from odradek.broker.process.broker_process import BrokerProcess
+from odradek.broker.process.local_control import LocalControl
 from odradek.foundation.settings import Settings
-from odradek.protocol import codec, messages
-from odradek.protocol.api import ApiKey
-from odradek.server.broker.broker_process import BrokerProcess
-from odradek.server.broker.local_control import LocalControl
+from odradek.wire.protocol import codec, messages
+from odradek.wire.protocol.api import ApiKey
 from tests.support.memory_registry import MemoryStore
 from tests.support.whole_broker import batch
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from odradek.protocol.framing import FrameReader
+from odradek.wire.protocol.framing import FrameReader
 
 
 def feed(reader: FrameReader, data: bytes | bytearray | memoryview) -> list[memoryview]:

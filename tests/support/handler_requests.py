@@ -8,13 +8,13 @@ from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
+from odradek.broker.requests.table import HANDLERS
 from odradek.foundation.errors import CoordinatorNotAvailable
 from odradek.foundation.ids import ANONYMOUS
-from odradek.handlers.table import HANDLERS
-from odradek.protocol import codec, messages
-from odradek.protocol.api import ApiKey
-from odradek.protocol.framing import parse_request_header
-from odradek.protocol.schema import REQUEST, fields_of, message_class
+from odradek.wire.protocol import codec, messages
+from odradek.wire.protocol.api import ApiKey
+from odradek.wire.protocol.framing import parse_request_header
+from odradek.wire.protocol.schema import REQUEST, fields_of, message_class
 from tests.support.coordinator_world import GroupWorld, image
 from tests.support.field_names import check_field_names
 
@@ -49,7 +49,9 @@ async def ask_handler(
         broker=broker,
     )
     request = codec.decode_typed_request(api, version, frame, header.body_position)
-    answer = importlib.import_module(f"odradek.handlers.{HANDLERS[api].module}").handle(request, context)
+    answer = importlib.import_module(f"odradek.broker.requests.{HANDLERS[api].module}").handle(
+        request, context
+    )
     if inspect.isawaitable(answer):
         answer = await answer
     if not isinstance(answer, bytes):

@@ -14,8 +14,8 @@ from odradek import Client
 from odradek.client.admin.configs import ConfigAdmin
 from odradek.client.admin.results import ConfigChange, ResourceType
 from odradek.foundation.ids import TopicPartition
-from odradek.protocol.api import ApiKey
-from odradek.records.builder import build_batch
+from odradek.wire.protocol.api import ApiKey
+from odradek.wire.records.builder import build_batch
 
 _VERIFICATION = "transaction.partition.verification.enable"
 _CLUSTER_WIDE = ""

@@ -9,9 +9,9 @@ import uuid
 from collections.abc import Callable
 from typing import Any, Final
 
-from odradek.protocol import codec, messages
-from odradek.protocol.api import ApiKey
-from odradek.protocol.framing import SIZE_BYTES
+from odradek.wire.protocol import codec, messages
+from odradek.wire.protocol.api import ApiKey
+from odradek.wire.protocol.framing import SIZE_BYTES
 
 Fields = dict[str, Any]
 

@@ -6,15 +6,15 @@ from collections.abc import Callable
 from typing import Any
 
 from odradek.foundation.ids import TopicPartition
-from odradek.log.append_rules import Origin
-from odradek.log.config import LogConfig
-from odradek.log.files import Disk
-from odradek.log.log import Log
-from odradek.log.log_manager import LogManager
-from odradek.records.batch import BatchView, split
-from odradek.records.builder import build_batch
-from odradek.records.control import build_marker, parse_marker
-from odradek.records.record import Record, records
+from odradek.storage.append_rules import Origin
+from odradek.storage.config import LogConfig
+from odradek.storage.directories.log_manager import LogManager
+from odradek.storage.files import Disk
+from odradek.storage.log import Log
+from odradek.wire.records.batch import BatchView, split
+from odradek.wire.records.builder import build_batch
+from odradek.wire.records.control import build_marker, parse_marker
+from odradek.wire.records.record import Record, records
 
 TP = TopicPartition("topic", 0)
 DIRECTORY = "logs/topic-0"

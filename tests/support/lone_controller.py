@@ -6,12 +6,12 @@ import random
 from types import SimpleNamespace
 from typing import Any
 
-from odradek.cluster.dynamic_settings import DynamicSettings
-from odradek.cluster.image import ImageHolder
-from odradek.controller.controller import Controller
 from odradek.foundation.settings import Settings
-from odradek.protocol.api import ApiKey
-from odradek.registry.store import Store
+from odradek.metadata.controller.controller import Controller
+from odradek.metadata.image.dynamic_settings import DynamicSettings
+from odradek.metadata.image.image import ImageHolder
+from odradek.metadata.registry.store import Store
+from odradek.wire.protocol.api import ApiKey
 from tests.support.handler_requests import ask_handler
 from tests.support.loop import LoopClock
 from tests.support.memory_registry import MemoryStore

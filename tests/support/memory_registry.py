@@ -13,13 +13,13 @@ import asyncio
 import itertools
 from collections.abc import Callable, Sequence
 
-from odradek.cluster.image import ClusterImage
-from odradek.cluster.image_building import apply
-from odradek.cluster.loading import load_nodes
 from odradek.foundation.errors import StoreConnectionLost, StoreSessionExpired
-from odradek.registry.node_tree import Changes, NodeTree
-from odradek.registry.store import Delete, Operation, SessionState, Store, check_size
-from odradek.registry.tree_store import Answer, TreeStore
+from odradek.metadata.image.image import ClusterImage
+from odradek.metadata.image.image_building import apply
+from odradek.metadata.image.loading import load_nodes
+from odradek.metadata.registry.node_tree import Changes, NodeTree
+from odradek.metadata.registry.store import Delete, Operation, SessionState, Store, check_size
+from odradek.metadata.registry.tree_store import Answer, TreeStore
 from tests.support.registry_faults import RegistryFaults
 
 

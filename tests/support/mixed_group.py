@@ -11,7 +11,7 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 
 from odradek import Admin, Client
-from odradek.clients import KeyedMessage, Producer
+from odradek.classic import KeyedMessage, Producer
 from odradek.foundation.errors import InvalidReplicationFactor
 from tests.support.connector_member import Member
 from tests.support.first_kafka import FirstKafka

@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from odradek.transport.flow_control import Admission, Arrive
+from odradek.network.flow_control import Admission, Arrive
 
 Address = tuple[str, int]
 
@@ -107,7 +107,7 @@ class MemoryNetwork:
 
 
 class HostNetwork:
-    """The network as one host sees it; an `odradek.transport.network.Network`."""
+    """The network as one host sees it; an `odradek.network.network.Network`."""
 
     def __init__(self, network: MemoryNetwork, host: str) -> None:
         self._network = network

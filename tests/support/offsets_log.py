@@ -7,14 +7,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Iterable
 
-from odradek.coordination.topic_log import TransactionalWriter
+from odradek.broker.coordination.topic_log import TransactionalWriter
 from odradek.foundation.errors import NotLeaderOrFollower
 from odradek.foundation.ids import TopicPartition
-from odradek.log.producers import ProducerStates
-from odradek.log.verification import VerificationToken
-from odradek.records.batch import BatchView, assign
-from odradek.records.control import Marker, build_marker
-from odradek.records.record import records
+from odradek.storage.producers import ProducerStates
+from odradek.storage.verification import VerificationToken
+from odradek.wire.records.batch import BatchView, assign
+from odradek.wire.records.control import Marker, build_marker
+from odradek.wire.records.record import records
 from tests.support import compaction
 from tests.support.disk import SimulatedDisk
 from tests.support.logs import StillClock, open_log, stored_batches

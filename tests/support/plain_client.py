@@ -11,12 +11,12 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from odradek.protocol import messages
-from odradek.protocol.api import ApiKey
-from odradek.protocol.codec import decode_response, encode_request
-from odradek.records.batch import split
-from odradek.records.builder import build_batch
-from odradek.records.record import records as records_of
+from odradek.wire.protocol import messages
+from odradek.wire.protocol.api import ApiKey
+from odradek.wire.protocol.codec import decode_response, encode_request
+from odradek.wire.records.batch import split
+from odradek.wire.records.builder import build_batch
+from odradek.wire.records.record import records as records_of
 
 ANSWER_SECONDS_MAX = 30
 

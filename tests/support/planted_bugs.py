@@ -6,9 +6,9 @@ import asyncio
 
 import pytest
 
-from odradek.replication.acknowledgements import Waiter, Waiters
-from odradek.replication.partition import Partition
-from odradek.replication.partition_reader import PartitionReader
+from odradek.broker.replication.acknowledgements import Waiter, Waiters
+from odradek.broker.replication.partition import Partition
+from odradek.broker.replication.partition_reader import PartitionReader
 
 
 def acknowledge_at_once(patch: pytest.MonkeyPatch) -> None:

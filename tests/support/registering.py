@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from odradek.cluster import nodes, paths
-from odradek.cluster.image import BrokerImage
-from odradek.cluster.registration import BrokerRegistration, Registrant, RegistrationCallbacks
 from odradek.foundation.clock import SystemClock
-from odradek.registry.store import Store
+from odradek.metadata.image import nodes, paths
+from odradek.metadata.image.image import BrokerImage
+from odradek.metadata.image.registration import BrokerRegistration, Registrant, RegistrationCallbacks
+from odradek.metadata.registry.store import Store
 from tests.support.registries import Callbacks, SharedRegistry
 
 

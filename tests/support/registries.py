@@ -11,9 +11,9 @@ import uuid
 from collections.abc import Callable, Coroutine
 from typing import Any, Protocol
 
-from odradek.registry.registries import open_registry
-from odradek.registry.store import Store
-from odradek.registry.zookeeper_store import ZookeeperStore
+from odradek.metadata.registry.registries import open_registry
+from odradek.metadata.registry.store import Store
+from odradek.metadata.registry.zookeeper_store import ZookeeperStore
 from tests.support import loop
 from tests.support.memory_registry import MemoryRegistry, MemoryStore
 from tests.support.zookeeper import ZooKeeper, end_session

@@ -20,7 +20,24 @@ import uuid
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
-from odradek.cluster.image import (
+from odradek.broker.replication.blocking import BlockingWork
+from odradek.broker.replication.broker_transport import BrokerRequest, Response
+from odradek.broker.replication.fetcher_manager import ReplicaFetcherManager
+from odradek.broker.replication.flusher import Flusher
+from odradek.broker.replication.follower_states import FollowerStates
+from odradek.broker.replication.hosted_partitions import HostedPartitions
+from odradek.broker.replication.housekeeping import Housekeeping
+from odradek.broker.replication.in_sync import InSyncSets, Proposal
+from odradek.broker.replication.partition import Partition
+from odradek.broker.replication.purgatory import Purgatory
+from odradek.broker.requests.context import BrokerParts
+from odradek.broker.requests.counters import RequestCounters
+from odradek.broker.requests.dispatch import Dispatcher
+from odradek.broker.requests.fetch_sessions import FetchSessionCache
+from odradek.foundation.errors import RequestError
+from odradek.foundation.settings import Settings
+from odradek.metadata.controller import leader_election, reassignment_steps
+from odradek.metadata.image.image import (
     BrokerImage,
     ClusterImage,
     ImageHolder,
@@ -28,28 +45,11 @@ from odradek.cluster.image import (
     ResourceKind,
     TopicImage,
 )
-from odradek.controller import leader_election, reassignment_steps
-from odradek.foundation.errors import RequestError
-from odradek.foundation.settings import Settings
-from odradek.handlers.context import BrokerParts
-from odradek.handlers.counters import RequestCounters
-from odradek.handlers.dispatch import Dispatcher
-from odradek.handlers.fetch_sessions import FetchSessionCache
-from odradek.log.log_manager import LogManager
-from odradek.protocol import codec, messages
-from odradek.protocol.api import ApiKey
-from odradek.protocol.framing import parse_request_header
-from odradek.replication.blocking import BlockingWork
-from odradek.replication.broker_transport import BrokerRequest, Response
-from odradek.replication.fetcher_manager import ReplicaFetcherManager
-from odradek.replication.flusher import Flusher
-from odradek.replication.follower_states import FollowerStates
-from odradek.replication.hosted_partitions import HostedPartitions
-from odradek.replication.housekeeping import Housekeeping
-from odradek.replication.in_sync import InSyncSets, Proposal
-from odradek.replication.partition import Partition
-from odradek.replication.purgatory import Purgatory
-from odradek.transport.connection import Connection
+from odradek.network.connection import Connection
+from odradek.storage.directories.log_manager import LogManager
+from odradek.wire.protocol import codec, messages
+from odradek.wire.protocol.api import ApiKey
+from odradek.wire.protocol.framing import parse_request_header
 from tests.support.disk import SimulatedDisk
 from tests.support.field_names import check_field_names
 from tests.support.logs import load, stored_records

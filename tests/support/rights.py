@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from odradek.authorization.acls import (
+from odradek.security.authorization.acls import (
     CLUSTER_NAME,
     AccessControlEntry,
     AclBinding,
@@ -15,7 +15,7 @@ from odradek.authorization.acls import (
     PermissionType,
     ResourcePattern,
 )
-from odradek.protocol.api import ApiKey
+from odradek.wire.protocol.api import ApiKey
 
 READ, WRITE, CREATE, DELETE = AclOperation.READ, AclOperation.WRITE, AclOperation.CREATE, AclOperation.DELETE
 ALTER, DESCRIBE, ALL = AclOperation.ALTER, AclOperation.DESCRIBE, AclOperation.ALL

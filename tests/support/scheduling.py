@@ -18,7 +18,7 @@ from xdist.workermanage import Producer
 _GROUPS: Final = {
     "spark": ("tests/spark/",),
     "java": ("tests/compat/java/", "tests/docs/test_phrase_book.py"),
-    "zookeeper": ("tests/registry/",),
+    "zookeeper": ("tests/metadata/registry/",),
 }
 _LEFT_OUT: Final = (
     "tests/spark/test_killed_sink.py",

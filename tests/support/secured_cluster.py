@@ -27,9 +27,9 @@ from confluent_kafka.admin import (
 )
 
 from odradek.client.secured import secured_network
-from odradek.protocol import codec, messages
-from odradek.protocol.api import ApiKey
-from odradek.transport.outbound import OutboundConnection
+from odradek.network.outbound import OutboundConnection
+from odradek.wire.protocol import codec, messages
+from odradek.wire.protocol.api import ApiKey
 from tests.support.broker_process import free_port
 from tests.support.certificates import Authority
 from tests.support.cluster_processes import Cluster, Member

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from odradek.handlers.context import BrokerParts
-from odradek.handlers.fetch_reading import FetchTarget
-from odradek.handlers.fetch_sessions import FetchSession
-from odradek.handlers.session_changes import SessionChanges, _UnchangedTarget
-from odradek.replication.purgatory import WaitingFetch
+from odradek.broker.replication.purgatory import WaitingFetch
+from odradek.broker.requests.context import BrokerParts
+from odradek.broker.requests.fetch_reading import FetchTarget
+from odradek.broker.requests.fetch_sessions import FetchSession
+from odradek.broker.requests.session_changes import SessionChanges, _UnchangedTarget
 
 
 def wrong_changes(parts: BrokerParts) -> str:

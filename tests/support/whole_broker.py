@@ -10,16 +10,16 @@ import random
 from collections.abc import Iterable
 from typing import Any
 
-from odradek.authorization.acls import AclBinding
-from odradek.authorization.filters import AclFilter
-from odradek.controller.requests import NewTopic
+from odradek.broker.process.broker_process import BrokerProcess
+from odradek.broker.process.local_control import LocalControl
 from odradek.foundation.settings import Settings
-from odradek.protocol import codec, messages
-from odradek.protocol.api import ApiKey
-from odradek.records.builder import build_batch
-from odradek.server.broker.broker_process import BrokerProcess
-from odradek.server.broker.local_control import LocalControl
-from odradek.transport.connection import Connection
+from odradek.metadata.controller.requests import NewTopic
+from odradek.network.connection import Connection
+from odradek.security.authorization.acls import AclBinding
+from odradek.security.authorization.filters import AclFilter
+from odradek.wire.protocol import codec, messages
+from odradek.wire.protocol.api import ApiKey
+from odradek.wire.records.builder import build_batch
 from tests.support.disk import SimulatedDisk
 from tests.support.field_names import check_field_names
 from tests.support.loop import LoopClock, stop_at_end

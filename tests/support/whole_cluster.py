@@ -12,14 +12,14 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from odradek.cluster.image import ClusterImage
+from odradek.broker.process.broker_process import BrokerProcess
+from odradek.broker.process.cluster_control import ClusterControl
 from odradek.foundation.settings import Settings
-from odradek.protocol import messages
-from odradek.protocol.api import ApiKey
-from odradek.server.broker.broker_process import BrokerProcess
-from odradek.server.broker.cluster_control import ClusterControl
+from odradek.metadata.image.image import ClusterImage
+from odradek.network.outbound import OutboundConnection
 from odradek.server.controller.controller_process import ControllerProcess
-from odradek.transport.outbound import OutboundConnection
+from odradek.wire.protocol import messages
+from odradek.wire.protocol.api import ApiKey
 from tests.support.disk import SimulatedDisk
 from tests.support.field_names import check_field_names
 from tests.support.loop import LoopClock, stop_at_end

@@ -19,8 +19,8 @@ from pathlib import Path
 
 from kazoo.client import KazooClient
 
-from odradek.registry.store import SessionState
-from odradek.registry.zookeeper_store import ZookeeperStore
+from odradek.metadata.registry.store import SessionState
+from odradek.metadata.registry.zookeeper_store import ZookeeperStore
 from tests.support.broker_process import free_port
 from tests.support.class_archives import keep_class_archive, writing_options
 from tests.support.java import (

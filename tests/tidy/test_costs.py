@@ -90,18 +90,18 @@ def test_a_story_is_a_test() -> None:
 
 def test_an_expensive_test_is_found() -> None:
     rows = [
-        Row("tests/log/test_x.py::test_small[1]", "unit", Cost(0.9, 1)),
-        Row("tests/log/test_x.py::test_large[1]", "unit", Cost(1.1, 1)),
-        Row("tests/log/test_x.py::test_thorough", "thorough", Cost(60, 1)),
-        Row("tests/log/test_x.py::test_with_a_broker", "integration", Cost(3.9, 1)),
+        Row("tests/storage/test_x.py::test_small[1]", "unit", Cost(0.9, 1)),
+        Row("tests/storage/test_x.py::test_large[1]", "unit", Cost(1.1, 1)),
+        Row("tests/storage/test_x.py::test_thorough", "thorough", Cost(60, 1)),
+        Row("tests/storage/test_x.py::test_with_a_broker", "integration", Cost(3.9, 1)),
     ]
-    assert [one.name for one in too_expensive(rows)] == ["tests/log/test_x.py::test_large[1]"]
-    assert _told(rows[1]).startswith("tests/log/test_x.py::test_large[1] took 1.10 s of CPU of 0.25 s: ")
+    assert [one.name for one in too_expensive(rows)] == ["tests/storage/test_x.py::test_large[1]"]
+    assert _told(rows[1]).startswith("tests/storage/test_x.py::test_large[1] took 1.10 s of CPU of 0.25 s: ")
 
 
 @pytest.mark.thorough
 def test_what_a_first_test_finds_unloaded_is_not_its_cost(tmp_path: Path) -> None:
-    name = "tests/protocol/test_headers.py::test_flexible_versions_are_those_of_the_schemas"
+    name = "tests/wire/protocol/test_headers.py::test_flexible_versions_are_those_of_the_schemas"
     (row,) = [row for row in measured_again([name], tmp_path / "costs.tsv") if row.kind == "unit"]
     assert row.name == name
     assert too_expensive([row]) == []
@@ -109,6 +109,6 @@ def test_what_a_first_test_finds_unloaded_is_not_its_cost(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("slow", [1, 3])
 def test_a_slow_machine_has_more_seconds(slow: int) -> None:
-    yardstick = Row("yardstick:tests/log/test_x.py", "yardstick", Cost(0.0011 * slow, 0))
-    rows = [yardstick, Row("tests/log/test_x.py::test_one", "unit", Cost(1.1, 1))]
+    yardstick = Row("yardstick:tests/storage/test_x.py", "yardstick", Cost(0.0011 * slow, 0))
+    rows = [yardstick, Row("tests/storage/test_x.py::test_one", "unit", Cost(1.1, 1))]
     assert bool(too_expensive(rows)) == (slow == 1)

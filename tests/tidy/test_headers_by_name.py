@@ -9,7 +9,7 @@ from typing import Final
 
 from tests.tidy.checkout import named, sources
 
-HOT: Final = ("broker/odradek/log", "broker/odradek/records")
+HOT: Final = ("broker/odradek/storage", "broker/odradek/wire/records")
 # What is called so is a named tuple there.
 NAMED_TUPLES: Final = ("header", "batch", "batch_header", "appended", "record", "request", "partition")
 

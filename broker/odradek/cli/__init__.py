@@ -1,1 +1,1 @@
-"""The command line: one thin file per verb over `client`, `log` and `server`."""
+"""The command line: thin files of verbs, in a folder for each noun, over `client`, `storage` and `server`."""

@@ -21,7 +21,7 @@ from click.shell_completion import (
     split_arg_string,
 )
 
-from odradek.cli.environment import COMPLETION_VARIABLE
+from odradek.cli.shared.environment import COMPLETION_VARIABLE
 
 _BASH = """\
 %(complete_func)s() {

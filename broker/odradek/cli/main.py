@@ -16,34 +16,34 @@ from typing import Any
 import click
 
 from odradek import __version__
-from odradek.cli.connection_settings import GivenOptions
-from odradek.cli.environment import COMPLETION_VARIABLE
 from odradek.cli.exit_codes import ExitCode, exit_code_for
 from odradek.cli.lazy import LazyGroup
-from odradek.cli.options import GlobalOptions, connection_options
+from odradek.cli.shared.connection_settings import GivenOptions
+from odradek.cli.shared.environment import COMPLETION_VARIABLE
+from odradek.cli.shared.options import GlobalOptions, connection_options
 
 VERBS = {
-    "start": "odradek.cli.start:start",
-    "broker": "odradek.cli.cluster_processes:broker",
-    "controller": "odradek.cli.cluster_processes:controller",
-    "cluster": "odradek.cli.cluster:cluster",
-    "status": "odradek.cli.status:status",
-    "topics": "odradek.cli.topics:topics",
-    "groups": "odradek.cli.groups:groups",
-    "transactions": "odradek.cli.transactions:transactions",
-    "configs": "odradek.cli.configs:configs",
-    "acls": "odradek.cli.acls:acls",
-    "quotas": "odradek.cli.quotas:quotas",
-    "users": "odradek.cli.users:users",
-    "audit-access": "odradek.cli.audit_access:audit_access",
-    "brokers": "odradek.cli.brokers:brokers",
-    "reassign": "odradek.cli.reassign:reassign",
-    "produce": "odradek.cli.produce:produce",
-    "consume": "odradek.cli.consume:consume",
-    "dump-log": "odradek.cli.dump_log:dump_log",
-    "mirror": "odradek.cli.mirror:mirror",
-    "perf": "odradek.cli.perf:perf",
-    "profile": "odradek.cli.profile:profile",
+    "start": "odradek.cli.cluster.start:start",
+    "broker": "odradek.cli.cluster.cluster_processes:broker",
+    "controller": "odradek.cli.cluster.cluster_processes:controller",
+    "cluster": "odradek.cli.cluster.verbs:cluster",
+    "status": "odradek.cli.cluster.status:status",
+    "topics": "odradek.cli.topics.verbs:topics",
+    "groups": "odradek.cli.groups.verbs:groups",
+    "transactions": "odradek.cli.groups.transactions:transactions",
+    "configs": "odradek.cli.topics.configs:configs",
+    "acls": "odradek.cli.security.acls:acls",
+    "quotas": "odradek.cli.cluster.quotas:quotas",
+    "users": "odradek.cli.security.users:users",
+    "audit-access": "odradek.cli.security.audit_access:audit_access",
+    "brokers": "odradek.cli.brokers.verbs:brokers",
+    "reassign": "odradek.cli.brokers.reassign:reassign",
+    "produce": "odradek.cli.records.produce:produce",
+    "consume": "odradek.cli.records.consume:consume",
+    "dump-log": "odradek.cli.records.dump_log:dump_log",
+    "mirror": "odradek.cli.cluster.mirror:mirror",
+    "perf": "odradek.cli.records.perf:perf",
+    "profile": "odradek.cli.shared.profile:profile",
     "completion": "odradek.cli.completion:completion",
 }
 
@@ -115,7 +115,7 @@ class CommandLine(LazyGroup):
 
 def report(failure: Exception, *, verbose: bool) -> int:
     """Print one line about `failure` on stderr (the whole trace when `verbose`) and return its exit code."""
-    from odradek.cli.output import print_error
+    from odradek.cli.shared.output import print_error
     from odradek.foundation.errors import OdradekError
 
     try:

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 
 import click
 
-from odradek.cli.connection_settings import PRECEDENCE
 from odradek.cli.exit_codes import MEANINGS, ExitCode
 from odradek.cli.main import command_line
+from odradek.cli.shared.connection_settings import PRECEDENCE
 from odradek.client.properties import CLIENT_PROPERTIES
 
 _SHARED = ("bootstrap", "profile", "command_config", "output", "timeout", "verbose", "color")

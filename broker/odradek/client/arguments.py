@@ -12,8 +12,8 @@ from types import NoneType
 from typing import TYPE_CHECKING, TypeVar
 
 from odradek.foundation.errors import InvalidRequest
-from odradek.records.compression import Compression
-from odradek.records.record import Headers
+from odradek.wire.records.compression import Compression
+from odradek.wire.records.record import Headers
 
 if TYPE_CHECKING:
     from odradek.client.client import Client

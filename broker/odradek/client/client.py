@@ -37,9 +37,9 @@ from odradek.foundation.errors import (
     UnknownTopicOrPartition,
 )
 from odradek.foundation.ids import TopicPartition
-from odradek.protocol.api import ApiKey
-from odradek.protocol.errors import code_of
-from odradek.transport.network import Network, SystemNetwork
+from odradek.network.network import Network, SystemNetwork
+from odradek.wire.protocol.api import ApiKey
+from odradek.wire.protocol.errors import code_of
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")

@@ -17,14 +17,14 @@ from odradek.client.addresses import Address
 from odradek.client.errors import ClientTimeout, ConnectionFailed, UnsupportedByBroker, error_for
 from odradek.client.exchange import Exchange
 from odradek.foundation.errors import InvalidRequest, UnsupportedVersion
-from odradek.protocol import codec, messages
-from odradek.protocol.api import ApiKey
-from odradek.protocol.framing import parse_response_header, request_header
-from odradek.transport.network import Network
+from odradek.network.network import Network
+from odradek.wire.protocol import codec, messages
+from odradek.wire.protocol.api import ApiKey
+from odradek.wire.protocol.framing import parse_response_header, request_header
 
 if TYPE_CHECKING:
     from odradek.client.metadata import ClusterInfo
-    from odradek.protocol.responses.cluster import ApiVersionsResponse
+    from odradek.wire.protocol.responses.cluster import ApiVersionsResponse
 
 API_VERSIONS_VERSION = 3
 API_VERSIONS_VERSION_OLDEST = 0
@@ -175,8 +175,8 @@ class BrokerConnection:
     async def request(
         self, api: ApiKey, *, versions: tuple[int, int], timeout_ms: int | None = None, **fields: Any
     ) -> Any:
-        """Send and wait for the answer, a message of `protocol.messages`. `fields` are those of all versions; fields
-        that the chosen version lacks are left out. Raises ConnectionFailed, ClientTimeout, UnsupportedByBroker.
+        """Send and wait for the answer, a message of `wire.protocol.messages`. `fields` are those of all versions;
+        fields that the chosen version lacks are left out. Raises ConnectionFailed, ClientTimeout, UnsupportedByBroker.
         """
         version = self.version_of(api, versions)
         frame = await self._exchange_frame(api, version, fields, timeout_ms or self._request_timeout_ms)

@@ -1,6 +1,6 @@
 """The errors of a client, and the exception for a code on the wire.
 
-Codes become the exceptions of `foundation.errors` by the table in `protocol.errors`. Two tuples list the retriable
+Codes become the exceptions of `foundation.errors` by the table in `wire.protocol.errors`. Two tuples list the retriable
 ones, and those that mean old metadata. A code without an exception becomes `UnexpectedErrorCode` with its number, so no
 error looks like a success.
 """
@@ -12,7 +12,7 @@ from typing import Final
 
 from odradek.foundation import errors
 from odradek.foundation.errors import OdradekError, RequestError
-from odradek.protocol.errors import BY_CODE, Retry, kinds_to_retry
+from odradek.wire.protocol.errors import BY_CODE, Retry, kinds_to_retry
 
 
 class ClientError(OdradekError):

@@ -13,9 +13,9 @@ from struct import Struct
 from typing import Any, Final, cast
 
 from odradek.foundation.client_limits import CLIENT_REQUESTS_IN_FLIGHT_MAX, CLIENT_RESPONSE_BYTES_MAX
-from odradek.protocol import codec, messages
-from odradek.protocol.api import ApiKey
-from odradek.protocol.framing import FrameReader
+from odradek.wire.protocol import codec, messages
+from odradek.wire.protocol.api import ApiKey
+from odradek.wire.protocol.framing import FrameReader
 
 _correlation_id_at = Struct(">i").unpack_from
 _CORRELATION_IDS: Final = 2**31

@@ -9,10 +9,10 @@ from odradek.client.admin.results import CommittedOffset
 from odradek.client.connection import BrokerConnection
 from odradek.client.partition_rows import committed_rows
 from odradek.foundation.ids import TopicPartition
-from odradek.protocol.api import ApiKey
+from odradek.wire.protocol.api import ApiKey
 
 if TYPE_CHECKING:
-    from odradek.protocol.responses.groups import OffsetCommitResponse
+    from odradek.wire.protocol.responses.groups import OffsetCommitResponse
 
 COMMIT_VERSIONS = (2, 9)
 

@@ -17,7 +17,7 @@ from odradek.foundation.errors import InvalidTopic, OdradekError, UnknownTopicOr
 from odradek.foundation.ids import TopicPartition
 
 if TYPE_CHECKING:
-    from odradek.protocol.responses.cluster import MetadataResponse, MetadataResponseTopic
+    from odradek.wire.protocol.responses.cluster import MetadataResponse, MetadataResponseTopic
 
 NO_LEADER = -1
 # Each arrives at least a second after the one before it.

@@ -1,7 +1,7 @@
 """The errors of the domain, as exceptions.
 
-A class is named as Apache Kafka names the error; `protocol.errors` has its number on the wire. The message is for the
-client's user: what happened, to what, and what to do about it.
+A class is named as Apache Kafka names the error; `wire.protocol.errors` has its number on the wire. The message is for
+the client's user: what happened, to what, and what to do about it.
 """
 
 from __future__ import annotations

@@ -83,7 +83,7 @@ FRAME_BYTES_RESERVED_FIRST: Final = 1024 * 1024
 
 # Memory of requests over all connections of a process, where queued.max.request.bytes sets no bound: Kafka has none
 # then. It is at least socket.request.max.bytes. From half of it on, a connection is read only while it holds less than
-# its share (`transport.request_memory`).
+# its share (`network.request_memory`).
 REQUEST_BYTES_TOTAL_MAX: Final = 128 * 1024 * 1024
 
 # The smallest share: requests up to it are always read, so that heartbeats and the like never wait.

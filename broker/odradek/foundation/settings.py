@@ -4,8 +4,8 @@
 It also refuses values that promise missing protection (`protection`), and warns of unknown keys. Values are attributes
 named as the keys, with underscores: `settings.log_segment_bytes` (`setting_values`).
 
-`foundation.broker_settings` declares the keys. Defaults of topics are in `cluster.configs`, and changes while the
-broker runs in `cluster.dynamic_settings`.
+`foundation.broker_settings` declares the keys. Defaults of topics are in `metadata.image.configs`, and changes while
+the broker runs in `metadata.image.dynamic_settings`.
 """
 
 from __future__ import annotations

@@ -9,13 +9,19 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable
 
-from odradek.authorization.acls import AclBinding, AclOperation, AclResourceType, PatternType, PermissionType
-from odradek.authorization.filters import AclFilter
 from odradek.client.admin.acls import AclAdmin
 from odradek.client.client import Client
 from odradek.client.errors import UnsupportedByBroker
 from odradek.foundation.errors import SecurityDisabled
 from odradek.mirror.topic_sync import MirroredTopic
+from odradek.security.authorization.acls import (
+    AclBinding,
+    AclOperation,
+    AclResourceType,
+    PatternType,
+    PermissionType,
+)
+from odradek.security.authorization.filters import AclFilter
 
 logger = logging.getLogger(__name__)
 

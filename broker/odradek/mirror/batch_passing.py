@@ -28,7 +28,7 @@ from struct import Struct
 from typing import Final, NamedTuple
 
 from odradek.foundation.errors import CorruptRecord
-from odradek.records.batch import (
+from odradek.wire.records.batch import (
     COMPRESSION_MASK,
     CRC_RANGE_POSITION,
     DELETE_HORIZON_FLAG,
@@ -41,11 +41,11 @@ from odradek.records.batch import (
     BatchView,
     read_header,
 )
-from odradek.records.builder import BatchBuilder
-from odradek.records.checksum import crc32c
-from odradek.records.compression import Compression
-from odradek.records.legacy import messages
-from odradek.records.record import Record, records
+from odradek.wire.records.builder import BatchBuilder
+from odradek.wire.records.checksum import crc32c
+from odradek.wire.records.compression import Compression
+from odradek.wire.records.legacy import messages
+from odradek.wire.records.record import Record, records
 
 _ZEROS: Final = bytes(64 * 1024)
 _ALL_BITS: Final = 0xFFFFFFFF

@@ -44,8 +44,8 @@ from odradek.foundation.mirror_limits import (
 from odradek.foundation.tasks import TaskOwner
 from odradek.mirror.batch_passing import ProducerStamp, ReadyBatch, stamped
 from odradek.mirror.errors import BatchRefused
-from odradek.records.batch import COMPRESSION_MASK, BatchView, advance_sequence
-from odradek.records.compression import Compression
+from odradek.wire.records.batch import COMPRESSION_MASK, BatchView, advance_sequence
+from odradek.wire.records.compression import Compression
 
 _ATTRIBUTES_LOW_POSITION: Final = 22
 # Brokers forget a producer after a day without a batch (producer.id.expiration.ms).

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from odradek.foundation.errors import CorruptRecord
 from odradek.mirror.batch_passing import ReadyBatch, TargetRules, ready_batches
-from odradek.records.batch import (
+from odradek.wire.records.batch import (
     HEADER_BYTES,
     LOG_OVERHEAD_BYTES,
     MAGIC,
@@ -21,9 +21,9 @@ from odradek.records.batch import (
     BatchView,
     read_header,
 )
-from odradek.records.control import ControlType, control_type
-from odradek.records.legacy import messages
-from odradek.records.record import records
+from odradek.wire.records.control import ControlType, control_type
+from odradek.wire.records.legacy import messages
+from odradek.wire.records.record import records
 
 _size_at = Struct(">i").unpack_from
 _SIZE_POSITION: Final = 8

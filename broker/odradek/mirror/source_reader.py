@@ -52,7 +52,7 @@ from odradek.mirror.bandwidth import Bandwidth
 from odradek.mirror.batch_passing import TargetRules
 from odradek.mirror.errors import PartitionStopped
 from odradek.mirror.source_batches import Position, SourceRun, committed_run, entries
-from odradek.records.batch import read_header
+from odradek.wire.records.batch import read_header
 
 logger = logging.getLogger(__name__)
 

@@ -31,7 +31,7 @@ from odradek.foundation.ids import TopicPartition
 from odradek.mirror.batch_passing import TargetRules
 from odradek.mirror.naming import ReplicationPolicy, is_heartbeats, is_mirrorable
 from odradek.mirror.settings import FlowSettings, Side
-from odradek.records.compression import Compression
+from odradek.wire.records.compression import Compression
 
 MAX_MESSAGE_BYTES: Final = "max.message.bytes"
 COMPRESSION_TYPE: Final = "compression.type"

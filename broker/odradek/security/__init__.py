@@ -1,1 +1,1 @@
-"""TLS contexts, the names in certificates, SASL mechanisms and their credentials: no sockets and no requests."""
+"""Authentication, TLS and authorization: no sockets and no requests."""

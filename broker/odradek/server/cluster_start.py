@@ -61,8 +61,8 @@ def run_controller(settings: Settings, *, registry: str, admin: Address | None =
 async def _serve_broker(
     settings: Settings, *, registry: str, admin: Address | None, linger_seconds: float
 ) -> int:
-    from odradek.server.broker.broker_process import BrokerProcess
-    from odradek.server.broker.cluster_control import ClusterControl
+    from odradek.broker.process.broker_process import BrokerProcess
+    from odradek.broker.process.cluster_control import ClusterControl
 
     ending = _Ending()
     broker = BrokerProcess(settings, control=ClusterControl(registry=registry, on_fatal=ending.fail))

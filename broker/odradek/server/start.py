@@ -21,9 +21,9 @@ from odradek.foundation.event_loop import new_event_loop
 from odradek.foundation.settings import Settings
 
 if TYPE_CHECKING:
-    from odradek.server.broker.broker_process import BrokerProcess
-    from odradek.server.broker.local_control import LocalControl
-    from odradek.server.broker.testing_faults import Faults
+    from odradek.broker.process.broker_process import BrokerProcess
+    from odradek.broker.process.local_control import LocalControl
+    from odradek.broker.process.testing_faults import Faults
     from odradek.server.http.admin import AdminServer
 
 logger = logging.getLogger(__name__)
@@ -69,8 +69,8 @@ async def _serve(
     on_ready: Callable[[BrokerProcess[LocalControl]], None] | None,
     testing_faults: bool,
 ) -> int:
-    from odradek.server.broker.broker_process import BrokerProcess
-    from odradek.server.broker.local_control import LocalControl
+    from odradek.broker.process.broker_process import BrokerProcess
+    from odradek.broker.process.local_control import LocalControl
 
     # What is loaded by now stays; collections begin here where the start has disabled them (`__main__`).
     freeze_startup_objects()
@@ -79,7 +79,7 @@ async def _serve(
     follow_signals(stopping)
     faults: Faults | None = None
     if testing_faults:
-        from odradek.server.broker.testing_faults import Faults
+        from odradek.broker.process.testing_faults import Faults
 
         faults = Faults()
     admin_server: AdminServer | None = None

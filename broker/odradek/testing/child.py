@@ -13,8 +13,8 @@ import sys
 import threading
 from typing import Any, Final
 
-from odradek.cli.start_options import parse
-from odradek.cli.start_run import run
+from odradek.cli.cluster.start_options import parse
+from odradek.cli.cluster.start_run import run
 from odradek.testing.fixture_client import FIXTURE_CLIENT_ID
 
 # How long a command waits for a broker that is not ready yet.

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from odradek.authorization.acls import AclBinding, PatternType
-from odradek.authorization.filters import AclFilter
 from odradek.client.admin.admin import Admin
 from odradek.client.admin.scram import ScramPassword, ScramRemoval
 from odradek.client.client import Client
 from odradek.foundation.client_entities import ClientEntity
 from odradek.foundation.errors import OdradekError, ResourceNotFound, SecurityDisabled
+from odradek.security.authorization.acls import AclBinding, PatternType
+from odradek.security.authorization.filters import AclFilter
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,7 @@ from odradek.client.audit.counts import Counts, digest, window_start
 from odradek.client.client import Client
 from odradek.client.consumer.blocks import RecordBlock
 from odradek.client.consumer.consumer import PartitionConsumer
-from odradek.records.batch import TimestampType
+from odradek.wire.records.batch import TimestampType
 from odradek_pipeline.audit.facts import WindowOfPartition
 from odradek_pipeline.audit.state import TierState
 from odradek_pipeline.collecting.reports import SILENCE_MS, unread

@@ -12,8 +12,8 @@ from typing import Final
 from odradek.client.client import Client
 from odradek.client.consumer.consumer import PartitionConsumer
 from odradek.foundation.ids import TopicPartition
-from odradek.records.batch import BatchView
-from odradek.records.record import records
+from odradek.wire.records.batch import BatchView
+from odradek.wire.records.record import records
 from odradek_pipeline.audit.spans import Span, Spans, append, joined, minus
 from odradek_pipeline.audit.tiles import LogPicture
 from odradek_pipeline.collecting.reports import SILENCE_MS

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from odradek.client.properties import PLAINTEXT, SECURITY_PROTOCOL
 
 if TYPE_CHECKING:
-    from odradek.transport.network import Network
+    from odradek.network.network import Network
 
 
 def secured(settings: Mapping[str, str], *, client_id: str) -> Network | None:

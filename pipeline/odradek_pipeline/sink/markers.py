@@ -24,9 +24,9 @@ from odradek.client.consumer.consumer import PartitionConsumer
 from odradek.client.errors import ClientTimeout
 from odradek.foundation.errors import TopicAlreadyExists, UnknownTopicOrPartition
 from odradek.foundation.ids import TopicPartition
-from odradek.records.batch import BatchView
-from odradek.records.control import parse_marker
-from odradek.records.record import records
+from odradek.wire.records.batch import BatchView
+from odradek.wire.records.control import parse_marker
+from odradek.wire.records.record import records
 
 PARTITIONS: Final = 8
 PLAN: Final = "plan"

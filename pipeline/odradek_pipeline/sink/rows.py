@@ -13,7 +13,7 @@ from typing import Any, Final
 import pyarrow as pa
 from pyspark.sql.types import ArrayType, BinaryType, IntegerType, StringType, StructType
 
-from odradek.records.checksum import crc32c
+from odradek.wire.records.checksum import crc32c
 from odradek_pipeline.connector.options import OptionError
 
 _BYTES: Final = (StringType, BinaryType)

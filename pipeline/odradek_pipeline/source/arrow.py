@@ -26,8 +26,8 @@ from pyspark.sql.types import (
 
 from odradek.client.consumer.blocks import RecordBlock
 from odradek.client.consumer.columns import BlockColumns
-from odradek.records.columns import Ints
-from odradek.records.record import read_headers
+from odradek.wire.records.columns import Ints
+from odradek.wire.records.record import read_headers
 
 _FIELDS: Final = (
     StructField("key", BinaryType()),

@@ -6,7 +6,7 @@ import random
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from odradek.authorization.acls import (
+from odradek.security.authorization.acls import (
     CLUSTER_NAME,
     SUPPORTED_OPERATIONS,
     AccessControlEntry,

@@ -24,7 +24,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from odradek.authorization.acls import (
+from odradek.broker.requests.table import HANDLERS
+from odradek.security.authorization.acls import (
     CLUSTER_NAME,
     SUPPORTED_OPERATIONS,
     AccessControlEntry,
@@ -35,11 +36,10 @@ from odradek.authorization.acls import (
     PermissionType,
     ResourcePattern,
 )
-from odradek.handlers.table import HANDLERS
-from odradek.protocol.api import ApiKey
-from odradek.protocol.schema import REQUEST, fields_of, message_class
+from odradek.wire.protocol.api import ApiKey
+from odradek.wire.protocol.schema import REQUEST, fields_of, message_class
+from tests.broker.requests import denied_groups, denied_topics
 from tests.compat.authorizer.sides import ADMINISTRATOR, DENIALS, RECORDS, SETTINGS, Side, first_acls
-from tests.handlers import denied_groups, denied_topics
 from tests.support.broker_process import Broker
 from tests.support.field_names import check_field_names
 from tests.support.kafka_peer import KafkaPeer

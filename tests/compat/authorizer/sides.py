@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any, Final
 
-from odradek.authorization.acls import (
+from odradek.security.authorization.acls import (
     CLUSTER_NAME,
     AccessControlEntry,
     AclBinding,
@@ -21,9 +21,9 @@ from odradek.authorization.acls import (
     PermissionType,
     ResourcePattern,
 )
-from odradek.protocol import messages
-from odradek.protocol.api import ApiKey
-from odradek.protocol.codec import decode_response, encode_request
+from odradek.wire.protocol import messages
+from odradek.wire.protocol.api import ApiKey
+from odradek.wire.protocol.codec import decode_response, encode_request
 from tests.support.field_names import check_field_names
 from tests.support.polling import wait_until
 from tests.support.rights import READ, TOPIC, WRITE, Row, acl, codes, committed

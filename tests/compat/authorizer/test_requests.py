@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from odradek.authorization.acls import AclBinding, AclOperation, PermissionType
+from odradek.security.authorization.acls import AclBinding, AclOperation, PermissionType
+from tests.broker.requests import denied_groups, denied_topics
 from tests.compat.authorizer.request_table import OF_DELETION, compare, of_missing_topics, table_sets
 from tests.compat.authorizer.sides import CLIENT, DENIALS, RECORDS, SETTINGS, Side, first_acls
-from tests.handlers import denied_groups, denied_topics
 from tests.support.broker_process import Broker
 from tests.support.java import JavaUnavailableError
 from tests.support.kafka_peer import KafkaPeer

@@ -9,9 +9,9 @@ import json
 from pathlib import Path
 from typing import Final
 
-from odradek.handlers.not_served import EFFECTS
-from odradek.handlers.table import HANDLERS
-from odradek.protocol.api import ApiKey
+from odradek.broker.requests.not_served import EFFECTS
+from odradek.broker.requests.table import HANDLERS
+from odradek.wire.protocol.api import ApiKey
 
 # What Kafka lists in ApiVersions and this broker does not have. Clients that need none of it work without.
 # `EFFECTS` declares each with its reason: an API that is in neither table is a KeyError here.

@@ -7,7 +7,7 @@ import time
 import uuid
 from typing import Any
 
-from odradek.protocol.api import ApiKey
+from odradek.wire.protocol.api import ApiKey
 from tests.compat.golden.stories_records import make_topic
 from tests.compat.golden.wire import Wire
 

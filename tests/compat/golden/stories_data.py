@@ -7,10 +7,10 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from odradek.protocol.api import ApiKey
-from odradek.records.batch import BatchView
-from odradek.records.builder import build_batch
-from odradek.records.record import records as records_of
+from odradek.wire.protocol.api import ApiKey
+from odradek.wire.records.batch import BatchView
+from odradek.wire.records.builder import build_batch
+from odradek.wire.records.record import records as records_of
 from tests.compat.golden.stories_groups import join, ready, sync
 from tests.compat.golden.stories_records import batch, make_topic, produce
 from tests.compat.golden.stories_transactions import Producer

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final
 
-from odradek.protocol.api import ApiKey
+from odradek.wire.protocol.api import ApiKey
 from tests.compat.golden.stories_groups import ready
 from tests.compat.golden.stories_records import batch, fetch, make_topic, produce
 from tests.compat.golden.stories_transactions import Producer, found_coordinator, initialize, settled

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from odradek.protocol.api import ApiKey
+from odradek.wire.protocol.api import ApiKey
 from tests.compat.golden.stories_groups import ready
 from tests.compat.golden.stories_records import batch, fetch, make_topic
 from tests.compat.golden.stories_transactions import Producer, settled

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any, Final
 
-from odradek.protocol.api import ApiKey
+from odradek.wire.protocol.api import ApiKey
 from tests.compat.golden.stories_records import batch, make_topic
 from tests.compat.golden.wire import Wire
 from tests.support.polling import wait_until

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from odradek.protocol.api import ApiKey
+from odradek.wire.protocol.api import ApiKey
 from tests.compat.golden.stories_records import make_topic
 from tests.compat.golden.wire import Wire
 

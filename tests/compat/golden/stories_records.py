@@ -9,9 +9,9 @@ from typing import Any
 
 import crc32c
 
-from odradek.protocol.api import ApiKey
-from odradek.records.builder import build_batch
-from odradek.records.compression import Compression
+from odradek.wire.protocol.api import ApiKey
+from odradek.wire.records.builder import build_batch
+from odradek.wire.records.compression import Compression
 from tests.compat.golden.wire import Wire
 from tests.support.polling import wait_until
 

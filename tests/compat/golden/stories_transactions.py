@@ -12,8 +12,8 @@ from typing import Any, Final
 
 from odradek.foundation.errors import CoordinatorLoadInProgress, CoordinatorNotAvailable, NotCoordinator
 from odradek.foundation.transaction_errors import ConcurrentTransactions
-from odradek.protocol.api import ApiKey
-from odradek.protocol.errors import codes_of
+from odradek.wire.protocol.api import ApiKey
+from odradek.wire.protocol.errors import codes_of
 from tests.compat.golden.stories_records import make_topic
 from tests.compat.golden.stories_versions import Fields, sweep
 from tests.compat.golden.wire import Wire

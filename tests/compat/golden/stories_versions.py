@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from odradek.handlers.table import HANDLERS
-from odradek.protocol.api import ApiKey
+from odradek.broker.requests.table import HANDLERS
+from odradek.wire.protocol.api import ApiKey
 from tests.compat.golden.stories_groups import ready
 from tests.compat.golden.stories_records import batch, make_topic
 from tests.compat.golden.wire import Wire

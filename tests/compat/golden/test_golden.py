@@ -20,8 +20,8 @@ from typing import Any
 
 import pytest
 
-from odradek.handlers.table import HANDLERS
-from odradek.protocol.api import ApiKey
+from odradek.broker.requests.table import HANDLERS
+from odradek.wire.protocol.api import ApiKey
 from tests.compat.golden.allowed import ALLOWED
 from tests.compat.golden.stories_acls import SETTINGS as ACLS_SETTINGS
 from tests.compat.golden.stories_acls import STORIES as ACLS

@@ -14,10 +14,10 @@ from enum import IntEnum
 from typing import Any
 from uuid import UUID
 
-from odradek.protocol import messages
-from odradek.protocol.codec import decode_response, encode_request
-from odradek.records.batch import BatchView
-from odradek.records.record import records as records_of
+from odradek.wire.protocol import messages
+from odradek.wire.protocol.codec import decode_response, encode_request
+from odradek.wire.records.batch import BatchView
+from odradek.wire.records.record import records as records_of
 from tests.support.field_names import check_field_names
 
 ANSWER_SECONDS_MAX = 20

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from odradek.clients import ConsumerConnector, KafkaStream, KeyedMessage, Producer, SimpleConsumer
+from odradek.classic import ConsumerConnector, KafkaStream, KeyedMessage, Producer, SimpleConsumer
 from tests.support import connector_member
 from tests.support.first_kafka import FirstKafka, OldConsumer
 from tests.support.java import JavaUnavailableError, checker_classpath, run_kafka_tool

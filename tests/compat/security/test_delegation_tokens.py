@@ -11,7 +11,7 @@ import pytest
 
 from odradek.client.connection import BrokerConnection
 from odradek.client.errors import ConnectionFailed
-from odradek.protocol.api import ApiKey
+from odradek.wire.protocol.api import ApiKey
 from tests.compat.security.conftest import opened
 from tests.support.broker_process import SecuredBroker
 from tests.support.java import JavaUnavailableError, run_kafka_tool

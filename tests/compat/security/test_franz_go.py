@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from odradek.protocol.api import ApiKey
+from odradek.wire.protocol.api import ApiKey
 from tests.compat.security.conftest import PASSWORD, make_scram_user, opened
 from tests.support.broker_process import SecuredBroker
 from tests.support.programs import require_franz_go

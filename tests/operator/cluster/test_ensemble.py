@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from odradek.foundation.errors import SettingError
-from odradek.log.log_manager import LogManager
+from odradek.storage.directories.log_manager import LogManager
 from odradek_operator.desired.zookeeper_files import NO_DATA, Membership
 from odradek_operator.gateways.kubernetes import CONFIG_MAPS, VOLUME_CLAIMS
 from odradek_operator.reconcilers.cluster.ensemble import Resize, data_problem, membership, resize, with_size

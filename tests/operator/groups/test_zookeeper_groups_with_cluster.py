@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from odradek.classic import ConsumerConnector, KafkaStream, KeyedMessage, Producer
 from odradek.client.client import Client
-from odradek.clients import ConsumerConnector, KafkaStream, KeyedMessage, Producer
 from odradek_operator.gateways.groups import BrokerGroups
 from odradek_operator.gateways.kubernetes import CONSUMER_GROUPS
 from tests.operator.support.broker_world import BrokerWorld, play

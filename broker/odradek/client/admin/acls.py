@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from odradek.authorization.acls import (
+from odradek.client.client import Client
+from odradek.client.errors import error_for, raise_for
+from odradek.foundation.errors import OdradekError
+from odradek.security.authorization.acls import (
     AccessControlEntry,
     AclBinding,
     AclOperation,
@@ -14,14 +17,11 @@ from odradek.authorization.acls import (
     PermissionType,
     ResourcePattern,
 )
-from odradek.authorization.filters import AclFilter
-from odradek.client.client import Client
-from odradek.client.errors import error_for, raise_for
-from odradek.foundation.errors import OdradekError
-from odradek.protocol.api import ApiKey
+from odradek.security.authorization.filters import AclFilter
+from odradek.wire.protocol.api import ApiKey
 
 if TYPE_CHECKING:
-    from odradek.protocol.responses.clients import (
+    from odradek.wire.protocol.responses.clients import (
         AclDescription,
         CreateAclsResponse,
         DeleteAclsMatchingAcl,

@@ -12,10 +12,10 @@ from odradek.client.connection import BrokerConnection
 from odradek.client.errors import UnsupportedByBroker, error_for, raise_first
 from odradek.foundation.client_limits import CONFIG_RESOURCES_PER_REQUEST_MAX
 from odradek.foundation.errors import OdradekError
-from odradek.protocol.api import ApiKey
+from odradek.wire.protocol.api import ApiKey
 
 if TYPE_CHECKING:
-    from odradek.protocol.responses.cluster import (
+    from odradek.wire.protocol.responses.cluster import (
         AlterConfigsResourceResponse,
         AlterConfigsResponse,
         DescribeConfigsResourceResult,

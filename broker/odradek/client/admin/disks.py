@@ -16,7 +16,7 @@ from odradek.client.errors import ClientTimeout
 from odradek.foundation.client_limits import BROKER_ANSWER_SECONDS_MAX
 from odradek.foundation.errors import OdradekError
 from odradek.foundation.ids import TopicPartition
-from odradek.protocol.group_partitions import OFFSETS_TOPIC, partition_of
+from odradek.wire.protocol.group_partitions import OFFSETS_TOPIC, partition_of
 
 Directories = Mapping[int, list[LogDirectoryDescription] | OdradekError]
 """The log directories of each broker, or the error instead of them."""

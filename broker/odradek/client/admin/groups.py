@@ -22,11 +22,11 @@ from odradek.foundation.errors import (
     UnknownMemberId,
 )
 from odradek.foundation.ids import TopicPartition, flat
-from odradek.protocol.api import ApiKey
-from odradek.protocol.consumer import parse_assignment, parse_subscription
+from odradek.wire.protocol.api import ApiKey
+from odradek.wire.protocol.consumer import parse_assignment, parse_subscription
 
 if TYPE_CHECKING:
-    from odradek.protocol.responses.groups import (
+    from odradek.wire.protocol.responses.groups import (
         ConsumerGroupDescribeAssignment,
         OffsetCommitResponsePartition,
         OffsetDeleteResponsePartition,

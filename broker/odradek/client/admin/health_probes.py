@@ -30,7 +30,7 @@ from odradek.client.metadata import NO_LEADER, BrokerInfo
 from odradek.foundation.client_limits import HEALTH_ANSWER_SECONDS_MAX
 from odradek.foundation.errors import NotController, OdradekError, RequestTimedOut
 from odradek.foundation.ids import TopicPartition
-from odradek.protocol.api import ApiKey
+from odradek.wire.protocol.api import ApiKey
 
 QUORUM_VERSIONS: Final = (0, 2)
 _METADATA_LOG: Final = TopicPartition("__cluster_metadata", 0)

@@ -20,11 +20,11 @@ from odradek.client.metadata import NO_LEADER
 from odradek.client.partition_rows import answered, numbers_by_topic, rows_by_topic
 from odradek.foundation.errors import LeaderNotAvailable, OdradekError
 from odradek.foundation.ids import TopicPartition
-from odradek.protocol.api import ApiKey
+from odradek.wire.protocol.api import ApiKey
 
 if TYPE_CHECKING:
-    from odradek.protocol.responses.cluster import DescribeClusterBroker, DescribeLogDirsResult
-    from odradek.protocol.responses.records import (
+    from odradek.wire.protocol.responses.cluster import DescribeClusterBroker, DescribeLogDirsResult
+    from odradek.wire.protocol.responses.records import (
         DeleteRecordsResponse,
         ListOffsetsResponse,
         PartitionResponse,

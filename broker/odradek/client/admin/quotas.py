@@ -9,10 +9,13 @@ from typing import TYPE_CHECKING
 from odradek.client.client import Client
 from odradek.client.errors import raise_for
 from odradek.foundation.client_entities import DEFAULT, ClientEntity
-from odradek.protocol.api import ApiKey
+from odradek.wire.protocol.api import ApiKey
 
 if TYPE_CHECKING:
-    from odradek.protocol.responses.clients import AlterClientQuotasResponse, DescribeClientQuotasResponse
+    from odradek.wire.protocol.responses.clients import (
+        AlterClientQuotasResponse,
+        DescribeClientQuotasResponse,
+    )
 
 VERSIONS = (0, 1)
 # The parts of an entity as the protocol names them, in the order of `ClientEntity`.

@@ -18,12 +18,12 @@ from odradek.client.errors import error_for, raise_for
 from odradek.client.partition_rows import answered, numbers_by_topic, rows_by_topic
 from odradek.foundation.errors import NotController, OdradekError
 from odradek.foundation.ids import TopicPartition
-from odradek.protocol.api import ApiKey
-from odradek.protocol.errors import code_of
+from odradek.wire.protocol.api import ApiKey
+from odradek.wire.protocol.errors import code_of
 
 if TYPE_CHECKING:
-    from odradek.protocol.responses import Response
-    from odradek.protocol.responses.cluster import (
+    from odradek.wire.protocol.responses import Response
+    from odradek.wire.protocol.responses.cluster import (
         AlterPartitionReassignmentsResponse,
         ElectLeadersResponse,
         ListPartitionReassignmentsResponse,

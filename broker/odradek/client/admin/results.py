@@ -191,7 +191,7 @@ class LogDirectoryDescription:
     @property
     def is_full(self) -> bool:
         """Whether the broker refuses writes there, or will soon. The protocol does not report it, so this is the limit
-        above which the broker accepts writes again (`log.disk_space`).
+        above which the broker accepts writes again (`storage.disk_space`).
         """
         return self.error is None and 0 <= self.usable_bytes < LOG_DIRECTORY_ROOM_BYTES_MIN
 

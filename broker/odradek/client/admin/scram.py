@@ -14,11 +14,11 @@ from odradek.client.client import Client
 from odradek.client.errors import error_for, raise_for
 from odradek.foundation.errors import OdradekError
 from odradek.foundation.named_tuple import NamedTuple
-from odradek.protocol.api import ApiKey
-from odradek.security.scram import ITERATIONS_MIN, SALT_BYTES, salted_password_of
+from odradek.security.authentication.scram import ITERATIONS_MIN, SALT_BYTES, salted_password_of
+from odradek.wire.protocol.api import ApiKey
 
 if TYPE_CHECKING:
-    from odradek.protocol.responses.clients import (
+    from odradek.wire.protocol.responses.clients import (
         AlterUserScramCredentialsResponse,
         DescribeUserScramCredentialsResponse,
     )

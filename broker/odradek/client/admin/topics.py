@@ -16,10 +16,10 @@ from odradek.client.client import Client
 from odradek.client.errors import error_for, raise_first, raise_for
 from odradek.client.metadata import NO_TOPIC_ID, TopicInfo
 from odradek.foundation.errors import LeaderNotAvailable, OdradekError
-from odradek.protocol.api import ApiKey
+from odradek.wire.protocol.api import ApiKey
 
 if TYPE_CHECKING:
-    from odradek.protocol.responses.cluster import (
+    from odradek.wire.protocol.responses.cluster import (
         CreatePartitionsResponse,
         CreateTopicsResponse,
         DeleteTopicsResponse,

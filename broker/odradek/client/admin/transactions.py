@@ -19,12 +19,12 @@ from odradek.client.partition_rows import answered
 from odradek.foundation.errors import InvalidRequest
 from odradek.foundation.ids import TopicPartition, flat
 from odradek.foundation.transaction_errors import TransactionalIdNotFound
-from odradek.protocol.api import ApiKey
-from odradek.protocol.messages import milliseconds
-from odradek.protocol.reading import EPOCH
+from odradek.wire.protocol.api import ApiKey
+from odradek.wire.protocol.messages import milliseconds
+from odradek.wire.protocol.reading import EPOCH
 
 if TYPE_CHECKING:
-    from odradek.protocol.responses.transactions import (
+    from odradek.wire.protocol.responses.transactions import (
         ListTransactionsResponse,
         ListTransactionsTransactionState,
     )

@@ -11,10 +11,10 @@ from odradek import __version__
 from odradek.client.client import Client
 from odradek.client.connection import SOFTWARE_NAME, finalized_features
 from odradek.client.errors import raise_for
-from odradek.protocol.api import ApiKey
+from odradek.wire.protocol.api import ApiKey
 
 if TYPE_CHECKING:
-    from odradek.protocol.responses.cluster import ApiVersionsResponse
+    from odradek.wire.protocol.responses.cluster import ApiVersionsResponse
 
 # Version 3 adds features, version 4 those whose lowest version is 0 (KIP-1011).
 API_VERSIONS_VERSIONS: Final = (0, 4)

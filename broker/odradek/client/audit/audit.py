@@ -29,8 +29,8 @@ from odradek.client.producer.requests import BatchOutcome
 from odradek.foundation.client_limits import AUDIT_CLOSE_SECONDS_MAX, AUDIT_WINDOWS_MAX
 from odradek.foundation.errors import InvalidRequest, OdradekError, TopicAlreadyExists
 from odradek.foundation.tasks import TaskOwner
-from odradek.records.batch import BatchView
-from odradek.records.record import records
+from odradek.wire.records.batch import BatchView
+from odradek.wire.records.record import records
 
 logger = logging.getLogger(__name__)
 

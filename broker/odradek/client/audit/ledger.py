@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from odradek.client.audit.counts import Counts, digest, window_start
 from odradek.foundation.ids import TopicPartition
-from odradek.records.record import Record
+from odradek.wire.records.record import Record
 
 
 class WindowKey(NamedTuple):

@@ -9,10 +9,10 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from odradek.foundation.ids import TopicPartition
-from odradek.records.batch import BatchHeader, BatchView
-from odradek.records.bulk_decoding import all_records, values
-from odradek.records.compression import decompress
-from odradek.records.record import Headers, Record
+from odradek.wire.records.batch import BatchHeader, BatchView
+from odradek.wire.records.bulk_decoding import all_records, values
+from odradek.wire.records.compression import decompress
+from odradek.wire.records.record import Headers, Record
 
 _new_tuple = tuple.__new__
 _offset_of = attrgetter("offset")

@@ -12,8 +12,8 @@ from typing import cast
 import numpy as np
 
 from odradek.client.consumer.blocks import RecordBlock
-from odradek.records.batch import LOG_APPEND_TIME_FLAG
-from odradek.records.columns import Ints, RecordColumns
+from odradek.wire.records.batch import LOG_APPEND_TIME_FLAG
+from odradek.wire.records.columns import Ints, RecordColumns
 
 
 class BlockColumns(RecordColumns):

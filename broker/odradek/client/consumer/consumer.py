@@ -36,7 +36,7 @@ from odradek.foundation.client_limits import CLIENT_RETRY_PAUSE_MS_MAX, CLIENT_R
 from odradek.foundation.errors import InvalidRequest, OdradekError, OffsetOutOfRange, UnknownTopicOrPartition
 from odradek.foundation.ids import TopicPartition
 from odradek.foundation.tasks import TaskOwner
-from odradek.records.batch import BatchView
+from odradek.wire.records.batch import BatchView
 
 logger = logging.getLogger(__name__)
 

@@ -13,10 +13,10 @@ from odradek.client.errors import error_for, raise_for
 from odradek.client.partition_rows import rows_by_topic
 from odradek.foundation.errors import LeaderNotAvailable, OdradekError
 from odradek.foundation.ids import TopicPartition
-from odradek.protocol.api import ApiKey
+from odradek.wire.protocol.api import ApiKey
 
 if TYPE_CHECKING:
-    from odradek.protocol.responses.records import FetchPartitionData
+    from odradek.wire.protocol.responses.records import FetchPartitionData
 
 # From 13 on topics go by id, which only matters if a topic is created again between two fetches.
 FETCH_VERSIONS = (4, 12)

@@ -36,7 +36,7 @@ from odradek.foundation.errors import (
 )
 from odradek.foundation.ids import TopicPartition
 from odradek.foundation.tasks import TaskOwner
-from odradek.protocol.consumer import parse_subscription
+from odradek.wire.protocol.consumer import parse_subscription
 
 logger = logging.getLogger(__name__)
 

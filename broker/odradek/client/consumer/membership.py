@@ -17,12 +17,17 @@ from odradek.client.group_metadata import GroupMetadata, commit
 from odradek.client.partition_rows import answered
 from odradek.foundation.errors import MemberIdRequired
 from odradek.foundation.ids import TopicPartition, by_topic, flat
-from odradek.protocol.api import ApiKey
-from odradek.protocol.consumer import PROTOCOL_TYPE, build_assignment, build_subscription, parse_assignment
-from odradek.protocol.errors import code_of
+from odradek.wire.protocol.api import ApiKey
+from odradek.wire.protocol.consumer import (
+    PROTOCOL_TYPE,
+    build_assignment,
+    build_subscription,
+    parse_assignment,
+)
+from odradek.wire.protocol.errors import code_of
 
 if TYPE_CHECKING:
-    from odradek.protocol.responses.groups import JoinGroupResponse, SyncGroupResponse
+    from odradek.wire.protocol.responses.groups import JoinGroupResponse, SyncGroupResponse
 
 T = TypeVar("T")
 

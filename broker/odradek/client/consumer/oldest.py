@@ -9,7 +9,7 @@ from odradek.client.consumer.fetches import FetchBounds, fetch_on
 from odradek.client.consumer.positions import whole_batches
 from odradek.foundation.errors import OdradekError
 from odradek.foundation.ids import TopicPartition
-from odradek.records.record import records
+from odradek.wire.records.record import records
 
 # One batch of each partition is enough. A broker sends at least one batch, also above the limit.
 _BOUNDS = FetchBounds(bytes_min=1, wait_ms_max=0, partition_bytes_max=1)

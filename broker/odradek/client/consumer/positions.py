@@ -16,10 +16,10 @@ from typing import Final, NamedTuple
 from odradek.client.consumer.blocks import ConsumerRecord, RecordBlock
 from odradek.foundation.errors import CorruptRecord
 from odradek.foundation.ids import TopicPartition
-from odradek.records.batch import HEADER_BYTES, LOG_OVERHEAD_BYTES, MAGIC_POSITION, BatchView
-from odradek.records.control import ControlType, control_type
-from odradek.records.legacy import upconvert
-from odradek.records.record import records
+from odradek.wire.records.batch import HEADER_BYTES, LOG_OVERHEAD_BYTES, MAGIC_POSITION, BatchView
+from odradek.wire.records.control import ControlType, control_type
+from odradek.wire.records.legacy import upconvert
+from odradek.wire.records.record import records
 
 # One that is read and one that arrives at the same time: enough to keep the broker busy, with little memory.
 CHUNKS_PER_PARTITION_MAX = 2

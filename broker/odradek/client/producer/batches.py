@@ -15,10 +15,10 @@ from operator import add
 from typing import NamedTuple
 
 from odradek.foundation.ids import NO_PRODUCER_ID, TopicPartition
-from odradek.records.batch import HEADER_BYTES, BatchView, read_header, update_crc, write_header
-from odradek.records.builder import RECORD_OVERHEAD_BYTES_MAX, BatchBuilder
-from odradek.records.compression import Compression
-from odradek.records.record import Headers, records
+from odradek.wire.records.batch import HEADER_BYTES, BatchView, read_header, update_crc, write_header
+from odradek.wire.records.builder import RECORD_OVERHEAD_BYTES_MAX, BatchBuilder
+from odradek.wire.records.compression import Compression
+from odradek.wire.records.record import Headers, records
 
 
 class RecordMetadata(NamedTuple):

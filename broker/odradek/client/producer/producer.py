@@ -40,8 +40,8 @@ from odradek.client.producer.transactions import Phase
 from odradek.foundation.client_limits import PRODUCER_SLICE_BYTES_MAX
 from odradek.foundation.errors import InvalidRequest, OdradekError, RecordTooLarge
 from odradek.foundation.ids import TopicPartition
-from odradek.records.compression import Compression
-from odradek.records.record import Headers
+from odradek.wire.records.compression import Compression
+from odradek.wire.records.record import Headers
 
 
 class SendProgress(NamedTuple):

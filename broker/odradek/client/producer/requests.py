@@ -10,8 +10,8 @@ from odradek.client.errors import error_for, raise_for
 from odradek.client.producer.batches import ProducerIdAndEpoch
 from odradek.foundation.errors import OdradekError
 from odradek.foundation.ids import TopicPartition
-from odradek.protocol.api import ApiKey
-from odradek.records.compression import Compression
+from odradek.wire.protocol.api import ApiKey
+from odradek.wire.records.compression import Compression
 
 if TYPE_CHECKING:
     from datetime import datetime

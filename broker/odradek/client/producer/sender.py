@@ -35,8 +35,8 @@ from odradek.foundation.ids import TopicPartition
 from odradek.foundation.tasks import TaskOwner
 from odradek.foundation.transaction_errors import ConcurrentTransactions
 from odradek.foundation.words import count
-from odradek.records.batch import advance_sequence
-from odradek.records.compression import Compression
+from odradek.wire.records.batch import advance_sequence
+from odradek.wire.records.compression import Compression
 
 logger = logging.getLogger(__name__)
 

@@ -19,8 +19,8 @@ from odradek.client.producer.batches import NO_IDENTITY, ProducerIdAndEpoch
 from odradek.foundation.errors import InvalidProducerEpoch, ProducerFenced
 from odradek.foundation.ids import NO_PRODUCER_ID, TopicPartition
 from odradek.foundation.transaction_errors import OperationNotAttempted
-from odradek.protocol.api import ApiKey
-from odradek.protocol.errors import code_of
+from odradek.wire.protocol.api import ApiKey
+from odradek.wire.protocol.errors import code_of
 
 # By whether a producer continues from an id and epoch, which it names from 3 on (KIP-360).
 INITIALIZE_VERSIONS: Final = {False: (0, 5), True: (3, 5)}

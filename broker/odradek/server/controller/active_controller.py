@@ -5,7 +5,8 @@ it reads the registrations again whenever their list changes, or when a setting 
 From time to time it returns leaderships to preferred leaders. When a write or a read fails, the image may differ from
 the registry. The term then ends (`fail`), its owner becomes a candidate again, and the next term reads everything.
 
-What it leaves out: elections (`controller.controller_election`), bytes (`dispatcher`), sockets (`controller_process`).
+What it leaves out: elections (`metadata.controller.controller_election`), bytes (`dispatcher`), sockets
+(`controller_process`).
 """
 
 from __future__ import annotations
@@ -16,26 +17,26 @@ import random
 from collections.abc import Callable
 from typing import Final
 
-from odradek.cluster import paths
-from odradek.cluster.authorization import authorizer_of
-from odradek.cluster.changes import config_changes
-from odradek.cluster.dynamic_settings import DynamicSettings
-from odradek.cluster.image import ClusterImage, ImageHolder
-from odradek.controller.controller import Controller
-from odradek.controller.leadership import Leadership
-from odradek.controller.metadata_subscribers import MetadataSubscribers
-from odradek.controller.terms import ControllerTerm
+from odradek.broker.replication.blocking import BlockingWork
+from odradek.broker.requests.context import ControllerParts
+from odradek.broker.requests.counters import RequestCounters
+from odradek.broker.requests.mutations import MutationQuotas
 from odradek.foundation.clock import Clock
 from odradek.foundation.errors import NotController, StoreError
 from odradek.foundation.ids import TopicPartition
 from odradek.foundation.limits import LEAVING_WAIT_MS_MAX
 from odradek.foundation.settings import Settings
 from odradek.foundation.tasks import TaskOwner
-from odradek.handlers.context import ControllerParts
-from odradek.handlers.counters import RequestCounters
-from odradek.handlers.mutations import MutationQuotas
-from odradek.registry.store import Store
-from odradek.replication.blocking import BlockingWork
+from odradek.metadata.controller.controller import Controller
+from odradek.metadata.controller.leadership import Leadership
+from odradek.metadata.controller.metadata_subscribers import MetadataSubscribers
+from odradek.metadata.controller.terms import ControllerTerm
+from odradek.metadata.image import paths
+from odradek.metadata.image.authorization import authorizer_of
+from odradek.metadata.image.changes import config_changes
+from odradek.metadata.image.dynamic_settings import DynamicSettings
+from odradek.metadata.image.image import ClusterImage, ImageHolder
+from odradek.metadata.registry.store import Store
 
 logger = logging.getLogger(__name__)
 

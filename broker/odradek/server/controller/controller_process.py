@@ -16,24 +16,24 @@ from collections.abc import Callable
 from contextlib import AsyncExitStack
 from typing import Final
 
-from odradek.controller.controller_election import ControllerElection, ElectionCallbacks
-from odradek.controller.terms import ControllerTerm
+from odradek.broker.listeners.secured_listeners import ClientConfigs, SecuredListeners
+from odradek.broker.replication.blocking import BlockingWork
+from odradek.broker.requests.counters import RequestCounters
 from odradek.foundation.clock import Clock, SystemClock
 from odradek.foundation.endpoints import Endpoint, complete
 from odradek.foundation.settings import Settings
 from odradek.foundation.tasks import TaskOwner
 from odradek.foundation.turn_limits import LONG_WORK_THREADS_MAX
-from odradek.handlers.counters import RequestCounters
-from odradek.registry.registries import open_registry
-from odradek.registry.store import Store
-from odradek.replication.blocking import BlockingWork
+from odradek.metadata.controller.controller_election import ControllerElection, ElectionCallbacks
+from odradek.metadata.controller.terms import ControllerTerm
+from odradek.metadata.registry.registries import open_registry
+from odradek.metadata.registry.store import Store
+from odradek.network.flow_control import Admission
+from odradek.network.listener import Listener
+from odradek.network.network import Network, SystemNetwork
+from odradek.network.request_memory import request_memory
 from odradek.server.controller.active_controller import ActiveController
 from odradek.server.controller.dispatcher import ControllerDispatcher
-from odradek.server.secured_listeners import ClientConfigs, SecuredListeners
-from odradek.transport.flow_control import Admission
-from odradek.transport.listener import Listener
-from odradek.transport.network import Network, SystemNetwork
-from odradek.transport.request_memory import request_memory
 
 logger = logging.getLogger(__name__)
 

@@ -1,6 +1,6 @@
 """Answers the requests at a controller's listener.
 
-    follow (cluster_changes)     a broker's long poll                  `controller.metadata_subscribers`
+    follow (cluster_changes)     a broker's long poll                  `metadata.controller.metadata_subscribers`
     forward                      a client's request, from its broker   handlers, in the client's name
     leave                        a broker that wants to stop           `ActiveController.leave`
     everything else              Kafka's APIs, as in CONTROLLER_HANDLERS
@@ -14,24 +14,29 @@ from __future__ import annotations
 import logging
 from typing import Final, TypeGuard, cast
 
-from odradek.cluster.image import ImageHolder
+from odradek.broker.requests.context import RequestContext
+from odradek.broker.requests.counters import RequestCounters
+from odradek.broker.requests.dispatch import AnyStep, Dispatcher
+from odradek.broker.requests.loading import Answer, Handle
+from odradek.broker.requests.table import CONTROLLER_HANDLERS, Handler
 from odradek.foundation.errors import ClusterAuthorizationFailed, NotController, RequestError, StoreError
-from odradek.handlers.context import RequestContext
-from odradek.handlers.counters import RequestCounters
-from odradek.handlers.dispatch import AnyStep, Dispatcher
-from odradek.handlers.loading import Answer, Handle
-from odradek.handlers.table import CONTROLLER_HANDLERS, Handler
-from odradek.protocol import cluster_changes, controller_requests
-from odradek.protocol.api import ApiKey
-from odradek.protocol.cluster_changes import FollowRequest, FollowResponse
-from odradek.protocol.controller_requests import ForwardRequest, ForwardResponse, LeaveRequest, LeaveResponse
-from odradek.protocol.errors import error_code
-from odradek.protocol.frames import Frame
-from odradek.protocol.messages import Message
-from odradek.protocol.own_requests import api_key_of
+from odradek.metadata.image.image import ImageHolder
+from odradek.network.connection import Connection
+from odradek.network.pending import Pending
 from odradek.server.controller.active_controller import ActiveController
-from odradek.transport.connection import Connection
-from odradek.transport.pending import Pending
+from odradek.wire.protocol import cluster_changes, controller_requests
+from odradek.wire.protocol.api import ApiKey
+from odradek.wire.protocol.cluster_changes import FollowRequest, FollowResponse
+from odradek.wire.protocol.controller_requests import (
+    ForwardRequest,
+    ForwardResponse,
+    LeaveRequest,
+    LeaveResponse,
+)
+from odradek.wire.protocol.errors import error_code
+from odradek.wire.protocol.frames import Frame
+from odradek.wire.protocol.messages import Message
+from odradek.wire.protocol.own_requests import api_key_of
 
 logger = logging.getLogger(__name__)
 
@@ -81,7 +86,7 @@ class ControllerDispatcher:
         authorizer = None if active is None else active.parts.authorizer
         if active is None or authorizer is None:
             return True
-        from odradek.handlers.authorization.rights import is_broker
+        from odradek.broker.requests.rights.rights import is_broker
 
         return is_broker(authorizer, connection, active.parts.counters)
 
@@ -168,7 +173,7 @@ def _active_dispatcher(active: ActiveController) -> Dispatcher:
 
     steps: list[AnyStep] = [end_the_term]
     if active.parts.authorizer is not None:
-        from odradek.handlers.authorization.step import AuthorizationStep
+        from odradek.broker.requests.rights.step import AuthorizationStep
 
         steps.append(AuthorizationStep(active.parts.authorizer))
     return Dispatcher(active.parts, steps=steps)

@@ -7,7 +7,7 @@ Loaded only with `--admin`, since aiohttp takes longer to import than the broker
 logs are loaded, so that a long recovery is alive and not ready. It has the TLS and the logins of the listener that
 admin.listener.name names (`port_guard`), else none; `visible_names` says which names its callers see. POST
 /record-times (`server.http.record_times`) returns the age of records. A broker started for tests also serves
-/testing/faults (`server.broker.testing_faults`).
+/testing/faults (`broker.process.testing_faults`).
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from typing import TYPE_CHECKING, Final
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
+from odradek.broker.process.broker_process import AnyBroker
+from odradek.broker.process.testing_faults import Faults
 from odradek.foundation.exposition import Exposition
 from odradek.foundation.ids import ANONYMOUS
 from odradek.foundation.metrics import MetricsRegistry
-from odradek.server.broker.broker_process import AnyBroker
-from odradek.server.broker.testing_faults import Faults
 from odradek.server.http import broker_metrics
 from odradek.server.http.record_times import describable, parse_question, record_times
 from odradek.server.http.strangers import PlainSite, bad_request, parse_json
 from odradek.server.http.visible_names import AllNames, Names, may_alter, names_for, visible_samples
 
 if TYPE_CHECKING:
+    from odradek.broker.listeners.secured_listeners import ClientConfigs
     from odradek.foundation.settings import Settings
     from odradek.server.http.port_guard import PortGuard
-    from odradek.server.secured_listeners import ClientConfigs
 
 logger = logging.getLogger(__name__)
 

@@ -7,17 +7,17 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Final
 
+from odradek.broker.process.broker_process import AnyBroker
+from odradek.broker.replication.partition import Partition
+from odradek.broker.requests.counters import LATENCY_BOUNDS_SECONDS, RequestCounters
 from odradek.foundation import metrics
 from odradek.foundation.limits import LAG_LOOKUPS_PER_SCRAPE_MAX, LAG_TIMES_REMEMBERED_MAX
 from odradek.foundation.metrics import MetricsRegistry, Sample
-from odradek.handlers.counters import LATENCY_BOUNDS_SECONDS, RequestCounters
-from odradek.protocol.api import ApiKey
-from odradek.records.batch import HEADER_BYTES
-from odradek.replication.partition import Partition
-from odradek.server.broker.broker_process import AnyBroker
 from odradek.server.http.quota_metrics import quota_samples
 from odradek.server.http.record_times import base_timestamp_ms, header_slice
 from odradek.server.http.security_metrics import security_samples
+from odradek.wire.protocol.api import ApiKey
+from odradek.wire.records.batch import HEADER_BYTES
 
 _MS_PER_SECOND: Final = 1000
 # What Kafka allows a coordinator beyond the longest timeout of a transaction before the transaction counts as late.

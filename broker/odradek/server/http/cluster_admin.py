@@ -14,12 +14,12 @@ from typing import Final
 
 from aiohttp import web
 
-from odradek.authorization.acls import AclResourceType
-from odradek.cluster.configs import topic_value
-from odradek.cluster.image import ResourceKind
+from odradek.broker.process.broker_process import BrokerProcess
+from odradek.broker.process.cluster_control import ClusterControl
 from odradek.foundation.ids import TopicPartition
-from odradek.server.broker.broker_process import BrokerProcess
-from odradek.server.broker.cluster_control import ClusterControl
+from odradek.metadata.image.configs import topic_value
+from odradek.metadata.image.image import ResourceKind
+from odradek.security.authorization.acls import AclResourceType
 from odradek.server.http.admin import AdminServer
 from odradek.server.http.cluster_metrics import register_broker
 from odradek.server.http.restart_risk import LatestRisk

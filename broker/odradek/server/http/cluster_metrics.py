@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from odradek.cluster.image import NO_LEADER
+from odradek.broker.process.broker_process import BrokerProcess
+from odradek.broker.process.cluster_control import ClusterControl
 from odradek.foundation import metrics
 from odradek.foundation.metrics import MetricsRegistry, Sample
-from odradek.server.broker.broker_process import BrokerProcess
-from odradek.server.broker.cluster_control import ClusterControl
+from odradek.metadata.image.image import NO_LEADER
 from odradek.server.controller.controller_process import ControllerProcess
 from odradek.server.http.broker_metrics import register_requests
 from odradek.server.http.security_metrics import security_samples

@@ -26,24 +26,24 @@ from typing import TYPE_CHECKING, Final, NoReturn
 
 from aiohttp import web
 
+from odradek.broker.listeners.secured_listeners import ClientConfigs, SecuredListeners
+from odradek.broker.requests.sasl_counters import NO_MECHANISM, SaslCounters
 from odradek.foundation.ids import ANONYMOUS
 from odradek.foundation.limits import HTTP_PASSWORD_CHECKS_WAITING_MAX
 from odradek.foundation.metrics import Sample
 from odradek.foundation.rate_limited_log import RateLimitedLog
-from odradek.handlers.sasl_counters import NO_MECHANISM, SaslCounters
-from odradek.security.sasl import LoginRefused, SaslExchange
-from odradek.security.sasl_client import ScramClient, ServerRefused
-from odradek.security.scram import SCRAM_DIGESTS
+from odradek.network.tls import TlsStream
+from odradek.security.authentication.sasl import LoginRefused, SaslExchange
+from odradek.security.authentication.sasl_client import ScramClient, ServerRefused
+from odradek.security.authentication.scram import SCRAM_DIGESTS
 from odradek.server.http.security_metrics import login_samples, tls_samples
 from odradek.server.http.strangers import PlainSite
 from odradek.server.http.tls_site import HttpsConnection, TlsSite
-from odradek.server.secured_listeners import ClientConfigs, SecuredListeners
-from odradek.transport.tls import TlsStream
 
 if TYPE_CHECKING:
     from odradek.foundation.endpoints import Endpoint
     from odradek.foundation.settings import Settings
-    from odradek.security.listener_sasl import ListenerSasl
+    from odradek.security.authentication.listener_sasl import ListenerSasl
 
 logger = logging.getLogger(__name__)
 

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from heapq import nlargest
 from typing import Any, Final
 
+from odradek.broker.process.broker_process import AnyBroker
+from odradek.broker.quotas.keys import QuotaKey
+from odradek.broker.quotas.meters import Meters
 from odradek.foundation import metrics
 from odradek.foundation.limits import QUOTA_CLIENTS_PER_SCRAPE_MAX
 from odradek.foundation.metrics import Sample
-from odradek.quotas.keys import QuotaKey
-from odradek.quotas.meters import Meters
-from odradek.server.broker.broker_process import AnyBroker
 
 _MS_PER_SECOND: Final = 1000
 

@@ -15,17 +15,17 @@ from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
-from odradek.authorization.acls import AclResourceType
+from odradek.broker.replication.partition import Partition
 from odradek.foundation.errors import OdradekError
 from odradek.foundation.limits import RECORD_TIMES_BYTES_MAX, RECORD_TIMES_PER_REQUEST_MAX
-from odradek.records.batch import HEADER_BYTES, read_header
-from odradek.replication.partition import Partition
+from odradek.security.authorization.acls import AclResourceType
 from odradek.server.http.strangers import parse_json
 from odradek.server.http.visible_names import Names
+from odradek.wire.records.batch import HEADER_BYTES, read_header
 
 if TYPE_CHECKING:
-    from odradek.log.files import FileSlice
-    from odradek.server.broker.broker_process import AnyBroker
+    from odradek.broker.process.broker_process import AnyBroker
+    from odradek.storage.files import FileSlice
 
 
 def parse_question(body: bytes) -> dict[tuple[str, int], int]:

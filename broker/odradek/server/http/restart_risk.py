@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from odradek.cluster.image import ClusterImage
 from odradek.foundation.ids import TopicPartition
+from odradek.metadata.image.image import ClusterImage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
+from odradek.broker.listeners.secured_listeners import SecuredListeners
 from odradek.foundation import metrics
 from odradek.foundation.metrics import Sample
-from odradek.server.secured_listeners import SecuredListeners
-from odradek.transport.listener import Listener
+from odradek.network.listener import Listener
 
 if TYPE_CHECKING:
-    from odradek.handlers.sasl_counters import LoginCounts
-    from odradek.security.listener_tls import ListenerTls
+    from odradek.broker.requests.sasl_counters import LoginCounts
+    from odradek.security.tls.listener_tls import ListenerTls
 
 
 def security_samples(secured: SecuredListeners, listeners: Iterable[Listener]) -> Iterator[Sample]:

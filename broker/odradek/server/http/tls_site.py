@@ -16,12 +16,12 @@ from aiohttp import web
 
 from odradek.foundation.limits import TLS_BYTES_PER_READ
 from odradek.foundation.rate_limited_log import RateLimitedLog
+from odradek.network.handshakes import Handshakes
+from odradek.network.tls import TlsStream, handshake_failure_text, tls_receive_buffer
 from odradek.server.http.strangers import new_connection
-from odradek.transport.handshakes import Handshakes
-from odradek.transport.tls import TlsStream, handshake_failure_text, tls_receive_buffer
 
 if TYPE_CHECKING:
-    from odradek.security.listener_tls import ListenerTls
+    from odradek.security.tls.listener_tls import ListenerTls
 
 logger = logging.getLogger(__name__)
 

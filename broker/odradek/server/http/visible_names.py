@@ -14,15 +14,15 @@ from collections.abc import Iterable, Mapping
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Final, Protocol
 
-from odradek.authorization.acls import AclOperation, AclResourceType
 from odradek.foundation.ids import ANONYMOUS
 from odradek.foundation.metrics import Metric, Sample
 from odradek.foundation.protection import WITH_SASL, WITH_TLS
+from odradek.security.authorization.acls import AclOperation, AclResourceType
 
 if TYPE_CHECKING:
-    from odradek.authorization.authorizer import Authorizer
+    from odradek.broker.process.broker_process import AnyBroker
     from odradek.foundation.settings import Settings
-    from odradek.server.broker.broker_process import AnyBroker
+    from odradek.security.authorization.authorizer import Authorizer
 
 # What a label of a metric names. Users, client ids and addresses are seen with the right to describe the cluster.
 LABEL_RESOURCES: Final[Mapping[str, AclResourceType]] = {

@@ -11,8 +11,8 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final
 
-from odradek.authorization import acls
-from odradek.authorization.acls import (
+from odradek.security.authorization import acls
+from odradek.security.authorization.acls import (
     CLUSTER_NAME,
     AccessControlEntry,
     AclBinding,

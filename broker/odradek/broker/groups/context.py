@@ -1,0 +1,103 @@
+"""The values that all groups of a broker share: settings, the cluster's image, fences, topic patterns, counts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from odradek.broker.groups.consumer.patterns import TopicPatterns
+from odradek.foundation.clock import Clock
+from odradek.foundation.errors import CoordinatorLoadInProgress, UnknownMemberId, UnsupportedVersion
+from odradek.foundation.settings import Settings
+from odradek.metadata.image.group_configs import FENCED_UNTIL_KEY, fenced_until_ms, group_value
+from odradek.metadata.image.image import ClusterImage, ImageHolder, ResourceKind
+
+CONSUMER_PROTOCOL = "consumer"
+
+
+class Fences:
+    """The groups that are fenced now, by the cluster's image and the wall clock (`odradek.fenced.until` of a group).
+
+    An administrator fences a group to change its offsets while its consumers run. Its members are removed at once, so
+    their commits are refused. A join is answered with CoordinatorLoadInProgress: every client waits and tries again
+    then, on the same connection and without giving up. When the fence ends, the members join by themselves and begin
+    from the new offsets. A fence has an end, so it also ends when its maker is gone. Commits without a membership are
+    accepted, because the administrator makes them: a consumer that manages its partitions itself is not held up.
+
+    Where the offsets topic cannot be written, members cannot be removed. Their heartbeats are refused then, and their
+    sessions end.
+    """
+
+    def __init__(self, images: ImageHolder, clock: Clock) -> None:
+        self._images = images
+        self._clock = clock
+
+    def is_fenced(self, group_id: str) -> bool:
+        texts = self._images.current.config(ResourceKind.GROUP, group_id)
+        return FENCED_UNTIL_KEY in texts and fenced_until_ms(texts) > self._clock.wall_ms()
+
+    def check_may_join(self, group_id: str) -> None:
+        """Raises CoordinatorLoadInProgress, after which clients wait, while the group is fenced."""
+        if self.is_fenced(group_id):
+            raise CoordinatorLoadInProgress(
+                f"the group {group_id!r} is fenced ({FENCED_UNTIL_KEY}) while its offsets are changed; try again until "
+                "it is not"
+            )
+
+    def check_may_stay(self, group_id: str) -> None:
+        """Raises UnknownMemberId, after which members join again, while the group is fenced."""
+        if self.is_fenced(group_id):
+            raise UnknownMemberId(
+                f"the group {group_id!r} is fenced ({FENCED_UNTIL_KEY}) and has no members now; join again"
+            )
+
+    def fenced_groups(self) -> Iterator[str]:
+        """Every group that is fenced now."""
+        for kind, group_id in self._images.current.configs:
+            if kind is ResourceKind.GROUP and self.is_fenced(group_id):
+                yield group_id
+
+    def changed_groups(self, old: ClusterImage, new: ClusterImage) -> Iterator[str]:
+        """The groups that are fenced now and whose settings differ between the two images."""
+        if old.configs is new.configs:
+            return
+        for (kind, group_id), texts in new.configs.items():
+            if kind is not ResourceKind.GROUP or texts is old.config(ResourceKind.GROUP, group_id):
+                continue
+            if self.is_fenced(group_id):
+                yield group_id
+
+
+class GroupContext:
+    """`settings` are the broker's, `images` holds the current cluster image, `new_id` makes unique member ids."""
+
+    def __init__(
+        self, *, clock: Clock, settings: Settings, images: ImageHolder, new_id: Callable[[], str]
+    ) -> None:
+        self.clock = clock
+        self.settings = settings
+        self.images = images
+        self.new_id = new_id
+        self.fences = Fences(images, clock)
+        self.patterns = TopicPatterns()
+        self.commits = 0
+        self.rebalances = 0  # of classic groups, that have ended
+
+    def session_timeout_ms(self, group_id: str) -> int:
+        """The time that a member of a consumer group may send no heartbeat."""
+        return self._group_value("consumer.session.timeout.ms", group_id)
+
+    def heartbeat_interval_ms(self, group_id: str) -> int:
+        """The time between heartbeats that members of a consumer group are asked for."""
+        return self._group_value("consumer.heartbeat.interval.ms", group_id)
+
+    def _group_value(self, key: str, group_id: str) -> int:
+        texts = self.images.current.config(ResourceKind.GROUP, group_id)
+        return group_value(key, texts, settings=self.settings)
+
+    def check_consumer_protocol(self) -> None:
+        """Raises UnsupportedVersion when group.coordinator.rebalance.protocols leaves consumer groups out."""
+        if CONSUMER_PROTOCOL not in self.settings.group_coordinator_rebalance_protocols:
+            raise UnsupportedVersion(
+                "this broker does not serve the consumer protocol: group.coordinator.rebalance.protocols is "
+                f"{','.join(self.settings.group_coordinator_rebalance_protocols)}; use group.protocol=classic"
+            )

@@ -1,0 +1,28 @@
+"""The groups of one shard by id, and which protocol each is of."""
+
+from __future__ import annotations
+
+from odradek.broker.groups.classic.group import ClassicGroup
+from odradek.broker.groups.consumer.group import ConsumerGroup
+from odradek.broker.groups.group import Group
+from odradek.foundation.errors import GroupIdNotFound
+
+
+class GroupTable(dict[str, Group]):
+    """Groups by id."""
+
+    def missing(self, group_id: str, kind: str) -> GroupIdNotFound:
+        """The error for a group that does not exist, or is not of this kind."""
+        return GroupIdNotFound(
+            f"Group {group_id} {f'is not a {kind} group' if group_id in self else 'not found'}."
+        )
+
+    def classic(self, group_id: str) -> ClassicGroup | None:
+        """The group if it is a classic one."""
+        group = self.get(group_id)
+        return group if isinstance(group, ClassicGroup) else None
+
+    def consumer(self, group_id: str) -> ConsumerGroup | None:
+        """The group if it is a consumer group."""
+        group = self.get(group_id)
+        return group if isinstance(group, ConsumerGroup) else None

@@ -1,0 +1,28 @@
+"""DeleteGroups: delete groups without members, and their offsets."""
+
+from __future__ import annotations
+
+import inspect
+
+from odradek.broker.requests.context import RequestContext
+from odradek.foundation.error_values import without_trace
+from odradek.foundation.errors import OdradekError
+from odradek.wire.protocol.errors import error_code
+from odradek.wire.protocol.messages import Message
+from odradek.wire.protocol.requests.groups import DeleteGroupsRequest
+
+
+async def handle(request: DeleteGroupsRequest, context: RequestContext) -> Message:
+    results = [
+        {"group_id": group_id, "error_code": error_code(await _delete(group_id, context))}
+        for group_id in dict.fromkeys(request.groups_names)
+    ]
+    return context.response(results=results)
+
+
+async def _delete(group_id: str, context: RequestContext) -> OdradekError | None:
+    try:
+        error = context.broker.groups.admin.delete(group_id)
+        return await error if inspect.isawaitable(error) else error
+    except OdradekError as failure:
+        return without_trace(failure)

@@ -1,0 +1,45 @@
+"""DescribeCluster: the cluster's id, its brokers, and what the asking principal may do to it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from odradek.broker.requests.authorized_operations import of_cluster
+from odradek.broker.requests.context import RequestContext
+from odradek.broker.requests.failures import error_fields
+from odradek.broker.requests.partition_metadata import broker_addresses, controller_for_clients
+from odradek.foundation.errors import MismatchedEndpointType, UnsupportedEndpointType
+from odradek.wire.protocol.messages import Message
+from odradek.wire.protocol.requests.cluster import DescribeClusterRequest
+
+_BROKERS: Final = 1
+_CONTROLLERS: Final = 2
+
+
+def handle(request: DescribeClusterRequest, context: RequestContext) -> Message:
+    endpoint_type = request.endpoint_type
+    if endpoint_type != _BROKERS:
+        error = _refusal(endpoint_type)
+        return context.response(**error_fields(error), endpoint_type=_BROKERS, cluster_id="", brokers=[])
+    image = context.broker.images.current
+    return context.response(
+        endpoint_type=_BROKERS,
+        cluster_id=image.cluster_id,
+        controller_id=controller_for_clients(image),
+        brokers=[
+            {"broker_id": broker_id, "host": host, "port": port, "rack": rack, "is_fenced": False}
+            for broker_id, host, port, rack in broker_addresses(image, context.listener_name)
+        ],
+        cluster_authorized_operations=of_cluster(
+            context, is_asked=request.include_cluster_authorized_operations
+        ),
+    )
+
+
+def _refusal(endpoint_type: int) -> MismatchedEndpointType | UnsupportedEndpointType:
+    if endpoint_type == _CONTROLLERS:
+        return MismatchedEndpointType(
+            "The request was sent to an endpoint of type BROKER, but wanted an endpoint of type CONTROLLER; "
+            "use the bootstrap servers of brokers"
+        )
+    return UnsupportedEndpointType(f"There is no endpoint type {endpoint_type}; 1 stands for brokers")

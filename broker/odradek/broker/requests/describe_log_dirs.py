@@ -1,0 +1,57 @@
+"""DescribeLogDirs: what each log directory holds, and how full its volume is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from odradek.broker.requests.context import RequestContext
+from odradek.broker.requests.long_answers import MANY, has_many, made
+from odradek.foundation.errors import KafkaStorageError
+from odradek.foundation.ids import TopicPartition
+from odradek.storage.directories.log_manager import DirectoryDescription
+from odradek.wire.protocol.errors import error_code
+from odradek.wire.protocol.messages import Message
+from odradek.wire.protocol.requests.cluster import DescribeLogDirsRequest
+
+
+async def handle(request: DescribeLogDirsRequest, context: RequestContext) -> Message:
+    directories = context.broker.log_manager.describe()
+    is_long = request.topics is not None and has_many(topic.partitions for topic in request.topics)
+    count = sum(len(directory.log_bytes) for directory in directories)
+    return await made(context, MANY if is_long else count, lambda: _answers(request, context, directories))
+
+
+def _answers(
+    request: DescribeLogDirsRequest, context: RequestContext, directories: Iterable[DirectoryDescription]
+) -> Message:
+    asked: set[TopicPartition] | None = None
+    if request.topics is not None:
+        asked = {TopicPartition(topic.topic, index) for topic in request.topics for index in topic.partitions}
+    answer = context.response(error_code=0, results=[_answer(directory, asked) for directory in directories])
+    while asked:
+        # One by one, in between which other threads run.
+        asked.pop()
+    return answer
+
+
+def _answer(directory: DirectoryDescription, asked: set[TopicPartition] | None) -> dict[str, object]:
+    if directory.failure is not None:
+        return {"error_code": error_code(KafkaStorageError(directory.failure)), "log_dir": directory.path}
+    topics: dict[str, list[dict[str, object]]] = {}
+    for topic_partition, size_bytes in directory.log_bytes.items():
+        if asked is None or topic_partition in asked:
+            topics.setdefault(topic_partition.topic, []).append(
+                {
+                    "partition_index": topic_partition.partition,
+                    "partition_size": size_bytes,
+                    "offset_lag": 0,
+                    "is_future_key": False,
+                }
+            )
+    return {
+        "error_code": 0,
+        "log_dir": directory.path,
+        "topics": [{"name": name, "partitions": partitions} for name, partitions in topics.items()],
+        "total_bytes": directory.total_bytes,
+        "usable_bytes": directory.usable_bytes,
+    }

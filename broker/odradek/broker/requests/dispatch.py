@@ -1,0 +1,344 @@
+"""From a frame to its answer: what happens with every request.
+
+    frame -> header -> version served? -> decoded -> steps -> handler -> steps -> encoded -> frame
+
+A request is answered at once when its handler answers at once; only a pending answer makes the connection wait. Errors
+that a handler raises become an error answer of the request's own shape (`failures`), unexpected ones with the trace in
+the log. What cannot be read at all raises: the transport then closes the connection, as Kafka does.
+
+A step wraps the handlers: authentication, authorization, throttling and faults for tests are steps. The dispatcher
+wraps a handler when it loads it, so a broker without steps pays nothing. The short path of Produce passes the steps
+like every other request. Counting costs two readings of the clock.
+
+A long request is answered in parts (`long_requests`), and a large one decoded and encoded in a thread. A turn that
+takes too long all the same is counted, and a line names its request.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from bisect import bisect_left
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from time import monotonic
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar, cast
+
+from odradek.broker.requests import failures
+from odradek.broker.requests.context import BrokerParts, DispatcherParts, PartContext, RequestContext
+from odradek.broker.requests.counters import LATENCY_BOUNDS_SECONDS, ApiCounters
+from odradek.broker.requests.loading import Answer, Handle, load
+from odradek.broker.requests.table import Handler
+from odradek.foundation.error_values import without_trace
+from odradek.foundation.errors import (
+    InvalidRequest,
+    KafkaStorageError,
+    OdradekError,
+    RequestError,
+    StoreWriteFailed,
+)
+from odradek.foundation.loop_turns import next_turn
+from odradek.foundation.rate_limited_log import RateLimitedLog
+from odradek.foundation.turn_limits import (
+    CLIENT_ID_CHARACTERS_LOGGED_MAX,
+    LONG_TURN_LINES_PER_MINUTE_MAX,
+    REQUEST_BYTES_AT_ONCE_MAX,
+    REQUEST_BYTES_DECODED_AT_ONCE_MAX,
+    TURN_SECONDS_MAX,
+)
+from odradek.network.connection import Connection
+from odradek.network.pending import Pending
+from odradek.wire.protocol.api import API_KEY_MAX, ApiKey
+from odradek.wire.protocol.codec import decode_typed_request, encode_response
+from odradek.wire.protocol.frames import Frame
+from odradek.wire.protocol.framing import RequestHeader, parse_request_header
+from odradek.wire.protocol.messages import Message
+
+if TYPE_CHECKING:
+    from odradek.broker.replication.blocking import BlockingWork
+    from odradek.broker.requests.long_requests import LargeRequest
+
+logger = logging.getLogger(__name__)
+_long_turns: Final = RateLimitedLog(
+    logger, "requests that held up all others", lines_per_minute_max=LONG_TURN_LINES_PER_MINUTE_MAX
+)
+
+_API_VERSIONS: Final = int(ApiKey.API_VERSIONS)
+# A named tuple's own constructor takes three times as long, for every request.
+_new_tuple = tuple.__new__
+
+# A step calls the handler, or answers in its place. The request is the frame where the handler takes frames. An
+# exception is answered as if the handler had raised it.
+Step = Callable[[Handle, object, RequestContext], Answer]
+
+
+class Wrapper(Protocol):
+    """A step that has something to do for some APIs only: the others are called as if it were not there."""
+
+    def wrap(self, api_key: int, handle: Handle) -> Handle: ...
+
+
+AnyStep = Step | Wrapper
+Result = TypeVar("Result")
+
+
+def _done_here(work: Callable[[], Result]) -> asyncio.Future[Result]:
+    """As `BlockingWork.submit`, without a thread."""
+    future: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
+    try:
+        future.set_result(work())
+    except Exception as error:
+        future.set_exception(error)
+    return future
+
+
+class CloseConnection(OdradekError):
+    """A step closes the connection instead of answering."""
+
+
+class Dispatcher:
+    """Answers the requests of all connections of one broker or controller."""
+
+    def __init__(
+        self,
+        parts: DispatcherParts,
+        *,
+        table: Mapping[int, Handler] | None = None,
+        handles: Mapping[int, Handle] | None = None,
+        steps: Sequence[AnyStep] = (),
+    ) -> None:
+        """`table` replaces the parts' own table, `handles` replaces the modules that the table names.
+
+        The first of `steps` sees a request first and its answer last.
+        """
+        # Handlers that run in a controller declare the parts that a controller has: `SharedContext`.
+        self._parts = cast(BrokerParts, parts)
+        self._counters = parts.counters.by_api
+        # A controller that is not the active one has none.
+        self._long_work: BlockingWork | None = getattr(parts, "long_work", None)
+        self._table = parts.handlers if table is None else table
+        self._own_handles = handles or {}
+        self._steps: tuple[AnyStep, ...] = tuple(steps)
+        self._version_min = [1 << 15] * (API_KEY_MAX + 1)
+        self._version_max = [-1] * (API_KEY_MAX + 1)
+        self._takes_frame = [False] * (API_KEY_MAX + 1)
+        for api_key, handler in self._table.items():
+            self._version_min[api_key] = handler.version_min
+            self._version_max[api_key] = handler.version_max
+            self._takes_frame[api_key] = handler.takes_frame
+        self._handles: list[Handle | None] = [None] * (API_KEY_MAX + 1)
+
+    def __call__(self, connection: Connection, frame: memoryview) -> Frame | Pending[Frame | None] | None:
+        """The answer to one frame, at once or pending; None when none is due.
+
+        Raises InvalidRequest for what cannot be read, and for versions that are not served.
+        """
+        try:
+            return self._dispatch(connection, frame)
+        except InvalidRequest:
+            self._parts.counters.malformed += 1
+            raise
+
+    def _dispatch(self, connection: Connection, frame: memoryview) -> Frame | Pending[Frame | None] | None:
+        started = monotonic()
+        header = parse_request_header(frame)
+        api_key = header.api_key
+        connection.client_id = header.client_id
+        if not self._version_min[api_key] <= header.api_version <= self._version_max[api_key]:
+            return self._unsupported(header)
+        context = _new_tuple(RequestContext, (header, connection, self._parts, started, connection.principal))
+        counters = self._counters[api_key]
+        counters.request_bytes += len(frame)
+        request: object = frame
+        if not self._takes_frame[api_key]:
+            if len(frame) > REQUEST_BYTES_AT_ONCE_MAX and self._takes_turns(api_key):
+                return self._answer_large(frame, context)
+            request = decode_typed_request(api_key, header.api_version, frame, header.body_position)
+        try:
+            handle = self._handles[api_key] or self._load(api_key)
+            answer = handle(request, context)
+            kind = type(answer)
+            if kind is bytes or kind is list or answer is None:
+                # `cast` is a call, for every request.
+                reply: Frame | None = answer  # type: ignore[assignment]
+            elif kind is Pending:
+                return self._when_ready(cast("Pending[Message | Frame | None]", answer), request, context)
+            else:
+                message: Message = answer  # type: ignore[assignment]
+                reply = encode_response(api_key, header.api_version, header.correlation_id, message)
+        except Exception as error:
+            reply = self._failed(error, request, context)
+        seconds = monotonic() - started
+        if seconds > TURN_SECONDS_MAX:
+            self._note_long_turn(context, seconds)
+        _count_answer(counters, reply, seconds)
+        return reply
+
+    def _takes_turns(self, api_key: int) -> bool:
+        # ApiVersions is answered at once: it comes before a login.
+        return self._long_work is not None and api_key != _API_VERSIONS
+
+    def _answer_large(self, frame: memoryview, context: RequestContext) -> Pending[Frame | None]:
+        """The answer to a request that takes more than one turn of the loop; see `long_requests`."""
+        # What the client has sent behind it must not overtake it.
+        context.connection.hold()
+        answer = Pending(self._large(frame, context))
+        answer.time_steps(
+            lambda seconds: self._note_long_turn(context, seconds), seconds_max=TURN_SECONDS_MAX
+        )
+        return answer.then(lambda reply: self._counted(reply, context))
+
+    async def _large(self, frame: memoryview, context: RequestContext) -> Frame | None:
+        from odradek.broker.requests.long_requests import LargeRequest
+
+        in_thread = self._thread_for(frame)
+        large = LargeRequest(context.header)
+        try:
+            # All that came in one turn begin here in the next one.
+            await next_turn()
+            try:
+                await in_thread(partial(large.decode, frame))
+            except InvalidRequest:
+                self._parts.counters.malformed += 1
+                raise
+            try:
+                is_first_later = len(frame) > REQUEST_BYTES_DECODED_AT_ONCE_MAX
+                finished = await self._answer_parts(large, context, is_first_later=is_first_later)
+                return await in_thread(large.encode) if large.answers else finished
+            except Exception as error:
+                return await in_thread(partial(large.refuse, self._refusal(error, context)))
+        finally:
+            # The answer need not wait for this, but the connection's next request must: it may be as large.
+            in_thread(large.free).add_done_callback(lambda _: context.connection.release())
+
+    async def _answer_parts(
+        self, large: LargeRequest, context: RequestContext, *, is_first_later: bool
+    ) -> Frame | None:
+        """Fill in the answers, in a turn each. A handler that encodes its answer gives the frame instead."""
+        handle = self._handles[context.header.api_key] or self._load(context.header.api_key)
+        if large.named_twice:
+            context = PartContext(*context)
+            context.named_twice = large.named_twice
+        for part in large.parts:
+            if large.answers or is_first_later:
+                await next_turn()
+            answer = await self._answer_part(handle, part, context)
+            if answer is None or isinstance(answer, bytes | list):
+                return cast("Frame | None", answer)
+            large.answers.append(cast(Message, answer))
+        return None
+
+    def _thread_for(self, frame: memoryview) -> Callable[[Callable[[], Result]], asyncio.Future[Result]]:
+        """What decodes and encodes a request of this size: the thread, or this turn where that takes no time."""
+        assert self._long_work is not None
+        return self._long_work.submit if len(frame) > REQUEST_BYTES_DECODED_AT_ONCE_MAX else _done_here
+
+    async def _answer_part(self, handle: Handle, request: object, context: RequestContext) -> object:
+        answer = handle(request, context)
+        return await answer if isinstance(answer, Pending) else answer
+
+    def _note_long_turn(self, context: RequestContext, seconds: float) -> None:
+        header = context.header
+        self._counters[header.api_key].long_turns += 1
+        # No warning: a machine whose processors are busy elsewhere makes any turn long.
+        _long_turns.info(
+            "%s version %d from %r (client %r) held up all others for %d ms, longer than the %d ms of a turn",
+            ApiKey(header.api_key).name,
+            header.api_version,
+            context.connection,
+            header.client_id[:CLIENT_ID_CHARACTERS_LOGGED_MAX],
+            seconds * 1000,
+            TURN_SECONDS_MAX * 1000,
+        )
+
+    def change_steps(self, change: Callable[[tuple[AnyStep, ...]], Sequence[AnyStep]]) -> None:
+        """Replace the steps by what `change` makes of them, for all requests from now on."""
+        self._steps = tuple(change(self._steps))
+        self._handles = [None] * (API_KEY_MAX + 1)
+
+    def _load(self, api_key: int) -> Handle:
+        handle = self._own_handles.get(api_key) or load(api_key, self._table)
+        for step in reversed(self._steps):
+            handle = _with(step, handle) if callable(step) else step.wrap(api_key, handle)
+        self._handles[api_key] = handle
+        return handle
+
+    def _encoded(self, answer: Message | Frame | None, header: RequestHeader) -> Frame | None:
+        if answer is None or isinstance(answer, bytes | bytearray | memoryview | list):
+            return answer
+        return encode_response(header.api_key, header.api_version, header.correlation_id, answer)
+
+    def _when_ready(
+        self, answer: Pending[Message | Frame | None], request: object, context: RequestContext
+    ) -> Pending[Frame | None]:
+        """The frame once the answer is settled. A cancelled answer is not counted."""
+
+        def counted(reply: Frame | None) -> Frame | None:
+            return self._counted(reply, context)
+
+        answer.time_steps(
+            lambda seconds: self._note_long_turn(context, seconds), seconds_max=TURN_SECONDS_MAX
+        )
+        return answer.then(lambda ready: self._encoded(ready, context.header)).then(
+            counted, failed=lambda error: counted(self._failed(error, request, context))
+        )
+
+    def _counted(self, reply: Frame | None, context: RequestContext) -> Frame | None:
+        _count_answer(self._counters[context.header.api_key], reply, monotonic() - context.received_at)
+        return reply
+
+    def _failed(self, error: Exception, request: object, context: RequestContext) -> bytes:
+        error = self._refusal(error, context)
+        header = context.header
+        message = failures.answer(header.api_key, header.api_version, request, error)
+        if message is None:
+            raise error
+        return encode_response(header.api_key, header.api_version, header.correlation_id, message)
+
+    def _refusal(self, error: Exception, context: RequestContext) -> Exception:
+        """The error that a request is answered with. Raises what closes the connection instead."""
+        if isinstance(error, CloseConnection):
+            raise error
+        header = context.header
+        self._counters[header.api_key].failures += 1
+        if isinstance(error, StoreWriteFailed):
+            error = KafkaStorageError(str(error))
+        if not isinstance(error, RequestError):
+            logger.error(
+                "%s version %d from %r failed",
+                ApiKey(header.api_key).name,
+                header.api_version,
+                context.connection,
+                exc_info=error,
+            )
+        if self._takes_frame[header.api_key]:
+            # Its handler answers errors itself, so this frame could not be read.
+            raise error
+        # A function that raises what it has in a variable is part of its own error's trace.
+        return without_trace(error)
+
+    def _unsupported(self, header: RequestHeader) -> bytes:
+        if header.api_key == _API_VERSIONS:
+            from odradek.broker.requests import api_versions
+
+            return encode_response(_API_VERSIONS, 0, header.correlation_id, api_versions.unsupported())
+        name = ApiKey(header.api_key).name
+        if self._version_max[header.api_key] < 0:
+            raise InvalidRequest(f"{name} is not served by this broker")
+        raise InvalidRequest(
+            f"{name} version {header.api_version} is not served; versions "
+            f"{self._version_min[header.api_key]} to {self._version_max[header.api_key]} are"
+        )
+
+
+def _with(step: Step, handle: Handle) -> Handle:
+    return lambda request, context: step(handle, request, context)
+
+
+def _count_answer(counters: ApiCounters, reply: Frame | None, seconds: float) -> None:
+    """Count one answered request that took `seconds`."""
+    counters.requests += 1
+    counters.seconds += seconds
+    counters.buckets[bisect_left(LATENCY_BOUNDS_SECONDS, seconds)] += 1
+    if reply is not None:
+        counters.response_bytes += sum(map(len, reply)) if type(reply) is list else len(reply)

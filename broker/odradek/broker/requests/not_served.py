@@ -1,0 +1,89 @@
+"""The APIs of the protocol that no handler serves, and why: one row for each, so that none is forgotten.
+
+`table.HANDLERS` has the APIs that are served. A test checks that each `ApiKey` is in exactly one of the two.
+ApiVersions lists none of the APIs here. A request for one closes the connection, as Apache Kafka does for an
+API that it does not list. `Absence.effect` is what a client's user sees of that.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from odradek.wire.protocol.api import ApiKey
+
+
+class Absence(NamedTuple):
+    """A missing feature: its name, what its users see, and its APIs."""
+
+    feature: str
+    effect: str
+    apis: tuple[ApiKey, ...]
+
+
+ABSENCES: Final[tuple[Absence, ...]] = (
+    Absence(
+        "Moving logs between a broker's directories (KIP-113)",
+        "Clients report that the API is unsupported. Partitions move between brokers (KIP-455).",
+        (ApiKey.ALTER_REPLICA_LOG_DIRS,),
+    ),
+    Absence(
+        "Share groups (KIP-932)",
+        "Kafka's share consumers report that the API is unsupported. Consumer groups work.",
+        (
+            ApiKey.SHARE_GROUP_HEARTBEAT,
+            ApiKey.SHARE_GROUP_DESCRIBE,
+            ApiKey.SHARE_FETCH,
+            ApiKey.SHARE_ACKNOWLEDGE,
+            ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS,
+            ApiKey.ALTER_SHARE_GROUP_OFFSETS,
+            ApiKey.DELETE_SHARE_GROUP_OFFSETS,
+            ApiKey.INITIALIZE_SHARE_GROUP_STATE,
+            ApiKey.READ_SHARE_GROUP_STATE,
+            ApiKey.WRITE_SHARE_GROUP_STATE,
+            ApiKey.DELETE_SHARE_GROUP_STATE,
+            ApiKey.READ_SHARE_GROUP_STATE_SUMMARY,
+        ),
+    ),
+    Absence(
+        "Streams groups (KIP-1071)",
+        "Kafka Streams uses the classic protocol, which is its default. `group.protocol=streams` fails.",
+        (ApiKey.STREAMS_GROUP_HEARTBEAT, ApiKey.STREAMS_GROUP_DESCRIBE),
+    ),
+    Absence(
+        "Client telemetry (KIP-714)",
+        "Clients find the API missing and push no metrics; nothing else changes. Kafka does not list it by default.",
+        (ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY),
+    ),
+    Absence(
+        "Administration of KRaft",
+        "Tools such as `kafka-metadata-quorum` fail: the registry is SQLite or ZooKeeper.",
+        (
+            ApiKey.DESCRIBE_QUORUM,
+            ApiKey.UNREGISTER_BROKER,
+            ApiKey.ADD_RAFT_VOTER,
+            ApiKey.REMOVE_RAFT_VOTER,
+        ),
+    ),
+    Absence(
+        "Requests between Kafka's own brokers and controllers",
+        "No client sends them. An Apache Kafka broker cannot join an Odradek cluster, nor the reverse.",
+        (
+            ApiKey.LEADER_AND_ISR,
+            ApiKey.STOP_REPLICA,
+            ApiKey.UPDATE_METADATA,
+            ApiKey.CONTROLLED_SHUTDOWN,
+            ApiKey.VOTE,
+            ApiKey.BEGIN_QUORUM_EPOCH,
+            ApiKey.END_QUORUM_EPOCH,
+            ApiKey.ENVELOPE,
+            ApiKey.FETCH_SNAPSHOT,
+            ApiKey.BROKER_REGISTRATION,
+            ApiKey.BROKER_HEARTBEAT,
+            ApiKey.CONTROLLER_REGISTRATION,
+            ApiKey.ASSIGN_REPLICAS_TO_DIRS,
+            ApiKey.UPDATE_RAFT_VOTER,
+        ),
+    ),
+)
+
+EFFECTS: Final[dict[ApiKey, Absence]] = {api: absence for absence in ABSENCES for api in absence.apis}

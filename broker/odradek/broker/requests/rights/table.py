@@ -1,0 +1,101 @@
+"""The rights that each API needs: one row for each API of the broker and of the controller.
+
+The rows are Kafka's (`KafkaApis`, `ControllerApis`). A test compares them with the tables of handlers, and the
+dispatcher's step refuses an API without a row. Rows for APIs that have no handler yet do no harm.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Never
+
+from odradek.broker.requests.rights import cluster, groups, records, tokens, topics, transactions
+from odradek.broker.requests.rights.rules import (
+    Check,
+    each,
+    nothing,
+    on_cluster,
+    on_element,
+    on_topic,
+    reads_group,
+    whole,
+    writes_transaction,
+)
+from odradek.broker.requests.table import FORWARDED
+from odradek.security.authorization.acls import AclOperation, AclResourceType
+from odradek.wire.protocol.api import ApiKey
+
+_READ, _DELETE = AclOperation.READ, AclOperation.DELETE
+_ALTER, _DESCRIBE = AclOperation.ALTER, AclOperation.DESCRIBE
+_GROUP = AclResourceType.GROUP
+
+_BROKERS_ONLY: Final = whole(on_cluster(AclOperation.CLUSTER_ACTION))
+_ALTERS_CLUSTER: Final = whole(on_cluster(_ALTER))
+_DESCRIBES_CLUSTER: Final = whole(on_cluster(_DESCRIBE))
+_NO_OFFSET: Final = -1
+
+CHECKS: Final[dict[int, Check[Never]]] = {
+    ApiKey.PRODUCE: records.produce,
+    ApiKey.FETCH: records.fetch,
+    ApiKey.LIST_OFFSETS: each("topics", on_topic(_DESCRIBE)),
+    ApiKey.METADATA: topics.metadata,
+    ApiKey.OFFSET_COMMIT: each("topics", on_topic(_READ), reads_group),
+    ApiKey.OFFSET_FETCH: groups.offset_fetch,
+    ApiKey.FIND_COORDINATOR: groups.find_coordinator,
+    ApiKey.JOIN_GROUP: whole(reads_group),
+    ApiKey.HEARTBEAT: whole(reads_group),
+    ApiKey.LEAVE_GROUP: groups.leave_group,
+    ApiKey.SYNC_GROUP: whole(reads_group),
+    ApiKey.DESCRIBE_GROUPS: each("groups", on_element(_DESCRIBE, _GROUP)),
+    ApiKey.LIST_GROUPS: groups.list_groups,
+    ApiKey.SASL_HANDSHAKE: nothing,
+    ApiKey.SASL_AUTHENTICATE: nothing,
+    ApiKey.API_VERSIONS: nothing,
+    ApiKey.CREATE_TOPICS: topics.create,
+    ApiKey.DELETE_TOPICS: topics.delete,
+    ApiKey.DELETE_RECORDS: each("topics", on_topic(_DELETE), low_watermark=_NO_OFFSET),
+    ApiKey.INIT_PRODUCER_ID: transactions.init_producer_id,
+    ApiKey.ADD_PARTITIONS_TO_TXN: transactions.add_partitions,
+    ApiKey.ADD_OFFSETS_TO_TXN: whole(writes_transaction, reads_group),
+    ApiKey.END_TXN: whole(writes_transaction),
+    ApiKey.WRITE_TXN_MARKERS: transactions.write_markers,
+    ApiKey.TXN_OFFSET_COMMIT: each("topics", on_topic(_READ), writes_transaction, reads_group),
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: each("topics", cluster.leader_epochs),
+    ApiKey.DESCRIBE_ACLS: _DESCRIBES_CLUSTER,
+    ApiKey.CREATE_ACLS: _ALTERS_CLUSTER,
+    ApiKey.DELETE_ACLS: _ALTERS_CLUSTER,
+    ApiKey.DESCRIBE_CONFIGS: each("resources", topics.on_config_resource(AclOperation.DESCRIBE_CONFIGS)),
+    ApiKey.ALTER_CONFIGS: each("resources", topics.on_config_resource(AclOperation.ALTER_CONFIGS)),
+    ApiKey.DESCRIBE_LOG_DIRS: cluster.describe_log_dirs,
+    ApiKey.CREATE_PARTITIONS: each("topics", on_topic(_ALTER)),
+    ApiKey.CREATE_DELEGATION_TOKEN: tokens.create,
+    # The handlers compare the client with the token.
+    ApiKey.RENEW_DELEGATION_TOKEN: nothing,
+    ApiKey.EXPIRE_DELEGATION_TOKEN: nothing,
+    ApiKey.DESCRIBE_DELEGATION_TOKEN: tokens.describe,
+    ApiKey.DELETE_GROUPS: each("groups_names", on_element(_DELETE, _GROUP)),
+    ApiKey.ELECT_LEADERS: _ALTERS_CLUSTER,
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: each(
+        "resources", topics.on_config_resource(AclOperation.ALTER_CONFIGS)
+    ),
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: _ALTERS_CLUSTER,
+    ApiKey.LIST_PARTITION_REASSIGNMENTS: _DESCRIBES_CLUSTER,
+    ApiKey.OFFSET_DELETE: groups.offset_delete,
+    ApiKey.DESCRIBE_CLIENT_QUOTAS: whole(on_cluster(AclOperation.DESCRIBE_CONFIGS)),
+    ApiKey.ALTER_CLIENT_QUOTAS: whole(on_cluster(AclOperation.ALTER_CONFIGS)),
+    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: _DESCRIBES_CLUSTER,
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: _ALTERS_CLUSTER,
+    ApiKey.ALTER_PARTITION: _BROKERS_ONLY,
+    ApiKey.UPDATE_FEATURES: _ALTERS_CLUSTER,
+    ApiKey.DESCRIBE_CLUSTER: nothing,
+    ApiKey.DESCRIBE_PRODUCERS: each("topics", on_topic(_READ)),
+    ApiKey.DESCRIBE_TRANSACTIONS: transactions.describe,
+    ApiKey.LIST_TRANSACTIONS: transactions.listed,
+    ApiKey.ALLOCATE_PRODUCER_IDS: _BROKERS_ONLY,
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: groups.heartbeat_of_subscription,
+    ApiKey.CONSUMER_GROUP_DESCRIBE: groups.describe_consumer_groups,
+    ApiKey.LIST_CONFIG_RESOURCES: whole(on_cluster(AclOperation.DESCRIBE_CONFIGS)),
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS: topics.describe_partitions,
+}
+
+# The checks of a broker that forwards requests: the controller checks those, by the client's principal.
+FORWARDING_CHECKS: Final[dict[int, Check[Never]]] = {**CHECKS, **dict.fromkeys(FORWARDED, nothing)}

@@ -1,0 +1,133 @@
+"""TxnOffsetCommit: offsets of a group that become its committed ones when a transaction is committed.
+
+Before a transaction's first commit to a group, its coordinator is asked whether the group's partition belongs to it.
+From version 5 on the partition is added, as by Produce 12 (KIP-890).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from odradek.broker.coordination.topic_log import TransactionalWriter
+from odradek.broker.groups.schema import OffsetAndMetadata
+from odradek.broker.replication.transaction_verifier import Question
+from odradek.broker.requests.context import RequestContext
+from odradek.broker.requests.failures import partition_codes
+from odradek.foundation.errors import (
+    BrokerNotAvailable,
+    CoordinatorLoadInProgress,
+    CoordinatorNotAvailable,
+    InvalidGroupId,
+    InvalidProducerEpoch,
+    InvalidTxnState,
+    KafkaStorageError,
+    NotCoordinator,
+    NotLeaderOrFollower,
+    OdradekError,
+    ProducerFenced,
+    UnknownServerError,
+    UnknownTopicOrPartition,
+)
+from odradek.foundation.transaction_errors import TransactionAbortable
+from odradek.wire.protocol.errors import error_code
+from odradek.wire.protocol.messages import Message
+from odradek.wire.protocol.requests.transactions import TxnOffsetCommitRequest
+
+FIRST_THAT_ADDS: Final = 5
+_FIRST_WITH_ABORTABLE: Final = 4
+_FIRST_WITH_LOADING: Final = 2
+
+Commits = list[tuple[str, int, OffsetAndMetadata]]
+
+
+async def handle(request: TxnOffsetCommitRequest, context: RequestContext) -> Message:
+    commits = list(_known(request, context))
+    errors: Iterable[OdradekError | None]
+    try:
+        errors = await _write(request, context, commits) if commits else ()
+    except OdradekError as error:
+        errors = [error] * len(commits)
+    codes = {
+        (topic, partition): _code(error, context.header.api_version)
+        for (topic, partition, _), error in zip(commits, errors, strict=True)
+    }
+    missing = error_code(UnknownTopicOrPartition())
+    known = context.broker.images.current.topics
+    # As in Kafka's answers, topics that do not exist come first.
+    topics = sorted(request.topics, key=lambda topic: topic.name in known)
+    return context.response(topics=partition_codes(topics, codes, otherwise=missing))
+
+
+def _known(
+    request: TxnOffsetCommitRequest, context: RequestContext
+) -> Iterable[tuple[str, int, OffsetAndMetadata]]:
+    """The offsets of topics that exist; a partition that is named twice has the last one."""
+    image = context.broker.images.current
+    now_ms = context.broker.clock.wall_ms()
+    found: dict[tuple[str, int], OffsetAndMetadata] = {}
+    for topic in request.topics:
+        known = image.topics.get(topic.name)
+        for one in topic.partitions:
+            if known is not None and 0 <= one.partition_index < len(known.partitions):
+                found[topic.name, one.partition_index] = OffsetAndMetadata(
+                    one.committed_offset,
+                    one.committed_leader_epoch,
+                    one.committed_metadata or "",
+                    now_ms,
+                )
+    for (name, index), committed in found.items():
+        yield name, index, committed
+
+
+async def _write(
+    request: TxnOffsetCommitRequest, context: RequestContext, commits: Commits
+) -> Iterable[OdradekError | None]:
+    broker, version = context.broker, context.header.api_version
+    if not request.group_id:
+        raise InvalidGroupId("the group id must not be empty; set group.id")
+    offsets = broker.groups.offsets
+    adds_partition = version >= FIRST_THAT_ADDS
+    partition, writer, must_ask = offsets.begin_verification(
+        request.group_id,
+        TransactionalWriter(request.producer_id, request.producer_epoch),
+        adds_partition=adds_partition,
+    )
+    if must_ask:
+        question = Question(
+            request.transactional_id,
+            request.producer_id,
+            request.producer_epoch,
+            adds_partition,
+            (partition,),
+        )
+        refusals = await broker.verifier.verify(question)
+        if partition in refusals:
+            raise refusals[partition]
+    outcome = offsets.commit(
+        request.group_id,
+        member_id=request.member_id,
+        instance_id=request.group_instance_id,
+        generation=request.generation_id,
+        version=version,
+        commits=commits,
+        writer=writer,
+    )
+    return outcome if isinstance(outcome, list) else await outcome
+
+
+def _code(error: OdradekError | None, version: int) -> int:
+    """As Kafka answers: errors that clients of transactions know."""
+    match error:
+        case ProducerFenced():
+            error = InvalidProducerEpoch()
+        case TransactionAbortable() if version < _FIRST_WITH_ABORTABLE:
+            error = InvalidTxnState()
+        case UnknownTopicOrPartition() | UnknownServerError() | BrokerNotAvailable():
+            error = CoordinatorNotAvailable()
+        case NotLeaderOrFollower() | KafkaStorageError():
+            error = NotCoordinator()
+    code = error_code(error)
+    if version < _FIRST_WITH_LOADING and isinstance(error, CoordinatorLoadInProgress):
+        return error_code(CoordinatorNotAvailable())
+    return code

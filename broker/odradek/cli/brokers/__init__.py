@@ -1,0 +1,1 @@
+"""Verbs about brokers, their disks and what moves between them."""

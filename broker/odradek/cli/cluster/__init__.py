@@ -1,0 +1,1 @@
+"""Verbs that start processes, and those about the whole cluster."""

@@ -1,0 +1,182 @@
+"""`odradek groups reset-offsets` and `delete-offsets`: change the committed offsets of groups, after a dry run.
+
+Both can save the offsets from before (`--save`), which `reset-offsets --from-file` restores. The file is on the disk
+before anything is changed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from odradek.cli.shared.completers import groups_completed, partitions_completed
+from odradek.cli.shared.options import CommandSession, execute_options, session_options
+from odradek.cli.shared.times import TIME_HELP
+
+if TYPE_CHECKING:
+    from odradek.cli.groups.group_resets import ResetPlan
+    from odradek.client.client import Client
+
+topic_option = click.option(
+    "-t",
+    "--topic",
+    "topics",
+    multiple=True,
+    metavar="TOPIC[:PARTITIONS]",
+    shell_complete=partitions_completed,
+    help="As orders or orders:0,2; may be repeated.",
+)
+save_option = click.option(
+    "--save",
+    type=click.Path(dir_okay=False),
+    metavar="FILE",
+    help="First write the present offsets to a file: JSON, or Kafka's CSV for *.csv.",
+)
+
+
+@click.command("reset-offsets")
+@click.argument("group_ids", nargs=-1, metavar="[GROUP…]", shell_complete=groups_completed)
+@click.option(
+    "--all-groups", is_flag=True, help="Every group there is, but for those in ZooKeeper and of mirrors."
+)
+@topic_option
+@click.option("--all-topics", is_flag=True, help="Every topic that the group has committed offsets for.")
+@click.option("--to-earliest", is_flag=True, help="The first record kept.")
+@click.option("--to-latest", is_flag=True, help="The end.")
+@click.option(
+    "--to-current", is_flag=True, help="The present offset; missing offsets are committed at the end."
+)
+@click.option(
+    "--to-offset",
+    type=click.IntRange(min=0),
+    metavar="N",
+    help="This offset, or the nearest that the partition holds.",
+)
+@click.option("--to-datetime", metavar="TIME", help=f"The first record at or after a time: {TIME_HELP}.")
+@click.option(
+    "--by-duration", metavar="DURATION", help="The first record at or after this long ago: 1h30m or PT1H30M."
+)
+@click.option("--shift-by", type=int, metavar="N", help="N records on, or back with a negative N.")
+@click.option(
+    "--from-file",
+    type=click.Path(dir_okay=False),
+    metavar="FILE",
+    help="The offsets in a file of --save, or in a CSV of kafka-consumer-groups.sh.",
+)
+@click.option(
+    "--from-mirror",
+    metavar="SOURCE",
+    help="The offsets that a mirror translated for groups of the cluster SOURCE, by its alias.",
+)
+@save_option
+@execute_options
+@session_options
+def reset_offsets(
+    session: CommandSession,
+    *,
+    group_ids: tuple[str, ...],
+    all_groups: bool,
+    topics: tuple[str, ...],
+    all_topics: bool,
+    from_file: str | None,
+    from_mirror: str | None,
+    save: str | None,
+    execute: bool,
+    **targets: Any,
+) -> None:
+    """Move groups' committed offsets. Their consumers must be stopped first.
+
+    --save writes the offsets from before, and --from-file restores them: an undo. It deletes commits that did not exist
+    before. An offset that a partition no longer holds becomes the nearest that it holds. Without a topic it restores
+    the whole file, and without a group all groups in it.
+
+    The file is JSON: {"format": "odradek-offsets", "version": 1, "offsets": [{"group", "topic", "partition", "offset",
+    "leader_epoch", "metadata"}, …]}; an offset of null stands for no committed offset. A *.csv file is the CSV of
+    kafka-consumer-groups.sh: lines of topic,partition,offset, or of group,topic,partition,offset for several groups.
+
+    --from-mirror reads the newest checkpoints of `odradek mirror` or MirrorMaker 2 at this cluster. They say where
+    groups of another cluster can continue here. Without a topic it moves all that is mirrored, and --all-groups means
+    all groups in the checkpoints.
+
+    A group `odradek-mirror.NAME.SOURCE` has the positions of a mirror, which are offsets of the source. It takes
+    --to-offset, --shift-by and --from-file, as they are given.
+
+    \b
+    Examples:
+      odradek groups reset-offsets billing --topic orders --to-earliest
+      odradek groups reset-offsets billing --topic orders --to-earliest --save before.json --execute
+      odradek groups reset-offsets billing --from-file before.json --execute
+      odradek groups reset-offsets billing --topic orders:0,1 --shift-by -100 --execute
+      odradek groups reset-offsets billing --all-topics --by-duration 1h --execute
+      odradek groups reset-offsets billing --from-mirror east --execute
+    """
+    from odradek.cli.groups import group_resets as resets
+    from odradek.client.admin.groups import ZOOKEEPER, GroupAdmin
+
+    if from_file is not None and from_mirror is not None:
+        raise click.UsageError("--from-file and --from-mirror contradict each other")
+    if from_file is None:
+        if from_mirror is None and bool(topics) == all_topics:
+            raise click.UsageError("give --topic (may be repeated), or --all-topics")
+        if bool(group_ids) == all_groups:
+            raise click.UsageError("give a GROUP (several are allowed), or --all-groups")
+    elif all_groups and group_ids:
+        raise click.UsageError("--all-groups and the name of a group contradict each other")
+    if all_topics and topics:
+        raise click.UsageError("--all-topics and --topic contradict each other")
+    reset = resets.parse_reset(**targets, is_given=from_file is not None or from_mirror is not None)
+    saved = {} if from_file is None else resets.read_saved(from_file, group_ids)
+
+    async def work(client: Client) -> list[ResetPlan]:
+        plans: list[ResetPlan] = []
+        if from_mirror is not None:
+            from odradek.cli.groups.mirrored_offsets import mirrored_offsets
+
+            saved.update(await mirrored_offsets(client, from_mirror, group_ids))
+        for group_id, offsets in saved.items():
+            plans += await resets.plan_from_saved(client, group_id, topics, offsets)
+        if reset is not None:
+            ids = group_ids or [
+                group.group_id
+                for group in await GroupAdmin(client).list()
+                if group.type != ZOOKEEPER and not resets.is_mirror_group(group.group_id)
+            ]
+            for group_id in ids:
+                plans += await resets.plan_resets(client, group_id, topics, reset)
+        if plans:
+            await resets.carry_out(client, plans, save_path=save, execute=execute)
+        return plans
+
+    resets.print_resets(session, session.run(work), is_done=execute)
+
+
+@click.command("delete-offsets")
+@click.argument("group_id", metavar="GROUP", shell_complete=groups_completed)
+@topic_option
+@save_option
+@execute_options
+@session_options
+def delete_offsets(
+    session: CommandSession, *, group_id: str, topics: tuple[str, ...], save: str | None, execute: bool
+) -> None:
+    """Delete a group's committed offsets of topics. No member may subscribe to these topics. The group then starts
+    there like a new group. `--save` keeps the offsets in a file that `odradek groups reset-offsets --from-file`
+    restores.
+
+    \b
+    Examples:
+      odradek groups delete-offsets billing --topic orders
+      odradek groups delete-offsets billing --topic orders:0,2 --save before.json --execute
+    """
+    from odradek.cli.groups import group_resets as resets
+
+    if not topics:
+        raise click.UsageError("give --topic (may be repeated)")
+
+    async def work(client: Client) -> list[ResetPlan]:
+        plans = await resets.plan_deletions(client, group_id, topics)
+        await resets.carry_out(client, plans, save_path=save, execute=execute)
+        return plans
+
+    resets.print_resets(session, session.run(work), is_done=execute)

@@ -1,0 +1,90 @@
+"""The tables of `groups describe`: by partition, by member, and one line a group."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from odradek.cli.shared.output import count, in_color, render_table, state_in_color
+from odradek.cli.shared.times import format_seconds
+
+Described = Sequence[dict[str, Any]]
+
+
+def print_states(groups: Described, *, is_verbose: bool) -> None:
+    """One line a group."""
+    headers = ["GROUP", "STATE", "TYPE", "COORDINATOR", "ASSIGNOR", "MEMBERS"]
+    rows = [
+        [
+            g["group"],
+            state_in_color(g["state"]),
+            g["type"],
+            g["coordinator"],
+            g["assignor"],
+            len(g["members"]),
+        ]
+        for g in groups
+    ]
+    if is_verbose:
+        headers += ["EPOCH", "ASSIGNMENT EPOCH"]
+        rows = [[*row, g["epoch"], g["assignment_epoch"]] for row, g in zip(rows, groups, strict=True)]
+    click.echo(render_table(headers, rows))
+    for group in groups:
+        if group["commits_refused"]:
+            click.echo(f"{group['group']}: {group['commits_refused']}")
+
+
+def print_members(groups: Described, *, is_verbose: bool) -> None:
+    """The members of each group."""
+    headers = ["MEMBER", "INSTANCE", "CLIENT", "HOST", "COUNT", "PARTITIONS"]
+    if is_verbose:
+        headers += ["SUBSCRIBES TO", "EPOCH", "TARGET"]
+    for index, group in enumerate(groups):
+        _print_title(group, index)
+        rows = [
+            [
+                m["member_id"],
+                m["instance_id"],
+                m["client_id"],
+                m["client_host"],
+                len(m["assignment"]),
+                m["assignment"],
+            ]
+            + ([m["topics"] or m["pattern"], m["epoch"], m["target"]] if is_verbose else [])
+            for m in group["members"]
+        ]
+        click.echo(render_table(headers, rows))
+
+
+def print_offsets(groups: Described, *, is_verbose: bool) -> None:
+    """The partitions of each group."""
+    headers = ["TOPIC", "PARTITION", "COMMITTED", "END", "LAG", "LAG TIME", "CLIENT", "HOST"]
+    keys = ["topic", "partition", "committed", "end", "lag", "lag_seconds", "client_id", "client_host"]
+    if is_verbose:
+        headers += ["LEADER EPOCH", "METADATA", "MEMBER"]
+        keys += ["leader_epoch", "metadata", "member_id"]
+    for index, group in enumerate(groups):
+        _print_title(group, index)
+        rows = [
+            [_seconds(one[key]) if key == "lag_seconds" else one[key] for key in keys]
+            for one in group["partitions"]
+        ]
+        click.echo(render_table(headers, rows))
+
+
+def _print_title(group: dict[str, Any], index: int) -> None:
+    if index:
+        click.echo()
+    lag = f"  lag {count(group['lag'], 'record')}"
+    if group["lag_seconds"] is not None:
+        lag += f", {format_seconds(group['lag_seconds'])}"
+    state = in_color(state_in_color(group["state"]))
+    click.echo(f"{group['group']}  {state}  {group['type']}  {count(len(group['members']), 'member')}{lag}")
+    if group["commits_refused"]:
+        click.echo(group["commits_refused"])
+
+
+def _seconds(seconds: float | None) -> str | None:
+    return None if seconds is None else format_seconds(seconds)

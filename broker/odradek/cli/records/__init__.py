@@ -1,0 +1,1 @@
+"""Verbs that write, read, show and measure records."""

@@ -1,0 +1,1 @@
+"""Verbs about users, their rights and what is open."""

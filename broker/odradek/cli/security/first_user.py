@@ -1,0 +1,89 @@
+"""`odradek users bootstrap`: opens the registry that a node or a cluster will use, and writes a user into it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+from collections.abc import Mapping, Sequence
+
+import click
+
+from odradek.foundation.errors import SettingError
+
+_CONNECT = "zookeeper.connect"
+
+
+def registry_of(
+    *, data: str | None, zookeeper: str | None, config: str | None, may_be_unprotected: bool
+) -> tuple[str, Mapping[str, str]]:
+    """(the registry by name, the entries of the file).
+
+    Raises SettingError, and UsageError unless one is named. Raises UsageError too for a ZooKeeper whose nodes every
+    client may change, unless that is meant.
+    """
+    from odradek.broker.process.environment import REGISTRY_FILE
+    from odradek.cli.shared.property_files import read_entries
+    from odradek.foundation.private_files import make_private_directory
+    from odradek.foundation.settings import Settings
+
+    if data is not None and zookeeper is not None:
+        raise click.UsageError("--data and --zookeeper exclude each other; give one of them")
+    entries = {} if config is None else read_entries(config, what="--config")
+    if data is not None:
+        entries = {"log.dirs": data}
+    connect = zookeeper or entries.get(_CONNECT)
+    if connect:
+        from odradek.foundation.broker_settings.zookeeper import ZookeeperSettings
+
+        if not may_be_unprotected and not ZookeeperSettings(entries).zookeeper_set_acl:
+            raise click.UsageError(
+                "every client of ZooKeeper could read and replace the keys of this user. Give --config FILE with "
+                "zookeeper.set.acl=true, zookeeper.digest.user and zookeeper.digest.password, as brokers have them. "
+                "Or give --unprotected, if no other client reaches ZooKeeper"
+            )
+        return connect, entries
+    if "log.dirs" not in entries and "log.dir" not in entries:
+        raise click.UsageError(
+            "name the registry: --data DIR for a single node, --zookeeper CONNECT for a cluster, or --config FILE"
+        )
+    directory = Settings(
+        {key: entries[key] for key in ("log.dirs", "log.dir") if key in entries}
+    ).log_directories[0]
+    try:
+        make_private_directory(directory, may_be_link=True)
+    except OSError as failure:
+        raise SettingError(f"the data directory {directory}: {failure.strerror}") from failure
+    return f"sqlite:{os.path.join(directory, REGISTRY_FILE)}", entries
+
+
+def bootstrap_user(
+    registry: str,
+    entries: Mapping[str, str],
+    *,
+    name: str,
+    password: str,
+    mechanisms: Sequence[str],
+    iterations: int,
+) -> bool:
+    """Whether the user had one of the passwords before. Raises StoreError, also for a registry in use."""
+    from odradek.security.authentication.scram import SALT_BYTES, ScramCredential
+
+    credentials = {
+        mechanism: ScramCredential.of_password(
+            mechanism, password, salt=secrets.token_bytes(SALT_BYTES), iterations=iterations
+        ).text
+        for mechanism in mechanisms
+    }
+    return asyncio.run(_write(registry, entries, name, credentials))
+
+
+async def _write(registry: str, entries: Mapping[str, str], name: str, credentials: dict[str, str]) -> bool:
+    from odradek.metadata.image.first_users import write_first_user
+    from odradek.metadata.registry.registries import open_registry
+
+    store = await open_registry(registry, entries=entries)
+    try:
+        return await write_first_user(store, name, credentials)
+    finally:
+        await store.close()

@@ -1,0 +1,1 @@
+"""What verbs share: options, output, connections, completion of names."""

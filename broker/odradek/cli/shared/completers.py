@@ -1,0 +1,197 @@
+"""Completes names in a shell: topics, groups, brokers, settings and profiles. click completes verbs and options.
+
+Names come from the cluster that the command line would ask, within `COMPLETION_SECONDS_MAX`. A failure (no broker, a
+wrong option, a slow name server) gives no names and prints nothing. A shell would show the text in the middle of the
+command line. Everything is imported when it is needed, because each verb imports this module.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from typing import TYPE_CHECKING
+
+import click
+from click.shell_completion import CompletionItem
+
+if TYPE_CHECKING:
+    from odradek.client.client import Client
+
+Names = Callable[["Client", click.Context], Awaitable[Iterable[str]]]
+Items = list[CompletionItem]
+Completer = Callable[[click.Context, click.Parameter, str], Items]
+
+
+def _items(ctx: click.Context, param: click.Parameter, names: Iterable[str], incomplete: str) -> Items:
+    """The names that begin with `incomplete` and are not on the line yet."""
+    given = ctx.params.get(param.name or "")
+    there = set(given) if isinstance(given, (tuple, list)) else set()
+    return [
+        # Control characters could change the terminal.
+        CompletionItem(name)
+        for name in names
+        if name.startswith(incomplete) and name not in there and name.isprintable()
+    ]
+
+
+def _asking(names: Names) -> Completer:
+    """A completer that asks the cluster for all names."""
+
+    def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> Items:
+        try:
+            return _items(ctx, param, sorted(ask(ctx, names)), incomplete)
+        except Exception:  # every failure is silent: see the module's docstring
+            return []
+
+    return complete
+
+
+def ask(ctx: click.Context, names: Names) -> list[str]:
+    """The names that `names` finds by the connection that the line names so far. Raises TimeoutError and any other
+    failure.
+    """
+    from odradek.cli.shared.connection_settings import GivenOptions, new_client, resolve
+    from odradek.foundation.client_limits import COMPLETION_SECONDS_MAX
+
+    def given(params: dict[str, str | None]) -> GivenOptions:
+        return GivenOptions(
+            params.get("bootstrap"), None, params.get("command_config"), params.get("profile")
+        )
+
+    settings = resolve(given(ctx.params).over(given(ctx.find_root().params)))
+
+    async def main() -> list[str]:
+        async with asyncio.timeout(COMPLETION_SECONDS_MAX), new_client(settings) as client:
+            return list(await names(client, ctx))
+
+    # Not `asyncio.run`: it waits for the thread that resolves names, which no time limit ends.
+    loop = asyncio.new_event_loop()
+    try:
+        return loop.run_until_complete(main())
+    finally:
+        loop.close()
+
+
+async def _topics(client: Client, ctx: click.Context) -> Iterable[str]:
+    return (await client.refresh(None)).topics
+
+
+async def _groups(client: Client, ctx: click.Context) -> Iterable[str]:
+    from odradek.client.admin.groups import GroupAdmin
+
+    return [group.group_id for group in await GroupAdmin(client).list()]
+
+
+async def _brokers(client: Client, ctx: click.Context) -> Iterable[str]:
+    return map(str, client.cluster.brokers)
+
+
+def topics_completed(ctx: click.Context, param: click.Parameter, incomplete: str) -> Items:
+    """Topics; internal ones (`__consumer_offsets`) only after a first underscore."""
+    found = _asking(_topics)(ctx, param, incomplete)
+    return [one for one in found if incomplete or not one.value.startswith("_")]
+
+
+groups_completed = _asking(_groups)
+brokers_completed = _asking(_brokers)
+
+
+def partitions_completed(ctx: click.Context, param: click.Parameter, incomplete: str) -> Items:
+    """`TOPIC[:PARTITIONS]`: topics, and after a colon the numbers of partitions."""
+    topic, colon, numbers = incomplete.partition(":")
+    if not colon:
+        return topics_completed(ctx, param, incomplete)
+    done = numbers.rpartition(",")[0]
+    before = f"{topic}:{done}," if done else f"{topic}:"
+
+    async def find(client: Client, ctx: click.Context) -> Iterable[str]:
+        known = (await client.refresh((topic,))).topic(topic).partitions
+        taken = set(done.split(","))
+        return [f"{before}{p.partition}" for p in known if str(p.partition) not in taken]
+
+    return _asking(find)(ctx, param, incomplete)
+
+
+def partition_numbers_completed(ctx: click.Context, param: click.Parameter, incomplete: str) -> Items:
+    """`0,2`: numbers of partitions of the first topic on the line."""
+    # While an option waits for its value, click has not yet given the arguments their names.
+    topics = [*(ctx.params.get(name) for name in ("topic", "topics", "names")), ctx.args]
+    topic = next((found if isinstance(found, str) else found[0] for found in topics if found), None)
+    if topic is None:
+        return []
+    before = f"{topic}:"
+    found = partitions_completed(ctx, param, before + incomplete)
+    return [CompletionItem(item.value.removeprefix(before)) for item in found]
+
+
+def config_names_completed(ctx: click.Context, param: click.Parameter, incomplete: str) -> Items:
+    """The resources of the kind that the line names: topics, brokers and `default`, or groups."""
+    kind = ctx.params.get("kind")
+    if kind == "topic":
+        return topics_completed(ctx, param, incomplete)
+    if kind == "group":
+        return groups_completed(ctx, param, incomplete)
+    return [*brokers_completed(ctx, param, incomplete), *_items(ctx, param, ["default"], incomplete)]
+
+
+def config_keys_completed(ctx: click.Context, param: click.Parameter, incomplete: str) -> Items:
+    """Keys of the settings that the line's topic, broker or group has. A topic's keys need no request."""
+    kind, name = ctx.params.get("kind"), ctx.params.get("name")
+    if kind == "topic":
+        return topic_keys_completed(ctx, param, incomplete)
+
+    async def find(client: Client, ctx: click.Context) -> Iterable[str]:
+        from odradek.client.admin.configs import ConfigAdmin
+        from odradek.client.admin.results import ResourceType
+
+        # The brokers' common default lists only keys that are set; a broker lists all keys.
+        of = str(min(client.cluster.brokers)) if name == "default" else str(name)
+        entries = await ConfigAdmin(client).describe(ResourceType[str(kind).upper()], of)
+        return [entry.name for entry in entries]
+
+    return _asking(find)(ctx, param, incomplete)
+
+
+def topic_keys_completed(ctx: click.Context, param: click.Parameter, incomplete: str) -> Items:
+    """Keys of a topic's settings."""
+    from odradek.client.topic_settings import TOPIC_SETTINGS
+
+    return _items(ctx, param, sorted(TOPIC_SETTINGS), incomplete)
+
+
+def assignments_of(keys: Completer) -> Completer:
+    """`KEY=VALUE`: the keys with an equals sign, and nothing after it."""
+
+    def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> Items:
+        if "=" in incomplete:
+            return []
+        return [CompletionItem(f"{item.value}=") for item in keys(ctx, param, incomplete)]
+
+    return complete
+
+
+def profiles_completed(ctx: click.Context, param: click.Parameter, incomplete: str) -> Items:
+    """Profiles."""
+    from odradek.cli.shared import profiles
+
+    try:
+        return _items(ctx, param, profiles.names(), incomplete)
+    except OSError:
+        return []
+
+
+def properties_completed(ctx: click.Context, param: click.Parameter, incomplete: str) -> Items:
+    """Client properties."""
+    from odradek.client.properties import CLIENT_PROPERTIES
+
+    return _items(ctx, param, CLIENT_PROPERTIES, incomplete)
+
+
+def one_of(names: Iterable[str]) -> Completer:
+    """These names."""
+    return lambda ctx, param, incomplete: _items(ctx, param, names, incomplete)
+
+
+topic_assignments_completed = assignments_of(topic_keys_completed)
+config_assignments_completed = assignments_of(config_keys_completed)
+property_assignments_completed = assignments_of(properties_completed)

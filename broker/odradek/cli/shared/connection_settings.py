@@ -1,0 +1,192 @@
+"""Where a command's connection settings come from: option, environment, property file, profile, default.
+
+Each value remembers its origin, so that an error and `odradek profile show` can name it. Later layers of `resolve` win
+over earlier ones. Only the files that a layer names are opened, and the one that names the current profile. The
+client's modules are imported when a client is made, because each verb imports this module.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, NamedTuple
+
+import click
+
+from odradek.cli.shared.environment import BOOTSTRAP_VARIABLE, PROFILE_VARIABLE
+from odradek.client.properties import (
+    API_TIMEOUT_MS,
+    BOOTSTRAP_SERVERS,
+    CLIENT_ID,
+    CLIENT_PROPERTIES,
+    CONNECT_TIMEOUT_MS,
+    METADATA_AGE_MS,
+    PLAINTEXT,
+    REQUEST_TIMEOUT_MS,
+    SECURITY_PROPERTIES,
+    SECURITY_PROTOCOL,
+    ReadProperties,
+)
+
+if TYPE_CHECKING:
+    from odradek.client.client import Client
+
+BOOTSTRAP_OPTION = "--bootstrap"
+TIMEOUT_OPTION = "--timeout"
+DEFAULT = "default"
+PRECEDENCE = "option, environment, --command-config, profile, default"
+
+
+@dataclass(frozen=True, slots=True)
+class GivenOptions:
+    """The connection's options as given; None for an option that is not given."""
+
+    bootstrap: str | None = None
+    timeout_seconds: float | None = None
+    command_config: str | None = None
+    profile: str | None = None
+
+    def over(self, above: GivenOptions) -> GivenOptions:
+        """These options, completed by those of `above`: an option after the verb wins over one before it."""
+        given = {name: value for name, value in asdict(self).items() if value is not None}
+        return replace(above, **given)
+
+
+class Sourced(NamedTuple):
+    """A value as text and the name of its origin, as an error shows it: `--bootstrap`, `profile 'staging'`."""
+
+    value: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class ClientSettings:
+    """Every property with its value in force. `profile` is the one that was read, or None."""
+
+    values: Mapping[str, Sourced]
+    profile: str | None
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def bootstrap(self) -> Sourced:
+        """The bootstrap brokers."""
+        return self.values[BOOTSTRAP_SERVERS]
+
+    @property
+    def client_id(self) -> str:
+        """The name that brokers see."""
+        return self.values[CLIENT_ID].value
+
+    @property
+    def is_secured(self) -> bool:
+        """Whether connections are encrypted or logged in."""
+        return self.values[SECURITY_PROTOCOL].value.upper() != PLAINTEXT
+
+    @property
+    def security(self) -> dict[str, str]:
+        """The properties of security. They hold secrets."""
+        return {
+            name: one.value
+            for name, one in self.values.items()
+            if name == SECURITY_PROTOCOL or name in SECURITY_PROPERTIES
+        }
+
+    def milliseconds(self, name: str) -> int:
+        """The value of a time by the property's name, as REQUEST_TIMEOUT_MS."""
+        return int(self.values[name].value)
+
+
+def new_client(settings: ClientSettings, *, wait_ms_max: int | None = None) -> Client:
+    """A client with these settings, not yet connected. `wait_ms_max` limits its timeouts."""
+    from odradek.client.client import Client
+
+    def at_most(name: str) -> int:
+        timeout_ms = settings.milliseconds(name)
+        return timeout_ms if wait_ms_max is None else min(timeout_ms, wait_ms_max)
+
+    network = None
+    if settings.is_secured:
+        from odradek.client.secured import secured_network
+
+        network = secured_network(settings.security, client_id=settings.client_id)
+    return Client(
+        settings.bootstrap.value,
+        network=network,
+        client_id=settings.client_id,
+        request_timeout_ms=at_most(REQUEST_TIMEOUT_MS),
+        api_timeout_ms=at_most(API_TIMEOUT_MS),
+        connect_timeout_ms=at_most(CONNECT_TIMEOUT_MS),
+        metadata_age_ms_max=settings.milliseconds(METADATA_AGE_MS),
+    )
+
+
+def resolve(given: GivenOptions) -> ClientSettings:
+    """The settings in force. Raises SettingError for a file, profile or value that cannot be used,
+    FileNotFoundError for a file or a profile that is not there.
+    """
+    values = {name: Sourced(one.default, DEFAULT) for name, one in CLIENT_PROPERTIES.items()}
+    warnings: list[str] = []
+
+    def lay(read: ReadProperties, source: str) -> None:
+        warnings.extend(read.warnings)
+        values.update({name: Sourced(value, source) for name, value in read.values.items()})
+        if REQUEST_TIMEOUT_MS in read.values and API_TIMEOUT_MS not in read.values:
+            values[API_TIMEOUT_MS] = values[REQUEST_TIMEOUT_MS]
+
+    profile = _lay_profile(given, lay)
+    if given.command_config is not None:
+        from odradek.cli.shared.property_files import read_property_file
+
+        lay(read_property_file(given.command_config), given.command_config)
+    if from_environment := os.environ.get(BOOTSTRAP_VARIABLE):
+        _warn_of_hidden(values, given, from_environment, warnings)
+        values[BOOTSTRAP_SERVERS] = Sourced(from_environment, f"${BOOTSTRAP_VARIABLE}")
+    if given.bootstrap is not None:
+        values[BOOTSTRAP_SERVERS] = Sourced(given.bootstrap, BOOTSTRAP_OPTION)
+    if given.timeout_seconds is not None:
+        timeout_ms = max(1, round(given.timeout_seconds * 1000))
+        values[REQUEST_TIMEOUT_MS] = values[API_TIMEOUT_MS] = Sourced(str(timeout_ms), TIMEOUT_OPTION)
+        if timeout_ms < int(values[CONNECT_TIMEOUT_MS].value):
+            values[CONNECT_TIMEOUT_MS] = Sourced(str(timeout_ms), TIMEOUT_OPTION)
+    _check_bootstrap(values[BOOTSTRAP_SERVERS])
+    return ClientSettings(values, profile, tuple(warnings))
+
+
+def _lay_profile(given: GivenOptions, lay: Callable[[ReadProperties, str], None]) -> str | None:
+    from odradek.cli.shared import profiles
+
+    name, named_by = given.profile, "--profile"
+    if name is None:
+        name, named_by = os.environ.get(PROFILE_VARIABLE) or None, f"${PROFILE_VARIABLE}"
+    if name is None:
+        name, named_by = profiles.current(), "`odradek profile use`"
+    if name is None:
+        return None
+    lay(profiles.read(name, named_by=named_by), f"profile {name!r}")
+    return name
+
+
+def _warn_of_hidden(
+    values: Mapping[str, Sourced], given: GivenOptions, from_environment: str, warnings: list[str]
+) -> None:
+    """A user who names a profile or a file expects its brokers, but the environment wins over both."""
+    hidden = values[BOOTSTRAP_SERVERS]
+    is_named = given.profile is not None or hidden.source == given.command_config
+    if is_named and hidden.source != DEFAULT and given.bootstrap is None and hidden.value != from_environment:
+        warnings.append(
+            f"${BOOTSTRAP_VARIABLE} goes before {hidden.source}: the brokers are {from_environment}, "
+            f"not {hidden.value}"
+        )
+
+
+def _check_bootstrap(bootstrap: Sourced) -> None:
+    from odradek.client.addresses import parse_addresses
+
+    try:
+        parse_addresses(bootstrap.value)
+    except ValueError as failure:
+        from odradek.foundation.errors import SettingError
+
+        kind = click.UsageError if bootstrap.source == BOOTSTRAP_OPTION else SettingError
+        raise kind(f"{bootstrap.source}: {failure}") from failure

@@ -1,0 +1,1 @@
+"""Verbs about topics and their settings."""

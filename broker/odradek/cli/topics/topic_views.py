@@ -1,0 +1,168 @@
+"""`odradek topics list` and `describe`: topics, and the problems of their partitions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from odradek.cli.shared.completers import topics_completed
+from odradek.cli.shared.options import CommandSession, session_options
+from odradek.cli.shared.output import bad, count, in_color, render_table, show, show_document, warning
+from odradek.cli.shared.watch import WatchCommand, look, watch_option
+
+if TYPE_CHECKING:
+    from odradek.client.admin.partition_states import PartitionState, Problem
+    from odradek.client.client import Client
+    from odradek.client.metadata import TopicInfo
+
+
+@click.command("list", cls=WatchCommand)
+@click.option("--internal", is_flag=True, help="Show internal topics too, such as __consumer_offsets.")
+@watch_option
+@session_options
+def list_topics(session: CommandSession, *, internal: bool, watch: float | None) -> int:
+    """List the topics, with the problems of those whose partitions have any.
+
+    \b
+    Examples:
+      odradek topics list
+      odradek topics list --output json | jq -r '.[].name'
+    """
+
+    async def work(client: Client) -> list[tuple[TopicInfo, dict[Problem, int]]]:
+        from odradek.client.admin.partition_states import count_problems, partition_states
+        from odradek.client.admin.topics import TopicAdmin
+
+        found = await TopicAdmin(client).list(include_internal=internal)
+        states: dict[str, list[PartitionState]] = {}
+        for state in await partition_states(client, found):
+            states.setdefault(state.where.topic, []).append(state)
+        return [(topic, count_problems(states.get(topic.name, ()))) for topic in found]
+
+    return look(session, work, _show_list, every_seconds=watch)
+
+
+def _show_list(session: CommandSession, found: list[tuple[TopicInfo, dict[Problem, int]]]) -> None:
+    from odradek.cli.shared.partition_words import problem_words
+
+    headers = ["TOPIC", "PARTITIONS", "REPLICAS", "ID"]
+    rows = [[t.name, len(t.partitions), _replication_factor(t), t.id] for t, _ in found]
+    if any(problems for _, problems in found):
+        headers.append("PROBLEMS")
+        for row, (_, problems) in zip(rows, found, strict=True):
+            row.append(problem_words(problems))
+    show(
+        session.output,
+        headers=headers,
+        rows=rows,
+        document=[
+            {
+                "name": topic.name,
+                "id": topic.id,
+                "partitions": len(topic.partitions),
+                "replication_factor": _replication_factor(topic),
+                "is_internal": topic.is_internal,
+                "problems": problems,
+            }
+            for topic, problems in found
+        ],
+    )
+
+
+def _replication_factor(topic: TopicInfo) -> int:
+    return max((len(partition.replicas) for partition in topic.partitions), default=0)
+
+
+def _filter(name: str, meaning: str) -> Callable[[Callable[..., object]], Callable[..., object]]:
+    """A switch that shows only partitions of one kind; its name in kafka-topics works too."""
+    return click.option(
+        f"--{name}", f"--{name}-partitions", f"only_{name.replace('-', '_')}", is_flag=True, help=meaning
+    )
+
+
+@click.command(cls=WatchCommand)
+@click.argument("names", nargs=-1, metavar="[TOPIC…]", shell_complete=topics_completed)
+@click.option("--offsets", is_flag=True, help="Show the first and the next offset of each partition.")
+@click.option("--configs", "with_configs", is_flag=True, help="Show the settings that differ from defaults.")
+@_filter("under-replicated", "Only partitions with replicas that are not in sync.")
+@_filter("unavailable", "Only partitions without a leader.")
+@_filter("under-min-isr", "Only partitions that refuse writes with acks=all.")
+@_filter("at-min-isr", "Only partitions with exactly min.insync.replicas replicas in sync.")
+@watch_option
+@session_options
+def describe(
+    session: CommandSession,
+    *,
+    names: tuple[str, ...],
+    offsets: bool,
+    with_configs: bool,
+    watch: float | None,
+    **only: bool,
+) -> int:
+    """Show leaders, replicas and, if asked, offsets and settings of topics (all without names). With several switches
+    for partitions, a partition is shown if one of them chooses it.
+
+    \b
+    Examples:
+      odradek topics describe orders
+      odradek topics describe orders --offsets --configs
+      odradek topics describe --under-replicated --watch
+      odradek topics describe --output json
+    """
+
+    async def work(client: Client) -> list[dict[str, Any]]:
+        from odradek.cli.topics.topic_details import describe_topics
+
+        kinds = [name.removeprefix("only_") for name, is_wanted in only.items() if is_wanted]
+        return await describe_topics(
+            client, names, with_offsets=offsets, with_configs=with_configs, only=kinds
+        )
+
+    def present(session: CommandSession, described: list[dict[str, Any]]) -> None:
+        if show_document(session.output, described):
+            return
+        for index, topic in enumerate(described):
+            if index:
+                click.echo()
+            _print_topic(topic, with_offsets=offsets)
+
+    return look(session, work, present, every_seconds=watch)
+
+
+def _print_topic(topic: dict[str, Any], *, with_offsets: bool) -> None:
+    from odradek.cli.shared.partition_words import problem_words
+
+    click.echo(
+        f"{topic['name']}  id {topic['id']}  {count(len(topic['partitions']), 'partition')}"
+        + ("  internal" if topic["is_internal"] else "")
+    )
+    for words in topic["warnings"]:
+        click.echo(in_color(warning(f"  warning: {words}")))
+    for key, value in topic.get("configs", {}).items():
+        click.echo(f"  {key}={value}")
+    headers = ["PARTITION", "LEADER", "EPOCH", "REPLICAS", "IN SYNC"]
+    if with_offsets:
+        headers += ["FIRST", "NEXT", "RECORDS"]
+    has_problems = any(partition["problems"] for partition in topic["partitions"])
+    if has_problems:
+        headers.append("PROBLEMS")
+    rows = []
+    for partition in topic["partitions"]:
+        is_led = not {"offline", "leaderless"}.intersection(partition["problems"])
+        in_sync = partition["in_sync_replicas"]
+        row = [
+            partition["partition"],
+            partition["leader"] if is_led else bad("none"),
+            partition["leader_epoch"],
+            partition["replicas"],
+            warning(in_sync) if "under_replicated" in partition["problems"] else in_sync,
+        ]
+        if with_offsets:
+            first, end = partition["first_offset"], partition["next_offset"]
+            row += [first, end, None if first is None or end is None else end - first]
+        if has_problems:
+            row.append(problem_words(partition["problems"]))
+        rows.append(row)
+    click.echo(render_table(headers, rows))

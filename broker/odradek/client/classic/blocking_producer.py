@@ -1,0 +1,155 @@
+"""The producer for programs without an event loop (documents 002 "Producer" and 004, 5.1).
+
+`producer.type=sync`: `send` runs the engine in the caller's thread, and returns when the messages are written.
+`producer.type=async`: `send` appends to a queue, and a thread of the producer's own runs the engine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from odradek.client.classic.errors import QueueClosedException
+from odradek.client.classic.message_sender import MessageSender
+from odradek.client.classic.messages import (
+    CallbackHandler,
+    Encoder,
+    EventHandler,
+    KeyedMessage,
+    Partitioner,
+    ProducerData,
+)
+from odradek.client.classic.own_loops import CallerLoop
+from odradek.client.classic.producer_queue import ProducerQueue
+from odradek.client.classic.properties import PRODUCER, Properties
+from odradek.network.network import Network
+
+Data = KeyedMessage | ProducerData
+
+
+class DefaultEventHandler:
+    """Encodes, partitions and writes in the thread that calls it."""
+
+    def __init__(
+        self,
+        properties: Properties,
+        *,
+        encoder: Encoder | None = None,
+        key_encoder: Encoder | None = None,
+        partitioner: Partitioner | None = None,
+        network: Network | None = None,
+    ) -> None:
+        self._sender = MessageSender(
+            properties, encoder=encoder, key_encoder=key_encoder, partitioner=partitioner, network=network
+        )
+        self._loop = CallerLoop()
+
+    def handle(self, events: Sequence[KeyedMessage]) -> None:
+        """Write the messages, and wait until they are."""
+        self._loop.run(lambda: self._sender.send(events))
+
+    def close(self) -> None:
+        """Close the connections."""
+        if not self._loop.is_closed:
+            self._loop.run(self._sender.close)
+            self._loop.close()
+
+
+class Producer:
+    """`with Producer({"broker.list": "127.0.0.1:9092"}) as producer: producer.send(KeyedMessage("orders", b"tea"))`.
+
+    Several threads may share it. Messages and keys are bytes unless there are encoders. An `event_handler` takes the
+    place of encoding, partitioning and sending. `callback_handler` follows the queue of an asynchronous producer.
+    """
+
+    def __init__(
+        self,
+        properties: Mapping[str, object],
+        *,
+        encoder: Encoder | None = None,
+        key_encoder: Encoder | None = None,
+        partitioner: Partitioner | None = None,
+        event_handler: EventHandler | None = None,
+        callback_handler: CallbackHandler | None = None,
+        network: Network | None = None,
+    ) -> None:
+        """Raises InvalidConfigException. It connects with the first message."""
+        self.properties = Properties(PRODUCER, properties)
+        self._handler: EventHandler = event_handler or DefaultEventHandler(
+            self.properties,
+            encoder=encoder,
+            key_encoder=key_encoder,
+            partitioner=partitioner,
+            network=network,
+        )
+        self._queue: ProducerQueue | None = None
+        if self.properties["producer.type"] == "async":
+            self._queue = ProducerQueue(self.properties, self._handler, callback_handler or CallbackHandler())
+        self._closed = False
+
+    def __enter__(self) -> Producer:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def send(self, data: Data | Iterable[Data]) -> None:
+        """Send one message, or a list of them, of any topics and keys.
+
+        A synchronous producer raises the error of a single message, and FailedToSendMessageException for a list. An
+        asynchronous one raises QueueFullException for the first message that the full queue refuses, and keeps those
+        before it. Both raise QueueClosedException after `close`.
+        """
+        queue = self._queue
+        if queue is not None and type(data) is KeyedMessage:
+            queue.put(data)
+            return
+        events = flat_messages(data)
+        if queue is not None:
+            for event in events:
+                queue.put(event)
+            return
+        if self._closed:
+            raise QueueClosedException("the producer is closed, and takes no more messages")
+        if events:
+            self._handler.handle(events)
+
+    def flush(self) -> None:
+        """Wait until all messages so far are written. Raises FailedToSendMessageException with those that are not."""
+        if self._queue is not None:
+            self._queue.flush()
+
+    @property
+    def waiting_count(self) -> int:
+        """The messages in the queue of an asynchronous producer."""
+        return 0 if self._queue is None else self._queue.waiting_count
+
+    @property
+    def failed_count(self) -> int:
+        """The messages that an asynchronous producer took and could not write."""
+        return 0 if self._queue is None else self._queue.failed_count
+
+    def close(self) -> None:
+        """Send what waits, and close the connections. Raises as `flush`."""
+        if self._closed:
+            return
+        self._closed = True
+        if self._queue is not None:
+            self._queue.close()
+        else:
+            self._handler.close()
+
+
+def flat_messages(data: Data | Iterable[Data]) -> list[KeyedMessage]:
+    """The messages of what a program sends. Raises TypeError."""
+    given = [data] if isinstance(data, KeyedMessage | ProducerData) else list(data)
+    events: list[KeyedMessage] = []
+    for one in given:
+        if isinstance(one, ProducerData):
+            events += one.messages()
+        elif isinstance(one, KeyedMessage):
+            events.append(one)
+        else:
+            raise TypeError(
+                f"send takes KeyedMessage or ProducerData, not {type(one).__name__}; write KeyedMessage('orders', b'…')"
+            )
+    return events

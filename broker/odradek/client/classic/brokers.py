@@ -1,0 +1,80 @@
+"""Where a client finds its brokers: a list of addresses, or ZooKeeper's registry (`/brokers/ids/[0...N]`)."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from odradek.client.classic.errors import InvalidConfigException, NoBrokersForPartitionException
+from odradek.client.classic.properties import Properties
+from odradek.metadata.registry.registries import open_registry
+from odradek.metadata.registry.store import Store, children_or_none
+
+BROKER_IDS = "/brokers/ids"
+_PLAINTEXT = "PLAINTEXT://"
+
+
+def check_one_source(properties: Properties) -> None:
+    """Raises InvalidConfigException unless exactly one of broker.list and zk.connect is given, as in 0.7."""
+    given = [name for name in ("metadata.broker.list", "zookeeper.connect") if properties[name]]
+    if len(given) != 1:
+        raise InvalidConfigException(
+            "give either broker.list (metadata.broker.list) or zk.connect (zookeeper.connect), "
+            f"not {'both' if given else 'neither'}"
+        )
+
+
+async def bootstrap_of(properties: Properties) -> str:
+    """Addresses with commas. Raises NoBrokersForPartitionException, and StoreError without ZooKeeper."""
+    if properties["metadata.broker.list"]:
+        return without_ids(properties["metadata.broker.list"])
+    store = await open_session(properties)
+    try:
+        return ",".join(await registered_brokers(store))
+    finally:
+        await store.close()
+
+
+async def open_session(properties: Properties) -> Store:
+    """A session of its own with ZooKeeper. Raises StoreConnectionLost, SettingError."""
+    names = ("zookeeper.session.timeout.ms", "zookeeper.connection.timeout.ms")
+    return await open_registry(
+        f"zookeeper:{properties['zookeeper.connect']}",
+        entries={name: str(properties[name]) for name in names},
+    )
+
+
+async def registered_brokers(store: Store) -> list[str]:
+    """The plaintext addresses of the brokers that are up. Raises NoBrokersForPartitionException for none."""
+    names = await children_or_none(store, BROKER_IDS)
+    nodes = await store.get_many([f"{BROKER_IDS}/{name}" for name in names])
+    addresses = [address for node in nodes if node is not None and (address := _address(node.data))]
+    if not addresses:
+        raise NoBrokersForPartitionException(
+            "no broker is registered in ZooKeeper below /brokers/ids; check zookeeper.connect and its chroot"
+        )
+    return addresses
+
+
+def without_ids(brokers: str) -> str:
+    """`HOST:PORT,…`, also of 0.7's `ID:HOST:PORT,…`."""
+    addresses = []
+    for part in brokers.split(","):
+        number, colon, rest = part.strip().partition(":")
+        addresses.append(rest if colon and number.isdecimal() and rest.count(":") == 1 else part.strip())
+    return ",".join(addresses)
+
+
+def _address(data: bytes) -> str | None:
+    """Of a registration: its plaintext endpoint, else its host and port (0.8)."""
+    try:
+        node: Any = json.loads(data)
+        for endpoint in node.get("endpoints") or ():
+            if endpoint.startswith(_PLAINTEXT):
+                return str(endpoint.removeprefix(_PLAINTEXT))
+        if node.get("host") and int(node.get("port", -1)) > 0:
+            host = str(node["host"])
+            return f"[{host}]:{node['port']}" if ":" in host else f"{host}:{node['port']}"
+    except (ValueError, AttributeError, TypeError):
+        return None
+    return None

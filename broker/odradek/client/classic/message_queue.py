@@ -1,0 +1,87 @@
+"""The messages that wait in an asynchronous producer. Both faces keep them here: no thread, no task, no wait.
+
+A batch is due when `batch.size` messages wait, or the oldest of them has waited for `queue.time`. What cannot be sent
+is logged, counted, and raised by the next `flush` or `close`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Sequence
+
+from odradek.client.classic.errors import FailedToSendMessageException, QueueClosedException
+from odradek.client.classic.messages import KeyedMessage
+from odradek.client.classic.properties import Properties
+from odradek.foundation.client_limits import PRODUCER_QUEUE_FAILURES_MAX
+
+logger = logging.getLogger(__name__)
+
+
+class MessageQueue:
+    """A bounded queue. With threads every call needs one lock. `clock` gives seconds."""
+
+    def __init__(self, properties: Properties, clock: Callable[[], float]) -> None:
+        self.size_max: int = properties["queue.buffering.max.messages"]
+        self._seconds_max = properties["queue.buffering.max.ms"] / 1000
+        self.batch_size: int = min(properties["batch.num.messages"], self.size_max)
+        timeout_ms = properties["queue.enqueue.timeout.ms"]
+        self.wait_seconds_max: float | None = None if timeout_ms < 0 else timeout_ms / 1000
+        self._clock = clock
+        self.messages: deque[KeyedMessage] = deque()
+        self._oldest_at = 0.0
+        self._added = self._finished = self._flush_to = 0
+        self._failures: list[tuple[object, Exception]] = []
+        self.failed_count = 0
+        """The number of messages that were not written."""
+        self.is_closed = False
+
+    def add(self, message: KeyedMessage) -> bool:
+        """Add a message if there is room. Raises QueueClosedException."""
+        if self.is_closed:
+            raise QueueClosedException("the producer is closed, and takes no more messages")
+        if len(self.messages) >= self.size_max:
+            return False
+        if not self.messages:
+            self._oldest_at = self._clock()
+        self.messages.append(message)
+        self._added += 1
+        return True
+
+    def flush(self) -> Callable[[], bool]:
+        """Make all messages so far due. The function returns whether they are finished."""
+        target = self._flush_to = self._added
+        return lambda: self._finished >= target
+
+    def seconds_until_due(self) -> float | None:
+        """The seconds until the next batch may be sent; None without a message."""
+        if not self.messages:
+            return None
+        is_due = len(self.messages) >= self.batch_size or self.is_closed or self._finished < self._flush_to
+        return 0.0 if is_due else self._oldest_at + self._seconds_max - self._clock()
+
+    def take(self) -> list[KeyedMessage]:
+        """The next batch."""
+        count = min(len(self.messages), self.batch_size)
+        taken = [self.messages.popleft() for _ in range(count)]
+        self._oldest_at = self._clock()
+        return taken
+
+    def finish(self, count: int) -> None:
+        """So many of the messages that were taken are written or have failed."""
+        self._finished += count
+
+    def note(self, failures: Sequence[tuple[object, Exception]]) -> None:
+        """Keep failures for `raise_failures`, as many as the limit allows."""
+        logger.error("%d messages were not written: %s", len(failures), failures[0][1] if failures else "?")
+        self.failed_count += len(failures)
+        self._failures += failures[: max(PRODUCER_QUEUE_FAILURES_MAX - len(self._failures), 0)]
+
+    def raise_failures(self) -> None:
+        """Raise FailedToSendMessageException with the failures since the last call, if there are any."""
+        failures, self._failures = self._failures, []
+        if failures:
+            raise FailedToSendMessageException(
+                f"{len(failures)} messages were not written since the last flush; the first reason: {failures[0][1]}",
+                failures,
+            ) from failures[0][1]

@@ -1,0 +1,47 @@
+"""The requests that create the cluster's own topics."""
+
+from __future__ import annotations
+
+from odradek.foundation.errors import InvalidTopic
+from odradek.foundation.settings import Settings
+from odradek.metadata.controller.requests import NewTopic
+from odradek.metadata.image.topic_names import TRANSACTION_STATE
+from odradek.wire.protocol.group_partitions import OFFSETS_TOPIC
+
+
+def internal_topic(name: str, *, settings: Settings, broker_count: int) -> NewTopic:
+    """The request that creates an internal topic. Raises InvalidTopic for one that this broker does not use.
+
+    Kafka refuses to create one while there are fewer brokers than its replication factor (3 by default). A single Kafka
+    broker has no groups until that setting is lowered. Here such a topic has as many replicas as there are brokers.
+    """
+    if name == OFFSETS_TOPIC:
+        return NewTopic(
+            name=name,
+            partition_count=settings.offsets_topic_num_partitions,
+            replication_factor=_capped(settings.offsets_topic_replication_factor, broker_count),
+            config={
+                "cleanup.policy": "compact",
+                "compression.type": "producer",
+                "segment.bytes": str(max(settings.offsets_topic_segment_bytes, 1 << 20)),
+            },
+        )
+    if name == TRANSACTION_STATE:
+        factor = _capped(settings.transaction_state_log_replication_factor, broker_count)
+        return NewTopic(
+            name=name,
+            partition_count=settings.transaction_state_log_num_partitions,
+            replication_factor=factor,
+            config={
+                "cleanup.policy": "compact",
+                "compression.type": "uncompressed",
+                "min.insync.replicas": str(min(settings.transaction_state_log_min_isr, factor)),
+                "segment.bytes": str(max(settings.transaction_state_log_segment_bytes, 1 << 20)),
+                "unclean.leader.election.enable": "false",
+            },
+        )
+    raise InvalidTopic(f"the internal topic {name} belongs to a feature that this broker does not have")
+
+
+def _capped(factor: int, broker_count: int) -> int:
+    return max(1, min(factor, broker_count))

@@ -1,0 +1,138 @@
+"""The settings that a group may have of its own (KIP-848), with the broker's as their defaults."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+from odradek.foundation.errors import InvalidConfig
+from odradek.foundation.setting_types import Kind, OneOf, Range, Setting
+from odradek.foundation.settings import Settings, all_settings
+from odradek.metadata.image.configs import declared_texts, find_declared
+
+_AT_LEAST_1: Final = Range(1)
+
+
+def _own(key: str, default: int, doc: str, allowed: Range = _AT_LEAST_1, *, used: bool = False) -> Setting:
+    return Setting(Kind.INT, default, doc, key=key, allowed=allowed, used=used)
+
+
+FENCED_UNTIL_KEY: Final = "odradek.fenced.until"
+RESETS_KEY: Final = "odradek.resets"
+
+_NOT_USED: Final = "Belongs to a kind of group that this broker does not support: accepted, not used."
+
+_ALL: Final = (
+    _own(
+        "consumer.heartbeat.interval.ms",
+        5000,
+        "The time between heartbeats that the broker sends to members.",
+        used=True,
+    ),
+    _own(
+        "consumer.session.timeout.ms",
+        45_000,
+        "A member without a heartbeat for this long is removed.",
+        used=True,
+    ),
+    Setting(Kind.STRING, "latest", _NOT_USED, key="share.auto.offset.reset", used=False),
+    _own("share.heartbeat.interval.ms", 5000, _NOT_USED),
+    Setting(
+        Kind.STRING,
+        "read_uncommitted",
+        _NOT_USED,
+        key="share.isolation.level",
+        allowed=OneOf("read_committed", "read_uncommitted"),
+        used=False,
+    ),
+    _own("share.record.lock.duration.ms", 30_000, _NOT_USED, Range(1000)),
+    _own("share.session.timeout.ms", 45_000, _NOT_USED),
+    _own("streams.heartbeat.interval.ms", 5000, _NOT_USED),
+    _own("streams.num.standby.replicas", 0, _NOT_USED, Range(0)),
+    _own("streams.session.timeout.ms", 45_000, _NOT_USED),
+    Setting(
+        Kind.LONG,
+        0,
+        "The group has no members up to this time, in milliseconds since 1970. Its members are removed, and joins are "
+        "refused with an error that clients retry. So offsets of a group can be changed while its consumers run; they "
+        "join again by themselves afterwards. Not one of Kafka's.",
+        key=FENCED_UNTIL_KEY,
+        allowed=Range(0),
+        used=True,
+    ),
+    Setting(
+        Kind.LIST,
+        (),
+        "The resets of offsets that a ConsumerGroup resource has made, as digests of their ids, the newest last. The "
+        "operator keeps them here, so that none is made twice when the resource is deleted and applied again. Not one "
+        "of Kafka's.",
+        key=RESETS_KEY,
+        used=True,
+    ),
+)
+
+GROUP_SETTINGS: Final[Mapping[str, Setting]] = MappingProxyType({setting.key: setting for setting in _ALL})
+
+
+def find_group_setting(key: str) -> Setting:
+    """The declaration of a group's key. Raises InvalidConfig, with the nearest key, for one that no group has."""
+    return find_declared("group", GROUP_SETTINGS, key)
+
+
+def validate_group_config(values: Mapping[str, str | None], *, settings: Settings) -> dict[str, str]:
+    """The texts to store. Raises InvalidConfig, also for values outside the broker's limits."""
+    texts = declared_texts("group", GROUP_SETTINGS, values)
+    for key in ("consumer.session.timeout.ms", "consumer.heartbeat.interval.ms"):
+        _refuse_out_of_bounds(key, texts, settings)
+    interval_ms = group_value("consumer.heartbeat.interval.ms", texts, settings=settings)
+    timeout_ms = group_value("consumer.session.timeout.ms", texts, settings=settings)
+    if interval_ms >= timeout_ms:
+        raise InvalidConfig(
+            f"consumer.session.timeout.ms ({timeout_ms}) must be greater than "
+            f"consumer.heartbeat.interval.ms ({interval_ms})"
+        )
+    return texts
+
+
+def _refuse_out_of_bounds(key: str, texts: Mapping[str, str], settings: Settings) -> None:
+    if key not in texts:
+        return
+    value = int(texts[key])
+    kind, _, name = key.partition(".")
+    for bound, is_wrong, word in (("min", int.__lt__, "at least"), ("max", int.__gt__, "at most")):
+        broker_key = f"group.{kind}.{bound}.{name}"
+        limit: int = getattr(settings, broker_key.replace(".", "_"))
+        if is_wrong(value, limit):
+            raise InvalidConfig(f"{key}={value} must be {word} the broker's {broker_key}={limit}")
+
+
+def fenced_until_ms(texts: Mapping[str, str]) -> int:
+    """The time up to which a group with these texts admits no member, in milliseconds since 1970; or 0."""
+    return int(texts.get(FENCED_UNTIL_KEY, 0))
+
+
+def broker_key_of(key: str) -> str:
+    """The broker's key with the default of a group's."""
+    return f"group.{key}"
+
+
+def has_broker_key(key: str) -> bool:
+    """Whether the broker has a default of its own for a group's key."""
+    return broker_key_of(key) in all_settings()
+
+
+def group_value(key: str, texts: Mapping[str, str], *, settings: Settings) -> int:
+    """A whole number of a group: its own, else the broker's."""
+    text = texts.get(key)
+    if text is not None:
+        return int(text)
+    broker_value: int = getattr(settings, broker_key_of(key).replace(".", "_"))
+    return broker_value
+
+
+def group_default_text(key: str, settings: Settings) -> str | None:
+    """The text that a group without its own value has."""
+    if has_broker_key(key):
+        return settings.text(broker_key_of(key))
+    return GROUP_SETTINGS[key].default_text

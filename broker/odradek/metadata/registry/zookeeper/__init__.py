@@ -1,0 +1,1 @@
+"""The parts of `metadata.registry.zookeeper_store`: one session, lasting watches, addresses, access and encryption."""

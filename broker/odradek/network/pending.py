@@ -1,0 +1,258 @@
+"""A pending answer, whose one reader is the connection.
+
+Its owner settles it (`settle`, `fail`), or its work does: a coroutine or a future. A coroutine runs from `start` on, as
+a task of the connection. The handler and the dispatcher add the steps that make a frame of the result (`then`).
+
+A future's callbacks run one turn of the loop after its result is set; the callbacks here run at once. So the owner
+settles only from a callback of the loop. Within a request of another connection it calls `settle_soon` instead.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Generator
+from time import monotonic
+from typing import Any, Final, Generic, TypeVar, cast
+
+from odradek.foundation.tasks import TaskOwner
+from odradek.wire.protocol.frames import Frame
+
+T = TypeVar("T")
+U = TypeVar("U")
+
+_UNSETTLED: Final = object()
+_CANCELLED: Final = object()
+
+
+class Pending(Generic[T]):
+    """Settled once, with a value or with an error, unless it is cancelled first."""
+
+    __slots__ = ("_callbacks", "_error", "_steps", "_value", "_work")
+
+    def __init__(self, work: Awaitable[T] | None = None) -> None:
+        """With `work`, a coroutine or a future, the answer is the outcome of that work."""
+        self._value: object = _UNSETTLED
+        self._error: Exception | None = None
+        self._steps: list[tuple[Callable[[Any], object], Callable[[Exception], object] | None]] = []
+        self._callbacks: list[Callable[[Pending[T]], None]] = []
+        self._work: Awaitable[object] | None = work
+        if isinstance(work, asyncio.Future):
+            work.add_done_callback(self._future_done)
+
+    def then(
+        self, respond: Callable[[T], U], *, failed: Callable[[Exception], U] | None = None
+    ) -> Pending[U]:
+        """This answer, once `respond` has made another of its value, or `failed` of its error.
+
+        An exception that either raises is the error of the answer. A cancelled answer passes through neither.
+        """
+        if self._value is _UNSETTLED:
+            self._steps.append((respond, failed))
+        elif self._value is not _CANCELLED:
+            self._value, self._error = _stepped(respond, failed, self._value, self._error)
+        return cast("Pending[U]", self)
+
+    def time_steps(self, note: Callable[[float], None], *, seconds_max: float) -> None:
+        """Call `note` with the time of each step of the coroutine that takes longer than `seconds_max`."""
+        if isinstance(self._work, Coroutine):
+            self._work = _Timed(self._work, note, seconds_max)
+
+    def start(self, tasks: TaskOwner) -> None:
+        """Run the coroutine that it was given, if any, as a task of `tasks`."""
+        work = self._work
+        if isinstance(work, Coroutine):
+            self._work = None
+            task = tasks.start(_outcome(work), name="request")
+            # It is never cancelled, because it may be halfway through a change: it runs to its end.
+            self._work = task
+            task.add_done_callback(self._task_done)
+
+    def done(self) -> bool:
+        """Whether it is over, by an answer or because it was cancelled."""
+        return self._value is not _UNSETTLED
+
+    def cancelled(self) -> bool:
+        return self._value is _CANCELLED
+
+    def result(self) -> T:
+        """The answer, once it is settled and not cancelled. Raises its error."""
+        assert self._value is not _UNSETTLED and self._value is not _CANCELLED, "there is no answer"
+        if self._error is not None:
+            raise self._error
+        return cast(T, self._value)
+
+    def when_settled(self, callback: Callable[[Pending[T]], None]) -> None:
+        """Call it when this is settled or cancelled; at once if it is already."""
+        if self._value is not _UNSETTLED:
+            callback(self)
+        else:
+            self._callbacks.append(callback)
+
+    def settle(self, value: T) -> None:
+        """Set the answer. Does nothing when one was set or it was cancelled."""
+        self._end(value, None)
+
+    def settle_soon(self, value: T) -> None:
+        """The same in the loop's next turn."""
+        asyncio.get_running_loop().call_soon(self._end, value, None)
+
+    def fail(self, error: Exception) -> None:
+        """Set an error instead of an answer. Does nothing when one was set or it was cancelled."""
+        self._end(None, error)
+
+    def cancel(self) -> None:
+        """End the wait for the answer: its reader is gone. A running coroutine continues."""
+        if isinstance(self._work, asyncio.Task):
+            return
+        if isinstance(self._work, asyncio.Future):
+            self._work.cancel()
+        self._end(_CANCELLED, None)
+
+    def _end(self, value: object, error: Exception | None) -> None:
+        if self._value is not _UNSETTLED:
+            return
+        self._value = value
+        if value is not _CANCELLED and self._steps:
+            for respond, failed in self._steps:
+                value, error = _stepped(respond, failed, value, error)
+            self._value = value
+        self._error = error
+        callbacks, self._callbacks = self._callbacks, []
+        for callback in callbacks:
+            callback(self)
+
+    def _future_done(self, future: asyncio.Future[T]) -> None:
+        if future.cancelled():
+            self._end(_CANCELLED, None)
+            return
+        failure = future.exception()
+        if failure is None:
+            self._end(future.result(), None)
+        else:
+            self._end(None, _as_exception(failure))
+
+    def _task_done(self, task: asyncio.Task[tuple[T | None, Exception | None]]) -> None:
+        if task.cancelled():
+            self._end(_CANCELLED, None)
+        else:
+            self._end(*task.result())
+
+    def __await__(self) -> Generator[object, None, T]:
+        """Wait for the answer, in callers other than a connection."""
+        work = self._work
+        if isinstance(work, Coroutine):
+            self._work = None
+            self._end(*(yield from _outcome(work).__await__()))
+        elif self._value is _UNSETTLED:
+            over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self.when_settled(lambda _: None if over.done() else over.set_result(None))
+            try:
+                yield from over
+            except asyncio.CancelledError:
+                self.cancel()
+                raise
+        if self._value is _CANCELLED:
+            raise asyncio.CancelledError
+        return self.result()
+
+
+def when_ready(
+    result: T | Awaitable[T], respond: Callable[[T], U], *, failed: Callable[[Exception], U] | None = None
+) -> U | Pending[U]:
+    """`respond(result)`, or for an awaitable a pending answer that `respond` or `failed` completes."""
+    if isinstance(result, Awaitable):
+        return Pending(result).then(respond, failed=failed)
+    return respond(result)
+
+
+def _stepped(
+    respond: Callable[[Any], object],
+    failed: Callable[[Exception], object] | None,
+    value: object,
+    error: Exception | None,
+) -> tuple[object, Exception | None]:
+    try:
+        if error is None:
+            return respond(value), None
+        return (None, error) if failed is None else (failed(error), None)
+    except Exception as raised:
+        return None, raised
+
+
+class _Timed(Coroutine[object, None, T]):
+    """A coroutine whose steps are timed: each is part of one turn of the loop."""
+
+    __slots__ = ("_note", "_seconds_max", "_work")
+
+    def __init__(
+        self, work: Coroutine[object, None, T], note: Callable[[float], None], seconds_max: float
+    ) -> None:
+        self._work = work
+        self._note = note
+        self._seconds_max = seconds_max
+
+    def send(self, value: None) -> object:
+        started = monotonic()
+        try:
+            return self._work.send(value)
+        finally:
+            if (seconds := monotonic() - started) > self._seconds_max:
+                self._note(seconds)
+
+    def throw(self, *error: Any) -> object:
+        return self._work.throw(*error)
+
+    def close(self) -> None:
+        self._work.close()
+
+    def __await__(self) -> Generator[object, None, T]:
+        return self
+
+    def __iter__(self) -> _Timed[T]:
+        return self
+
+    def __next__(self) -> object:
+        return self.send(None)
+
+
+async def _outcome(work: Awaitable[T]) -> tuple[T | None, Exception | None]:
+    """(value, error): a task of a connection that fails is no failure of the process."""
+    try:
+        return await work, None
+    except Exception as error:
+        return None, error
+
+
+def _as_exception(failure: BaseException) -> Exception:
+    return failure if isinstance(failure, Exception) else RuntimeError(repr(failure))
+
+
+class QueuedAnswer:
+    """An answer of a connection that waits: for its own result, or for those of earlier requests.
+
+    `frame` is the answer once it is ready, of `bytes` in memory; None when none is due. `request_bytes` are those of
+    its request that count until then.
+    """
+
+    __slots__ = ("bytes", "frame", "is_ready", "pending", "request_bytes")
+
+    def __init__(self) -> None:
+        self.pending: Pending[Frame | None] | None = None
+        self.frame: Frame | None = None
+        self.is_ready = False
+        self.bytes = 0
+        self.request_bytes = 0
+
+    def make_ready(self, frame: Frame | None) -> None:
+        self.frame = frame
+        self.is_ready = True
+        self.bytes = _bytes_in_memory(frame)
+
+
+def _bytes_in_memory(frame: Frame | None) -> int:
+    """The bytes of an answer, without slices of files."""
+    if frame is None:
+        return 0
+    if isinstance(frame, list):
+        return sum(len(part) for part in frame if isinstance(part, bytes | bytearray | memoryview))
+    return len(frame)

@@ -1,0 +1,161 @@
+"""A network whose connections are encrypted and logged in: for clients, and for brokers among themselves.
+
+    connect -> TLS handshake -> SaslHandshake, SaslAuthenticate … -> the protocol that was asked for
+
+Listening is passed on unchanged. A login that ends is renewed by a protocol that can (`Renewable`). Others lose their
+connection at its end, and open it again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, Final, Protocol, cast, runtime_checkable
+
+from odradek.network.network import Network, ProtocolFactory
+from odradek.network.secured.login import Ask, LoginFailed, log_in
+from odradek.network.secured.options import ConnectionSecurity
+from odradek.network.tls import TlsStream, handshake_failure_text, tls_receive_buffer
+from odradek.security.tls.followed_context import FollowedContext
+from odradek.security.tls.tls_contexts import client_context
+from odradek.wire.protocol import codec, messages
+from odradek.wire.protocol.api import ApiKey
+from odradek.wire.protocol.framing import FrameReader
+
+_LOGIN_ANSWER_BYTES_MAX: Final = 1024 * 1024
+
+
+class TlsFailed(ConnectionError):
+    """The TLS handshake failed."""
+
+
+@runtime_checkable
+class Renewable(Protocol):
+    """A protocol above that can log in again on its connection."""
+
+    def renew_login(self, log_in: Callable[[Ask], Awaitable[float | None]], *, after_seconds: float) -> None:
+        """Call `log_in` with a way to send requests after this time, when no other request can come between.
+
+        It gives the seconds to the next time, or None.
+        """
+        ...
+
+
+class SecureNetwork:
+    """Makes connections over `network`. Raises SettingError or DependencyError when the security cannot be had."""
+
+    def __init__(self, network: Network, security: ConnectionSecurity, *, client_id: str) -> None:
+        self._network = network
+        self.listen = network.listen
+        self._security = security
+        self._client_id = client_id
+        self.followed = None if security.tls is None else FollowedContext(security.tls, client_context)
+        self._receive_buffer = tls_receive_buffer()
+
+    async def connect(
+        self, protocol_factory: ProtocolFactory, *, host: str, port: int
+    ) -> tuple[asyncio.Transport, Any]:
+        """(transport, protocol), encrypted and logged in. Raises OSError; TlsFailed and LoginFailed are two."""
+        conversation = _Conversation()
+        if self.followed is None:
+            transport, _ = await self._network.connect(lambda: conversation, host=host, port=port)
+        else:
+            transport = await self._connect_tls(conversation, host=host, port=port)
+        renew_after: float | None = None
+        credentials = self._security.credentials
+        try:
+            if credentials is not None:
+                renew_after = await log_in(_asking(conversation, self._client_id), credentials)
+            conversation.check_open()
+        except BaseException:
+            transport.abort()
+            raise
+        protocol = protocol_factory()
+        transport.set_protocol(protocol)
+        protocol.connection_made(transport)
+        if renew_after is not None and credentials is not None and isinstance(protocol, Renewable):
+            protocol.renew_login(lambda ask: log_in(ask, credentials), after_seconds=renew_after)
+        return transport, protocol
+
+    async def _connect_tls(self, conversation: _Conversation, *, host: str, port: int) -> asyncio.Transport:
+        assert self.followed is not None
+        ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        def on_end(stream: TlsStream, failure: Exception | None) -> None:
+            if not ended.done():
+                if failure is None:
+                    ended.set_result(None)
+                else:
+                    ended.set_exception(
+                        TlsFailed(f"TLS with {host}:{port} failed: {handshake_failure_text(failure)}")
+                    )
+
+        stream = TlsStream(
+            conversation,
+            self.followed.current,
+            on_end=on_end,
+            receive_buffer=self._receive_buffer,
+            server_hostname=host,
+        )
+        try:
+            await self._network.connect(lambda: stream, host=host, port=port)
+            await ended
+        except BaseException:
+            stream.abort()
+            if ended.done() and not ended.cancelled():
+                ended.exception()
+            raise
+        return cast(asyncio.Transport, stream)
+
+
+class _Conversation(asyncio.BufferedProtocol):
+    """Request and answer by turns, until another protocol takes the transport over."""
+
+    def __init__(self) -> None:
+        self._reader = FrameReader(_LOGIN_ANSWER_BYTES_MAX)
+        self._transport: Any = None
+        self._answer: asyncio.Future[memoryview] | None = None
+        self._failure: Exception | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = transport
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._reader.get_buffer()
+
+    def buffer_updated(self, nbytes: int) -> None:
+        for frame in self._reader.received(nbytes):
+            if self._answer is not None and not self._answer.done():
+                self._answer.set_result(frame)
+        if self._reader.failure is not None:
+            self._fail(LoginFailed("the answer to a login is no answer of Kafka's"))
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._fail(exc or LoginFailed("the broker closed the connection during the login"))
+
+    def _fail(self, failure: Exception) -> None:
+        self._failure = self._failure or failure
+        if self._answer is not None and not self._answer.done():
+            self._answer.set_exception(failure)
+
+    def check_open(self) -> None:
+        """Raises the reason when the connection is lost."""
+        if self._failure is not None:
+            raise self._failure
+
+    async def ask(self, frame: bytes) -> memoryview:
+        """Raises OSError when the connection is lost."""
+        self.check_open()
+        self._answer = asyncio.get_running_loop().create_future()
+        self._transport.write(frame)
+        return await self._answer
+
+
+def _asking(conversation: _Conversation, client_id: str) -> Ask:
+    """Requests of a login, by turns."""
+
+    async def ask(api: ApiKey, version: int, **fields: object) -> Any:
+        frame = codec.encode_request(api, version, 0, client_id, messages.request(api, version, **fields))
+        return codec.decode_response(api, version, await conversation.ask(frame))[1]
+
+    return ask

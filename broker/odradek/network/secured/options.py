@@ -1,0 +1,118 @@
+"""The security of connections, read from Kafka's keys: `security.protocol`, `ssl.*`, `sasl.*`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
+
+from odradek.foundation.endpoints import SECURITY_PROTOCOLS
+from odradek.foundation.errors import SettingError
+from odradek.foundation.protection import SASL_MECHANISMS, WITH_SASL, WITH_TLS
+from odradek.security.authentication.jaas import parse_jaas
+from odradek.security.authentication.sasl_client import ClientExchange, OauthClient, PlainClient, ScramClient
+from odradek.security.authentication.scram import check_user_name
+from odradek.security.authentication.token_source import TokenOptions, TokenSource
+from odradek.security.authentication.web_documents import check_address, is_file, shown
+from odradek.security.tls.tls_settings import TlsOptions, tls_options
+
+_TOKEN_URL: Final = "sasl.oauthbearer.token.endpoint.url"
+_CLIENT: Final = "sasl.oauthbearer.client.credentials.client"
+
+
+class Credentials(NamedTuple):
+    """A login: a user with a password, or a source of tokens. The password is never shown.
+
+    With `is_token` the user is the id of a delegation token, and the password its HMAC in base64.
+    """
+
+    mechanism: str
+    user: str = ""
+    password: str = ""
+    is_token: bool = False
+    tokens: TokenSource | None = None
+
+    def __repr__(self) -> str:
+        return f"Credentials({self.mechanism}, {self.user})"
+
+    @property
+    def shown(self) -> str:
+        """The user or the source of tokens, for people."""
+        if self.tokens is not None:
+            return f"the token of {shown(self.tokens.options.url)}"
+        return f"the delegation token {self.user!r}" if self.is_token else repr(self.user)
+
+    @property
+    def what_to_check(self) -> str:
+        return "token" if self.tokens is not None else "user and the password"
+
+    async def new_exchange(self) -> ClientExchange:
+        """The client's side of a new login. Raises TokenUnavailable."""
+        if self.tokens is not None:
+            return OauthClient(await self.tokens.token())
+        if self.mechanism == "PLAIN":
+            return PlainClient(self.user, self.password)
+        return ScramClient(self.mechanism, self.user, self.password, is_token=self.is_token)
+
+
+class ConnectionSecurity(NamedTuple):
+    """The steps on a new connection before it is used."""
+
+    tls: TlsOptions | None
+    credentials: Credentials | None
+
+
+def connection_security(
+    protocol: str, value: Callable[[str], Any], *, name: str, mechanism_key: str = "sasl.mechanism"
+) -> ConnectionSecurity:
+    """The security of `protocol`, with the values that `value` gives by key. Raises SettingError that names `name`."""
+    if protocol not in SECURITY_PROTOCOLS:
+        raise SettingError(f"{name}: security.protocol must be one of {', '.join(SECURITY_PROTOCOLS)}")
+    tls = tls_options(name, value) if protocol in WITH_TLS else None
+    return ConnectionSecurity(
+        tls, _credentials(value, name, mechanism_key) if protocol in WITH_SASL else None
+    )
+
+
+def _credentials(value: Callable[[str], Any], name: str, mechanism_key: str) -> Credentials:
+    mechanism = value(mechanism_key)
+    if mechanism not in SASL_MECHANISMS:
+        raise SettingError(
+            f"{name}: {mechanism_key}={mechanism or 'GSSAPI'} cannot be used; choose from {', '.join(SASL_MECHANISMS)}"
+        )
+    text = value("sasl.jaas.config")
+    if mechanism == "OAUTHBEARER":
+        return Credentials(mechanism, tokens=_tokens(value, name, text))
+    if not text:
+        raise SettingError(
+            f"{name}: a login with {mechanism} needs a user and a password in sasl.jaas.config, as "
+            '…LoginModule required username="…" password="…";'
+        )
+    options = parse_jaas(text, key=f"{name}: sasl.jaas.config", mechanism=mechanism).options
+    user, password = options.get("username"), options.get("password")
+    if not user or not password:
+        raise SettingError(f"{name}: sasl.jaas.config needs username and password")
+    if mechanism != "PLAIN":
+        try:
+            check_user_name(user)
+        except SettingError as error:
+            raise SettingError(f"{name}: sasl.jaas.config: {error}") from error
+    is_token = mechanism != "PLAIN" and options.get("tokenauth", "").lower() == "true"
+    return Credentials(mechanism, user, password, is_token)
+
+
+def _tokens(value: Callable[[str], Any], name: str, text: str | None) -> TokenSource:
+    """The source of tokens, by `sasl.oauthbearer.*` and the older options of the login module."""
+    key = f"{name}: sasl.jaas.config"
+    options = parse_jaas(text, key=key, mechanism="OAUTHBEARER").options if text else {}
+    url = value(_TOKEN_URL)
+    if not url:
+        raise SettingError(
+            f"{name}: OAUTHBEARER needs {_TOKEN_URL}, a file with a token or an endpoint that gives one"
+        )
+    check_address(url, key=f"{name}: {_TOKEN_URL}")
+    client_id = value(f"{_CLIENT}.id") or options.get("clientId", "")
+    client_secret = value(f"{_CLIENT}.secret") or options.get("clientSecret", "")
+    if not is_file(url) and not (client_id and client_secret):
+        raise SettingError(f"{name}: a token from {shown(url)} needs {_CLIENT}.id and {_CLIENT}.secret")
+    scope = value("sasl.oauthbearer.scope") or options.get("scope", "")
+    return TokenSource(TokenOptions(url, client_id, client_secret, scope))

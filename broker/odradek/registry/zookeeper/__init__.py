@@ -1,1 +1,0 @@
-"""The parts of `registry.zookeeper_store`: one session, lasting watches, addresses, access and encryption."""

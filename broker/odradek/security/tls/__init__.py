@@ -1,0 +1,1 @@
+"""TLS contexts, the files they are made of, and the names in certificates."""

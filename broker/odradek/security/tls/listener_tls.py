@@ -1,0 +1,59 @@
+"""TLS at one listener of a broker or controller: the context in force, and the names of clients with certificates.
+
+A client is trusted for as long as the trust store has an authority of the chain that its certificate was checked with.
+Authorities are compared by subject and key, so the renewed certificate of an authority ends no connection.
+"""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Iterable
+
+from odradek.security.tls.certificates import authorities_of, certificates_of, not_after_seconds
+from odradek.security.tls.distinguished_name import subject_name
+from odradek.security.tls.followed_context import FollowedContext
+from odradek.security.tls.principal_mapping import PrincipalMapping
+from odradek.security.tls.tls_contexts import TlsMaterial, server_context
+from odradek.security.tls.tls_settings import TlsOptions
+
+ANONYMOUS = "User:ANONYMOUS"
+
+
+class ListenerTls:
+    """The context is replaced whole when files change; connections that are open keep theirs."""
+
+    def __init__(self, options: TlsOptions) -> None:
+        """Raises SettingError or DependencyError when the listener cannot serve with `options`."""
+        self._mapping = PrincipalMapping(options.principal_rules)
+        self.followed = FollowedContext(options, server_context)
+        self._trusted_material: TlsMaterial | None = None
+        self._trusted: frozenset[bytes] = frozenset()
+
+    def context(self) -> ssl.SSLContext:
+        """The context in force."""
+        return self.followed.current
+
+    def principal_of(self, certificate: bytes | None) -> str:
+        """`User:` and the name that the listener's rules make of the subject. Raises MappingRefused, a ValueError."""
+        if certificate is None:
+            return ANONYMOUS
+        return f"User:{self._mapping.name_of(subject_name(certificate))}"
+
+    def authorities(self, chain: Iterable[bytes]) -> frozenset[bytes]:
+        """Whom the trust in a client rests on: all of the chain (DER) that its certificate was checked with."""
+        return authorities_of(chain)
+
+    def still_trusts(self, authorities: frozenset[bytes]) -> bool:
+        """Whether the trust store has one of these `authorities` at present."""
+        material = self.followed.material
+        if material is not self._trusted_material:
+            self._trusted_material = material
+            self._trusted = authorities_of(certificates_of(material.trusted or ""))
+        return not self._trusted.isdisjoint(authorities)
+
+    @property
+    def not_after_seconds(self) -> float:
+        """When the first certificate of the listener's own chain ends, in seconds since 1970."""
+        key = self.followed.material.key
+        assert key is not None, "a listener has a certificate"
+        return min(not_after_seconds(one) for one in certificates_of(key.chain))

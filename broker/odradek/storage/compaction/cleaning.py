@@ -1,0 +1,304 @@
+"""One round of compaction on one log: a first pass that maps keys, a second that writes new segments.
+
+`clean` is a generator: it yields a run once its new segments are on the device, and continues when the caller has
+swapped them in. It changes no file but the `.cleaned` ones. A caller that stops in between leaves a log of which the
+older part is cleaned. Newer records of a key are still there, so nothing is lost.
+
+    pass 1   batches from the first dirty offset up to the first uncleanable one; aborted data and markers left out
+    pass 2   all segments from the log's first up to where the map ends, in runs that each become one segment
+
+What stays is Apache Kafka's (`Cleaner.cleanInto`), except for two things. A tombstone or marker also stays until all
+replicas have cleaned past it. And the last batch of each run stays, without records if need be, so that a swap can be
+completed after a crash (`segment_swap`).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from odradek.foundation.errors import CorruptRecord
+from odradek.storage.compaction.offset_map import Kept, OffsetMap, Retention
+from odradek.storage.compaction.reading import StoredBatch, portions, windows
+from odradek.storage.compaction.rewriting import emptied, rewritten
+from odradek.storage.compaction.segment_writer import SegmentWriter
+from odradek.storage.compaction.task import CleanedRun, CleaningSummary, CleaningTask, SourceSegment
+from odradek.storage.compaction.transactions import TransactionPass
+from odradek.storage.files import Disk, DiskFile
+from odradek.storage.segment import LOG_SUFFIX, TRANSACTION_INDEX_SUFFIX
+from odradek.storage.transaction_index import AbortedTransaction, TransactionIndex
+from odradek.wire.records.batch import Buffer
+
+RELATIVE_OFFSET_MAX = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Means:
+    """The means of a round."""
+
+    disk: Disk
+    offset_map: OffsetMap
+    spend: Callable[[int], None] = lambda size_bytes: None
+    """Called with the bytes of each read and write; it may wait."""
+    seconds: Callable[[], float] = time.monotonic
+
+
+def clean(task: CleaningTask, means: Means, summary: CleaningSummary) -> Iterator[CleanedRun]:
+    """Clean one log; `summary` is complete at the end.
+
+    Raises CorruptRecord when a batch is damaged or no key fits the map, OSError.
+    """
+    return _CleaningRound(task, means, summary).run()
+
+
+def groups(
+    segments: Sequence[SourceSegment], *, segment_bytes: int, index_bytes: int
+) -> list[list[SourceSegment]]:
+    """Runs of segments that fit one segment together, by size, by their indexes' sizes and by offsets."""
+    found: list[list[SourceSegment]] = []
+    size = offsets_size = times_size = 0
+    for segment in segments:
+        size += segment.size_bytes
+        offsets_size += segment.index_bytes
+        times_size += segment.time_index_bytes
+        if (
+            not found
+            or size > segment_bytes
+            or offsets_size > index_bytes
+            or times_size > index_bytes
+            or (
+                segment.size_bytes
+                and segment.next_base_offset - 1 - found[-1][0].base_offset > RELATIVE_OFFSET_MAX
+            )
+        ):
+            found.append([])
+            size = segment.size_bytes
+            offsets_size, times_size = segment.index_bytes, segment.time_index_bytes
+        found[-1].append(segment)
+    return found
+
+
+class _CleaningRound:
+    def __init__(self, task: CleaningTask, means: Means, summary: CleaningSummary) -> None:
+        self._task = task
+        self._disk = means.disk
+        self._map = means.offset_map
+        self._spend = means.spend
+        self._seconds = means.seconds
+        self._summary = summary
+        self._retention = Retention(now_ms=task.now_ms, removal_bound_offset=task.removal_bound_offset)
+        self._horizon_ms = task.now_ms + task.delete_retention_ms
+        # Base offsets of segments whose pages were not in memory, so that no reader is in them.
+        self._cold: set[int] = set()
+        self._transactions: TransactionPass
+
+    def run(self) -> Iterator[CleanedRun]:
+        task, summary = self._task, self._summary
+        aborted = self._aborted_transactions()
+        began = self._seconds()
+        self._map_keys(aborted)
+        summary.map_seconds = self._seconds() - began
+        summary.map_entries, summary.map_bytes = len(self._map), self._map.size_bytes
+        self._transactions = TransactionPass(aborted)
+        end = self._map.latest_offset + 1
+        for group in groups(
+            [segment for segment in task.segments if segment.base_offset < end],
+            segment_bytes=task.segment_bytes,
+            index_bytes=task.segment_index_bytes,
+        ):
+            began = self._seconds()
+            run = self._write(group)
+            summary.write_seconds += self._seconds() - began
+            if run.base_offsets:
+                yield run
+        summary.next_dirty_offset = end
+
+    def _aborted_transactions(self) -> list[AbortedTransaction]:
+        found: list[AbortedTransaction] = []
+        for base_offset in self._task.transaction_indexes:
+            path = f"{self._task.directory}/{base_offset:020d}{TRANSACTION_INDEX_SUFFIX}"
+            found += TransactionIndex(path, disk=self._disk, has_file=True).entries()
+        return found
+
+    def _open(self, segment: SourceSegment) -> DiskFile:
+        file = self._disk.open(f"{self._task.directory}/{segment.base_offset:020d}{LOG_SUFFIX}")
+        if segment.size_bytes and file.pread_cached(0, min(segment.size_bytes, 4096)) is None:
+            self._cold.add(segment.base_offset)
+        return file
+
+    def _windows(self, file: DiskFile, segment: SourceSegment) -> Iterator[list[StoredBatch]]:
+        def on_read(size_bytes: int) -> None:
+            self._summary.bytes_read += size_bytes
+            self._spend(size_bytes)
+
+        return windows(file, segment.size_bytes, window_bytes=self._task.window_bytes, on_read=on_read)
+
+    # --- pass 1 ------------------------------------------------------------------------------------------------------
+
+    def _map_keys(self, aborted: Sequence[AbortedTransaction]) -> None:
+        task = self._task
+        transactions = TransactionPass(one for one in aborted if one.last_offset >= task.first_dirty_offset)
+        for segment in task.segments:
+            if segment.next_base_offset <= task.first_dirty_offset:
+                continue
+            file = self._open(segment)
+            for batches in self._windows(file, segment):
+                data = _data(batches, transactions)
+                for part in portions(data, size_of=StoredBatch.load, bytes_max=task.portion_bytes):
+                    if self._map.add(part, task.first_dirty_offset):
+                        self._require_progress()
+                        return
+                    for batch in part:
+                        batch.release()
+        # Offsets above the last record are not in use: the next round begins where this one may not continue.
+        self._map.latest_offset = task.first_uncleanable_offset - 1
+
+    def _require_progress(self) -> None:
+        """Raises CorruptRecord when the map, which is full, knows no key."""
+        task = self._task
+        if self._map.latest_offset < task.first_dirty_offset:
+            raise CorruptRecord(
+                f"{task.name}: not one key fits a map of {task.map_bytes} bytes; raise log.cleaner.dedupe.buffer.size"
+            )
+
+    # --- pass 2 ------------------------------------------------------------------------------------------------------
+
+    def _write(self, group: Sequence[SourceSegment]) -> CleanedRun:
+        task = self._task
+        writer = SegmentWriter(
+            self._disk,
+            task.directory,
+            group[0].base_offset,
+            segment_bytes=max(task.segment_bytes, 1),
+            index_interval_bytes=task.index_interval_bytes,
+            now_ms=task.now_ms,
+        )
+        last = max((number for number, one in enumerate(group) if one.size_bytes), default=-1)
+        is_changed = len(group) > 1
+        for number, segment in enumerate(group):
+            file = self._open(segment)
+            end = segment.size_bytes if number == last else -1
+            for batches in self._windows(file, segment):
+                verdicts = map(self._judged, batches)
+                for part in portions(verdicts, size_of=_Verdict.load, bytes_max=task.portion_bytes):
+                    is_changed = self._write_part(writer, part, end) or is_changed
+            if segment.base_offset in self._cold:
+                file.drop_cached()
+        if not is_changed:
+            writer.discard()
+            return CleanedRun(replaced=(), base_offsets=())
+        is_cached = any(one.base_offset not in self._cold for one in group)
+        writer.finish(modified_ms=group[-1].modified_ms, is_cached=is_cached)
+        return CleanedRun(replaced=tuple(one.base_offset for one in group), base_offsets=writer.base_offsets)
+
+    def _judged(self, batch: StoredBatch) -> _Verdict:
+        """The verdict on a batch without its keys. Batches are shown to it once each, in their order."""
+        verdict = _Verdict(batch)
+        if batch.header.is_control:
+            self._judge_marker(verdict)
+        elif self._transactions.is_aborted(batch):
+            verdict.kept = _NOTHING
+        else:
+            verdict.needs_keys = batch.header.base_offset <= self._map.latest_offset
+        return verdict
+
+    def _write_part(self, writer: SegmentWriter, verdicts: Sequence[_Verdict], end: int) -> bool:
+        """Write what stays of these batches; whether anything changed. `end` is where the run's last batch ends."""
+        latest = self._map.latest_offset
+        by_keys = [one for one in verdicts if one.needs_keys]
+        found = self._map.kept([one.batch for one in by_keys], self._retention)
+        for verdict, kept in zip(by_keys, found, strict=True):
+            verdict.kept = kept
+            verdict.needs_horizon = (
+                kept.has_tombstone
+                and not verdict.batch.header.has_delete_horizon
+                and verdict.batch.header.last_offset <= latest
+            )
+        is_changed = False
+        for verdict in verdicts:
+            batch = verdict.batch
+            written = self._replacement(
+                verdict, must_stay=batch.end == end or self._is_last_of_producer(batch)
+            )
+            self._summary.records_read += batch.header.record_count
+            if written is not batch.raw:
+                is_changed = True
+            if written is not None:
+                size = len(written)
+                self._summary.bytes_written += size
+                self._spend(size)
+                self._summary.records_kept += writer.append(written, verdict.aborted)
+            batch.release()
+        return is_changed
+
+    def _judge_marker(self, verdict: _Verdict) -> None:
+        header = verdict.batch.header
+        may_go, verdict.aborted = self._transactions.end(verdict.batch)
+        if not may_go or header.last_offset > self._map.latest_offset:
+            return
+        if not header.has_delete_horizon:
+            verdict.kept = _all_of(verdict.batch)
+            verdict.needs_horizon = header.record_count > 0
+        elif self._retention.is_over(verdict.batch):
+            verdict.kept = _NOTHING
+
+    def _is_last_of_producer(self, batch: StoredBatch) -> bool:
+        """Whether a producer's state would be lost with this batch: its last one, or its last marker."""
+        header = batch.header
+        state = self._task.producers.get(header.producer_id)
+        if state is None or header.producer_id < 0:
+            return False
+        epoch, last_offset = state
+        if last_offset >= 0:
+            return header.last_offset == last_offset
+        return header.is_control and header.producer_epoch == epoch
+
+    def _replacement(self, verdict: _Verdict, *, must_stay: bool) -> Buffer | None:
+        batch, kept = verdict.batch, verdict.kept
+        if kept is None:
+            return batch.raw
+        if batch.header.is_control and (must_stay or kept.record_count):
+            # A marker that has to stay, stays whole: it says its producer's epoch.
+            return rewritten(batch, _all_of(batch), horizon_ms=self._horizon(verdict))
+        if kept.record_count:
+            return rewritten(batch, kept, horizon_ms=self._horizon(verdict))
+        if not must_stay:
+            return None
+        return batch.raw if batch.header.record_count == 0 else emptied(batch)
+
+    def _horizon(self, verdict: _Verdict) -> int | None:
+        return self._horizon_ms if verdict.needs_horizon else None
+
+
+class _Verdict:
+    """The part of a batch that stays; `kept` None: all of it, as it is."""
+
+    __slots__ = ("aborted", "batch", "kept", "needs_horizon", "needs_keys")
+
+    def __init__(self, batch: StoredBatch) -> None:
+        self.batch = batch
+        self.kept: Kept | None = None
+        self.needs_horizon = False
+        self.needs_keys = False
+        self.aborted: AbortedTransaction | None = None
+
+    def load(self) -> int:
+        """Decompress the batch if its keys are needed; about how many bytes it takes to work on it."""
+        return self.batch.load() if self.needs_keys else 0
+
+
+_NOTHING = Kept(0, b"", False, -1)
+
+
+def _data(batches: Sequence[StoredBatch], transactions: TransactionPass) -> Iterator[StoredBatch]:
+    """Those whose keys count: no markers, nothing aborted."""
+    for batch in batches:
+        if batch.header.is_control:
+            transactions.end(batch)
+        elif not transactions.is_aborted(batch):
+            yield batch
+
+
+def _all_of(batch: StoredBatch) -> Kept:
+    return Kept(batch.header.record_count, None, False, batch.header.max_timestamp_ms)

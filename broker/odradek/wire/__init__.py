@@ -1,0 +1,1 @@
+"""Bytes without I/O: batches of records, and the frames and messages of the protocol."""

@@ -1,0 +1,450 @@
+"""The bytes of Fetch: a reader at the log's end sends one for every few records. Read and packed by hand.
+
+    request   up to v14 replica id int32, max wait int32 ms, min bytes int32, max bytes int32, isolation level int8,
+              from v7 session id int32 and session epoch int32,
+              topics [ name string | from v13 topic id 16 bytes,
+                  partitions [ index int32, from v9 current leader epoch int32, fetch offset int64,
+                               from v12 last fetched epoch int32, from v5 log start offset int64, max bytes int32 ] ],
+              from v7 forgotten topics [ topic, partitions [ int32 ] ], from v11 rack id string
+    response  throttle time int32 ms, from v7 error int16 and session id int32,
+              topics [ topic as in the request,
+                  partitions [ index int32, error int16, high watermark int64, last stable offset int64,
+                               from v5 log start offset int64,
+                               aborted transactions nullable [ producer id int64, first offset int64 ],
+                               from v11 preferred read replica int32, records nullable bytes ] ]
+
+From v12 on lengths are compact and each structure ends with tagged fields. From v15 on a follower names itself in the
+request's tag 1: replica id int32, epoch of its registration int64. The ids of cluster and directory are passed over.
+Tag 0 of a response's partition is the diverging epoch (int32, end offset int64). Tag 1, from v16, is `current_leaders`.
+
+Neighbouring partitions of one topic share its entry. Small slices are read here when the page cache has them. So the
+usual response at the end of a log is one run of bytes. Others stay slices of files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+from operator import attrgetter
+from struct import Struct, error
+from typing import Final
+
+from odradek.foundation.errors import FencedLeaderEpoch, InvalidRequest, NotLeaderOrFollower
+from odradek.foundation.limits import REQUEST_ARRAY_ELEMENTS_MAX, SENDFILE_BYTES_MIN
+from odradek.foundation.named_tuple import NamedTuple
+from odradek.wire.protocol.errors import codes_of
+from odradek.wire.protocol.frames import Frame, Part, Slice
+from odradek.wire.protocol.hot.current_leaders import FETCH_TAG, CurrentLeaders
+from odradek.wire.protocol.hot.elements import ELEMENTS_BEFORE, TooManyElements
+from odradek.wire.protocol.varint import (
+    append_unsigned_varint,
+    read_unsigned_varint,
+    skip_tagged_fields,
+    tagged_structure,
+)
+
+_FIRST_WITH_LOG_START: Final = 5
+_FIRST_WITH_SESSIONS: Final = 7
+_FIRST_WITH_LEADER_EPOCH: Final = 9
+_FIRST_WITH_RACK: Final = 11
+_FIRST_WITH_REPLICA: Final = 11
+_FIRST_FLEXIBLE: Final = 12
+FIRST_WITH_TOPIC_IDS: Final = 13
+_FIRST_WITHOUT_REPLICA: Final = 15
+FIRST_WITH_LEADERS: Final = 16
+NO_SESSION: Final = 0
+FINAL_EPOCH: Final = -1
+
+_SHORT: Final = Struct(">h")
+_INT: Final = Struct(">i")
+_HEAD: Final = Struct(">iiib")
+_SESSION: Final = Struct(">ii")
+_HEAD_WITH_SESSION: Final = Struct(">iiibii")
+# Partition, epoch, offset, last epoch, log start, bytes: those that a version lacks are not there.
+_PARTITION: Final = Struct(">iiqiqi")
+_PARTITION_BYTES: Final = _PARTITION.size
+_PARTITION_9: Final = Struct(">iiqqi")
+_PARTITION_5: Final = Struct(">iqqi")
+_PARTITION_4: Final = Struct(">iqi")
+_REPLICA_STATE: Final = Struct(">iq")
+
+_TAG_OF_REPLICA_STATE: Final = 1
+# The replica id of a request that comes from a client.
+NO_REPLICA: Final = -1
+
+_int_at = _INT.unpack_from
+_head_at = _HEAD_WITH_SESSION.unpack_from
+_partition_at = _PARTITION.unpack_from
+_new = tuple.__new__
+
+
+# A topic's name or the 16 bytes of its id, and the partition.
+Key = tuple[str | bytes, int]
+# Topic, partition, fetch offset, most bytes, current leader epoch, last fetched epoch, the follower's log start offset.
+AskedPartition = tuple[str | bytes, int, int, int, int, int, int]
+
+
+class FetchRequest(NamedTuple):
+    """The contents of a request. Without a session its id is 0, its epoch -1 and nothing is forgotten.
+
+    `replica_id` is that of the follower that asks, negative for a client. `replica_epoch` is that of its registration,
+    -1 when the request has none. `rack_id` is the client's rack, "" when it names none.
+    """
+
+    max_wait_ms: int
+    min_bytes: int
+    max_bytes: int
+    isolation_level: int
+    session_id: int
+    session_epoch: int
+    partitions: list[AskedPartition]
+    forgotten: list[Key]
+    replica_id: int = NO_REPLICA
+    replica_epoch: int = -1
+    rack_id: str = ""
+
+
+def parse_fetch_request(
+    version: int, frame: memoryview, position: int, elements_before: int = ELEMENTS_BEFORE
+) -> FetchRequest:
+    """The request whose body begins at `position`. Raises InvalidRequest, and TooManyElements (`elements`)."""
+    try:
+        if version >= _FIRST_FLEXIBLE:
+            return _parse_flexible(version, frame, position, elements_before)
+        return _Plain(version, frame, position, elements_before).parse()
+    except (error, IndexError) as failure:
+        raise InvalidRequest(
+            f"FETCH version {version}: the frame of {len(frame)} bytes ends within a field; it was cut off"
+        ) from failure
+    except UnicodeDecodeError as failure:
+        raise InvalidRequest(f"FETCH version {version}: a name is not UTF-8: {failure}") from failure
+
+
+# --- from version 12 on ---------------------------------------------------------------------------------------------
+
+
+def _parse_flexible(version: int, frame: memoryview, position: int, elements: int) -> FetchRequest:
+    replica_id = NO_REPLICA
+    if version < _FIRST_WITHOUT_REPLICA:
+        (replica_id,) = _int_at(frame, position)
+        position += 4
+    head = _head_at(frame, position)
+    position += _HEAD_WITH_SESSION.size
+    has_ids = version >= FIRST_WITH_TOPIC_IDS
+    count, position = _count(frame, position, "topics", elements)
+    elements += count
+    partitions: list[AskedPartition] = []
+    for _ in range(count):
+        topic, position = _topic(frame, position, has_ids=has_ids)
+        partition_count, position = _count(frame, position, "partitions", elements)
+        elements += partition_count
+        for _ in range(partition_count):
+            index, leader_epoch, offset, last_epoch, log_start, bytes_max = _partition_at(frame, position)
+            position += _PARTITION_BYTES
+            position = skip_tagged_fields(frame, position) if frame[position] else position + 1
+            partitions.append((topic, index, offset, bytes_max, leader_epoch, last_epoch, log_start))
+        position = skip_tagged_fields(frame, position) if frame[position] else position + 1
+    forgotten: list[Key] = []
+    count, position = _count(frame, position, "forgotten topics", elements)
+    elements += count
+    for _ in range(count):
+        topic, position = _topic(frame, position, has_ids=has_ids)
+        partition_count, position = _count(frame, position, "forgotten partitions", elements)
+        elements += partition_count
+        for _ in range(partition_count):
+            forgotten.append((topic, _int_at(frame, position)[0]))
+            position += 4
+        position = skip_tagged_fields(frame, position) if frame[position] else position + 1
+    rack_id = ""
+    position += 1
+    if frame[position - 1] != 1:
+        rack_id, position = _text(frame, position - 1)
+    replica_epoch = -1
+    if frame[position]:
+        if version >= _FIRST_WITHOUT_REPLICA:
+            state, _ = tagged_structure(frame, position, _TAG_OF_REPLICA_STATE, _REPLICA_STATE)
+            replica_id, replica_epoch = state or (-1, -1)
+        else:
+            skip_tagged_fields(frame, position)
+    return _new(FetchRequest, (*head, partitions, forgotten, replica_id, replica_epoch, rack_id))
+
+
+def _topic(frame: memoryview, position: int, *, has_ids: bool) -> tuple[str | bytes, int]:
+    return (bytes(frame[position : position + 16]), position + 16) if has_ids else _text(frame, position)
+
+
+def _count(frame: memoryview, position: int, what: str, elements: int) -> tuple[int, int]:
+    """(elements of an array, position after its length); `elements` were announced before it."""
+    announced = frame[position]
+    if announced < 0x80:
+        position += 1
+    else:
+        announced, position = read_unsigned_varint(frame, position)
+    _check_count(announced - 1, what, elements)
+    return announced - 1, position
+
+
+def _check_count(count: int, what: str, elements: int) -> None:
+    if count < 0:
+        raise InvalidRequest(f"a fetch says that its {what} are null; an empty array is allowed, null is not")
+    if elements + count > REQUEST_ARRAY_ELEMENTS_MAX:
+        raise TooManyElements(f"a fetch announces {elements + count} topics and partitions; split it")
+
+
+def _text(frame: memoryview, position: int) -> tuple[str, int]:
+    length, position = read_unsigned_varint(frame, position)
+    return _text_of(frame, position, length - 1)
+
+
+def _text_of(frame: memoryview, position: int, length: int) -> tuple[str, int]:
+    if length < 0:
+        raise InvalidRequest("a fetch has null where a text has to be")
+    end = position + length
+    if end > len(frame):
+        raise IndexError(end)
+    return str(frame[position:end], "utf-8"), end
+
+
+# --- up to version 11 -----------------------------------------------------------------------------------------------
+
+
+class _Plain:
+    """A request of an old version while it is read."""
+
+    def __init__(self, version: int, frame: memoryview, position: int, elements: int) -> None:
+        self._version = version
+        self._frame = frame
+        self._position = position
+        self._elements = elements
+
+    def parse(self) -> FetchRequest:
+        version = self._version
+        (replica_id,) = self._take(_INT)
+        wait_ms, bytes_min, bytes_max, isolation_level = self._take(_HEAD)
+        session = (NO_SESSION, FINAL_EPOCH)
+        if version >= _FIRST_WITH_SESSIONS:
+            session_id, session_epoch = self._take(_SESSION)
+            session = (session_id, session_epoch)
+        partitions: list[AskedPartition] = []
+        for _ in range(self._count("topics")):
+            topic = self._text()
+            partitions.extend(self._partition(topic) for _ in range(self._count("partitions")))
+        forgotten: list[Key] = []
+        if version >= _FIRST_WITH_SESSIONS:
+            for _ in range(self._count("forgotten topics")):
+                topic = self._text()
+                count = self._count("forgotten partitions")
+                forgotten.extend((topic, self._take(_INT)[0]) for _ in range(count))
+        rack_id = self._text() if version >= _FIRST_WITH_RACK else ""
+        limits = (wait_ms, bytes_min, bytes_max, isolation_level)
+        return FetchRequest(*limits, *session, partitions, forgotten, replica_id, rack_id=rack_id)
+
+    def _partition(self, topic: str) -> AskedPartition:
+        leader_epoch = log_start = -1
+        if self._version >= _FIRST_WITH_LEADER_EPOCH:
+            index, leader_epoch, offset, log_start, bytes_max = self._take(_PARTITION_9)
+        elif self._version >= _FIRST_WITH_LOG_START:
+            index, offset, log_start, bytes_max = self._take(_PARTITION_5)
+        else:
+            index, offset, bytes_max = self._take(_PARTITION_4)
+        return topic, index, offset, bytes_max, leader_epoch, -1, log_start
+
+    def _take(self, fields: Struct) -> tuple[int, ...]:
+        taken = fields.unpack_from(self._frame, self._position)
+        self._position += fields.size
+        return taken
+
+    def _count(self, what: str) -> int:
+        (count,) = self._take(_INT)
+        _check_count(count, what, self._elements)
+        self._elements += count
+        return count
+
+    def _text(self) -> str:
+        (length,) = self._take(_SHORT)
+        text, self._position = _text_of(self._frame, self._position, length)
+        return text
+
+
+# --- the response --------------------------------------------------------------------------------------------------
+
+LED_ELSEWHERE: Final = codes_of(NotLeaderOrFollower, FencedLeaderEpoch)
+
+# Slices read here, in all: a response that waits on its connection holds at most this much memory.
+INLINE_BYTES_MAX: Final = 64 * 1024
+
+_SIZE_AND_CORRELATION_ID: Final = Struct(">ii")
+_ERROR_AND_SESSION: Final = Struct(">hi")
+# Without the last one, the log start offset, before version 5.
+_OFFSETS: Final = Struct(">ihqqq")
+_ABORTED: Final = Struct(">qq")
+_DIVERGING: Final = Struct(">BBBiqB")
+_topic_of = attrgetter("topic")
+
+
+class FetchPartitionData:
+    """The part of one partition in one response, in the values of the wire.
+
+    `topic` is its name or the 16 bytes of its id. `records` is None when there are none, `size` their bytes.
+    `aborted` are (producer id, first offset), `diverging` is (epoch, end offset).
+    """
+
+    __slots__ = (
+        "aborted",
+        "diverging",
+        "error_code",
+        "high_watermark",
+        "index",
+        "last_stable_offset",
+        "log_start_offset",
+        "preferred_replica",
+        "records",
+        "size",
+        "topic",
+    )
+
+    def __init__(self, topic: str | bytes, index: int) -> None:
+        self.topic = topic
+        self.index = index
+        self.error_code = 0
+        self.high_watermark = -1
+        self.last_stable_offset = -1
+        self.log_start_offset = -1
+        self.records: Slice | None = None
+        self.size = 0
+        self.aborted: list[tuple[int, int]] | None = None
+        self.diverging: tuple[int, int] | None = None
+        self.preferred_replica = -1
+        """The broker from which the client should read instead, -1 for this one."""
+
+
+def pack_fetch_response(
+    version: int,
+    correlation_id: int,
+    results: Sequence[FetchPartitionData],
+    *,
+    session_id: int,
+    error_code: int,
+    leaders: CurrentLeaders | None = None,
+    inline_bytes_max: int = INLINE_BYTES_MAX,
+) -> Frame:
+    """The whole frame: bytes, or bytes and slices of files in order.
+
+    `leaders` are the leaders of partitions that another broker leads, for versions that can name them.
+    """
+    packing = _Packing(version, leaders, inline_bytes_max)
+    return packing.pack(correlation_id, results, session_id=session_id, error_code=error_code)
+
+
+class _Packing:
+    """One response while it is packed."""
+
+    __slots__ = ("_inline_left", "_is_flexible", "_leaders", "_out", "_parts", "_size", "_version")
+
+    def __init__(self, version: int, leaders: CurrentLeaders | None, inline_bytes_max: int) -> None:
+        self._version = version
+        self._leaders = leaders
+        self._is_flexible = version >= _FIRST_FLEXIBLE
+        self._out = bytearray(8)
+        self._parts: list[Part] = []
+        self._size = 0
+        self._inline_left = inline_bytes_max
+
+    def pack(
+        self, correlation_id: int, results: Sequence[FetchPartitionData], *, session_id: int, error_code: int
+    ) -> Frame:
+        out = self._out
+        self._no_tags()
+        out += b"\0\0\0\0"
+        if self._version >= _FIRST_WITH_SESSIONS:
+            out += _ERROR_AND_SESSION.pack(error_code, session_id)
+        # Nearly every fetch of a client has one partition.
+        runs = [results] if len(results) == 1 else [list(run) for _, run in groupby(results, _topic_of)]
+        self._count(len(runs))
+        for run in runs:
+            self._put_topic(run[0])
+            self._count(len(run))
+            for fetched in run:
+                self._put_partition(fetched)
+            self._no_tags()
+        if self._leaders is None:
+            self._no_tags()
+        else:
+            self._out += self._leaders.endpoint_tags()
+        # `out` is the first part still, wherever the last one ended.
+        _SIZE_AND_CORRELATION_ID.pack_into(out, 0, self._size + len(self._out) - 4, correlation_id)
+        if not self._parts:
+            return bytes(out)
+        self._parts.append(self._out)
+        return self._parts
+
+    def _count(self, count: int) -> None:
+        if self._is_flexible:
+            append_unsigned_varint(self._out, count + 1)
+        else:
+            self._out += _INT.pack(count)
+
+    def _no_tags(self) -> None:
+        if self._is_flexible:
+            self._out.append(0)
+
+    def _put_topic(self, fetched: FetchPartitionData) -> None:
+        topic = fetched.topic
+        if isinstance(topic, bytes):
+            self._out += topic
+            return
+        name = topic.encode()
+        if self._is_flexible:
+            append_unsigned_varint(self._out, len(name) + 1)
+        else:
+            self._out += _SHORT.pack(len(name))
+        self._out += name
+
+    def _put_partition(self, fetched: FetchPartitionData) -> None:
+        start = fetched.log_start_offset
+        offsets = _OFFSETS.pack(
+            fetched.index, fetched.error_code, fetched.high_watermark, fetched.last_stable_offset, start
+        )
+        self._out += offsets if self._version >= _FIRST_WITH_LOG_START else offsets[:-8]
+        self._put_aborted(fetched.aborted)
+        if self._version >= _FIRST_WITH_REPLICA:
+            if fetched.preferred_replica < 0:
+                self._out += b"\xff\xff\xff\xff"
+            else:
+                self._out += _INT.pack(fetched.preferred_replica)
+        self._put_records(fetched)
+        if not self._is_flexible:
+            return
+        if fetched.diverging is None:
+            if self._leaders is not None and fetched.error_code in LED_ELSEWHERE:
+                self._out += self._leaders.partition_tags(FETCH_TAG, fetched.topic, fetched.index)
+            else:
+                self._out.append(0)
+        else:
+            epoch, end_offset = fetched.diverging
+            self._out += _DIVERGING.pack(1, 0, 13, epoch, end_offset, 0)
+
+    def _put_aborted(self, aborted: list[tuple[int, int]] | None) -> None:
+        if aborted is None:
+            self._out += b"\0" if self._is_flexible else b"\xff\xff\xff\xff"
+            return
+        self._count(len(aborted))
+        for producer_id, first_offset in aborted:
+            self._out += _ABORTED.pack(producer_id, first_offset)
+            self._no_tags()
+
+    def _put_records(self, fetched: FetchPartitionData) -> None:
+        self._count(fetched.size)
+        records = fetched.records
+        if records is None:
+            return
+        if fetched.size < min(SENDFILE_BYTES_MIN, self._inline_left):
+            data = records.read_cached()
+            if data is not None:
+                self._inline_left -= fetched.size
+                self._out += data
+                return
+        self._parts.append(self._out)
+        self._parts.append(records)
+        self._size += len(self._out) + fetched.size
+        self._out = bytearray()

@@ -1,0 +1,133 @@
+"""The cost of a request is linear in its elements, with an authorizer that denies everything and without one.
+
+Four times the elements may cost eight times the processor's time: quadratic cost is sixteen.
+"""
+
+from __future__ import annotations
+
+import gc
+import inspect
+import logging
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from odradek.network.connection import Connection
+from odradek.wire.protocol.api import ApiKey
+from tests.support.large_requests import ROWS, LargeRequest
+from tests.support.loop import run
+from tests.support.rights import DELETE, DESCRIBE, GROUP, READ, acl
+from tests.support.whole_broker import WholeBroker
+
+AUTHORIZER = {
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "super.users": "User:root",
+}
+RATIO_MAX = 8
+# Those that were quadratic, and those whose elements are compared with each other.
+QUICK = {
+    True: (
+        "metadata",
+        "find coordinator",
+        "offset fetch",
+        "offset fetch of one group many times",
+        "offset delete",
+    ),
+    False: (
+        "describe scram",
+        "alter client quotas",
+        "alter configs of groups",
+        "list offsets of one partition",
+    ),
+}
+
+
+@pytest.fixture(autouse=True)
+def _no_lines() -> Iterator[None]:
+    """A line for each denied name would be measured too."""
+    logging.disable(logging.CRITICAL)
+    yield
+    logging.disable(logging.NOTSET)
+
+
+async def _seconds(request: LargeRequest, count: int, entries: dict[str, str]) -> float:
+    """Processor time of a broker that answers the request, with a known topic and group."""
+    whole = await WholeBroker.start(entries)
+    await whole.create_topic("known")
+    if entries:
+        # The groups may be described, their topics not: each name is looked at.
+        await whole.broker.control.controller.create_acls(
+            [acl(operation, GROUP, "*", principal="User:*") for operation in (DESCRIBE, READ, DELETE)]
+        )
+    dispatch = whole.broker.listeners[0]._dispatch
+    if not entries:
+        await whole.ask(
+            ApiKey.OFFSET_COMMIT,
+            9,
+            group_id="g",
+            generation_id_or_member_epoch=-1,
+            member_id="",
+            topics=[{"name": "known", "partitions": [{"partition_index": 0, "committed_offset": 1}]}],
+        )
+    body = request.body(count)
+    connection = Connection(id=1, listener_name="PLAINTEXT", peer=("client.test", 5000))
+    gc.collect()
+    gc.disable()
+    begin = time.thread_time()
+    answer = dispatch(connection, body)
+    if inspect.isawaitable(answer):
+        answer = await answer
+    seconds = time.thread_time() - begin
+    gc.enable()
+    assert answer is not None
+    await whole.broker.stop()
+    return seconds
+
+
+def _assert_linear(name: str, entries: dict[str, str], *, count: int) -> None:
+    request = ROWS[name]
+    ratios = []
+    for _ in range(4):  # Other work of the machine may disturb one measurement: the best of them counts.
+        few, many = (run(_seconds(request, size, entries)) for size in (count, 4 * count))
+        ratios.append(many / few)
+        if ratios[-1] < RATIO_MAX:
+            return
+    raise AssertionError(f"four times the elements of {name!r} cost {min(ratios):.1f} times as much")
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("name", QUICK[True])
+def test_a_request_of_many_hidden_names_costs_as_much_as_it_has(name: str) -> None:
+    _assert_linear(name, AUTHORIZER, count=3000)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("name", QUICK[False])
+def test_a_request_of_many_names_costs_as_much_as_it_has(name: str) -> None:
+    _assert_linear(name, {}, count=1000)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("with_authorizer", [False, True])
+@pytest.mark.parametrize("name", ROWS)
+def test_every_large_request_costs_as_much_as_it_has(name: str, with_authorizer: bool) -> None:
+    _assert_linear(name, AUTHORIZER if with_authorizer else {}, count=5000)
+
+
+def test_every_api_with_elements_has_a_large_request() -> None:
+    """What is missing has no array, or is sent among brokers and controllers alone."""
+    from odradek.broker.requests.table import HANDLERS
+    from odradek.wire.protocol.schema import REQUEST, fields_of, message_class
+
+    with_arrays = {
+        api
+        for api, handler in HANDLERS.items()
+        if any(field.is_array for field in fields_of(message_class(api, handler.version_max, REQUEST)))
+    }
+    covered = {row.api for row in ROWS.values()}
+    missing = {ApiKey(api).name for api in with_arrays - covered}
+    assert missing <= {
+        "ALTER_CONFIGS", "ALTER_PARTITION", "CREATE_DELEGATION_TOKEN", "DESCRIBE_CLIENT_QUOTAS",
+        "DESCRIBE_DELEGATION_TOKEN", "LIST_CONFIG_RESOURCES", "UPDATE_FEATURES",
+    }, missing  # fmt: skip
