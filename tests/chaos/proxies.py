@@ -106,7 +106,7 @@ class Proxies:
         self, name: str, target_port: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
         # Nothing is awaited here, so no process gets its name between the question and the entry.
-        inode = _inode_of(writer.get_extra_info("peername")[1])
+        inode = inode_of(writer.get_extra_info("peername")[1], writer.get_extra_info("sockname")[1])
         caller = _Caller(inode, self._owner_of(inode))
         self._callers.add(caller)
         broken = asyncio.Event()
@@ -158,12 +158,12 @@ class Proxies:
         return CLIENTS
 
 
-def _inode_of(port: int) -> str:
-    """Of the socket on 127.0.0.1 that began a connection from this port."""
-    ours = f"0100007F:{port:04X}"
+def inode_of(port: int, port_of_proxy: int) -> str:
+    """Of the socket that connected to the proxy from this port of 127.0.0.1, from which others may be reached, too."""
+    ends = [f"0100007F:{port:04X}", f"0100007F:{port_of_proxy:04X}"]
     with open("/proc/net/tcp") as table:
         for line in table:
             fields = line.split()
-            if fields[1] == ours:
+            if fields[1:3] == ends:
                 return fields[9]
     return ""

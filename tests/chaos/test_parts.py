@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import os
 import signal
 import socket
 import subprocess
@@ -22,7 +23,7 @@ from tests.chaos.epoch_ends import answered_epoch_ends
 from tests.chaos.error_log import Found, new_errors
 from tests.chaos.network import CLIENTS
 from tests.chaos.processes import Process
-from tests.chaos.proxies import Proxies
+from tests.chaos.proxies import Proxies, inode_of
 from tests.chaos.schedule import Kind, plan
 from tests.chaos.sessions import end_session, password_of
 from tests.support.polling import wait_until
@@ -245,6 +246,23 @@ def test_a_proxy_blocks_only_between_the_named(proxies: Proxies, is_named_first:
         for caller in callers:
             caller.close()
         echo.close()
+
+
+@pytest.mark.integration
+def test_a_port_that_reaches_two_servers_has_two_owners() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as one, socket.create_server(("127.0.0.1", 0)) as other:
+        first, second = socket.socket(), socket.socket()
+        with first, second:
+            first.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            second.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            first.bind(("127.0.0.1", 0))
+            first.connect(one.getsockname())
+            port = first.getsockname()[1]
+            second.bind(("127.0.0.1", port))
+            second.connect(other.getsockname())
+            for client, server in ((first, one), (second, other)):
+                inode = inode_of(port, server.getsockname()[1])
+                assert inode == str(os.fstat(client.fileno()).st_ino)
 
 
 def test_what_a_broker_says_of_where_epochs_ended_is_read_from_its_log(tmp_path: Path) -> None:
