@@ -49,7 +49,7 @@ def test_addresses_are_read_in_order_and_once(
         ("[::g]:9092", "IPv6"),
     ],
 )
-def test_what_is_no_address_is_refused_with_what_is_wrong_and_what_to_write(given: str, words: str) -> None:
+def test_what_is_no_address_is_refused_with_what_to_write(given: str, words: str) -> None:
     with pytest.raises(ValueError, match=words):
         parse_addresses(given)
 

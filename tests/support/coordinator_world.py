@@ -71,7 +71,7 @@ def topic_id(name: str) -> UUID:
 
 
 def image(topics: Mapping[str, int | Sequence[int]], *, brokers: Iterable[int] = ()) -> ClusterImage:
-    """A cluster of these topics: how many partitions each has, all led by broker 0, or who leads each of them."""
+    """A cluster of these topics: how many partitions each has, all led by broker 0, or the leader of each of them."""
     made = {
         name: TopicImage(
             name=name,

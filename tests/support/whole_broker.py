@@ -80,7 +80,7 @@ class WholeBroker:
 
     @classmethod
     async def start_guarded(cls, **entries: str) -> WholeBroker:
-        """One with an authorizer, asked by User:alice, who has no rights yet.
+        """One with an authorizer, asked by User:alice without rights.
 
         It has the topics seen and hidden, the group g with an offset of seen, and the transactional id t.
         """

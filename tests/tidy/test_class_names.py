@@ -16,7 +16,7 @@ import pytest
 from tests.tidy.checkout import ROOT, named, sources
 
 # Written by `odradek.broker.requests.request_types` from Kafka's schemas, with Kafka's names.
-_GENERATED: Final = [ROOT / "broker" / "odradek" / "protocol" / part for part in ("requests", "responses")]
+_GENERATED: Final = [ROOT / "broker/odradek/wire/protocol" / part for part in ("requests", "responses")]
 
 _SCHEMAS: Final = "Kafka's schemas have the name in several messages, and the classes are generated."
 _TWINS: Final = "The same public client for threads and for asyncio, each in a module of its own."

@@ -95,7 +95,7 @@ class _Unreadable(NamedTuple):
     "failure",
     [ValueError("30000 is no error"), KeyError(7), OverflowError("too long"), FrameError("damaged")],
 )
-async def test_an_answer_that_cannot_be_read_is_a_frame_error_and_ends_the_connection(
+async def test_an_unreadable_answer_is_a_frame_error_and_ends_the_connection(
     failure: Exception,
 ) -> None:
     broker = await WholeBroker.start()

@@ -1,1 +1,1 @@
-"""Who somebody is: SASL mechanisms with both ends of each, and their credentials."""
+"""SASL mechanisms with both ends of each, and the credentials that they check."""
