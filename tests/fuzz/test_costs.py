@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from odradek.broker.requests import dispatch, metadata
+from odradek.broker.requests import dispatch, long_requests, metadata
 from odradek.broker.requests.rights import groups, rights, rules
 from odradek.storage.append_rules import AppendRules
 from odradek.wire.protocol import codec
@@ -63,7 +63,8 @@ def _keep_every_frame(patch: Patch) -> None:
         kept.append(encoded * 2000)
         return encoded
 
-    patch.setattr(dispatch, "encode_response", keeping)
+    for road in (dispatch, long_requests):
+        patch.setattr(road, "encode_response", keeping)
 
 
 def _copy_for_each_element(patch: Patch) -> None:
@@ -76,7 +77,8 @@ def _copy_for_each_element(patch: Patch) -> None:
         copies.clear()
         return message
 
-    patch.setattr(dispatch, "decode_typed_request", copying)
+    for road in (dispatch, long_requests):
+        patch.setattr(road, "decode_typed_request", copying)
 
 
 def _count_each_among_all(patch: Patch) -> None:
