@@ -8,7 +8,7 @@ INSTALL = $(BIN)/python -m pip install --disable-pip-version-check
 # Thousands of short processes read modules that are compiled once.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup run test test-all test-rest tools test-shaken slowest proof check bench many-consumers demo fuzz sim chaos copies mirror-proof mixed-groups streams connect rights quotas pipeline-kills sink-kills images e2e e2e-slow reference manifests diagrams recording test-portable fuzz-costs planted release clean
+.PHONY: setup run test test-all test-rest tools test-shaken slowest proof check bench many-consumers demo fuzz sim chaos copies mirror-proof mixed-groups streams connect rights quotas pipeline-kills sink-kills images e2e e2e-slow reference manifests diagrams recording test-portable fuzz-costs largest-requests planted release clean
 
 # Running a broker needs only the product's own dependencies; tests bring their clients, Java and Spark.
 $(VENV)/.product: pyproject.toml
@@ -83,6 +83,10 @@ tools: $(VENV)/.dev
 test-portable: $(VENV)/.dev
 	$(BIN)/mypy --platform darwin --python-version 3.14 --cache-dir .mypy_cache/portable broker operator pipeline
 	PYTHONPATH=tests/portable/hidden $(PYTEST) $(QUICK) $(PYTEST_ARGS)
+
+# Each API with 100,000 elements, and with the most that a request may have.
+largest-requests: $(VENV)/.test
+	ODRADEK_LARGEST_REQUESTS=all ODRADEK_TESTS=thorough $(BIN)/python -m pytest tests/fuzz/test_largest_requests.py
 
 # Plants 40 bugs in a copy, one at a time, and shows which test finds each: ONLY=words of their names, SUITE=quick for
 # `make test` alone, JOBS=n. Those that the likeliest tests miss are planted together, for all the others.

@@ -43,6 +43,7 @@ PROOFS: Final = (
     Proof("chaos-attacked", ("chaos", "SECONDS=3600", "ATTACKERS=1"), r"((?:held|FAILED): .*)", "1"),
     Proof("fuzz", ("fuzz", "SECONDS=3600"), r"((?:held|FAILED): .*)", "1"),
     Proof("fuzz-costs", ("fuzz-costs", "SECONDS=600"), r"((?:held|FAILED): .*)", "0.2"),
+    Proof("largest-requests", ("largest-requests",), _PYTEST, "0.3"),
     Proof("shaken", ("test-shaken",), _PYTEST, "0.3"),
     Proof("copies", ("copies", "RUNS=5"), r"(.*\d.*)", "0.5"),
     Proof("mirror", ("mirror-proof",), r"(.*\d.*)", "0.5"),
