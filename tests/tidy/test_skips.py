@@ -14,7 +14,8 @@ def test_no_file_is_skipped_as_a_whole() -> None:
     found = [
         named(path, statement.lineno)
         for path in sources("tests")
-        for statement in ast.parse(path.read_text()).body
+        if "importorskip" in (text := path.read_text())
+        for statement in ast.parse(text).body
         if isinstance(statement, ast.Expr | ast.Assign) and "importorskip" in ast.unparse(statement)
     ]
     assert found == []
