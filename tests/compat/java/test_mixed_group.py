@@ -165,7 +165,7 @@ def test_a_mixed_group_loses_nothing_when_members_and_the_broker_die(
     finally:
         writer.close()
         for member in members:
-            member.kill()
+            member.close()
 
 
 def _check_offsets(kafka: FirstKafka, group: str, count: int) -> None:
