@@ -165,7 +165,10 @@ def test_a_mixed_group_loses_nothing_when_members_and_the_broker_die(
     finally:
         writer.close()
         for member in members:
-            member.close()
+            if isinstance(member, connector_member.Member):
+                member.close()  # it may be killed already
+            else:
+                member.kill()
 
 
 def _check_offsets(kafka: FirstKafka, group: str, count: int) -> None:
