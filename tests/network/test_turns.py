@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import Any, cast
 
+import pytest
+
 from odradek.foundation.turn_limits import PIPELINED_SECONDS_PER_TURN_MAX
 from odradek.network.handshakes import Handshakes
 from odradek.network.request_turns import RequestTurns
@@ -53,6 +55,50 @@ def test_many_pipelines_have_one_bounded_part_of_each_turn() -> None:
             per_turn.append(len(served) - before)
         assert max(per_turn) == 3
         assert "".join(served) == "abcdefabcdef"
+
+    run(story())
+
+
+class Faulty:
+    """Fails in its turn."""
+
+    address = "192.0.2.1"
+
+    def take_turn(self) -> None:
+        raise ValueError("a fault")
+
+    step = take_turn
+
+
+class Counted:
+    """Counts its turns."""
+
+    address = "192.0.2.2"
+    turns = 0
+
+    def take_turn(self) -> None:
+        self.turns += 1
+
+    step = take_turn
+
+
+@pytest.mark.parametrize("of", ["requests", "handshakes"])
+def test_a_fault_in_one_turn_ends_no_others_turns(of: str) -> None:
+    async def story() -> None:
+        failures: list[Any] = []
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda _, context: failures.append(context["exception"]))
+        wait = RequestTurns(Clock()).wait if of == "requests" else cast(Any, Handshakes().step_soon)
+        counted = [Counted(), Counted(), Counted()]
+        wait(Faulty())
+        for one in counted[:2]:
+            wait(one)
+        for _ in range(5):
+            await asyncio.sleep(0)
+        wait(counted[2])
+        await asyncio.sleep(0)
+        assert [one.turns for one in counted] == [1, 1, 1]
+        assert [str(one) for one in failures] == ["a fault"]
 
     run(story())
 

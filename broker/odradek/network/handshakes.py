@@ -25,7 +25,7 @@ class Handshakes:
         self._open_max = open_max
         self._seconds_max = seconds_max
         self._open: dict[TlsStream, float] = {}  # and when each must be done; the oldest first
-        # The same by address, and those with a step to make, by the address whose turn is next.
+        # The same by address. Then those with a step to make: the first address has the next turn.
         self._by_address: dict[str, dict[TlsStream, None]] = {}
         self._waiting: dict[str, deque[TlsStream]] = {}
         self._are_waiting: set[TlsStream] = set()
@@ -85,19 +85,22 @@ class Handshakes:
 
     def _step(self) -> None:
         waiting = self._waiting
-        for _ in range(HANDSHAKE_STEPS_PER_TURN_MAX):
-            if not waiting:
-                break
-            address = next(iter(waiting))
-            of_address = waiting.pop(address)
-            stream = of_address.popleft()
-            if of_address:
-                waiting[address] = of_address
-            self._are_waiting.discard(stream)
-            stream.step()
-        self._is_stepping = bool(waiting)
-        if waiting:
-            self._loop.call_soon(self._step)
+        try:
+            for _ in range(HANDSHAKE_STEPS_PER_TURN_MAX):
+                if not waiting:
+                    break
+                address = next(iter(waiting))
+                of_address = waiting.pop(address)
+                stream = of_address.popleft()
+                if of_address:
+                    waiting[address] = of_address
+                self._are_waiting.discard(stream)
+                stream.step()
+        finally:
+            # A fault in one handshake's step ends no other's.
+            self._is_stepping = bool(waiting)
+            if waiting:
+                self._loop.call_soon(self._step)
 
     def _expire(self) -> None:
         self._timer = None

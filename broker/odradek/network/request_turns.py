@@ -42,10 +42,13 @@ class RequestTurns:
     def _serve(self) -> None:
         waiting = self._waiting
         ends_at = self._now() + PIPELINED_SECONDS_PER_TURN_MAX
-        for _ in range(len(waiting)):
-            waiting.popleft().take_turn()
-            if self._now() > ends_at:
-                break
-        self._is_due = bool(waiting)
-        if waiting:
-            self._loop.call_soon(self._serve)
+        try:
+            for _ in range(len(waiting)):
+                waiting.popleft().take_turn()
+                if self._now() > ends_at:
+                    break
+        finally:
+            # A fault in one connection's turn ends no other's.
+            self._is_due = bool(waiting)
+            if waiting:
+                self._loop.call_soon(self._serve)

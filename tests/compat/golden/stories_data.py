@@ -296,13 +296,20 @@ def plugin_settings_story(wire: Wire) -> None:
         wire, broker, *throttles, "replica.alter.log.dirs.io.max.bytes.per.second"
     )
 
-    def alter(label: str, name: str, key: str, value: str | None, *, operation: int = 0) -> None:
+    def alter(label: str, name: str, key: str, value: str | None, *, operation: int = 0) -> bool:
+        """Whether the change is accepted."""
         change = {"name": key, "config_operation": operation, "value": value}
         resources = [{"resource_type": 4, "resource_name": name, "configs": [change]}]
-        wire.ask(label, ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, resources=resources, validate_only=False)
+        answer = wire.ask(
+            label, ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, resources=resources, validate_only=False
+        )
+        return not answer.responses[0].error_code
 
-    def when_applied(label: str, name: str, *keys: str, is_there: bool = True) -> None:
-        end = time.monotonic() + _APPLIED_SECONDS_MAX
+    def when_applied(
+        label: str, name: str, *keys: str, is_accepted: bool = True, is_there: bool = True
+    ) -> None:
+        # What is refused is never applied.
+        end = time.monotonic() + (_APPLIED_SECONDS_MAX if is_accepted else 0)
         while True:
             found = described(wire, name, *keys)
             if all((found["configs"].get(key, {}).get("source") in (2, 3)) == is_there for key in keys):
@@ -312,17 +319,17 @@ def plugin_settings_story(wire: Wire) -> None:
             time.sleep(0.05)
         wire.answers[label] = found
 
-    alter("unknown for one broker", broker, "unknown.setting", "1")
-    when_applied("unknown for one broker: described", broker, "unknown.setting")
-    alter("unknown for all", "", "unknown.for.all", "2")
-    when_applied("unknown for all: described", "", "unknown.for.all")
-    when_applied("unknown for all: at the broker", broker, "unknown.for.all")
+    is_accepted = alter("unknown for one broker", broker, "unknown.setting", "1")
+    when_applied("unknown for one broker: described", broker, "unknown.setting", is_accepted=is_accepted)
+    is_accepted = alter("unknown for all", "", "unknown.for.all", "2")
+    when_applied("unknown for all: described", "", "unknown.for.all", is_accepted=is_accepted)
+    when_applied("unknown for all: at the broker", broker, "unknown.for.all", is_accepted=is_accepted)
     alter("an empty value", broker, "unknown.empty", "")
     alter("appended", broker, "unknown.setting", "x", operation=2)
     alter("removed", broker, "unknown.setting", None, operation=1)
     when_applied("removed: described", broker, "unknown.setting", is_there=False)
-    alter("the file's", broker, "some.plugin.setting", "changed")
-    when_applied("the file's: described", broker, "some.plugin.setting")
+    is_accepted = alter("the file's", broker, "some.plugin.setting", "changed")
+    when_applied("the file's: described", broker, "some.plugin.setting", is_accepted=is_accepted)
     for side, key in zip(("leader", "follower"), throttles, strict=True):
         alter(f"{side}'s rate", broker, key, "1000")
         when_applied(f"{side}'s rate: described", broker, key)

@@ -65,8 +65,9 @@ in_each_store = told_by(lambda run, story: run(story), asks=("run",))
 
 
 async def settle(store: Store) -> None:
-    """Wait until the callbacks of all earlier changes have been called. Notifications are in order with the answers to
-    requests, and take one request more.
+    """Wait until the callbacks of all earlier changes have been called.
+
+    A notification comes between the answers to two requests, and takes one request more.
     """
     for _ in range(3):
         await store.exists("/")
