@@ -16,7 +16,7 @@ from tests.support.examples import load_profile
 if TYPE_CHECKING:
     from tests.support.zookeeper import ZooKeeper
 
-pytest_plugins = ["tests.support.pytest_hooks"]
+pytest_plugins = ["tests.support.pytest_hooks", "tests.support.watchdog"]
 
 load_profile()
 

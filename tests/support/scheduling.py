@@ -12,7 +12,7 @@ from typing import Final
 
 import pytest
 from xdist.scheduler import LoadScopeScheduling
-from xdist.workermanage import Producer
+from xdist.workermanage import Producer, WorkerController
 
 # The longest first. What is left out of a folder starts programs of its own and needs none of its fixtures.
 _GROUPS: Final = {
@@ -36,10 +36,20 @@ def group_of(test: str) -> str | None:
 
 
 class GroupScheduling(LoadScopeScheduling):  # type: ignore[misc]
-    """One worker takes a whole file, or a whole group."""
+    """One worker takes a whole file, or a whole group. What ended a worker is not run again by the next."""
 
     def _split_scope(self, nodeid: str) -> str:
         return group_of(nodeid) or nodeid.partition("::")[0]
+
+    def remove_node(self, node: WorkerController) -> str | None:
+        """The test that ended the worker, if any; its other tests are given to others."""
+        units = [unit for unit in self.assigned_work[node].values() if not all(unit.values())]
+        if not units:
+            return super().remove_node(node)  # type: ignore[no-any-return]
+        ended_it = next(test for test, is_done in units[0].items() if not is_done)
+        units[0][ended_it] = True
+        super().remove_node(node)
+        return ended_it  # type: ignore[no-any-return]
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> GroupScheduling | None:

@@ -197,5 +197,4 @@ def test_no_request_leaves_garbage_for_each_element(with_authorizer: bool) -> No
     try:
         assert run(left()) == {}
     finally:
-        gc.unfreeze()
         gc.enable()

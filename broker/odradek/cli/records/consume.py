@@ -210,13 +210,17 @@ def _rare_collections() -> Iterator[None]:
     them.
     """
     before = gc.get_threshold()
-    gc.freeze()
+    # Python can only unfreeze all. So what the caller of this process has frozen stays, and nothing is added to it.
+    is_frozen_by_caller = gc.get_freeze_count() > 0
+    if not is_frozen_by_caller:
+        gc.freeze()
     gc.set_threshold(_COLLECTION_OBJECTS)
     try:
         yield
     finally:
         gc.set_threshold(*before)
-        gc.unfreeze()
+        if not is_frozen_by_caller:
+            gc.unfreeze()
 
 
 async def _print_all(
