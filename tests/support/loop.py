@@ -21,6 +21,8 @@ from typing import Any, TypeVar
 
 # What is this close to its time is due.
 _RESOLUTION_SECONDS = 1e-9
+# Tasks that are cancelled after Ctrl-C or a time limit need few. The interrupt may have come between two steps of one.
+_JUMPS_AFTER_INTERRUPT = 10_000
 # A loop that watches nothing has the reading end of its own pipe.
 _OWN_FILES = 1
 
@@ -65,6 +67,7 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
         self._now = start
         self._timers: list[tuple[float, int, _Handle]] = []
         self._timers_set = 0
+        self._jumps_left: int | None = None
         self.work_seconds: Callable[[], float] | None = None
         """How long work for executors takes from now on; None: no time."""
         super().__init__()
@@ -124,6 +127,8 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
                 return
             try:
                 result = func(*args)
+            except (SystemExit, KeyboardInterrupt):
+                raise
             except BaseException as failure:
                 future.set_exception(failure)
             else:
@@ -139,6 +144,13 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
 
     def _run_once(self) -> None:
         """Turns until the loop is to stop; called by `run_forever`."""
+        try:
+            self._run_turns()
+        except (SystemExit, KeyboardInterrupt):
+            self._jumps_left = _JUMPS_AFTER_INTERRUPT
+            raise
+
+    def _run_turns(self) -> None:
         ready, timers = self._ready, self._timers
         files = self._selector._fd_to_key  # type: ignore[attr-defined]  # its own dictionary: asked at every turn
         is_watching = len(files) > _OWN_FILES
@@ -148,6 +160,8 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
                     heappop(timers)
                 if timers:
                     self._now = max(self._now, timers[0][0])
+                    if self._jumps_left is not None:
+                        self._count_jump()
                 elif not self._stopping:
                     self._look_at_files()
                     if not ready:
@@ -172,6 +186,12 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
             if self._stopping:
                 return
             is_watching = len(files) > _OWN_FILES
+
+    def _count_jump(self) -> None:
+        assert self._jumps_left is not None
+        self._jumps_left -= 1
+        if not self._jumps_left:
+            raise RuntimeError("an interrupt came between two steps, and tasks that lost one never end")
 
     def _look_at_files(self) -> None:
         """Run what waits for sockets that are really there."""

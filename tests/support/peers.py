@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gc
 import os
+import threading
 import uuid
 import warnings
 from collections.abc import Callable, Iterator, Mapping
@@ -116,6 +117,10 @@ def topic_creator(bootstrap: str) -> CreateTopic:
 def forgive_unclosed() -> Iterator[None]:
     """Clients leave sockets for the garbage collector: collect here, so that no later test is blamed."""
     yield
+    # kafka-python waits for its threads for a time only, and they hold its sockets.
+    for thread in threading.enumerate():
+        if thread.name.startswith("kafka-io-") or thread.name.endswith("-network-thread"):
+            thread.join(SECONDS_MAX)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         gc.collect()

@@ -1,7 +1,10 @@
-"""A test that its time limit does not end has its process ended, which shows what each thread was doing.
+"""The time limit of a test ends it, whatever has the main thread; and where it does not, the process ends.
 
-pytest-timeout raises the limit once, in whatever the main thread runs. asyncio gives it to the task whose turn it is,
-and other tasks continue. A worker that ends is named by pytest-xdist with its test, and another one takes the rest.
+pytest-timeout raises its failure once, in whatever runs. asyncio keeps it in the task whose turn it is, and the other
+tasks continue without that one. Only KeyboardInterrupt and SystemExit leave a loop, so the failure takes their form.
+
+A test that code in C or a wait in its cleanup holds for longer has its process ended, and shows its stacks.
+pytest-xdist names a worker that ends with its test, and another worker takes the rest.
 
 `tests/conftest.py` names this module in `pytest_plugins`.
 """
@@ -10,7 +13,10 @@ from __future__ import annotations
 
 import faulthandler
 import os
+import signal
 import sys
+from collections.abc import Generator
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -19,6 +25,12 @@ import pytest
 GRACE_SECONDS = 120.0
 
 _errors: pytest.StashKey[int] = pytest.StashKey()
+_is_running: pytest.StashKey[bool] = pytest.StashKey()
+_reached: pytest.StashKey[str] = pytest.StashKey()
+
+
+class LimitReached(KeyboardInterrupt):
+    """Of the kind that leaves an event loop."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -33,14 +45,54 @@ def pytest_unconfigure(config: pytest.Config) -> None:
         os.close(errors)
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_timeout_set_timer(item: pytest.Item, settings: Any) -> None:
-    """Start beside the timer of pytest-timeout, which follows."""
+@pytest.hookimpl(wrapper=True)
+def pytest_timeout_set_timer(item: pytest.Item, settings: Any) -> Generator[None, object, object]:
     faulthandler.dump_traceback_later(
         settings.timeout + GRACE_SECONDS, exit=True, file=item.config.stash[_errors]
     )
+    is_set = yield
+    fail = signal.getsignal(signal.SIGALRM)
+    if callable(fail):  # else pytest-timeout uses a thread, which ends the process
+
+        def reach(number: int, frame: FrameType | None) -> None:
+            try:
+                fail(number, frame)
+            except pytest.fail.Exception as failure:
+                item.stash[_reached] = str(failure)
+                if item.stash.get(_is_running, False):
+                    raise LimitReached from None
+
+        signal.signal(signal.SIGALRM, reach)
+    return is_set
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_timeout_cancel_timer() -> None:
     faulthandler.cancel_dump_traceback_later()
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> Generator[None, object, object]:
+    return (yield from _fail_at_limit(item))
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
+    return (yield from _fail_at_limit(item))
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, object, object]:
+    return (yield from _fail_at_limit(item))
+
+
+def _fail_at_limit(item: pytest.Item) -> Generator[None, object, object]:
+    """Fail what reached its limit, also where the interrupt was kept, or the limit was before this part of the test."""
+    item.stash[_is_running] = True
+    try:
+        return (yield)
+    finally:
+        item.stash[_is_running] = False
+        if (reached := item.stash.get(_reached, None)) is not None:
+            del item.stash[_reached]
+            pytest.fail(reached)

@@ -6,20 +6,21 @@ from pathlib import Path
 
 import pytest
 
-from e2e.conftest import WEIGHT_BESIDE_QUIET_TESTS, pytest_runtest_setup
+from e2e.conftest import WEIGHTS_BESIDE_QUIET_TESTS, pytest_runtest_setup
 
 
+@pytest.mark.parametrize("name", ["cpu.shares", "cpu.weight"])
 def test_a_quiet_test_lowers_the_weight_of_what_runs_beside_it(
-    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str
 ) -> None:
-    weight = tmp_path / "cpu.shares"
+    weight = tmp_path / name
     weight.write_text("8192")
     monkeypatch.setenv("ODRADEK_E2E_BESIDE", str(weight))
     pytest_runtest_setup(request.node)
     assert weight.read_text() == "8192"
     request.node.add_marker(pytest.mark.quiet)
     pytest_runtest_setup(request.node)
-    assert weight.read_text() == str(WEIGHT_BESIDE_QUIET_TESTS)
+    assert weight.read_text() == str(WEIGHTS_BESIDE_QUIET_TESTS[name])
 
 
 def test_without_a_name_of_its_weight_nothing_is_lowered(

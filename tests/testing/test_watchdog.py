@@ -1,4 +1,4 @@
-"""A test that keeps its time limit to itself ends with its process, by name and with its stack."""
+"""A test at its time limit fails. One that keeps the limit to itself ends with its process, and is named."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ CONFTEST = """
 from tests.support import watchdog
 
 pytest_plugins = ["tests.support.scheduling", "tests.support.watchdog"]
-watchdog.GRACE_SECONDS = 0.2
+watchdog.GRACE_SECONDS = {grace_seconds}
 """
-TESTS = """
+KEPT = """
 import contextlib
 import time
 
@@ -25,24 +25,71 @@ def test_never_ends():
 
 def test_holds_after(): pass
 """
+# A loop is nearly always in the turn of a task whose result is not awaited.
+IN_A_LOOP = """
+import asyncio
+
+import pytest
+
+from tests.support import loop
+
+async def work():
+    while True:
+        sum(range(10_000))
+        await asyncio.sleep(0.001)
+
+async def wait():
+    busy = asyncio.create_task(work())
+    while True:
+        await asyncio.sleep(0.01)
+
+@pytest.mark.parametrize("run", [asyncio.run, loop.run])
+def test_never_ends(run):
+    run(wait())
+
+def test_passes_late():
+    try:
+        asyncio.run(wait())
+    except KeyboardInterrupt:
+        pass
+
+@pytest.fixture
+def slow():
+    asyncio.run(wait())
+
+def test_never_begins(slow): pass
+
+def test_holds_after(): pass
+"""
 
 
 @pytest.fixture(autouse=True)
-def _tests(
+def _conftest(
     pytester: pytest.Pytester, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytester.makeconftest(CONFTEST)
-    pytester.makepyfile(test_it=TESTS)
     monkeypatch.setenv("PYTHONPATH", str(request.config.rootpath))
 
 
+def test_a_limit_leaves_every_loop(pytester: pytest.Pytester) -> None:
+    pytester.makeconftest(CONFTEST.format(grace_seconds=120))
+    pytester.makepyfile(test_it=IN_A_LOOP)
+    result = pytester.runpytest_subprocess("--timeout=0.5", "-p", "no:randomly")
+    result.assert_outcomes(passed=1, failed=3, errors=1)
+    assert result.stdout.str().count("Failed: Timeout") >= 4
+
+
 def test_a_process_says_where_it_was(pytester: pytest.Pytester) -> None:
+    pytester.makeconftest(CONFTEST.format(grace_seconds=0.2))
+    pytester.makepyfile(test_it=KEPT)
     result = pytester.runpytest_subprocess("--timeout=0.2", "-p", "no:randomly")
     assert result.ret == 1
     result.stderr.fnmatch_lines(["Timeout*", '*test_it.py", line * in test_never_ends'])
 
 
 def test_a_worker_is_replaced_and_its_test_named(pytester: pytest.Pytester) -> None:
+    pytester.makeconftest(CONFTEST.format(grace_seconds=0.2))
+    pytester.makepyfile(test_it=KEPT)
     result = pytester.runpytest_subprocess("--timeout=0.2", "-p", "no:randomly", "-n1", "--dist=loadfile")
     result.assert_outcomes(passed=2, failed=1)
     result.stdout.fnmatch_lines(["*crashed while running 'test_it.py::test_never_ends'*"])
