@@ -12,7 +12,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 IMAGES = ROOT / "docs" / "images"
 SOURCES = sorted(IMAGES.glob("*.dot"))
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
 @pytest.mark.parametrize("source", SOURCES, ids=lambda path: path.stem)
@@ -35,6 +35,24 @@ def test_a_link_leads_to_a_file_that_is_there(page: Path) -> None:
             continue
         path = page.parent / target.partition("#")[0]
         assert path.exists(), f"{page.relative_to(ROOT)} links to {target}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_a_link_into_a_page_leads_to_a_heading(page: Path) -> None:
+    for name, anchor in re.findall(r"\]\((?!https?:)([^)\s#]*)#([^)\s]+)\)", page.read_text()):
+        target = page.parent / name if name else page
+        assert anchor in anchors_of(target.read_text()), f"{page.relative_to(ROOT)} links to {name}#{anchor}"
+
+
+def anchors_of(page: str) -> set[str]:
+    """The anchors of a page's headings, as GitHub makes them."""
+    headings = re.findall(r"^#+ (.*)", page, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def test_anchors_are_those_of_github() -> None:
+    page = "# What it runs on\n## Kafka's `groups`, and more\n### A well-known one\n"
+    assert anchors_of(page) == {"what-it-runs-on", "kafkas-groups-and-more", "a-well-known-one"}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
