@@ -39,7 +39,8 @@ class ReplicaSettings:
     )
     replica_socket_timeout_ms: int = integer(30_000, "How long a follower waits for a leader's answer.")
     replica_socket_receive_buffer_bytes: int = integer(
-        65_536, "SO_RCVBUF of a follower's connections; -1 leaves the operating system's choice."
+        65_536,
+        "Accepted, with no effect: the operating system chooses the buffers of followers' connections.",
     )
     replica_selector_class: str | None = text(
         None, "How the replica nearest to a consumer is chosen (KIP-392)."
@@ -66,7 +67,7 @@ class ReplicaSettings:
     )
     replica_alter_log_dirs_io_max_bytes_per_second: int = long(
         INT64_MAX,
-        "Bytes per second for moving replicas between log directories.",
+        "Accepted, with no effect: replicas do not move between the log directories of a broker.",
         0,
         scope=Scope.PER_BROKER,
         internal=True,
@@ -83,11 +84,15 @@ class ControllerSettings:
     controlled_shutdown_enable: bool = boolean(
         True, "Whether a stopping broker first moves its leaderships to other brokers."
     )
-    broker_session_timeout_ms: int = integer(9000, "A broker without a heartbeat for this long is fenced.")
-    broker_heartbeat_interval_ms: int = integer(2000, "The time between a broker's heartbeats.")
+    broker_session_timeout_ms: int = integer(
+        9000, "Accepted, with no effect: sessions are ZooKeeper's, see zookeeper.session.timeout.ms."
+    )
+    broker_heartbeat_interval_ms: int = integer(
+        2000, "Accepted, with no effect: ZooKeeper's client chooses the time between heartbeats."
+    )
     controller_socket_timeout_ms: int = integer(
-        30_000, "How long the controller waits for a broker's answer."
+        30_000, "Accepted, with no effect: the controller sends brokers no requests."
     )
     log_dir_failure_timeout_ms: int = long(
-        30_000, "A broker that cannot report a failed log directory for this long stops.", 1
+        30_000, "Accepted, with no effect: no heartbeat reports a failed log directory.", 1
     )
