@@ -1,4 +1,4 @@
-"""Code blocks of pages do what the pages say. CONTRIBUTING.md explains how a block is marked."""
+"""Code blocks of pages do what the pages say. docs/testing.md explains how a block is marked."""
 
 from __future__ import annotations
 

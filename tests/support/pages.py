@@ -5,7 +5,7 @@ blocks that need special treatment, have an HTML comment before them, which read
 
     <!-- test: background until="ready" -->
 
-CONTRIBUTING.md lists the kinds. A block that nothing classifies is an error, and so is a comment that names no known
+docs/testing.md lists the kinds. A block that nothing classifies is an error, and so is a comment that names no known
 kind. So no block of a page is untested by accident. Running them is `page_run`'s part. Blocks of the kind `kubernetes`
 are run by `make e2e`, which has one: `sh` as commands, `yaml` by `kubectl apply`.
 """
@@ -173,7 +173,7 @@ def _block(page: str, line: int, language: str, text: str, directive: Directive 
         if language not in RUN_BY_DEFAULT:
             raise PageError(
                 f"{where}: nothing says what to do with this block ({language or 'no language'}); put a comment "
-                "<!-- test: … --> before it, as CONTRIBUTING.md explains"
+                "<!-- test: … --> before it, as docs/testing.md explains"
             )
         directive = Directive("run")
     languages = _LANGUAGES.get(directive.kind)
