@@ -10,6 +10,7 @@ import inspect
 import re
 import tomllib
 from collections.abc import Callable
+from functools import cache
 from typing import Final
 
 import pytest
@@ -52,6 +53,7 @@ def page(path: str) -> str:
     return (REPOSITORY / path).read_text(encoding="utf-8")
 
 
+@cache
 def prose(path: str) -> str:
     """A page's text, each run of blanks as one."""
     return " ".join(page(path).split())
@@ -192,7 +194,7 @@ def test_the_lines_of_code() -> None:
     (said,) = re.findall(r"([\d,]+) lines of Python", page("docs/when-to-use.md"))
     folders = ("broker/odradek", "operator/odradek_operator", "pipeline/odradek_pipeline")
     files = [path for folder in folders for path in (REPOSITORY / folder).rglob("*.py")]
-    lines = sum(len(path.read_bytes().splitlines()) for path in files)
+    lines = sum(path.read_bytes().count(b"\n") for path in files)
     assert abs(int(said.replace(",", "")) / lines - 1) <= LINES_TOLERANCE, f"there are {lines} lines"
 
 
