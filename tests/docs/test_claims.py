@@ -187,6 +187,17 @@ def test_every_make_target_is_on_the_page_of_tests() -> None:
     assert named == set(phony.split()) | set(re.findall(r"^(recording):", text, re.MULTILINE))
 
 
+def test_the_files_that_the_recipes_name_are_there() -> None:
+    paths = re.findall(r"`(\w[\w.]*/[\w./*]*)`", page("CONTRIBUTING.md"))
+    assert len(paths) > 10
+    for path in paths:
+        if "NAME" not in path:
+            assert any(
+                next(root.glob(path.rstrip("/")), None)
+                for root in (REPOSITORY / "broker/odradek", REPOSITORY)
+            ), f"CONTRIBUTING.md names {path}"
+
+
 # --- counts -----------------------------------------------------------------------------------------------------------
 
 
