@@ -371,6 +371,15 @@ ROWS: Final[dict[str, LargeRequest]] = {
         1,
         lambda count: {"state_filters": names(count), "producer_id_filters": [], "duration_filter": -1},
     ),
+    "list transactions of producers": LargeRequest(
+        ApiKey.LIST_TRANSACTIONS,
+        1,
+        lambda count: {
+            "state_filters": [],
+            "producer_id_filters": [1000 + number for number in range(count)],
+            "duration_filter": -1,
+        },
+    ),
     "add partitions to transaction": LargeRequest(
         ApiKey.ADD_PARTITIONS_TO_TXN,
         3,

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from odradek.broker.replication.blocking import BlockingWork
-from odradek.broker.requests import long_requests
+from odradek.broker.requests import list_transactions, long_requests
 from odradek.foundation import errors
 from odradek.foundation.turn_limits import (
     FETCH_SESSION_PARTITIONS_MAX,
@@ -243,6 +243,50 @@ def test_repeated_elements_are_found_at_any_place(keeps_last: bool) -> None:
         expected = list(dict.fromkeys(reversed(given)))[::-1] if keeps_last else list(dict.fromkeys(given))
         assert found == expected
         assert twice == {one for one in given if given.count(one) > 1}
+
+
+# --- work of the thread -------------------------------------------------------------------------------------------
+
+
+def where_called(monkeypatch: pytest.MonkeyPatch, module: object, name: str) -> list[bool]:
+    """Whether each call of a function ran in the thread for long work."""
+    calls: list[bool] = []
+    running: list[object] = []
+    submit, function = BlockingWork.submit, getattr(module, name)
+
+    def submitted(self: BlockingWork, work: Any) -> Any:
+        def run() -> Any:
+            running.append(work)
+            try:
+                return work()
+            finally:
+                running.pop()
+
+        return submit(self, run)
+
+    def called(*arguments: Any, **named: Any) -> Any:
+        calls.append(bool(running))
+        return function(*arguments, **named)
+
+    monkeypatch.setattr(BlockingWork, "submit", submitted)
+    monkeypatch.setattr(module, name, called)
+    return calls
+
+
+@pytest.mark.parametrize("name", ["list transactions", "list transactions of producers"])
+async def test_filters_of_many_names_are_read_in_the_thread(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = await WholeBroker.start()
+    await whole.ask(ApiKey.FIND_COORDINATOR, 3, key_type=1, key="t")
+    await asyncio.sleep(10)
+    calls = where_called(monkeypatch, list_transactions, "filter_by")
+    answer, _ = await _turns(whole, ROWS[name], COUNT)
+    assert answer.error_code == 0
+    assert len(answer.unknown_state_filters) == (COUNT if name == "list transactions" else 0)
+    fields = ROWS[name].fields(10)
+    await whole.ask(ApiKey.LIST_TRANSACTIONS, 1, **fields)
+    assert calls == [True, False]
 
 
 # --- searches by time ---------------------------------------------------------------------------------------------

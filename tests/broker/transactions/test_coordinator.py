@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from odradek.broker.transactions.decisions import ProducerIdentity
-from odradek.broker.transactions.listing import TransactionFilter
+from odradek.broker.transactions.listing import TransactionFilter, filter_by
 from odradek.broker.transactions.metadata import TV0, TV2, TransactionState
 from odradek.foundation import errors
 from odradek.foundation.transaction_errors import (
@@ -400,7 +400,7 @@ async def test_unused_ids_go_and_used_ones_stay(world: TransactionWorld) -> None
     await asyncio.sleep(5000)
     await world.initialize("new")
     await asyncio.sleep(3700)
-    names = {row.transactional_id for row in world.coordinator.listing.transactions(TransactionFilter())[0]}
+    names = {row.transactional_id for row in world.coordinator.listing.transactions(TransactionFilter())}
     assert names == {"new", "busy"}
     with pytest.raises(errors.InvalidProducerIdMapping):
         await world.end(ProducerIdentity(7, 0), name="old")
@@ -439,7 +439,7 @@ async def test_transactions_are_listed_by_state_producer_duration_and_pattern(
     await asyncio.sleep(2)
 
     def names(**wanted: object) -> list[str]:
-        rows, _ = world.coordinator.listing.transactions(TransactionFilter(**wanted))  # type: ignore[arg-type]
+        rows = world.coordinator.listing.transactions(filter_by(**wanted))  # type: ignore[arg-type]
         return sorted(row.transactional_id for row in rows)
 
     assert names() == ["one", "two"]
@@ -449,7 +449,8 @@ async def test_transactions_are_listed_by_state_producer_duration_and_pattern(
     assert names(duration_ms=1000, states=["Ongoing"]) == ["one"]
     assert names(pattern="t.*") == ["two"]
     assert names(pattern="t") == []
-    rows, unknown = world.coordinator.listing.transactions(TransactionFilter(states=["ongoing"]))
-    assert (rows, unknown) == ([], ["ongoing"])
+    wanted = filter_by(states=["ongoing", "ongoing"])
+    assert world.coordinator.listing.transactions(wanted) == []
+    assert wanted.unknown_states == ("ongoing",)
     assert world.coordinator.listing.describe("one").partitions == {A}
     assert world.coordinator.listing.counts()["Ongoing"] == 1

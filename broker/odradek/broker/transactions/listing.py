@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterable, Iterator, Sequence, Set
 from typing import Any
 
 from odradek.broker.coordination.runtime import CoordinatorRuntime
@@ -29,10 +29,37 @@ class ListedTransaction(NamedTuple):
 class TransactionFilter(NamedTuple):
     """Empty filters let all through. `duration_ms` lets those through that are open for longer; -1 is none."""
 
-    states: Collection[str] = ()
-    producer_ids: Collection[int] = ()
+    states: Set[str] = frozenset()
+    unknown_states: Sequence[str] = ()
+    """The names in the filter that are no state, each once. Where no other is in it, nothing passes."""
+    producer_ids: Set[int] = frozenset()
     duration_ms: int = -1
     pattern: str | None = None
+
+
+def filter_by(
+    *,
+    states: Iterable[str] = (),
+    producer_ids: Iterable[int] = (),
+    duration_ms: int = -1,
+    pattern: str | None = None,
+) -> TransactionFilter:
+    """The filter of a request, which may have hundreds of thousands of names and ids.
+
+    Other threads run in between: a set of all ids, made at once, would hold them up.
+    """
+    known = {state.title for state in TransactionState}
+    wanted: set[str] = set()
+    unknown: dict[str, None] = {}
+    for name in states:
+        if name in known:
+            wanted.add(name)
+        else:
+            unknown[name] = None
+    ids: set[int] = set()
+    for producer_id in producer_ids:
+        ids.add(producer_id)
+    return TransactionFilter(wanted, tuple(unknown), ids, duration_ms, pattern)
 
 
 class TransactionStates:
@@ -42,20 +69,17 @@ class TransactionStates:
         self._runtime = runtime
         self._clock = clock
 
-    def transactions(self, wanted: TransactionFilter) -> tuple[list[ListedTransaction], list[str]]:
-        """The ids coordinated here that pass the filter, and the names of states in the filter that do not exist.
+    def transactions(self, wanted: TransactionFilter) -> list[ListedTransaction]:
+        """The ids coordinated here that pass the filter.
 
         Raises CoordinatorLoadInProgress while some ids are not known yet, InvalidRegularExpression.
         """
         if self._runtime.is_loading:
             raise CoordinatorLoadInProgress("some transactional ids are still being loaded; try again")
-        known = {state.title for state in TransactionState}
-        unknown = [name for name in wanted.states if name not in known]
-        states = set(wanted.states).intersection(known)
-        if wanted.states and not states:
-            return [], unknown
+        states, producer_ids = wanted.states, wanted.producer_ids
+        if wanted.unknown_states and not states:
+            return []
         pattern = _compiled(wanted.pattern)
-        producer_ids = set(wanted.producer_ids)
         now_ms = self._clock.wall_ms()
         rows: list[ListedTransaction] = []
         for found in self._ids():
@@ -69,7 +93,7 @@ class TransactionStates:
             ):
                 continue
             rows.append(ListedTransaction(found.name, metadata.producer_id, metadata.state.title))
-        return rows, unknown
+        return rows
 
     def describe(self, name: str) -> TransactionMetadata:
         """The stored values of an id. Raises TransactionalIdNotFound, InvalidRequest, and what routing raises."""
