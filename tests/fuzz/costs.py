@@ -181,6 +181,11 @@ class CostWorld:
         await whole.create_topic("known")
         await whole.create_topic("compacted", cleanup_policy="compact")
         await whole.create_topic("zstd", compression_type="zstd")
+        # The coordinators serve from now on: requests to them are not refused before any work.
+        whole.connection.principal = "User:root"
+        for key_type in (0, 1):
+            await whole.ask(ApiKey.FIND_COORDINATOR, 3, key_type=key_type, key="any")
+        await asyncio.sleep(1)
         if "authorizer.class.name" in entries:
             # Groups may be described, their topics not: each name is looked at.
             await whole.broker.control.controller.create_acls(

@@ -25,9 +25,6 @@ TIMES = 10
 RATIO_MAX = 20
 FRAME_BYTES_MAX = 100 << 20
 TRIES = 3
-# Taken in one turn, since a group decides on all of it; see design/0025.
-OF_A_GROUP = {"join group", "sync group", "consumer group heartbeat"}
-OF_A_GROUP_MAX = 10_000
 
 
 def _depth(row: LargeRequest) -> int:
@@ -79,11 +76,11 @@ def _assert_cheap(name: str, size: int) -> None:
 @pytest.mark.parametrize("name", ROWS)
 @pytest.mark.parametrize("size", [10_000, 100_000] if SENDS_LARGEST else [10_000])
 def test_many_elements_cost_what_they_are(name: str, size: int) -> None:
-    _assert_cheap(name, min(size, OF_A_GROUP_MAX) if name in OF_A_GROUP else size)
+    _assert_cheap(name, size)
 
 
 @pytest.mark.thorough
 @pytest.mark.skipif(not SENDS_LARGEST, reason="`make largest-requests` sends them")
-@pytest.mark.parametrize("name", [name for name in ROWS if name not in OF_A_GROUP])
+@pytest.mark.parametrize("name", ROWS)
 def test_the_largest_legal_request_costs_what_it_is(name: str) -> None:
     _assert_cheap(name, _largest(ROWS[name]))

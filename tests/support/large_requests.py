@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from odradek.wire.protocol import codec, messages
 from odradek.wire.protocol.api import ApiKey
+from odradek.wire.protocol.consumer import build_subscription
 from odradek.wire.protocol.framing import SIZE_BYTES
 
 Fields = dict[str, Any]
@@ -166,6 +167,18 @@ ROWS: Final[dict[str, LargeRequest]] = {
             "protocols": _topics(count, metadata=b""),
         },
     ),
+    "join group of many topics": LargeRequest(
+        ApiKey.JOIN_GROUP,
+        3,
+        lambda count: {
+            "group_id": "subscribed",
+            "session_timeout": 10_000,
+            "rebalance_timeout": 1000,
+            "member_id": "",
+            "protocol_type": "consumer",
+            "protocols": [{"name": "range", "metadata": build_subscription(names(count))}],
+        },
+    ),
     "sync group": LargeRequest(
         ApiKey.SYNC_GROUP,
         5,
@@ -190,6 +203,20 @@ ROWS: Final[dict[str, LargeRequest]] = {
             "subscribed_topic_regex": None,
             "server_assignor": None,
             "topic_partitions": [],
+        },
+    ),
+    "consumer group heartbeat of an owner": LargeRequest(
+        ApiKey.CONSUMER_GROUP_HEARTBEAT,
+        1,
+        lambda count: {
+            "group_id": "kip848",
+            "member_id": "m",
+            "member_epoch": 1,
+            "rebalance_timeout": 60_000,
+            "subscribed_topic_names": None,
+            "subscribed_topic_regex": None,
+            "server_assignor": None,
+            "topic_partitions": [{"topic_id": one, "partitions": [0]} for one in _ids(count)],
         },
     ),
     "describe configs": LargeRequest(

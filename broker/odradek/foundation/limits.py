@@ -248,6 +248,10 @@ VERIFICATIONS_PER_REQUEST_MAX: Final = 1000
 # A member sends one heartbeat at a time, so this is more members than a group can well have.
 COORDINATOR_REQUESTS_WAITING_MAX: Final = 20_000
 
+# Protocols that a member of a classic group may offer. The group compares those of all members in each rebalance, and
+# keeps them. Consumers have one for each of their assignors, Kafka Connect three.
+GROUP_PROTOCOLS_PER_MEMBER_MAX: Final = 100
+
 # Markers of ended transactions in one request to a leader, counted as transactions. An entry takes 40 bytes, and 10 for
 # each partition, and the leader appends each marker by itself: more would hold up those that come next.
 MARKERS_PER_REQUEST_MAX: Final = 1000

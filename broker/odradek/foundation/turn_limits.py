@@ -39,6 +39,13 @@ REQUEST_BYTES_DECODED_AT_ONCE_MAX: Final = 8 * 1024
 # Elements of a large request that one turn answers: at 10 to 40 microseconds each, less than ten milliseconds.
 REQUEST_ELEMENTS_PER_TURN_MAX: Final = 250
 
+# Topic names and partitions of a consumer group and of the heartbeat that changes it, at three microseconds each. A
+# change of a group with more is planned in the thread.
+GROUP_NAMES_PLANNED_AT_ONCE_MAX: Final = 1_000
+
+# Bytes of the subscriptions of a classic group that are read within a turn, at some 30 nanoseconds each.
+SUBSCRIPTION_BYTES_READ_AT_ONCE_MAX: Final = 64 * 1024
+
 # Topics and partitions of a Produce or Fetch that is answered within a turn, at 5 to 20 microseconds a partition.
 PARTITIONS_ANSWERED_AT_ONCE_MAX: Final = 2 * REQUEST_ELEMENTS_PER_TURN_MAX
 
@@ -46,11 +53,16 @@ PARTITIONS_ANSWERED_AT_ONCE_MAX: Final = 2 * REQUEST_ELEMENTS_PER_TURN_MAX
 # client with more gets no session, and sends whole requests.
 FETCH_SESSION_PARTITIONS_MAX: Final = 10_000
 
-# New topics that the controller plans in one turn, at 60 microseconds each with few partitions.
-TOPICS_PLANNED_PER_TURN_MAX: Final = 100
+# New partitions that the controller plans in one turn, at two microseconds each. A topic counts as many more, since it
+# takes 60 microseconds.
+PARTITIONS_PLANNED_PER_TURN_MAX: Final = 3_000
+PARTITIONS_THAT_A_TOPIC_COUNTS: Final = 30
 
-# Changes of the registry's nodes that become part of an image in one turn, at three microseconds each. The tables of
-# all topics and settings are copied each time: a millisecond for 100,000.
+# Partitions that a broker opens and takes a role for in one turn, at 16 microseconds each. Their logs are there.
+PARTITIONS_OPENED_PER_TURN_MAX: Final = 500
+
+# Changes of the registry's nodes that become part of an image in one turn, at three microseconds each, and partitions
+# of the topics that they change.
 NODE_CHANGES_PER_TURN_MAX: Final = 1_000
 
 # What of a client's batch is read within a turn, where its topic's settings ask for the records. The bytes count also

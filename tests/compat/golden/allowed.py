@@ -51,6 +51,30 @@ ALLOWED: Final[dict[str, dict[str, str]]] = {
             " topic that its producer may write to sees the damage"
         ),
     },
+    "repeated": {
+        f"{label}/*": (
+            "a topic of several elements is one element of Kafka's answer; ours has as many as the request, with the"
+            " same results"
+        )
+        for label in ("commit: an unknown topic twice", "fetch", "produce")
+    }
+    | {
+        f"{label}/*": (
+            "a topic of several elements is answered in one; Kafka's answer has as many as the request, with the same"
+            " results"
+        )
+        for label in ("elections", "elections of unknown", "added partitions", "an added partition twice")
+    }
+    | {
+        f"{label}/*": (
+            "a partition of several elements is answered for each; it is one element of Kafka's answer, with the same"
+            " result"
+        )
+        for label in ("delete records", "list offsets")
+    }
+    | {
+        "altered users/*": "Kafka looks for the user first, and we for what is named twice; neither changes anything"
+    },
     "transactions-second-generation": {
         "second: CompleteAbort, commit retried/error_code": (
             "Kafka's INVALID_TXN_STATE ends a client for good; a later Kafka answers PRODUCER_FENCED (KAFKA-20785)"

@@ -41,6 +41,7 @@ from tests.compat.golden.stories_quotas import STORIES as QUOTAS
 from tests.compat.golden.stories_quotas import VERSIONS as QUOTAS_VERSIONS
 from tests.compat.golden.stories_reassignment import STORIES as REASSIGNMENT
 from tests.compat.golden.stories_records import STORIES as RECORDS
+from tests.compat.golden.stories_repeats import STORIES as REPEATS
 from tests.compat.golden.stories_tokens import SETTINGS as TOKENS_SETTINGS
 from tests.compat.golden.stories_tokens import STORIES as TOKENS
 from tests.compat.golden.stories_tokens import VERSIONS as TOKENS_VERSIONS
@@ -76,6 +77,7 @@ STORIES = {
     **TOKENS,
     **DATA,
     **FORGERY,
+    **REPEATS,
     **VERSIONS,
 }
 RECORDING = os.environ.get("ODRADEK_RECORD_GOLDEN") == "1"

@@ -220,6 +220,37 @@ class Shard(Generic[Machine_co]):
 
         self.writer.submit(records, take_effect)
 
+    def prepare(
+        self,
+        key: str,
+        work: asyncio.Future[T],
+        then: Callable[[T], None],
+        refuse: Callable[[RequestError], object],
+    ) -> None:
+        """Call `then` with the result of `work`, a change of what `key` names that a thread plans.
+
+        Requests for it wait meanwhile, and until the change is written if `then` writes one. `refuse` gets the error of
+        either, or NotCoordinator. The caller is within `when_free`.
+        """
+        assert key not in self._gates, f"two changes of {key!r} at once"
+        gate = self._gates[key] = deque()
+
+        def act() -> None:
+            try:
+                self.check_serving()
+                then(work.result())
+            except RequestError as error:
+                refuse(without_trace(error))
+            except Exception:
+                logger.exception("a change of the %s %r could not be planned", self.topic.subject, key)
+                refuse(CoordinatorNotAvailable(f"the {self.topic.subject} {key!r} cannot be changed now"))
+
+        def planned(_: asyncio.Future[T]) -> None:
+            gate.appendleft(act)
+            self._open_gate(key)
+
+        work.add_done_callback(planned)
+
     def _open_gate(self, key: str) -> None:
         """Run the waiting actions in their order, until one of them closes the gate again."""
         waiting = self._gates.pop(key, None)

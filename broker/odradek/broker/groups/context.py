@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator
+from typing import Any
 
 from odradek.broker.groups.consumer.patterns import TopicPatterns
 from odradek.foundation.clock import Clock
@@ -12,6 +14,8 @@ from odradek.metadata.image.group_configs import FENCED_UNTIL_KEY, fenced_until_
 from odradek.metadata.image.image import ClusterImage, ImageHolder, ResourceKind
 
 CONSUMER_PROTOCOL = "consumer"
+
+InThread = Callable[[Callable[[], Any]], asyncio.Future[Any]]
 
 
 class Fences:
@@ -68,15 +72,25 @@ class Fences:
 
 
 class GroupContext:
-    """`settings` are the broker's, `images` holds the current cluster image, `new_id` makes unique member ids."""
+    """`settings` are the broker's, `images` holds the current cluster image, `new_id` makes unique member ids.
+
+    `in_thread` runs long work in a thread; without it the event loop does that too.
+    """
 
     def __init__(
-        self, *, clock: Clock, settings: Settings, images: ImageHolder, new_id: Callable[[], str]
+        self,
+        *,
+        clock: Clock,
+        settings: Settings,
+        images: ImageHolder,
+        new_id: Callable[[], str],
+        in_thread: InThread | None = None,
     ) -> None:
         self.clock = clock
         self.settings = settings
         self.images = images
         self.new_id = new_id
+        self.in_thread = in_thread
         self.fences = Fences(images, clock)
         self.patterns = TopicPatterns()
         self.commits = 0

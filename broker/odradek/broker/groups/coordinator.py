@@ -24,7 +24,7 @@ from odradek.broker.groups.classic.members import (
     SyncResult,
 )
 from odradek.broker.groups.consumer.requests import ConsumerGroupHeartbeat, Outcome, check_heartbeat
-from odradek.broker.groups.context import GroupContext
+from odradek.broker.groups.context import GroupContext, InThread
 from odradek.broker.groups.expiration import Expiration
 from odradek.broker.groups.offset_requests import OffsetRequests
 from odradek.broker.groups.state_machine import GroupStateMachine
@@ -47,7 +47,8 @@ TOPIC: Final = CoordinatedTopic(
 class GroupCoordinator:
     """The coordinator of one broker. Everything happens on the event loop.
 
-    `settings` are the broker's, `images` holds the current cluster image, `new_id` makes unique member ids.
+    `settings` are the broker's, `images` holds the current cluster image, `new_id` makes unique member ids, `in_thread`
+    plans changes of large groups.
     """
 
     def __init__(
@@ -58,8 +59,11 @@ class GroupCoordinator:
         settings: Settings,
         images: ImageHolder,
         new_id: Callable[[], str] = lambda: str(uuid.uuid4()),
+        in_thread: InThread | None = None,
     ) -> None:
-        self.context = context = GroupContext(clock=clock, settings=settings, images=images, new_id=new_id)
+        self.context = context = GroupContext(
+            clock=clock, settings=settings, images=images, new_id=new_id, in_thread=in_thread
+        )
         self.runtime = CoordinatorRuntime(
             TopicParts(
                 TOPIC,

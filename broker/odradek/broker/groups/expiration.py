@@ -38,6 +38,9 @@ class Expiration:
             for number, group in enumerate(list(machine.groups.values())):
                 if number % GROUPS_PER_TURN == 0:
                     await asyncio.sleep(0)
+                read = group.unread_subscriptions()
+                if read is not None and self._context.in_thread is not None:
+                    await self._context.in_thread(read)
                 if shard.state is ShardState.ACTIVE and machine.groups.get(group.group_id) is group:
                     shard.when_free(group.group_id, partial(self._expire, machine, group))
 

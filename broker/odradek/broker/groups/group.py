@@ -81,6 +81,13 @@ class Group(Protocol):
         """Whether members read `topic`, or may read it."""
         ...
 
+    def unread_subscriptions(self) -> Callable[[], None] | None:
+        """What reads the topics that members subscribe to, where that is long work for a thread; None where not.
+
+        Whatever asks for topics before pays for it.
+        """
+        ...
+
     def retention_start(self) -> Callable[[OffsetAndMetadata], int] | None:
         """The moment, in ms since 1970, that an offset's retention counts from; None while every offset is in use."""
         ...

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from typing import Final
 
 from odradek.broker.coordination.runtime import CoordinatorRuntime
@@ -167,6 +167,11 @@ class OffsetRequests:
         """Whether the group is one of those coordinated here."""
         shards = self._runtime.loaded_shards()
         return any(group_id in shard.machine.groups for shard in shards)
+
+    def unread_subscriptions(self, group_id: str) -> Callable[[], None] | None:
+        """What a thread is to do before offsets of the group are deleted, if anything."""
+        group = self._runtime.shard(group_id).machine.groups.get(group_id)
+        return None if group is None else group.unread_subscriptions()
 
     def delete(self, group_id: str, partitions: Sequence[tuple[str, int]]) -> Errors | Awaitable[Errors]:
         """Delete offsets; gives an error or None for each of `partitions`. Raises GroupIdNotFound, NonEmptyGroup, …"""

@@ -330,6 +330,7 @@ class BrokerProcess(Generic[ControlT]):
             partitions=self.partitions,
             controller=self.controller,
             shared_registry=self._control.shared_registry,
+            in_thread=self.long_work.submit,
         )
         self._closing.push_async_callback(self.coordinators.stop)
         self.coordinators.start()

@@ -6,8 +6,9 @@ seventh of the time to start a broker.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from odradek.broker.replication.hosted_partitions import HostedPartitions
 from odradek.broker.replication.producer_ids import ProducerIds
@@ -47,7 +48,9 @@ class Coordinators:
         partitions: HostedPartitions,
         controller: ControllerApi,
         shared_registry: Store | None,
+        in_thread: Callable[[Callable[[], Any]], asyncio.Future[Any]],
     ) -> None:
+        """`in_thread` runs long work."""
         self._settings = settings
         self._current_settings = current_settings
         self._broker_id = broker_id
@@ -57,6 +60,7 @@ class Coordinators:
         self._partitions = partitions
         self._controller = controller
         self._shared_registry = shared_registry
+        self._in_thread = in_thread
         self._zookeeper_groups: ZookeeperGroups | None = None
         # Each is None until it was used, or its topic exists.
         self.started_groups: GroupCoordinator | None = None
@@ -159,7 +163,9 @@ class Coordinators:
             new_topic_partitions=settings.offsets_topic_num_partitions,
             commit_timeout_ms=settings.offsets_commit_timeout_ms,
         )
-        self.started_groups = GroupCoordinator(log, clock=self._clock, settings=settings, images=self._images)
+        self.started_groups = GroupCoordinator(
+            log, clock=self._clock, settings=settings, images=self._images, in_thread=self._in_thread
+        )
         self.started_groups.start()
         return self.started_groups
 

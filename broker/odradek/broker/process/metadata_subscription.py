@@ -174,6 +174,7 @@ class MetadataSubscription:
                 self.number,
             )
         self._publish()
+        await self._images.complete()
         self._progress.set()
 
 

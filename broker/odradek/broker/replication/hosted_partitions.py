@@ -2,7 +2,8 @@
 
 A change of the image is applied before `ImageHolder.replace` returns. The logs of a new topic are there before its
 creator is answered, so a client's first produce finds them. Where the image is announced first (`ImageHolder.prepare`),
-logs are made a few at a time, with other work in between.
+logs are made a few at a time, with other work in between. Of many partitions most are opened after the change then,
+before `ImageHolder.complete` returns.
 
 Logs of a deleted topic are renamed at once and removed later. A topic that is deleted and created again has another id.
 Topic settings reach the logs as they change, and roles follow the image (`Partition.take_role`).
@@ -17,7 +18,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import islice
 
 from odradek.broker.replication.acknowledgements import Acknowledgements
 from odradek.broker.replication.context import ReplicaContext
@@ -35,6 +37,8 @@ from odradek.foundation.errors import (
 from odradek.foundation.ids import TopicId, TopicPartition
 from odradek.foundation.limits import LOGS_MADE_PER_TURN_MAX
 from odradek.foundation.settings import Settings
+from odradek.foundation.turn_limits import PARTITIONS_OPENED_PER_TURN_MAX
+from odradek.foundation.turns import Turn
 from odradek.metadata.image.changes import topic_changes
 from odradek.metadata.image.configs import log_config_values, topic_value
 from odradek.metadata.image.image import ClusterImage, ImageHolder, PartitionImage, ResourceKind, TopicImage
@@ -75,6 +79,9 @@ class HostedPartitions:
         self._partitions: dict[tuple[str, int], Partition] = {}
         self._names_by_id: dict[bytes, str] = {}
         self._failed: dict[tuple[str, int], Exception] = {}
+        # The image that `_open_rest` is called for, and the partitions that it opens.
+        self._prepared: ClusterImage | None = None
+        self._unopened: Iterator[None] | None = None
         # Those that a shortage, such as a full disk, keeps from being opened or from their role.
         self._short_of_space: set[TopicPartition] = set()
         # As written before this start, until each partition is opened.
@@ -103,11 +110,14 @@ class HostedPartitions:
         self._high_watermarks = {
             key: offset for key, offset in self._high_watermarks.items() if key in self._short_of_space
         }
-        self._unsubscribe = self._images.subscribe(self._changed, prepare=self._make_logs)
+        self._unsubscribe = self._images.subscribe(
+            self._changed, prepare=self._make_logs, complete=self._open_rest
+        )
 
     def stop(self) -> None:
         """Cease to follow the image. The logs stay open: their directories close them."""
         self.context.acknowledgements.close()
+        self._unopened = None
         if self._unsubscribe is not None:
             self._unsubscribe()
             self._unsubscribe = None
@@ -170,6 +180,7 @@ class HostedPartitions:
         be made: the change reports the reason.
         """
         changes = topic_changes(self._images.current, new)
+        self._prepared = new
         made = 0
         for topic in (*changes.created, *(after for _, after in changes.changed)):
             config: LogConfig | None = None
@@ -187,18 +198,47 @@ class HostedPartitions:
                     await asyncio.sleep(0)
 
     def _changed(self, old: ClusterImage, new: ClusterImage) -> None:
+        # What was put off comes first: the change may be of the same partitions.
+        for _ in self._unopened or ():
+            pass
         changes = topic_changes(old, new)
         for topic in changes.deleted:
             self._close_deleted(topic)
-        for topic in changes.created:
-            self._open_topic(topic, new)
-        for _, topic in changes.changed:
-            self._open_topic(topic, new)
+        opening = self._opening([*changes.created, *(after for _, after in changes.changed)], new)
+        at_once = PARTITIONS_OPENED_PER_TURN_MAX if new is self._prepared else None
+        opened = sum(1 for _ in islice(opening, at_once))
+        self._prepared, self._unopened = None, opening if opened == at_once else None
         self._log_manager.save_placement()
         if old.configs is not new.configs:
             self._reconfigure(old.configs, new)
 
+    async def _open_rest(self) -> None:
+        """Open what `_changed` has put off, some partitions in each turn of the loop. They are led a moment later."""
+        if self._unopened is None:
+            return
+        opening, turn = self._unopened, Turn(PARTITIONS_OPENED_PER_TURN_MAX)
+        await turn.next()
+        for _ in opening:
+            if turn.is_over():
+                await turn.next()
+        self._log_manager.save_placement()
+
+    def _opening(self, topics: Iterable[TopicImage], image: ClusterImage) -> Iterator[None]:
+        """Open the topics, one partition in each step. Coordinators look for theirs at once, and so get all of them."""
+        ordered = sorted(topics, key=lambda topic: not topic.is_internal)
+        for topic in ordered:
+            if topic.is_internal:
+                self._open_topic(topic, image)
+                yield
+            else:
+                yield from self._opening_topic(topic, image)
+
     def _open_topic(self, topic: TopicImage, image: ClusterImage) -> None:
+        for _ in self._opening_topic(topic, image):
+            pass
+
+    def _opening_topic(self, topic: TopicImage, image: ClusterImage) -> Iterator[None]:
+        """Open the topic, one partition in each step."""
         config: LogConfig | None = None
         self._names_by_id[topic.id.bytes] = topic.name
         for partition in topic.partitions:
@@ -214,6 +254,7 @@ class HostedPartitions:
                 known = self._add(topic, partition, config, image)
             if known is not None:
                 self._take_role(known, partition)
+            yield
 
     def retry_offline(self) -> int:
         """Open the partitions that a shortage keeps offline, and give those their role that could not take it.

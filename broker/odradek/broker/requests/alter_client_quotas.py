@@ -17,26 +17,31 @@ from odradek.metadata.controller.client_configs import ClientConfigChange
 from odradek.wire.protocol.messages import Message
 from odradek.wire.protocol.requests.clients import AlterClientQuotasRequest, EntryData, OpData
 
+# The types and names of an entity, in the order of their types.
+Parts = tuple[tuple[str, str], ...]
+
 
 async def handle(request: AlterClientQuotasRequest, context: RequestContext) -> Message:
     async with Leftovers() as kept:
-        errors: list[RequestError | None] = kept.until_end([])
+        # One that is named again is answered once, with its last error; what it asked for first is done, as in Kafka.
+        outcomes: dict[Parts, tuple[EntryData, RequestError | None]] = kept.until_end({})
         changes: list[ClientConfigChange] = kept.until_end([])
         seen: set[ClientEntity] = kept.until_end(set())
         turn = Turn()
         for entry in request.entries:
             if turn.is_over():
                 await turn.next()
+            parts = tuple(sorted((part.entity_type, part.entity_name or "") for part in entry.entity))
             try:
                 change = _change(entry)
                 if change.entity in seen:
                     raise InvalidRequest(f"Ignoring duplicate entity: {change.entity}")
             except RequestError as error:
-                errors.append(without_trace(error))
+                outcomes[parts] = entry, without_trace(error)
                 continue
             seen.add(change.entity)
             changes.append(change)
-            errors.append(None)
+            outcomes[parts] = entry, None
         if changes and not request.validate_only:
             await context.broker.active_controller.change_client_configs(changes)
             for change in changes:
@@ -45,8 +50,8 @@ async def handle(request: AlterClientQuotasRequest, context: RequestContext) -> 
                 change_log.quotas_changed(context, change.entity, change.texts)
         return await made(
             context,
-            len(errors),
-            lambda: context.response(entries=map(_result, request.entries, errors)),
+            len(outcomes),
+            lambda: context.response(entries=(_result(*outcome) for outcome in outcomes.values())),
         )
 
 

@@ -9,7 +9,9 @@ from odradek.broker.groups.consumer.requests import ConsumerGroupHeartbeat, Outc
 from odradek.broker.groups.consumer.update import OwnedTopic, as_assignment
 from odradek.broker.requests.context import RequestContext
 from odradek.broker.requests.failures import error_fields
+from odradek.broker.requests.long_answers import made
 from odradek.foundation.errors import OdradekError
+from odradek.foundation.turn_limits import REQUEST_ELEMENTS_PER_TURN_MAX
 from odradek.network.pending import Pending
 from odradek.wire.protocol.messages import Message, milliseconds
 from odradek.wire.protocol.requests.groups import ConsumerGroupHeartbeatRequest
@@ -19,7 +21,25 @@ VERSION_WITH_OWN_IDS: Final = 1
 
 
 def handle(request: ConsumerGroupHeartbeatRequest, context: RequestContext) -> Message | Pending[Message]:
-    outcome = context.broker.groups.consumer_heartbeat(request.group_id, _heartbeat(request, context))
+    owned = sum(1 + len(topic.partitions) for topic in request.topic_partitions or ())
+    if owned > REQUEST_ELEMENTS_PER_TURN_MAX:
+        return Pending(_answered_to_many(request, context, owned))
+    return _answered(request, context, _heartbeat(request, context))
+
+
+async def _answered_to_many(
+    request: ConsumerGroupHeartbeatRequest, context: RequestContext, owned: int
+) -> Message:
+    """With many partitions that the member owns: the thread reads them."""
+    heartbeat = await made(context, owned, lambda: _heartbeat(request, context))
+    answer = _answered(request, context, heartbeat)
+    return await answer if isinstance(answer, Pending) else answer
+
+
+def _answered(
+    request: ConsumerGroupHeartbeatRequest, context: RequestContext, heartbeat: ConsumerGroupHeartbeat
+) -> Message | Pending[Message]:
+    outcome = context.broker.groups.consumer_heartbeat(request.group_id, heartbeat)
     group_id: str = request.group_id
 
     def respond(ready: Outcome) -> Message:

@@ -2,12 +2,16 @@
 
 Before version 1 the rebalance timeout is the session timeout. From version 4 on a new member first gets its id
 (KIP-394). From version 5 on it may be static (KIP-345). From version 9 on a static leader may skip the assignment.
+
+A member with more protocols than the bound is refused. Kafka takes any number.
 """
 
 from __future__ import annotations
 
 from odradek.broker.groups.classic.members import JoinRequest, JoinResult
 from odradek.broker.requests.context import RequestContext
+from odradek.foundation.errors import InvalidRequest
+from odradek.foundation.limits import GROUP_PROTOCOLS_PER_MEMBER_MAX
 from odradek.network.pending import Pending, when_ready
 from odradek.wire.protocol.errors import error_code
 from odradek.wire.protocol.messages import Message, milliseconds
@@ -15,6 +19,12 @@ from odradek.wire.protocol.requests.groups import JoinGroupRequest
 
 
 def handle(request: JoinGroupRequest, context: RequestContext) -> Message | Pending[Message]:
+    if len(request.protocols) > GROUP_PROTOCOLS_PER_MEMBER_MAX:
+        error = InvalidRequest(
+            f"the member offers {len(request.protocols)} protocols to the group {request.group_id!r}; at most "
+            f"{GROUP_PROTOCOLS_PER_MEMBER_MAX} are compared"
+        )
+        return _response(context, JoinResult(error=error, member_id=request.member_id))
     result = context.broker.groups.join(request.group_id, _join_request(request, context))
     return when_ready(result, lambda joined: _response(context, joined))
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from odradek.broker.groups.classic.members import SyncRequest, SyncResult
 from odradek.broker.requests.context import RequestContext
+from odradek.broker.requests.long_answers import made
 from odradek.foundation.errors import InconsistentGroupProtocol
+from odradek.foundation.turn_limits import REQUEST_ELEMENTS_PER_TURN_MAX
 from odradek.network.pending import Pending, when_ready
 from odradek.wire.protocol.errors import error_code
 from odradek.wire.protocol.messages import Message
@@ -17,6 +20,25 @@ VERSION_WITH_PROTOCOL: Final = 5
 
 
 def handle(request: SyncGroupRequest, context: RequestContext) -> Message | Pending[Message]:
+    if len(request.assignments) > REQUEST_ELEMENTS_PER_TURN_MAX:
+        return Pending(_synced_with_many(request, context))
+    return _synced(request, context, _assignments(request))
+
+
+async def _synced_with_many(request: SyncGroupRequest, context: RequestContext) -> Message:
+    """Of a leader with many assignments: the thread reads them, and the group those of its members."""
+    assignments = await made(context, len(request.assignments), lambda: _assignments(request))
+    answer = _synced(request, context, assignments)
+    return await answer if isinstance(answer, Pending) else answer
+
+
+def _assignments(request: SyncGroupRequest) -> dict[str, bytes]:
+    return {item.member_id: bytes(item.assignment) for item in request.assignments}
+
+
+def _synced(
+    request: SyncGroupRequest, context: RequestContext, assignments: Mapping[str, bytes]
+) -> Message | Pending[Message]:
     protocol_type = request.protocol_type
     protocol = request.protocol_name
     if context.header.api_version >= VERSION_WITH_PROTOCOL and (protocol_type is None or protocol is None):
@@ -28,7 +50,7 @@ def handle(request: SyncGroupRequest, context: RequestContext) -> Message | Pend
         generation=request.generation_id,
         protocol_type=protocol_type,
         protocol=protocol,
-        assignments={item.member_id: bytes(item.assignment) for item in request.assignments},
+        assignments=assignments,
     )
     result = context.broker.groups.sync(request.group_id, sync)
     return when_ready(result, lambda synced: _response(context, synced))

@@ -29,7 +29,10 @@ from odradek.foundation.errors import (
     TopicDeletionDisabled,
 )
 from odradek.foundation.ids import TopicId, TopicPartition
-from odradek.foundation.turn_limits import TOPICS_PLANNED_PER_TURN_MAX
+from odradek.foundation.turn_limits import (
+    PARTITIONS_PLANNED_PER_TURN_MAX,
+    PARTITIONS_THAT_A_TOPIC_COUNTS,
+)
 from odradek.foundation.turns import Turn
 from odradek.metadata.controller import terms, topic_plans
 from odradek.metadata.controller.access_decisions import AccessDecisions
@@ -202,12 +205,12 @@ class Controller(AccessDecisions):
         # Before any work: many names alone could otherwise delay every other request.
         topic_plans.check_partition_count(len(requests))
         total = 0
-        turn = Turn(TOPICS_PLANNED_PER_TURN_MAX)
+        turn = Turn(PARTITIONS_PLANNED_PER_TURN_MAX)
         for request in requests:
-            if turn.is_over():
+            if turn.is_over(PARTITIONS_THAT_A_TOPIC_COUNTS):
                 await turn.next()
             try:
-                plan = self._plan(request, plans=plans, collisions=collisions)
+                plan = await self._plan(request, plans=plans, collisions=collisions, turn=turn)
                 spend(len(plan.topic.partitions))
             except RequestError as error:
                 outcomes.append(without_trace(error))
@@ -222,18 +225,19 @@ class Controller(AccessDecisions):
             await self._make_topics(list(plans.values()))
         return outcomes
 
-    def _plan(
-        self, request: NewTopic, *, plans: Mapping[str, object], collisions: Mapping[str, str]
+    async def _plan(
+        self, request: NewTopic, *, plans: Mapping[str, object], collisions: Mapping[str, str], turn: Turn
     ) -> topic_plans.TopicPlan:
         if request.name in self._deleting or request.name in plans:
             reason = "is being deleted" if request.name in self._deleting else "already exists"
             raise TopicAlreadyExists(f"Topic '{request.name}' {reason}.")
-        return topic_plans.plan_topic(
+        return await topic_plans.plan_topic(
             request,
             image=self._images.current,
             collisions=collisions,
             settings=self._settings.current,
             rng=self._rng,
+            turn=turn,
         )
 
     async def _make_topics(self, plans: Sequence[topic_plans.TopicPlan]) -> None:
@@ -379,12 +383,14 @@ class Controller(AccessDecisions):
     ) -> list[Outcome]:
         """Grow topics; one outcome for each request, in order, None for success."""
         outcomes: list[Outcome] = []
-        turn = Turn()
+        turn = Turn(PARTITIONS_PLANNED_PER_TURN_MAX)
         for request in requests:
-            if turn.is_over():
+            if turn.is_over(PARTITIONS_THAT_A_TOPIC_COUNTS):
                 await turn.next()
             try:
-                grown = topic_plans.plan_growth(request, image=self._images.current, rng=self._rng)
+                grown = await topic_plans.plan_growth(
+                    request, image=self._images.current, rng=self._rng, turn=turn
+                )
                 first_new = len(self._images.current.topics[grown.name].partitions)
                 spend(len(grown.partitions) - first_new)
             except RequestError as error:

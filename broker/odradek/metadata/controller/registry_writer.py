@@ -84,6 +84,7 @@ class RegistryWriter:
         image = await apply_in_turns(self._images.current, changes)
         await self._images.prepare(image)
         self._publish(image, changes)
+        await self._images.complete()
 
     async def write_in_parts(self, groups: Iterable[Sequence[Operation]]) -> None:
         """Write groups of operations in their order, as many in one step as the registry takes; none is parted.

@@ -22,12 +22,13 @@ from odradek.foundation.ids import TopicId, TopicPartition
 from odradek.foundation.limits import NEW_PARTITIONS_PER_REQUEST_MAX
 from odradek.foundation.named_tuple import NamedTuple
 from odradek.foundation.settings import Settings
+from odradek.foundation.turns import Turn
 from odradek.metadata.controller.requests import USE_DEFAULT, NewPartitions, NewTopic, TopicMetadataAndConfig
 from odradek.metadata.image import nodes, paths
 from odradek.metadata.image.configs import validate_topic_config
 from odradek.metadata.image.cordons import placeable
 from odradek.metadata.image.image import ClusterImage, PartitionImage, TopicImage
-from odradek.metadata.image.placement import check_assignment, place
+from odradek.metadata.image.placement import check_assignment, placements
 from odradek.metadata.image.topic_names import is_internal_topic, validate_topic_name
 from odradek.metadata.registry.store import Create, Operation, Put
 
@@ -50,17 +51,22 @@ def new_topic_id(rng: random.Random) -> TopicId:
             return topic_id
 
 
-def plan_topic(
+async def plan_topic(
     request: NewTopic,
     *,
     image: ClusterImage,
     collisions: Mapping[str, str],
     settings: Settings,
     rng: random.Random,
+    turn: Turn,
 ) -> TopicPlan:
-    """Raises the RequestError that answers a topic that may not be. `collisions` are topics by collision key."""
+    """Raises the RequestError that answers a topic that may not be. `collisions` are topics by collision key.
+
+    Each partition counts in `turn`.
+    """
     check_new_name(request.name, image=image, collisions=collisions)
     racks = placeable(image)
+    replicas: Iterable[tuple[int, ...]]
     if request.assignment:
         replicas = _given_replicas(request, racks=racks)
     else:
@@ -70,11 +76,22 @@ def plan_topic(
         topic=TopicImage(
             name=request.name,
             id=new_topic_id(rng),
-            partitions=tuple(new_partition(number, brokers) for number, brokers in enumerate(replicas)),
+            partitions=tuple(await _new_partitions(replicas, turn)),
             is_internal=is_internal_topic(request.name),
         ),
         config=config,
     )
+
+
+async def _new_partitions(
+    replicas: Iterable[tuple[int, ...]], turn: Turn, *, first: int = 0
+) -> list[PartitionImage]:
+    partitions: list[PartitionImage] = []
+    for number, brokers in enumerate(replicas, start=first):
+        if turn.is_over():
+            await turn.next()
+        partitions.append(new_partition(number, brokers))
+    return partitions
 
 
 def check_new_name(name: str, *, image: ClusterImage, collisions: Mapping[str, str]) -> None:
@@ -112,7 +129,7 @@ def _given_replicas(request: NewTopic, *, racks: Mapping[int, str | None]) -> li
 
 def _chosen_replicas(
     request: NewTopic, *, racks: Mapping[int, str | None], settings: Settings, rng: random.Random
-) -> list[tuple[int, ...]]:
+) -> Iterator[tuple[int, ...]]:
     count, factor = request.partition_count, request.replication_factor
     if count < USE_DEFAULT or count == 0:
         raise InvalidPartitions(
@@ -125,7 +142,7 @@ def _chosen_replicas(
         )
     # Checked before placing: a number such as two billion would take the memory of as many partitions.
     check_partition_count(count)
-    return place(
+    return placements(
         racks,
         partition_count=settings.num_partitions if count == USE_DEFAULT else count,
         replication_factor=settings.default_replication_factor if factor == USE_DEFAULT else factor,
@@ -179,8 +196,13 @@ def partition_operations(name: str, partition: PartitionImage, *, controller_epo
     ]
 
 
-def plan_growth(request: NewPartitions, *, image: ClusterImage, rng: random.Random) -> TopicImage:
-    """The topic with its new partitions. Raises the RequestError that answers a growth that may not be."""
+async def plan_growth(
+    request: NewPartitions, *, image: ClusterImage, rng: random.Random, turn: Turn
+) -> TopicImage:
+    """The topic with its new partitions. Raises the RequestError that answers a growth that may not be.
+
+    Each new partition counts in `turn`.
+    """
     topic = image.topics.get(request.topic)
     if topic is None:
         raise UnknownTopicOrPartition(f"This server does not host the topic {request.topic}.")
@@ -196,8 +218,9 @@ def plan_growth(request: NewPartitions, *, image: ClusterImage, rng: random.Rand
     racks = placeable(image)
     first = topic.partitions[0]
     factor = len(first.replicas) - len(first.adding)
+    replicas: Iterable[tuple[int, ...]]
     if request.assignments is None:
-        replicas = place(
+        replicas = placements(
             racks,
             partition_count=request.total_count - there,
             replication_factor=factor,
@@ -206,7 +229,7 @@ def plan_growth(request: NewPartitions, *, image: ClusterImage, rng: random.Rand
         )
     else:
         replicas = _given_growth(request, added=request.total_count - there, factor=factor, racks=racks)
-    added = (new_partition(number, brokers) for number, brokers in enumerate(replicas, start=there))
+    added = await _new_partitions(replicas, turn, first=there)
     return TopicImage(topic.name, topic.id, (*topic.partitions, *added), topic.is_internal)
 
 

@@ -138,6 +138,7 @@ class ClusterImage:
 
 ImageCallback = Callable[[ClusterImage, ClusterImage], None]
 ImagePreparation = Callable[[ClusterImage], Awaitable[None]]
+ImageCompletion = Callable[[], Awaitable[None]]
 
 
 class ImageHolder:
@@ -147,36 +148,54 @@ class ImageHolder:
         self.current = image or ClusterImage()
         self._callbacks: list[ImageCallback] = []
         self._preparations: list[ImagePreparation] = []
+        self._completions: list[ImageCompletion] = []
 
     def subscribe(
-        self, callback: ImageCallback, *, prepare: ImagePreparation | None = None
+        self,
+        callback: ImageCallback,
+        *,
+        prepare: ImagePreparation | None = None,
+        complete: ImageCompletion | None = None,
     ) -> Callable[[], None]:
         """Call `callback(old, new)` at each change, in the order of subscription; the result ends it.
 
-        `prepare(new)` is for work that would make `callback` slow: see `prepare`.
+        `prepare(new)` and `complete()` are for work that would make `callback` slow: see `prepare`.
         """
         self._callbacks.append(callback)
         if prepare is not None:
             self._preparations.append(prepare)
+        if complete is not None:
+            self._completions.append(complete)
 
         def unsubscribe() -> None:
             if callback in self._callbacks:
                 self._callbacks.remove(callback)
             if prepare in self._preparations:
                 self._preparations.remove(prepare)
+            if complete in self._completions:
+                self._completions.remove(complete)
 
         return unsubscribe
 
     async def prepare(self, new: ClusterImage) -> None:
         """Let subscribers do slow work for this image in small steps, before `replace`.
 
-        For callers that can wait between two changes. Without it `replace` only takes longer.
+        For callers that can wait between two changes: they call `complete` after `replace`. Without it `replace` only
+        takes longer.
         """
         for preparation in list(self._preparations):
             try:
                 await preparation(new)
             except Exception:
                 logger.exception("%r could not prepare for a change of the cluster", preparation)
+
+    async def complete(self) -> None:
+        """Let subscribers end, in small steps, what they have put off for the image that they prepared for."""
+        for completion in list(self._completions):
+            try:
+                await completion()
+            except Exception:
+                logger.exception("%r could not complete a change of the cluster", completion)
 
     def replace(self, new: ClusterImage) -> None:
         """Make `new` the current image and call every subscriber before returning.

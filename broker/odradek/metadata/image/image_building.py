@@ -11,7 +11,6 @@ ignored, so that older brokers can follow newer controllers.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, TypeVar
@@ -20,6 +19,7 @@ from odradek.foundation.client_entities import ClientEntity
 from odradek.foundation.ids import TopicId
 from odradek.foundation.named_tuple import NamedTuple
 from odradek.foundation.turn_limits import NODE_CHANGES_PER_TURN_MAX
+from odradek.foundation.turns import Turn
 from odradek.metadata.image import nodes, paths
 from odradek.metadata.image.change_log import NodeChange
 from odradek.metadata.image.features import FinalizedFeatures
@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 
 Key = TypeVar("Key")
 
+# Of a topic's node, for each of its partitions.
+_PARTITION_BYTES: Final = 64
 _NOBODY: Final = nodes.ReplicaAssignment(())
 _KINDS: Final = {str(kind): kind for kind in ResourceKind}
 
@@ -96,87 +98,123 @@ class _Drafts(NamedTuple):
         return draft
 
 
+class _Building:
+    """An image while changes are applied."""
+
+    def __init__(self, image: ClusterImage) -> None:
+        self.drafts = _Drafts(image, {}, dict(image.brokers), dict(image.configs), dict(image.client_configs))
+        self.acl_changes: list[NodeChange] = []
+        self.acls = image.acls
+        self._image = image
+        self._token_changes: list[NodeChange] = []
+        self._cluster_id, self._controller_id = image.cluster_id, image.controller_id
+        self._features, self._login_secret = image.features, image.login_secret
+        self._differing: dict[str, tuple[TopicImage | None, TopicImage | None]] = {}
+
+    def add(self, change: NodeChange) -> None:
+        """Apply one change. Raises StoreError for a node that cannot be read."""
+        path, data = change.path, change.data
+        if path.startswith(paths.TOPICS + "/"):
+            _apply_topic(self.drafts, change)
+        elif path.startswith(paths.BROKER_IDS + "/"):
+            _apply_broker(self.drafts, change)
+        elif path.startswith(paths.CONFIG + "/"):
+            _apply_config(self.drafts, change)
+        elif path.startswith(paths.DELETE_TOPICS + "/"):
+            self.drafts.topic(path.rpartition("/")[2]).is_doomed = data is not None
+        elif path.startswith(paths.ACLS):
+            self.acl_changes.append(change)
+        elif path.startswith(paths.TOKENS + "/"):
+            self._token_changes.append(change)
+        elif path == paths.FEATURES:
+            self._features = FinalizedFeatures() if data is None else nodes.read_features(path, data)
+        elif path == paths.CONTROLLER:
+            self._controller_id = -1 if data is None else nodes.read_controller(path, data)
+        elif path == paths.CLUSTER_ID and data is not None:
+            self._cluster_id = nodes.read_cluster_id(path, data)
+        elif path == paths.LOGIN_SECRET and data is not None:
+            self._login_secret = nodes.read_login_secret(path, data)
+
+    def finish_topic(self, name: str, draft: _TopicDraft) -> None:
+        """Make the image of one topic that changes have named."""
+        before, after = self._image.topics.get(name), draft.finished(name)
+        if before != after:
+            self._differing[name] = before, after
+        if draft.is_doomed:
+            self.drafts.configs.pop((ResourceKind.TOPIC, name), None)
+
+    def finish_acls(self, changes: Sequence[NodeChange]) -> None:
+        if changes:
+            self.acls = _with_acls(self.acls, changes)
+
+    def finished(self) -> ClusterImage:
+        """The image, once all topics and ACLs are finished; the one before when the changes change nothing of it."""
+        image, drafts = self._image, self.drafts
+        topics, topics_by_id = self._topics()
+        is_same_client = drafts.client_configs == image.client_configs
+        after = replace(
+            image,
+            cluster_id=self._cluster_id,
+            controller_id=self._controller_id,
+            brokers=drafts.brokers if drafts.brokers != image.brokers else image.brokers,
+            configs=drafts.configs if drafts.configs != image.configs else image.configs,
+            topics=topics,
+            topics_by_id=topics_by_id,
+            features=self._features,
+            client_configs=image.client_configs if is_same_client else drafts.client_configs,
+            acls=self.acls,
+            tokens=_with_tokens(image.tokens, self._token_changes) if self._token_changes else image.tokens,
+            login_secret=self._login_secret,
+        )
+        return image if after.is_same_as(image) else after
+
+    def _topics(self) -> tuple[Mapping[str, TopicImage], Mapping[TopicId, TopicImage]]:
+        image = self._image
+        if not self._differing:
+            return image.topics, image.topics_by_id
+        by_name, by_id = dict(image.topics), dict(image.topics_by_id)
+        for name, (before, after) in self._differing.items():
+            if before is not None:
+                del by_id[before.id]
+            if after is None:
+                del by_name[name]
+            else:
+                by_name[name] = by_id[after.id] = after
+        return by_name, by_id
+
+
 def apply(image: ClusterImage, changes: Iterable[NodeChange]) -> ClusterImage:
     """The image after the changes; the same object when they change nothing of it.
 
     Raises StoreError for a node that cannot be read.
     """
-    drafts = _Drafts(image, {}, dict(image.brokers), dict(image.configs), dict(image.client_configs))
-    cluster_id, controller_id, features = image.cluster_id, image.controller_id, image.features
-    login_secret = image.login_secret
-    acl_changes: list[NodeChange] = []
-    token_changes: list[NodeChange] = []
+    building = _Building(image)
     for change in changes:
-        path, data = change.path, change.data
-        if path.startswith(paths.TOPICS + "/"):
-            _apply_topic(drafts, change)
-        elif path.startswith(paths.BROKER_IDS + "/"):
-            _apply_broker(drafts, change)
-        elif path.startswith(paths.CONFIG + "/"):
-            _apply_config(drafts, change)
-        elif path.startswith(paths.DELETE_TOPICS + "/"):
-            drafts.topic(path.rpartition("/")[2]).is_doomed = data is not None
-        elif path.startswith(paths.ACLS):
-            acl_changes.append(change)
-        elif path.startswith(paths.TOKENS + "/"):
-            token_changes.append(change)
-        elif path == paths.FEATURES:
-            features = FinalizedFeatures() if data is None else nodes.read_features(path, data)
-        elif path == paths.CONTROLLER:
-            controller_id = -1 if data is None else nodes.read_controller(path, data)
-        elif path == paths.CLUSTER_ID and data is not None:
-            cluster_id = nodes.read_cluster_id(path, data)
-        elif path == paths.LOGIN_SECRET and data is not None:
-            login_secret = nodes.read_login_secret(path, data)
-    topics, topics_by_id = _topics(drafts)
-    for name, draft in drafts.topics.items():
-        if draft.is_doomed:
-            drafts.configs.pop((ResourceKind.TOPIC, name), None)
-    after = replace(
-        image,
-        cluster_id=cluster_id,
-        controller_id=controller_id,
-        brokers=drafts.brokers if drafts.brokers != image.brokers else image.brokers,
-        configs=drafts.configs if drafts.configs != image.configs else image.configs,
-        topics=topics,
-        topics_by_id=topics_by_id,
-        features=features,
-        client_configs=(
-            drafts.client_configs if drafts.client_configs != image.client_configs else image.client_configs
-        ),
-        acls=_with_acls(image.acls, acl_changes) if acl_changes else image.acls,
-        tokens=_with_tokens(image.tokens, token_changes) if token_changes else image.tokens,
-        login_secret=login_secret,
-    )
-    return image if after.is_same_as(image) else after
+        building.add(change)
+    for name, draft in building.drafts.topics.items():
+        building.finish_topic(name, draft)
+    building.finish_acls(building.acl_changes)
+    return building.finished()
 
 
 async def apply_in_turns(image: ClusterImage, changes: Sequence[NodeChange]) -> ClusterImage:
-    """As `apply`, some changes in each turn of the event loop. Each turn copies the image's tables."""
-    for start in range(0, len(changes), NODE_CHANGES_PER_TURN_MAX):
-        image = apply(image, changes[start : start + NODE_CHANGES_PER_TURN_MAX])
-        await asyncio.sleep(0)
-    return image
-
-
-def _topics(drafts: _Drafts) -> tuple[Mapping[str, TopicImage], Mapping[TopicId, TopicImage]]:
-    image = drafts.image
-    differing: dict[str, tuple[TopicImage | None, TopicImage | None]] = {}
-    for name, draft in drafts.topics.items():
-        before, after = image.topics.get(name), draft.finished(name)
-        if before != after:
-            differing[name] = before, after
-    if not differing:
-        return image.topics, image.topics_by_id
-    by_name, by_id = dict(image.topics), dict(image.topics_by_id)
-    for name, (before, after) in differing.items():
-        if before is not None:
-            del by_id[before.id]
-        if after is None:
-            del by_name[name]
-        else:
-            by_name[name] = by_id[after.id] = after
-    return by_name, by_id
+    """As `apply`, some changes in each turn of the event loop, and then some topics and ACLs."""
+    building = _Building(image)
+    turn = Turn(NODE_CHANGES_PER_TURN_MAX)
+    for change in changes:
+        if turn.is_over(1 + len(change.data or b"") // _PARTITION_BYTES):
+            await turn.next()
+        building.add(change)
+    for name, draft in building.drafts.topics.items():
+        if turn.is_over(1 + len(draft.replicas)):
+            await turn.next()
+        building.finish_topic(name, draft)
+    acl_changes = building.acl_changes
+    for start in range(0, len(acl_changes), NODE_CHANGES_PER_TURN_MAX):
+        await turn.next()
+        building.finish_acls(acl_changes[start : start + NODE_CHANGES_PER_TURN_MAX])
+    await turn.next()
+    return building.finished()
 
 
 def _apply_topic(drafts: _Drafts, change: NodeChange) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from odradek.foundation.errors import InvalidPartitions, InvalidReplicaAssignment, InvalidReplicationFactor
 from odradek.foundation.words import count
@@ -25,7 +25,27 @@ def place(
     rng: random.Random,
     leaders: Sequence[int] = (),
 ) -> list[tuple[int, ...]]:
-    """The replicas of each new partition, leaders first.
+    """The replicas of each new partition, as `placements` has them."""
+    return list(
+        placements(
+            brokers,
+            partition_count=partition_count,
+            replication_factor=replication_factor,
+            rng=rng,
+            leaders=leaders,
+        )
+    )
+
+
+def placements(
+    brokers: Mapping[int, str | None],
+    *,
+    partition_count: int,
+    replication_factor: int,
+    rng: random.Random,
+    leaders: Sequence[int] = (),
+) -> Iterator[tuple[int, ...]]:
+    """The replicas of each new partition, leaders first, found as they are asked for.
 
     `brokers` are the racks by live broker id; `leaders` are the preferred leaders of the partitions that the topic
     already has. Raises InvalidPartitions and InvalidReplicationFactor.
@@ -45,15 +65,33 @@ def place(
     count = len(order)
     first_partition = len(leaders)
     start = _even_start(order, leaders, added=partition_count, start=rng.randrange(count))
-    shift = rng.randrange(count)
-    placed: list[tuple[int, ...]] = []
-    for number in range(first_partition, first_partition + partition_count):
+    numbers = range(first_partition, first_partition + partition_count)
+    return _placed(
+        numbers, order, brokers, start=start, shift=rng.randrange(count), wanted=replication_factor
+    )
+
+
+def _placed(
+    numbers: Sequence[int],
+    order: Sequence[int],
+    racks: Mapping[int, str | None],
+    *,
+    start: int,
+    shift: int,
+    wanted: int,
+) -> Iterator[tuple[int, ...]]:
+    count = len(order)
+    # Without racks, the followers are the first of the others. There may be hundreds.
+    looked_at = count - 1 if len(set(racks.values())) > 1 else wanted - 1
+    for number in numbers:
         if number > 0 and number % count == 0:
             shift += 1
         leader = (start + number) % count
-        others = [order[(leader + 1 + (shift + step) % (count - 1)) % count] for step in range(count - 1)]
-        placed.append(_over_racks(order[leader], others, brokers, wanted=replication_factor))
-    return placed
+        others = [order[(leader + 1 + (shift + step) % (count - 1)) % count] for step in range(looked_at)]
+        if looked_at == wanted - 1:
+            yield order[leader], *others
+        else:
+            yield _over_racks(order[leader], others, racks, wanted=wanted)
 
 
 def _even_start(order: Sequence[int], leaders: Sequence[int], *, added: int, start: int) -> int:

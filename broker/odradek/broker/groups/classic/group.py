@@ -344,7 +344,13 @@ class ClassicGroup:
         """Whether members read `topic`, or may read it."""
         if not self.rebalance.uses_consumer_protocol:
             return False
-        return self.rebalance.subscribed_topics is None or topic in self.rebalance.subscribed_topics
+        topics = self.rebalance.subscriptions.topics
+        return topics is None or topic in topics
+
+    def unread_subscriptions(self) -> Callable[[], None] | None:
+        """See `Group`."""
+        subscriptions = self.rebalance.subscriptions
+        return subscriptions.read if subscriptions.is_long else None
 
     @property
     def is_removable(self) -> bool:
@@ -360,7 +366,7 @@ class ClassicGroup:
             if rebalance.state_timestamp_ms < 0:
                 return commit_time_ms
             return lambda _committed: rebalance.state_timestamp_ms
-        if rebalance.state is GroupState.STABLE and rebalance.subscribed_topics is not None:
+        if rebalance.state is GroupState.STABLE and rebalance.subscriptions.topics is not None:
             return commit_time_ms
         return None
 

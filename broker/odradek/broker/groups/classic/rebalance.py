@@ -23,15 +23,15 @@ from odradek.broker.groups.classic.members import (
     SyncResult,
 )
 from odradek.broker.groups.classic.schema import ClassicGroupValue
+from odradek.broker.groups.classic.subscriptions import Subscriptions
 from odradek.foundation.errors import (
     CoordinatorNotAvailable,
     IllegalGeneration,
-    InvalidRequest,
     OdradekError,
     RebalanceInProgress,
     UnknownMemberId,
 )
-from odradek.wire.protocol.consumer import PROTOCOL_TYPE, parse_subscription
+from odradek.wire.protocol.consumer import PROTOCOL_TYPE
 
 # Kafka's: a client that disappears while it joins is forgotten after this time.
 NEW_MEMBER_JOIN_TIMEOUT_MS: Final = 5 * 60 * 1000
@@ -85,7 +85,8 @@ class Rebalance:
         self.generation = 0
         self.protocol_type: str | None = None
         self.protocol: str | None = None
-        self.subscribed_topics: frozenset[str] | None = None
+        self.subscriptions = Subscriptions.none()
+        """The topics that members subscribed to when their last rebalance ended."""
         self.members = Members()
         # Ids that were given but not used yet, and when they expire.
         self.pending_joins: dict[str, float] = {}
@@ -120,7 +121,7 @@ class Rebalance:
             self.state = GroupState.STABLE
             if value.leader in self.members:
                 self.members.leader = value.leader
-        self.update_subscribed_topics()
+        self.update_subscriptions()
 
     def begin_stable(self, generation: int, members: Iterable[Member]) -> None:
         """Begin as a stable group of consumers."""
@@ -129,7 +130,7 @@ class Rebalance:
         for member in members:
             self.members.add(member)
         self.protocol = self.members.select_protocol()
-        self.update_subscribed_topics()
+        self.update_subscriptions()
         self.transition(GroupState.STABLE)
 
     # --- rebalance ------------------------------------------------------------------------------------------
@@ -210,13 +211,13 @@ class Rebalance:
         self.pending_syncs.clear()
         if not len(self.members):
             self.protocol = None
-            self.update_subscribed_topics()
+            self.update_subscriptions()
             self.transition(GroupState.EMPTY)
             # If this write fails, a restart finds the last generation, whose members expire: no harm.
             self._host.store(self, self.value(), _ignore)
             return
         self.protocol = self.members.select_protocol()
-        self.update_subscribed_topics()
+        self.update_subscriptions()
         self.transition(GroupState.COMPLETING_REBALANCE)
         self.sync_deadline = self.deadline_after(self._rebalance_timeout_ms())
         for member in list(self.members):
@@ -377,21 +378,15 @@ class Rebalance:
     def sync_result(self, assignment: bytes) -> SyncResult:
         return SyncResult(protocol_type=self.protocol_type, protocol=self.protocol, assignment=assignment)
 
-    def update_subscribed_topics(self) -> None:
-        """Find the topics that members subscribe to; None when their subscriptions cannot be read."""
-        if not len(self.members):
-            self.subscribed_topics = frozenset() if self.protocol_type is not None else None
-            return
-        self.subscribed_topics = None
-        if not self.uses_consumer_protocol or self.protocol is None:
-            return
-        topics: set[str] = set()
-        try:
-            for member in self.members:
-                topics.update(parse_subscription(member.metadata(self.protocol)).topics)
-        except InvalidRequest:
-            return
-        self.subscribed_topics = frozenset(topics)
+    def update_subscriptions(self) -> None:
+        """Keep what members subscribe to; it is read when somebody asks for the topics."""
+        protocol = self.protocol
+        if not len(self.members) and self.protocol_type is not None:
+            self.subscriptions = Subscriptions(())
+        elif not self.uses_consumer_protocol or protocol is None:
+            self.subscriptions = Subscriptions.none()
+        else:
+            self.subscriptions = Subscriptions(member.metadata(protocol) for member in self.members)
 
     @property
     def uses_consumer_protocol(self) -> bool:

@@ -7,6 +7,8 @@ towards its target. A sync gives it what it may own. A heartbeat asks it to join
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
+from typing import Final
 
 from odradek.broker.groups.classic.members import (
     UNKNOWN_MEMBER,
@@ -19,8 +21,9 @@ from odradek.broker.groups.classic.members import (
     SyncResult,
 )
 from odradek.broker.groups.consumer.group import ConsumerGroup, ConsumerGroupHost
+from odradek.broker.groups.consumer.planning import Planning
 from odradek.broker.groups.consumer.schema import ClassicProtocols, CurrentValue, MemberState, MemberValue
-from odradek.broker.groups.consumer.update import GroupUpdate
+from odradek.broker.groups.consumer.update import GroupUpdate, sorted_once
 from odradek.broker.groups.conversion import Conversion, GroupParts, ids_of
 from odradek.foundation.errors import (
     FencedInstanceId,
@@ -34,7 +37,19 @@ from odradek.foundation.errors import (
     RequestError,
     UnknownMemberId,
 )
+from odradek.foundation.named_tuple import NamedTuple
 from odradek.wire.protocol.consumer import PROTOCOL_TYPE, Subscription, parse_subscription
+
+# A topic in a subscription has at least its length and a letter.
+_NAME_BYTES: Final = 8
+
+
+class _Step(NamedTuple):
+    """What a join changes: the group's update, the static member that it replaces, and the member's new state."""
+
+    update: GroupUpdate
+    replaced: str | None
+    current: CurrentValue
 
 
 class ClassicMembers:
@@ -42,23 +57,48 @@ class ClassicMembers:
 
     def __init__(self, parts: GroupParts, conversion: Conversion, host: ConsumerGroupHost) -> None:
         self._groups, self._shard, self._context = parts
+        self._planning = Planning(parts)
         self._conversion = conversion
         self._host = host
 
     def join(self, group: ConsumerGroup, request: JoinRequest, answer: AnswerJoin) -> None:
         """Let the member take its next step; answered once that is written. Raises as `_check_join` and `_member`."""
         member_id = request.member_id or self._context.new_id()
+        metadata_bytes = sum(len(metadata) for _, metadata in request.protocols)
+        self._planning.plan(
+            group,
+            metadata_bytes // _NAME_BYTES,
+            partial(self._planned, group, member_id, request),
+            partial(self._answered, group, member_id, request, answer),
+            lambda error: answer(JoinResult(error=error, member_id=member_id)),
+        )
+
+    def _planned(self, group: ConsumerGroup, member_id: str, request: JoinRequest) -> _Step | None:
+        """The member's step; None for one that has to join again with its id. Raises as `_check_join`, `_member`."""
         subscription = self._check_join(group, request)
         if request.requires_known_member_id:
-            required = MemberIdRequired(f"join again as {member_id}", member_id=member_id)
-            answer(JoinResult(error=required, member_id=member_id))
-            return
+            return None
         update = GroupUpdate(group, self._context)
         replaced = _admit(update, member_id, request)
         known = update.group.members.get(member_id)
         update.advance(member_id, _member_value(known, request, subscription))
-        topics = self._context.images.current.topics
-        current = update.reconcile(member_id, ids_of(subscription.owned_partitions, topics))
+        owned = ids_of(subscription.owned_partitions, update.topics)
+        return _Step(update, replaced, update.reconcile(member_id, owned))
+
+    def _answered(
+        self,
+        group: ConsumerGroup,
+        member_id: str,
+        request: JoinRequest,
+        answer: AnswerJoin,
+        step: _Step | None,
+    ) -> None:
+        """Write the step, and answer with it."""
+        if step is None:
+            required = MemberIdRequired(f"join again as {member_id}", member_id=member_id)
+            answer(JoinResult(error=required, member_id=member_id))
+            return
+        update, replaced, current = step
         if replaced is not None and self._conversion.may_become_classic(group, without=[replaced], joining=1):
             self._join_as_classic_group(group, update, member_id, answer)
             return
@@ -75,7 +115,7 @@ class ClassicMembers:
                 return
             written = self._groups.consumer(group.group_id)
             assert written is not None
-            written.topics_seen = topics
+            written.topics_seen = update.topics
             written.deadlines.extend_session(member_id, request.session_timeout_ms)
             # It must sync before the rebalance timeout is over.
             written.deadlines.end_step(member_id)
@@ -84,7 +124,7 @@ class ClassicMembers:
             answer(result)
 
         if update.records:
-            self._shard.write(group.group_id, update.records, on_written)
+            self._planning.write(group, update, on_written)
         else:
             on_written(None)
 
@@ -213,7 +253,7 @@ def _member_value(known: MemberValue | None, request: JoinRequest, subscription:
         rack_id=subscription.rack_id if subscription.rack_id or known is None else known.rack_id,
         client_id=request.client_id,
         client_host=request.client_host,
-        topic_names=tuple(sorted(set(subscription.topics))),
+        topic_names=sorted_once(subscription.topics),
         topic_regex=None,
         rebalance_timeout_ms=request.rebalance_timeout_ms,
         server_assignor=None if known is None else known.server_assignor,

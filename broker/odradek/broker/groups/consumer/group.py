@@ -150,6 +150,17 @@ class ConsumerGroup:
         copied._pattern_members = self._pattern_members.copy()
         return copied
 
+    def take(self, changed: ConsumerGroup) -> None:
+        """Have the records of a changed copy, which nothing else uses any more."""
+        for member_id in self.members.keys() - changed.members.keys():
+            self.deadlines.remove(member_id)
+        self.epoch, self.metadata_hash = changed.epoch, changed.metadata_hash
+        self.target_epoch = changed.target_epoch
+        self.members, self.targets, self.currents = changed.members, changed.targets, changed.currents
+        self.patterns, self.owners = changed.patterns, changed.owners
+        self._id_by_instance, self._subscribers = changed._id_by_instance, changed._subscribers
+        self._pattern_members, self._topics_of_patterns = changed._pattern_members, None
+
     # --- records --------------------------------------------------------------------------------------------
 
     def apply(self, kind: int, name: str, value: Value | None) -> None:
@@ -243,6 +254,11 @@ class ConsumerGroup:
     def id_of_instance(self, instance_id: str) -> str | None:
         return self._id_by_instance.get(instance_id)
 
+    @property
+    def size(self) -> int:
+        """The topic names that members subscribe to, and the partitions that they hold."""
+        return len(self._subscribers) + len(self.owners)
+
     def subscribed_topics(self) -> set[str]:
         """Topics that members subscribe to by name or by pattern."""
         topics = set(self._subscribers)
@@ -259,6 +275,10 @@ class ConsumerGroup:
             # Kept until a record changes the group: one request asks about many topics.
             self._topics_of_patterns = frozenset(self.subscribed_topics())
         return topic in self._topics_of_patterns
+
+    def unread_subscriptions(self) -> Callable[[], None] | None:
+        """Nothing: records of members have their topics."""
+        return None
 
     @property
     def is_empty(self) -> bool:

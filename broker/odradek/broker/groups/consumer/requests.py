@@ -14,9 +14,11 @@ from typing import Final
 from uuid import UUID
 
 from odradek.broker.coordination.shard import DeferredAnswer
+from odradek.broker.coordination.topic_log import EncodedRecord
 from odradek.broker.coordination.writer import OnWritten
 from odradek.broker.groups.consumer.assignors import ASSIGNORS
 from odradek.broker.groups.consumer.group import LEFT_FOR_NOW_EPOCH, ConsumerGroup
+from odradek.broker.groups.consumer.planning import Planning
 from odradek.broker.groups.consumer.schema import (
     EMPTY_ASSIGNMENT,
     Assignment,
@@ -25,7 +27,7 @@ from odradek.broker.groups.consumer.schema import (
     MemberValue,
     RecordKind,
 )
-from odradek.broker.groups.consumer.update import GroupUpdate, is_part_of
+from odradek.broker.groups.consumer.update import GroupUpdate, is_part_of, sorted_once
 from odradek.broker.groups.context import GroupContext
 from odradek.broker.groups.conversion import Conversion, GroupParts
 from odradek.foundation.errors import (
@@ -78,6 +80,14 @@ class HeartbeatResult(NamedTuple):
 Outcome = HeartbeatResult | OdradekError
 
 
+class _Step(NamedTuple):
+    """What a heartbeat changes: the group's update, and the member's state before and after."""
+
+    update: GroupUpdate
+    before: CurrentValue
+    current: CurrentValue
+
+
 def check_heartbeat(context: GroupContext, group_id: str, request: ConsumerGroupHeartbeat) -> None:
     """Raises InvalidRequest for fields that contradict each other, UnsupportedAssignor, InvalidRegularExpression.
 
@@ -123,6 +133,7 @@ class ConsumerRequests:
 
     def __init__(self, parts: GroupParts, conversion: Conversion) -> None:
         self._groups, self._shard, self._context = parts
+        self._planning = Planning(parts)
         self._fences = parts.context.fences
         self._conversion = conversion
 
@@ -151,13 +162,36 @@ class ConsumerRequests:
             answer(HeartbeatResult(member_id=request.member_id, member_epoch=current.member_epoch))
             return
         member_id = request.member_id or self._context.new_id()
+        self._planning.plan(
+            group,
+            len(request.topic_names or ()) + len(request.owned or ()),
+            partial(self._planned, group, member_id, request),
+            partial(self._answered, group, first_records, member_id, request, answer),
+            answer,
+        )
+
+    def _planned(self, group: ConsumerGroup, member_id: str, request: ConsumerGroupHeartbeat) -> _Step:
+        """The member's step, and what it changes of the group. Raises as `_admit`."""
         update = GroupUpdate(group, self._context)
         _admit(update, member_id, request)
         before = update.group.current(member_id)
         if request.member_epoch == JOIN_EPOCH and before.member_epoch != JOIN_EPOCH:
             update.forget_current(member_id)
         update.advance(member_id, _member_value(update.group.members.get(member_id), request))
-        current = update.reconcile(member_id, request.owned)
+        return _Step(update, before, update.reconcile(member_id, request.owned))
+
+    def _answered(
+        self,
+        group: ConsumerGroup,
+        first_records: Sequence[EncodedRecord],
+        member_id: str,
+        request: ConsumerGroupHeartbeat,
+        answer: DeferredAnswer[Outcome],
+        step: _Step,
+    ) -> None:
+        """Write the step, and answer with it."""
+        group_id = group.group_id
+        update, before, current = step
         is_full = request.member_epoch == JOIN_EPOCH or (
             request.rebalance_timeout_ms != -1
             and (request.topic_names is not None or request.topic_regex is not None)
@@ -168,7 +202,6 @@ class ConsumerRequests:
             member_epoch=current.member_epoch,
             assigned=current.assigned if is_full or current.assigned != before.assigned else None,
         )
-        topics = self._context.images.current.topics
 
         def on_written(error: OdradekError | None) -> None:
             if error is not None:
@@ -177,15 +210,16 @@ class ConsumerRequests:
                 return
             written = self._groups.consumer(group_id)
             assert written is not None
-            written.topics_seen = topics
+            written.topics_seen = update.topics
             if first_records:
                 written.start_sessions()  # the former classic members must send heartbeats too
             self._after_step(written, member_id, current, has_moved=current != before)
             answer(result)
 
-        records = [*first_records, *update.records]
-        if records:
-            self._shard.write(group_id, records, on_written)
+        if first_records:
+            self._shard.write(group_id, [*first_records, *update.records], on_written)
+        elif update.records:
+            self._planning.write(group, update, on_written)
         else:
             on_written(None)
 
@@ -264,12 +298,18 @@ class ConsumerRequests:
         if self._conversion.may_become_classic(group, without=member_ids):
             self._conversion.to_classic_without(group, member_ids, on_written)
             return
-        update = GroupUpdate(group, self._context)
-        for member_id in member_ids:
-            update.remove_member(member_id)
-        update.refresh_topics()
-        update.bump_epoch()
-        self._shard.write(group.group_id, update.records, on_written)
+
+        def plan() -> GroupUpdate:
+            update = GroupUpdate(group, self._context)
+            for member_id in member_ids:
+                update.remove_member(member_id)
+            update.refresh_topics()
+            update.bump_epoch()
+            return update
+
+        self._planning.plan(
+            group, 0, plan, lambda update: self._planning.write(group, update, on_written), on_written
+        )
 
     def expire_members(self, group: ConsumerGroup) -> None:
         """Fence the members whose session, or time for a step, is over."""
@@ -365,7 +405,7 @@ def _member_value(known: MemberValue | None, request: ConsumerGroupHeartbeat) ->
         rack_id=known.rack_id if request.rack_id is None else request.rack_id,
         client_id=request.client_id,
         client_host=request.client_host,
-        topic_names=known.topic_names if names is None else tuple(sorted(set(names))),
+        topic_names=known.topic_names if names is None else sorted_once(names),
         topic_regex=known.topic_regex if request.topic_regex is None else request.topic_regex,
         rebalance_timeout_ms=known.rebalance_timeout_ms if timeout_ms == -1 else timeout_ms,
         server_assignor=known.server_assignor if request.server_assignor is None else request.server_assignor,

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from heapq import merge
+from itertools import groupby
 from typing import Protocol
 from uuid import UUID
 
@@ -31,6 +33,7 @@ from odradek.broker.groups.consumer.schema import (
 )
 from odradek.broker.groups.context import GroupContext
 from odradek.foundation.settings import Settings
+from odradek.foundation.turn_limits import GROUP_NAMES_PLANNED_AT_ONCE_MAX
 from odradek.metadata.image.image import TopicImage
 
 Topics = Mapping[str, TopicImage]
@@ -43,7 +46,9 @@ class GroupUpdate:
         self.group = group.copy()
         self.records: list[EncodedRecord] = []
         self._context = context
-        self._topics: Topics = context.images.current.topics
+        # One image throughout: a thread may plan this while the cluster changes.
+        self._image = context.images.current
+        self.topics: Topics = self._image.topics
 
     def put(self, kind: int, name: str | None, value: Value | None) -> None:
         """Change the copy, and add the record of the change."""
@@ -101,7 +106,7 @@ class GroupUpdate:
         for pattern in [known for known in group.patterns if known not in wanted]:
             self.put(RecordKind.PATTERN, pattern, None)
         for pattern in sorted(wanted):
-            topics = self._context.patterns.matches(pattern, self._topics)
+            topics = self._context.patterns.matches(pattern, self.topics)
             known = group.patterns.get(pattern)
             if known is None or known.topics != topics:
                 changed = True
@@ -111,10 +116,10 @@ class GroupUpdate:
 
     def _metadata_hash(self) -> int:
         digest = hashlib.blake2b(digest_size=8)
-        for name in sorted(self.group.subscribed_topics()):
-            topic = self._topics.get(name)
-            if topic is not None:
-                digest.update(f"{name}\0{topic.id}\0{len(topic.partitions)}\0".encode())
+        # Nearly all names of a large subscription may be of no topic.
+        for name in sorted_once([name for name in self.group.subscribed_topics() if name in self.topics]):
+            topic = self.topics[name]
+            digest.update(f"{name}\0{topic.id}\0{len(topic.partitions)}\0".encode())
         return int.from_bytes(digest.digest(), "big", signed=True)
 
     def bump_epoch(self) -> None:
@@ -128,7 +133,7 @@ class GroupUpdate:
             return
         members = {member_id: self._spec(member_id) for member_id in group.members}
         topic_ids = {topic_id for spec in members.values() for topic_id in spec.topics}
-        by_id = self._context.images.current.topics_by_id
+        by_id = self._image.topics_by_id
         counts = {topic_id: len(by_id[topic_id].partitions) for topic_id in topic_ids}
         targets = assignor(preferred_assignor(group, self._context.settings))(members, counts)
         for member_id in group.members:
@@ -142,7 +147,7 @@ class GroupUpdate:
         names = set(member.topic_names)
         if member.topic_regex and member.topic_regex in self.group.patterns:
             names.update(self.group.patterns[member.topic_regex].topics)
-        topics = frozenset(self._topics[name].id for name in names if name in self._topics)
+        topics = frozenset(self.topics[name].id for name in names if name in self.topics)
         return MemberSpec(member.instance_id, topics, self.group.target(member_id))
 
     # --- assignments ----------------------------------------------------------------------------------------
@@ -175,6 +180,17 @@ def preferred_assignor(group: ConsumerGroup, settings: Settings) -> str:
             votes[member.server_assignor] = votes.get(member.server_assignor, 0) + 1
     default: str = settings.group_consumer_assignors[0]
     return max(votes, key=lambda name: (votes[name], name)) if votes else default
+
+
+def sorted_once(names: Sequence[str]) -> tuple[str, ...]:
+    """The names sorted, each once. Many are sorted in pieces, in between which other threads run."""
+    if len(names) <= GROUP_NAMES_PLANNED_AT_ONCE_MAX:
+        return tuple(sorted(set(names)))
+    pieces = [
+        sorted(names[start : start + GROUP_NAMES_PLANNED_AT_ONCE_MAX])
+        for start in range(0, len(names), GROUP_NAMES_PLANNED_AT_ONCE_MAX)
+    ]
+    return tuple(name for name, _ in groupby(merge(*pieces)))
 
 
 class OwnedTopic(Protocol):
