@@ -21,8 +21,8 @@ from odradek.foundation.turn_limits import (
 from odradek.wire.protocol.api import ApiKey
 from odradek.wire.protocol.consumer import build_subscription
 from odradek.wire.protocol.errors import code_of
-from tests.broker.requests.test_turns_of_requests import where_called
 from tests.support.large_requests import names
+from tests.support.thread_work import where_called
 from tests.support.whole_broker import WholeBroker
 
 MANY = GROUP_NAMES_PLANNED_AT_ONCE_MAX + 1

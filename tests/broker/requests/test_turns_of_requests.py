@@ -6,17 +6,13 @@ Turns are counted and not timed. What is checked, written and answered is as for
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import inspect
 import random
-from collections import Counter
 from typing import Any
 
 import pytest
 
-from odradek.broker.replication import hosted_partitions
 from odradek.broker.replication.blocking import BlockingWork
-from odradek.broker.replication.partition import Partition
 from odradek.broker.requests import list_transactions, long_requests
 from odradek.foundation import errors
 from odradek.foundation.turn_limits import (
@@ -24,18 +20,13 @@ from odradek.foundation.turn_limits import (
     PARTITIONS_ANSWERED_AT_ONCE_MAX,
     REQUEST_ELEMENTS_PER_TURN_MAX,
 )
-from odradek.foundation.turns import Turn
-from odradek.metadata.controller import controller, topic_plans
-from odradek.metadata.controller.requests import NewTopic
-from odradek.metadata.image.change_log import NodeChange
-from odradek.metadata.image.image_building import apply
-from odradek.metadata.registry.store import Create
 from odradek.security.authorization.index import AclIndex
 from odradek.storage.lookup import OpenedBatch
 from odradek.wire.protocol import codec, messages
 from odradek.wire.protocol.api import ApiKey
 from odradek.wire.protocol.errors import code_of
 from tests.support.large_requests import ROWS, LargeRequest, names
+from tests.support.thread_work import where_called
 from tests.support.whole_broker import START_MS, WholeBroker, batch, decoded
 
 COUNT = 8 * REQUEST_ELEMENTS_PER_TURN_MAX
@@ -44,7 +35,6 @@ AUTHORIZER = {
     "super.users": "User:root",
 }
 INVALID_REQUEST = code_of(errors.InvalidRequest)
-_SOON: dict[str, Any] = {"timeout": 1000, "validate_only": False}
 
 
 async def _turns(whole: WholeBroker, row: LargeRequest, count: int) -> tuple[Any, int]:
@@ -259,31 +249,6 @@ def test_repeated_elements_are_found_at_any_place(keeps_last: bool) -> None:
 # --- work of the thread -------------------------------------------------------------------------------------------
 
 
-def where_called(monkeypatch: pytest.MonkeyPatch, module: object, name: str) -> list[bool]:
-    """Whether each call of a function ran in the thread for long work."""
-    calls: list[bool] = []
-    running: list[object] = []
-    submit, function = BlockingWork.submit, getattr(module, name)
-
-    def submitted(self: BlockingWork, work: Any) -> Any:
-        def run() -> Any:
-            running.append(work)
-            try:
-                return work()
-            finally:
-                running.pop()
-
-        return submit(self, run)
-
-    def called(*arguments: Any, **named: Any) -> Any:
-        calls.append(bool(running))
-        return function(*arguments, **named)
-
-    monkeypatch.setattr(BlockingWork, "submit", submitted)
-    monkeypatch.setattr(module, name, called)
-    return calls
-
-
 @pytest.mark.parametrize("name", ["list transactions", "list transactions of producers"])
 async def test_filters_of_many_names_are_read_in_the_thread(
     name: str, monkeypatch: pytest.MonkeyPatch
@@ -464,78 +429,3 @@ async def test_a_few_partitions_are_answered_at_once() -> None:
     )
     assert not inspect.isawaitable(whole.dispatcher(whole.connection, memoryview(frame)[4:]))
     await whole.broker.stop()
-
-
-# --- topics of many partitions ------------------------------------------------------------------------------------
-
-
-async def test_a_topic_of_many_partitions_is_planned_and_opened_in_parts(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    planned_max, opened_max = 100, 50
-    monkeypatch.setattr(controller, "PARTITIONS_PLANNED_PER_TURN_MAX", planned_max)
-    monkeypatch.setattr(hosted_partitions, "PARTITIONS_OPENED_PER_TURN_MAX", opened_max)
-    turn = [0]
-    planned, opened = Counter[int](), Counter[int]()
-    new_partition, take_role = topic_plans.new_partition, Partition.take_role
-
-    def noted_plan(*arguments: Any, **named: Any) -> Any:
-        planned[turn[0]] += 1
-        return new_partition(*arguments, **named)
-
-    def noted_role(self: Partition, state: Any) -> None:
-        opened[turn[0]] += 1
-        take_role(self, state)
-
-    monkeypatch.setattr(topic_plans, "new_partition", noted_plan)
-    monkeypatch.setattr(Partition, "take_role", noted_role)
-    whole = await WholeBroker.start()
-
-    async def asked(api: ApiKey, version: int, **fields: Any) -> Any:
-        asking = asyncio.ensure_future(whole.ask(api, version, **fields))
-        while not asking.done():
-            await asyncio.sleep(0)
-            turn[0] += 1
-        return asking.result()
-
-    for count in (400, 800):
-        if count == 400:
-            topic: dict[str, Any] = {"name": "t", "num_partitions": count, "replication_factor": 1}
-            made = (await asked(ApiKey.CREATE_TOPICS, 7, topics=[topic], **_SOON)).topics
-        else:
-            grown = {"name": "t", "count": count, "assignments": None}
-            made = (await asked(ApiKey.CREATE_PARTITIONS, 3, topics=[grown], **_SOON)).results
-        assert made[0].error_code == 0
-        assert all(whole.broker.partitions.get("t", number).leader for number in range(count))
-    assert max(planned.values()) <= planned_max
-    assert max(opened.values()) <= opened_max
-    assert sum(planned.values()) == 800
-
-
-@pytest.mark.parametrize("is_deleted", [False, True])
-async def test_a_change_opens_first_what_was_put_off(
-    is_deleted: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(hosted_partitions, "PARTITIONS_OPENED_PER_TURN_MAX", 5)
-    whole = await WholeBroker.start()
-    images, hosted = whole.broker.images, whole.broker.partitions
-    before = images.current
-    plan = await topic_plans.plan_topic(
-        NewTopic("t", partition_count=20),
-        image=before,
-        collisions={},
-        settings=whole.broker.settings,
-        rng=random.Random(1),
-        turn=Turn(),
-    )
-    operations = [one for group in topic_plans.creation_operations(plan, controller_epoch=1) for one in group]
-    with_topic = apply(
-        before, [NodeChange(one.path, one.data, 0) for one in operations if isinstance(one, Create)]
-    )
-    await images.prepare(with_topic)
-    images.replace(with_topic)
-    assert sum(hosted.find("t", number) is not None for number in range(20)) == 5
-    images.replace(before if is_deleted else dataclasses.replace(with_topic, controller_id=7))
-    assert sum(hosted.find("t", number) is not None for number in range(20)) == (0 if is_deleted else 20)
-    await images.complete()
-    assert sum(hosted.find("t", number) is not None for number in range(20)) == (0 if is_deleted else 20)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Protocol, TypeVar
 
 from odradek.broker.groups.consumer.patterns import TopicPatterns
 from odradek.foundation.clock import Clock
@@ -15,7 +15,13 @@ from odradek.metadata.image.image import ClusterImage, ImageHolder, ResourceKind
 
 CONSUMER_PROTOCOL = "consumer"
 
-InThread = Callable[[Callable[[], Any]], asyncio.Future[Any]]
+Result = TypeVar("Result")
+
+
+class InThread(Protocol):
+    """Runs work in a thread; the future has what it returns or raises."""
+
+    def __call__(self, work: Callable[[], Result], /) -> asyncio.Future[Result]: ...
 
 
 class Fences:

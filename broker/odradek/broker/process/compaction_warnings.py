@@ -42,7 +42,7 @@ class CompactionWarnings:
         for topic in changes.deleted:
             self._reported.pop(topic.name, None)
         names = {topic.name for topic in changes.created}
-        names |= {name for kind, name in config_changes(old, new) if kind is ResourceKind.TOPIC}
+        names |= {name for _, name in config_changes(old, new, kind=ResourceKind.TOPIC)}
         self._warn(new, (new.topics[name] for name in sorted(names) if name in new.topics))
 
     def _follow_default(self, old: Settings, new: Settings) -> None:

@@ -6,9 +6,8 @@ seventh of the time to start a broker.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from odradek.broker.replication.hosted_partitions import HostedPartitions
 from odradek.broker.replication.producer_ids import ProducerIds
@@ -24,6 +23,7 @@ from odradek.wire.protocol.group_partitions import OFFSETS_TOPIC
 
 if TYPE_CHECKING:
     from odradek.broker.coordination.internal_topic import ReplicatedTopicLog
+    from odradek.broker.groups.context import InThread
     from odradek.broker.groups.coordinator import GroupCoordinator
     from odradek.broker.groups.zookeeper_groups import ZookeeperGroups
     from odradek.broker.process.peer_transport import PeerTransport
@@ -48,7 +48,7 @@ class Coordinators:
         partitions: HostedPartitions,
         controller: ControllerApi,
         shared_registry: Store | None,
-        in_thread: Callable[[Callable[[], Any]], asyncio.Future[Any]],
+        in_thread: InThread,
     ) -> None:
         """`in_thread` runs long work."""
         self._settings = settings

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from odradek.metadata.image.image import ClusterImage, ImageHolder
+from odradek.foundation.turn_limits import NODE_CHANGES_PER_TURN_MAX
+from odradek.metadata.image.image import ClientConfigs, ClusterImage, ImageHolder
 
 if TYPE_CHECKING:
+    from odradek.broker.quotas.keys import QuotaKey
+    from odradek.broker.quotas.precedence import QuotaTable
     from odradek.broker.requests.context import BrokerParts
     from odradek.broker.requests.dispatch import Dispatcher
     from odradek.broker.requests.throttling import ClientThrottling
@@ -21,8 +24,19 @@ class QuotaWatch:
         self._dispatcher = dispatcher
         self.throttling: ClientThrottling | None = None
         """The use of quotas by clients; None as long as no client has had a quota."""
+        self._images = images
+        # The tables of quotas of the configs that come next.
+        self._prepared: tuple[ClientConfigs, Mapping[QuotaKey, QuotaTable]] | None = None
         self._apply(images.current)
-        self.stop: Callable[[], None] = images.subscribe(self._follow)
+        self.stop: Callable[[], None] = images.subscribe(self._follow, prepare=self._prepare)
+
+    async def _prepare(self, new: ClusterImage) -> None:
+        """Read many quotas some in each turn of the loop; all are read, whichever have changed."""
+        configs = new.client_configs
+        if configs is not self._images.current.client_configs and len(configs) > NODE_CHANGES_PER_TURN_MAX:
+            from odradek.broker.quotas.precedence import quota_tables_in_turns
+
+            self._prepared = configs, await quota_tables_in_turns(configs)
 
     def _follow(self, old: ClusterImage, new: ClusterImage) -> None:
         if old.client_configs is not new.client_configs:
@@ -42,7 +56,12 @@ class QuotaWatch:
                 windows=settings.quota_window_num,
                 window_seconds=settings.quota_window_size_seconds,
             )
-        throttling.change(image.client_configs)
+        from odradek.broker.quotas.precedence import quota_tables
+
+        configs = image.client_configs
+        is_prepared = self._prepared is not None and self._prepared[0] is configs
+        throttling.change(self._prepared[1] if self._prepared and is_prepared else quota_tables(configs))
+        self._prepared = None
         if throttling.is_on or self._parts.throttling is not None:
             self._parts.throttling = throttling if throttling.is_on else None
             first = (throttling,) if throttling.is_on else ()

@@ -20,6 +20,8 @@ from collections.abc import Mapping
 from odradek.broker.quotas.keys import QuotaKey, quota_values
 from odradek.foundation.client_entities import DEFAULT, ClientEntity
 from odradek.foundation.named_tuple import NamedTuple
+from odradek.foundation.turn_limits import NODE_CHANGES_PER_TURN_MAX
+from odradek.foundation.turns import Turn
 
 
 class Share(NamedTuple):
@@ -68,11 +70,31 @@ class QuotaTable:
         return next((self._limits[entity] for entity in entities if entity in self._limits), None)
 
 
+Limits = dict[QuotaKey, dict[ClientEntity, float]]
+
+
 def quota_tables(configs: Mapping[ClientEntity, Mapping[str, str]]) -> dict[QuotaKey, QuotaTable]:
     """The table of each kind of quota, from the texts of the registry."""
-    limits: dict[QuotaKey, dict[ClientEntity, float]] = {key: {} for key in QuotaKey}
+    limits: Limits = {key: {} for key in QuotaKey}
     for entity, texts in configs.items():
-        for key, value in quota_values(texts).items():
-            if (key is QuotaKey.CONNECTION) == (entity.ip is not None):
-                limits[key][entity] = value
+        _add(limits, entity, texts)
     return {key: QuotaTable(found) for key, found in limits.items()}
+
+
+async def quota_tables_in_turns(
+    configs: Mapping[ClientEntity, Mapping[str, str]],
+) -> dict[QuotaKey, QuotaTable]:
+    """As `quota_tables`, some entities in each turn of the event loop."""
+    limits: Limits = {key: {} for key in QuotaKey}
+    turn = Turn(NODE_CHANGES_PER_TURN_MAX)
+    for entity, texts in configs.items():
+        if turn.is_over():
+            await turn.next()
+        _add(limits, entity, texts)
+    return {key: QuotaTable(found) for key, found in limits.items()}
+
+
+def _add(limits: Limits, entity: ClientEntity, texts: Mapping[str, str]) -> None:
+    for key, value in quota_values(texts).items():
+        if (key is QuotaKey.CONNECTION) == (entity.ip is not None):
+            limits[key][entity] = value

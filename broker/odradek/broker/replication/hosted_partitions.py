@@ -377,7 +377,12 @@ class HostedPartitions:
     def _reconfigure(self, old: Mapping[tuple[ResourceKind, str], object], image: ClusterImage) -> None:
         """Give changed settings to the logs: those of one topic, or of all when a default changed."""
         new = image.configs
-        changed = {key for key in old.keys() | new.keys() if old.get(key) is not new.get(key)}
+        groups = ResourceKind.GROUP
+        changed = {
+            key
+            for key in old.keys() | new.keys()
+            if key[0] is not groups and old.get(key) is not new.get(key)
+        }
         everyone = any(kind is ResourceKind.BROKER for kind, _ in changed)
         names = (
             image.topics.keys()

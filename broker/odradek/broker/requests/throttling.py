@@ -22,11 +22,10 @@ from typing import Final, cast
 
 from odradek.broker.quotas.keys import CLIENT_KEYS, QuotaKey
 from odradek.broker.quotas.meters import Meter, Meters
-from odradek.broker.quotas.precedence import quota_tables
+from odradek.broker.quotas.precedence import QuotaTable
 from odradek.broker.quotas.windows import SampledRate
 from odradek.broker.requests.context import RequestContext
 from odradek.broker.requests.loading import Answer, Handle
-from odradek.foundation.client_entities import ClientEntity
 from odradek.foundation.clock import Clock, SystemClock
 from odradek.foundation.limits import CLIENT_THROTTLE_MS_MAX
 from odradek.network.pending import Pending
@@ -68,9 +67,8 @@ class ClientThrottling:
         self._is_exempt = False
         self._has_quotas = False
 
-    def change(self, configs: Mapping[ClientEntity, Mapping[str, str]]) -> None:
-        """Apply the quotas among the configs of users and client ids from now on."""
-        tables = quota_tables(configs)
+    def change(self, tables: Mapping[QuotaKey, QuotaTable]) -> None:
+        """Apply other quotas from now on."""
         self.produce.change(tables[QuotaKey.PRODUCE])
         self.fetch.change(tables[QuotaKey.FETCH])
         self.request.change(tables[QuotaKey.REQUEST])

@@ -29,10 +29,6 @@ from odradek.foundation.errors import (
     TopicDeletionDisabled,
 )
 from odradek.foundation.ids import TopicId, TopicPartition
-from odradek.foundation.turn_limits import (
-    PARTITIONS_PLANNED_PER_TURN_MAX,
-    PARTITIONS_THAT_A_TOPIC_COUNTS,
-)
 from odradek.foundation.turns import Turn
 from odradek.metadata.controller import terms, topic_plans
 from odradek.metadata.controller.access_decisions import AccessDecisions
@@ -205,9 +201,9 @@ class Controller(AccessDecisions):
         # Before any work: many names alone could otherwise delay every other request.
         topic_plans.check_partition_count(len(requests))
         total = 0
-        turn = Turn(PARTITIONS_PLANNED_PER_TURN_MAX)
+        turn = topic_plans.planning_turn()
         for request in requests:
-            if turn.is_over(PARTITIONS_THAT_A_TOPIC_COUNTS):
+            if turn.is_over(topic_plans.PARTITIONS_THAT_A_TOPIC_COUNTS):
                 await turn.next()
             try:
                 plan = await self._plan(request, plans=plans, collisions=collisions, turn=turn)
@@ -383,15 +379,14 @@ class Controller(AccessDecisions):
     ) -> list[Outcome]:
         """Grow topics; one outcome for each request, in order, None for success."""
         outcomes: list[Outcome] = []
-        turn = Turn(PARTITIONS_PLANNED_PER_TURN_MAX)
+        turn = topic_plans.planning_turn()
         for request in requests:
-            if turn.is_over(PARTITIONS_THAT_A_TOPIC_COUNTS):
+            if turn.is_over(topic_plans.PARTITIONS_THAT_A_TOPIC_COUNTS):
                 await turn.next()
             try:
-                grown = await topic_plans.plan_growth(
-                    request, image=self._images.current, rng=self._rng, turn=turn
-                )
-                first_new = len(self._images.current.topics[grown.name].partitions)
+                image = self._images.current
+                grown = await topic_plans.plan_growth(request, image=image, rng=self._rng, turn=turn)
+                first_new = len(image.topics[grown.name].partitions)
                 spend(len(grown.partitions) - first_new)
             except RequestError as error:
                 outcomes.append(without_trace(error))

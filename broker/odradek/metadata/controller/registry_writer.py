@@ -77,7 +77,9 @@ class RegistryWriter:
                 await turn.next()
             if (change := _change(operation)) is not None:
                 changes.append(change)
-        if len(changes) <= REQUEST_ELEMENTS_PER_TURN_MAX:
+        # Few changes of many quotas are prepared too: their subscribers read all of them.
+        quotas = len(self._images.current.client_configs)
+        if len(changes) <= REQUEST_ELEMENTS_PER_TURN_MAX and quotas <= NODE_CHANGES_PER_TURN_MAX:
             self.observe(changes)
             return
         # Only decisions write and observe, one at a time: the image stays as it is until the new one is there.

@@ -22,6 +22,12 @@ from odradek.foundation.ids import TopicId, TopicPartition
 from odradek.foundation.limits import NEW_PARTITIONS_PER_REQUEST_MAX
 from odradek.foundation.named_tuple import NamedTuple
 from odradek.foundation.settings import Settings
+from odradek.foundation.turn_limits import (
+    PARTITIONS_PLANNED_PER_TURN_MAX,
+)
+from odradek.foundation.turn_limits import (
+    PARTITIONS_THAT_A_TOPIC_COUNTS as PARTITIONS_THAT_A_TOPIC_COUNTS,
+)
 from odradek.foundation.turns import Turn
 from odradek.metadata.controller.requests import USE_DEFAULT, NewPartitions, NewTopic, TopicMetadataAndConfig
 from odradek.metadata.image import nodes, paths
@@ -49,6 +55,11 @@ def new_topic_id(rng: random.Random) -> TopicId:
         topic_id = uuid.UUID(int=rng.getrandbits(128), version=4)
         if topic_id.int > 1 and not nodes.topic_id_text(topic_id).startswith("-"):
             return topic_id
+
+
+def planning_turn() -> Turn:
+    """Counts new partitions, and a topic as some more."""
+    return Turn(PARTITIONS_PLANNED_PER_TURN_MAX)
 
 
 async def plan_topic(

@@ -36,9 +36,15 @@ def topic_changes(old: ClusterImage, new: ClusterImage) -> TopicChanges:
     return TopicChanges(tuple(created), tuple(deleted), tuple(changed))
 
 
-def config_changes(old: ClusterImage, new: ClusterImage) -> frozenset[tuple[ResourceKind, str]]:
-    """The resources whose settings differ."""
+def config_changes(
+    old: ClusterImage, new: ClusterImage, *, kind: ResourceKind | None = None
+) -> frozenset[tuple[ResourceKind, str]]:
+    """The resources whose settings differ, of one kind or of all."""
     if old.configs is new.configs:
         return frozenset()
     keys = old.configs.keys() | new.configs.keys()
-    return frozenset(key for key in keys if old.configs.get(key) != new.configs.get(key))
+    return frozenset(
+        key
+        for key in keys
+        if (kind is None or key[0] is kind) and old.configs.get(key) != new.configs.get(key)
+    )

@@ -14,7 +14,6 @@ from collections.abc import Callable
 from odradek.foundation.errors import SettingError
 from odradek.foundation.protection import missing_protection, without_missing_protection
 from odradek.foundation.settings import Settings, find_setting
-from odradek.metadata.image.changes import config_changes
 from odradek.metadata.image.image import ClusterImage, ImageHolder, ResourceKind
 from odradek.metadata.image.paths import DEFAULT_BROKER
 
@@ -49,10 +48,9 @@ class DynamicSettings:
         return unsubscribe
 
     def _follow(self, old: ClusterImage, new: ClusterImage) -> None:
-        changed = config_changes(old, new)
+        names = (DEFAULT_BROKER, self.broker_name or DEFAULT_BROKER)
         if any(
-            kind is ResourceKind.BROKER and name in (DEFAULT_BROKER, self.broker_name)
-            for kind, name in changed
+            old.config(ResourceKind.BROKER, name) != new.config(ResourceKind.BROKER, name) for name in names
         ):
             self._apply(new)
 
