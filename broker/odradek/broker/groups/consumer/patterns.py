@@ -2,10 +2,13 @@
 
 RE2 takes time in proportion to the topic's name for every pattern, so no client can keep the broker busy for hours.
 Matches are remembered for as long as the topics are the same. The library is loaded with the first pattern.
+
+The event loop and the thread that plans large groups ask at the same time, and may see different topics.
 """
 
 from __future__ import annotations
 
+import threading
 from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Any, Final
@@ -20,9 +23,9 @@ class TopicPatterns:
     """Compiled patterns and what they match among the topics of one image."""
 
     def __init__(self) -> None:
+        self._lock = threading.Lock()
         self._compiled: OrderedDict[str, Any] = OrderedDict()
-        self._topics: Mapping[str, object] = {}
-        self._matches: dict[str, tuple[str, ...]] = {}
+        self._remembered: tuple[Mapping[str, object], dict[str, tuple[str, ...]]] = ({}, {})
 
     def check(self, pattern: str) -> None:
         """Raises InvalidRegularExpression when the pattern is too long or no RE2 expression."""
@@ -30,23 +33,25 @@ class TopicPatterns:
 
     def matches(self, pattern: str, topics: Mapping[str, object]) -> tuple[str, ...]:
         """The names among `topics` that match as a whole, sorted. Raises as `check`."""
-        if topics is not self._topics:
-            self._topics = topics
-            self._matches = {}
-        known = self._matches.get(pattern)
+        of_topics, matches = self._remembered
+        if topics is not of_topics:
+            matches = {}
+            self._remembered = (topics, matches)
+        known = matches.get(pattern)
         if known is None:
             fullmatch = self._compile(pattern).fullmatch
             known = tuple(sorted(name for name in topics if fullmatch(name)))
-            if len(self._matches) >= TOPIC_PATTERNS_REMEMBERED:
-                self._matches.clear()
-            self._matches[pattern] = known
+            if len(matches) >= TOPIC_PATTERNS_REMEMBERED:
+                matches.clear()
+            matches[pattern] = known
         return known
 
     def _compile(self, pattern: str) -> Any:
-        compiled = self._compiled.get(pattern)
-        if compiled is not None:
-            self._compiled.move_to_end(pattern)
-            return compiled
+        with self._lock:
+            compiled = self._compiled.get(pattern)
+            if compiled is not None:
+                self._compiled.move_to_end(pattern)
+                return compiled
         if len(pattern) > TOPIC_PATTERN_LENGTH_MAX:
             raise InvalidRegularExpression(
                 f"the topic pattern has {len(pattern)} characters, more than {TOPIC_PATTERN_LENGTH_MAX}"
@@ -64,7 +69,8 @@ class TopicPatterns:
             raise InvalidRegularExpression(
                 f"SubscribedTopicRegex `{pattern}` is not a valid regular expression: {words}"
             ) from error
-        self._compiled[pattern] = compiled
-        if len(self._compiled) > TOPIC_PATTERNS_REMEMBERED:
-            self._compiled.popitem(last=False)
+        with self._lock:
+            self._compiled[pattern] = compiled
+            if len(self._compiled) > TOPIC_PATTERNS_REMEMBERED:
+                self._compiled.popitem(last=False)
         return compiled
