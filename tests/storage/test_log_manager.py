@@ -11,8 +11,7 @@ import pytest
 from odradek.foundation.errors import DirectoryLocked, KafkaStorageError, SettingError
 from odradek.foundation.ids import TopicPartition
 from odradek.storage.config import LogConfig
-from odradek.storage.directories.log_manager import LogManager
-from odradek.storage.directories.placement import PLACEMENT_FILE, read_placement
+from odradek.storage.directories.log_manager import PLACEMENT_FILE, LogManager, read_placement
 from tests.support.disk import SimulatedDisk
 from tests.support.logs import StillClock, batch, delete_due, load, stored_records
 

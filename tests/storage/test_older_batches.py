@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from odradek.foundation.errors import OutOfOrderSequence
-from odradek.storage import older_batches
+from odradek.storage import log_appender
 from odradek.storage.config import LogConfig
 from odradek.storage.log import Log
 from odradek.storage.log_reader import LogReader
@@ -109,7 +109,7 @@ def test_many_other_batches_may_lie_between_and_in_other_segments() -> None:
 
 
 def test_no_more_is_looked_through_than_is_bearable(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(older_batches, "SEARCHED_BYTES_MAX", 50_000)
+    monkeypatch.setattr(log_appender, "SEARCHED_BYTES_MAX", 50_000)
     disk = SimulatedDisk()
     log = open_log(disk)
     append(log, 0)

@@ -7,7 +7,7 @@ says what a batch has to pass, `producers` whether it is a duplicate or follows 
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from odradek.foundation.errors import InvalidRecord, OutOfOrderSequence
@@ -26,7 +26,6 @@ from odradek.storage.disk_space import is_shortage
 from odradek.storage.epochs import FILE_NAME as EPOCHS_FILE
 from odradek.storage.log_parts import LogParts
 from odradek.storage.log_reader import LogReader
-from odradek.storage.older_batches import older_batches
 from odradek.storage.recovery import note_abort
 from odradek.storage.segment import Segment
 from odradek.storage.segment_set import RELATIVE_OFFSET_MAX
@@ -34,15 +33,26 @@ from odradek.storage.sequences import AppendedBatch
 from odradek.storage.verification import VerificationToken
 from odradek.wire.records.batch import (
     CONTROL_FLAG,
+    HEADER_BYTES,
     LOG_APPEND_TIME_FLAG,
     LOG_OVERHEAD_BYTES,
     BatchHeader,
     BatchView,
+    read_header,
     validate_header,
     verified_header,
 )
 from odradek.wire.records.control import parse_marker
 from odradek.wire.records.validation import single_batch_bytes
+
+# Offsets to go back by at first; each step is as long as all before it, so that nearby batches cost one read.
+_STEP_OFFSETS: Final = 256
+_READ_BYTES_MAX: Final = 1024 * 1024
+SEARCHED_BYTES_MAX: Final = 4 * 1024 * 1024
+
+Read = Callable[[int, int], bytes]
+"""(offset, most bytes) -> batches from the one that holds the offset, the last perhaps torn; b"" at the end."""
+
 
 EPOCH_MAX: Final = 2**31 - 1
 
@@ -403,3 +413,59 @@ class LogAppender:
         with self._health.attempt("noting a leader epoch"):
             if leader_epoch != self._epochs.latest_epoch:
                 self._assign_epoch(leader_epoch, self._offsets.log_end_offset)
+
+
+def older_batches(
+    read: Read, *, producer_id: int, producer_epoch: int, below_offset: int, floor_offset: int, count_max: int
+) -> list[AppendedBatch]:
+    """Finds in a log what a snapshot of producer states lacks: the batches before each producer's last.
+
+    A client may have five batches in flight. When their leader fails before it has answered, the client sends all of
+    them again. The next leader may know that producer from a snapshot alone: after a clean stop, a roll, or a
+    truncation. Apache Kafka's snapshots, which these are, have one batch for each producer. Kafka answers
+    OutOfOrderSequence to the older ones, and librdkafka ends with a fatal error. The log has them, mostly close to its
+    end, so it is searched once for each producer.
+
+    Left out: batches further back than a few megabytes. A producer with that much in flight is refused, as with Kafka.
+
+    The last `count_max` batches of a producer in its epoch between the two offsets, in the log's order. They are fewer
+    where the search would pass its bound. Raises what `read` raises.
+    """
+    found: list[AppendedBatch] = []
+    bytes_left = SEARCHED_BYTES_MAX
+    end, step = below_offset, _STEP_OFFSETS
+    while end > floor_offset and len(found) < count_max and bytes_left > 0:
+        begin = position = max(end - step, floor_offset)
+        here: list[AppendedBatch] = []
+        while position < end and bytes_left > 0:
+            data = read(position, min(_READ_BYTES_MAX, bytes_left))
+            bytes_left -= max(len(data), 1)
+            for header in _headers(data):
+                position = header.last_offset + 1
+                if header.base_offset >= end:
+                    break
+                begin = min(begin, header.base_offset)
+                is_theirs = (header.producer_id, header.producer_epoch) == (producer_id, producer_epoch)
+                if is_theirs and not header.is_control:
+                    here.append(
+                        AppendedBatch(
+                            header.last_sequence,
+                            header.last_offset,
+                            header.last_offset_delta,
+                            header.max_timestamp_ms,
+                        )
+                    )
+            if not data:
+                break
+        found[:0] = here
+        end, step = begin, 2 * step
+    return found[-count_max:]
+
+
+def _headers(data: bytes) -> Iterator[BatchHeader]:
+    """Of all batches in `data`, the last of which may be torn."""
+    position = 0
+    while position + HEADER_BYTES <= len(data):
+        header = read_header(data, position)
+        yield header
+        position += header.size_bytes

@@ -189,7 +189,7 @@ def test_output_larger_than_its_source_is_cut_into_segments(
     compress = compression.compress
     # As if no level compressed at all.
     monkeypatch.setattr(
-        "odradek.storage.compaction.rewriting.compress", lambda data, codec: compress(data, codec, level=0)
+        "odradek.storage.compaction.cleaning.compress", lambda data, codec: compress(data, codec, level=0)
     )
     grown = log.size_bytes
     compact(log, clock=clock, disk=disk, make_map=make_map)

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from odradek.storage.compaction import cleaning, rewriting
+from odradek.storage.compaction import cleaning
+from odradek.storage.compaction.cleaning import TransactionPass
 from odradek.storage.compaction.offset_map import PlainOffsetMap
 from odradek.storage.compaction.segment_writer import SegmentWriter
-from odradek.storage.compaction.transactions import TransactionPass
 from odradek.storage.compaction.vector_map import VectorOffsetMap, _KeyFile
 from tests.support.compaction_model import rounds
 
@@ -74,7 +74,7 @@ def lose_the_index_of_aborts(patch: pytest.MonkeyPatch) -> None:
 
 def shift_times(patch: pytest.MonkeyPatch) -> None:
     """A delete horizon moves the times of the batch's records."""
-    patch.setattr(rewriting, "_with_base_timestamp", lambda payload, *_: payload)
+    patch.setattr(cleaning, "_with_base_timestamp", lambda payload, *_: payload)
 
 
 def keep_the_first(patch: pytest.MonkeyPatch) -> None:

@@ -10,25 +10,43 @@ older part is cleaned. Newer records of a key are still there, so nothing is los
 What stays is Apache Kafka's (`Cleaner.cleanInto`), except for two things. A tombstone or marker also stays until all
 replicas have cleaned past it. And the last batch of each run stays, without records if need be, so that a swap can be
 completed after a crash (`segment_swap`).
+
+A batch that changes keeps its base offset, its last offset delta, its sequence numbers, its epochs, its flags and its
+codec. So offsets and sequences never change. A batch that has to stay without records is its header alone.
+
+The first round that meets a tombstone, or a marker whose data is gone, gives the batch a delete horizon (KIP-534). The
+base timestamp becomes the time from which it may be removed, attribute bit 6 says so, and the records' deltas are
+counted from it. Readers add base timestamp and delta, so the records' times stay what they were.
 """
 
 from __future__ import annotations
 
+import heapq
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from odradek.foundation.errors import CorruptRecord
 from odradek.storage.compaction.offset_map import Kept, OffsetMap, Retention
 from odradek.storage.compaction.reading import StoredBatch, portions, windows
-from odradek.storage.compaction.rewriting import emptied, rewritten
 from odradek.storage.compaction.segment_writer import SegmentWriter
 from odradek.storage.compaction.task import CleanedRun, CleaningSummary, CleaningTask, SourceSegment
-from odradek.storage.compaction.transactions import TransactionPass
 from odradek.storage.files import Disk, DiskFile
 from odradek.storage.segment import LOG_SUFFIX, TRANSACTION_INDEX_SUFFIX
 from odradek.storage.transaction_index import AbortedTransaction, TransactionIndex
-from odradek.wire.records.batch import Buffer
+from odradek.wire.records.batch import (
+    COMPRESSION_MASK,
+    DELETE_HORIZON_FLAG,
+    LOG_APPEND_TIME_FLAG,
+    BatchHeader,
+    BatchView,
+    Buffer,
+)
+from odradek.wire.records.builder import frame
+from odradek.wire.records.compression import compress
+from odradek.wire.records.control import ControlType, control_type
+from odradek.wire.records.record import record_spans, records
+from odradek.wire.records.varint import decode_varint, decode_varlong, encode_varint
 
 RELATIVE_OFFSET_MAX = 2**31 - 1
 
@@ -302,3 +320,117 @@ def _data(batches: Sequence[StoredBatch], transactions: TransactionPass) -> Iter
 
 def _all_of(batch: StoredBatch) -> Kept:
     return Kept(batch.header.record_count, None, False, batch.header.max_timestamp_ms)
+
+
+def rewritten(batch: StoredBatch, kept: Kept, *, horizon_ms: int | None) -> bytes | bytearray | memoryview:
+    """The batch with the records that stay, of which there is one at least; `horizon_ms` is a horizon to set.
+
+    Raises CorruptRecord.
+    """
+    if kept.payload is None and horizon_ms is None:
+        return batch.raw
+    header = batch.header
+    payload = batch.payload if kept.payload is None else kept.payload
+    attributes = header.attributes & ~COMPRESSION_MASK | batch.codec
+    max_timestamp_ms = header.max_timestamp_ms
+    if kept.payload is not None and not attributes & LOG_APPEND_TIME_FLAG:
+        max_timestamp_ms = kept.max_timestamp_ms
+    header = header._replace(
+        attributes=attributes, record_count=kept.record_count, max_timestamp_ms=max_timestamp_ms
+    )
+    if horizon_ms is not None:
+        payload = _with_base_timestamp(bytes(payload), header, horizon_ms)
+        header = header._replace(attributes=attributes | DELETE_HORIZON_FLAG, base_timestamp_ms=horizon_ms)
+    return frame(header, compress(payload, batch.codec))
+
+
+def emptied(batch: StoredBatch) -> bytearray:
+    """The batch without its records."""
+    header = batch.header
+    attributes = header.attributes & ~(COMPRESSION_MASK | DELETE_HORIZON_FLAG)
+    return frame(header._replace(attributes=attributes, base_timestamp_ms=-1, record_count=0), b"")
+
+
+def _with_base_timestamp(payload: bytes, header: BatchHeader, base_timestamp_ms: int) -> bytes:
+    """The records with their timestamp deltas counted from another base timestamp."""
+    parts: list[bytes] = []
+    shift = header.base_timestamp_ms - base_timestamp_ms
+    for span in record_spans(payload, record_count=header.record_count):
+        _, position = decode_varint(payload, span.start)
+        _, after = decode_varlong(payload, position + 1)
+        body = payload[position : position + 1] + encode_varint(span.timestamp_delta_ms + shift)
+        size = len(body) + span.end - after
+        parts += (encode_varint(size), body, payload[after : span.end])
+    return b"".join(parts)
+
+
+class _Aborted:
+    __slots__ = ("has_data", "transaction")
+
+    def __init__(self, transaction: AbortedTransaction) -> None:
+        self.transaction = transaction
+        self.has_data = False
+
+
+class TransactionPass:
+    """Which transactions a pass over a log meets: whose data goes, and whose marker may go.
+
+    One object is used for one pass over all segments from the log's start on, in all groups of segments. Data below the
+    first uncleanable offset belongs to transactions that have ended, so each is either aborted, and in an index, or
+    committed. A marker may be removed once no batch of its transaction is left, also not an empty one. A marker without
+    data means nothing. Data without its marker would open the transaction again (KAFKA-8351).
+
+    Batches are shown to it in the order of their offsets, each once.
+    """
+
+    def __init__(self, aborted: Iterable[AbortedTransaction]) -> None:
+        self._to_come = [(one.first_offset, one.last_offset, one) for one in aborted]
+        heapq.heapify(self._to_come)
+        self._aborted: dict[int, _Aborted] = {}
+        self._committed: set[int] = set()
+
+    def is_aborted(self, batch: StoredBatch) -> bool:
+        """Whether this batch of data belongs to an aborted transaction."""
+        header = batch.header
+        if not header.is_transactional:
+            return False
+        self._begin_up_to(header.last_offset)
+        aborted = self._aborted.get(header.producer_id)
+        # One that ended before is left when its marker lies below the pass, or is gone.
+        if aborted is None or aborted.transaction.last_offset < header.base_offset:
+            self._committed.add(header.producer_id)
+            return False
+        aborted.has_data = True
+        return True
+
+    def end(self, batch: StoredBatch) -> tuple[bool, AbortedTransaction | None]:
+        """Whether this control batch may go, and the aborted transaction that it ends and whose data was met.
+
+        Raises CorruptRecord.
+        """
+        header = batch.header
+        self._begin_up_to(header.last_offset)
+        record = next(iter(records(BatchView(batch.raw))), None)
+        if record is None:
+            return True, None
+        kind = control_type(record)
+        producer_id = header.producer_id
+        if kind == ControlType.ABORT:
+            aborted = self._aborted.pop(producer_id, None)
+            if (
+                aborted is None
+                or not aborted.has_data
+                or aborted.transaction.last_offset < header.base_offset
+            ):
+                return True, None
+            return False, aborted.transaction
+        if kind == ControlType.COMMIT:
+            if producer_id not in self._committed:
+                return True, None
+            self._committed.discard(producer_id)
+        return False, None
+
+    def _begin_up_to(self, offset: int) -> None:
+        while self._to_come and self._to_come[0][0] <= offset:
+            transaction = heapq.heappop(self._to_come)[2]
+            self._aborted[transaction.producer_id] = _Aborted(transaction)

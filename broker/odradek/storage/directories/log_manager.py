@@ -7,13 +7,19 @@
 `directory_set` has the directories themselves. The caller decides what runs when and on which thread. `begin_load`,
 `begin_close`, `begin_checkpoint` and `removal_due` return jobs that may run on any thread. The caller then passes their
 results back.
+
+A broker with several directories must know what a failed one held. Otherwise it would create these partitions, empty,
+in another directory. So each directory has a file, `odradek-placement`, that says which directory holds which
+partition. It is Odradek's own: one JSON object of directory to names, which Kafka ignores. A broker with one directory
+needs none and writes none.
 """
 
 from __future__ import annotations
 
+import json
 import logging
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Final
 
@@ -22,17 +28,20 @@ from odradek.foundation.errors import KafkaStorageError
 from odradek.foundation.ids import TopicId, TopicPartition
 from odradek.storage.checkpoints import CLEANER_FILE, LOG_START_FILE, RECOVERY_POINT_FILE, REPLICATION_FILE
 from odradek.storage.config import LogConfig
-from odradek.storage.directories.background_jobs import CheckpointJob, CloseJob, LoadProgress, OpenJob
+from odradek.storage.directories.background_jobs import (
+    CheckpointJob,
+    CloseJob,
+    LoadProgress,
+    LogShutdown,
+    OpenJob,
+)
 from odradek.storage.directories.directory_set import DirectorySet
-from odradek.storage.directories.log_checkpoints import LogCheckpoints
 from odradek.storage.directories.log_directory import (
     DELETE_SUFFIX,
     STRAY_SUFFIX,
     DirectoryDescription,
     LogDirectory,
 )
-from odradek.storage.directories.log_shutdown import LogShutdown
-from odradek.storage.directories.placement import read_placement, write_placement
 from odradek.storage.files import Disk
 from odradek.storage.log import Log
 from odradek.storage.open_files import OpenFiles
@@ -42,6 +51,7 @@ __all__ = ["DirectoryDescription", "LogManager"]
 
 logger = logging.getLogger(__name__)
 
+PLACEMENT_FILE: Final = "odradek-placement"
 _NAME_BYTES_MAX: Final = 255
 
 
@@ -445,3 +455,86 @@ class LogManager:
                 log.fail("the broker stopped")
         self._logs.clear()
         self.directories.unlock()
+
+
+def write_placement(disk: Disk, path: str, placed: Mapping[str, Iterable[TopicPartition]]) -> None:
+    """Replace the file in the directory `path`; `placed` is directory to partitions. Raises OSError."""
+    names = {directory: [str(one) for one in partitions] for directory, partitions in placed.items()}
+    disk.replace(f"{path}/{PLACEMENT_FILE}", json.dumps(names, sort_keys=True).encode(), sync=False)
+
+
+def read_placement(disk: Disk, paths: Iterable[str]) -> dict[str, set[TopicPartition]]:
+    """The contents of the files in `paths`, together; a damaged one is passed over. Raises OSError."""
+    found: dict[str, set[TopicPartition]] = {}
+    for path in paths:
+        try:
+            known = json.loads(disk.read(f"{path}/{PLACEMENT_FILE}"))
+            for directory, names in known.items():
+                for name in names:
+                    topic, _, partition = name.rpartition("-")
+                    found.setdefault(directory, set()).add(TopicPartition(topic, int(partition)))
+        except FileNotFoundError:
+            continue
+        except (ValueError, AttributeError, TypeError) as error:
+            logger.warning("%s/%s cannot be read and is passed over: %s", path, PLACEMENT_FILE, error)
+    return found
+
+
+class LogCheckpoints:
+    """Jobs that write the offsets of all logs into the checkpoint files of their directories.
+
+    Each is made on the logs' own thread, with a copy of the offsets of that time. It runs on any thread, and its result
+    is passed back to `LogManager.end_checkpoint`.
+
+    `logs` are those of the log manager, which it changes.
+    """
+
+    def __init__(self, directories: DirectorySet, logs: Mapping[TopicPartition, Log]) -> None:
+        self._directories = directories
+        self._logs = logs
+        # What the newest job writes as the offsets up to which logs are compacted, also while it is under way.
+        self._cleaned: dict[TopicPartition, int] = {}
+
+    def begin(self) -> CheckpointJob:
+        """Recovery points and start offsets."""
+        offsets = self._empty(RECOVERY_POINT_FILE, LOG_START_FILE)
+        for topic_partition, log in self._logs.items():
+            files = offsets[log.parent_directory]
+            files[RECOVERY_POINT_FILE][topic_partition] = log.recovery_point
+            if log.log_start_offset > log.segments.first.base_offset:
+                files[LOG_START_FILE][topic_partition] = log.log_start_offset
+        return self._directories.checkpoint_job(offsets)
+
+    def begin_high_watermarks(self, high_watermarks: Mapping[TopicPartition, int]) -> CheckpointJob:
+        """The high watermarks of the partitions that have other replicas."""
+        offsets = self._empty(REPLICATION_FILE)
+        for topic_partition, high_watermark in high_watermarks.items():
+            log = self._logs.get(topic_partition)
+            if log is not None:
+                offsets[log.parent_directory][REPLICATION_FILE][topic_partition] = high_watermark
+        return self._directories.checkpoint_job(offsets)
+
+    def begin_cleaner(self) -> CheckpointJob:
+        """The offsets up to which logs are compacted."""
+        offsets = self._empty(CLEANER_FILE)
+        self._cleaned = {
+            topic_partition: log.offsets.cleaned_offset
+            for topic_partition, log in self._logs.items()
+            if log.offsets.cleaned_offset >= 0
+        }
+        for topic_partition, offset in self._cleaned.items():
+            offsets[self._logs[topic_partition].parent_directory][CLEANER_FILE][topic_partition] = offset
+        return self._directories.checkpoint_job(offsets)
+
+    def may_exceed_cleaned(self, log: Log) -> bool:
+        """Whether the cleaner's file says, or is about to say, that more of this log is compacted than is.
+
+        Records that are appended then would count as compacted after a crash. Their round never comes, and other
+        replicas forget deletions that this one still needs.
+        """
+        directory = self._directories.by_path[log.parent_directory]
+        written = directory.checkpointed(CLEANER_FILE, log.topic_partition)
+        return max(written, self._cleaned.get(log.topic_partition, -1)) > log.offsets.cleaned_offset
+
+    def _empty(self, *names: str) -> dict[str, dict[str, dict[TopicPartition, int]]]:
+        return {directory.path: {name: {} for name in names} for directory in self._directories.online}
