@@ -118,7 +118,7 @@ async def test_a_lost_peer_ends_its_mute() -> None:
 
 def test_peers_that_close_while_muted_are_found_unless_they_left_requests(monkeypatch: Any) -> None:
     """On sockets: the one that left nothing goes within a step, the request of the other is handled first."""
-    monkeypatch.setattr("odradek.network.muting.MUTE_STEP_SECONDS", 0.05)
+    monkeypatch.setattr("odradek.network.ending.MUTE_STEP_SECONDS", 0.05)
 
     async def story() -> None:
         handled = asyncio.Event()

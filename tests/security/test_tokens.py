@@ -18,9 +18,8 @@ from odradek.foundation.errors import SettingError
 from odradek.foundation.settings import Settings
 from odradek.security.authentication.json_web_keys import KeySetUnreadable, parse_key_set
 from odradek.security.authentication.key_set import KeySet, KeySetOptions
-from odradek.security.authentication.listener_oauth import listener_oauth
+from odradek.security.authentication.listener_oauth import INVALID_TOKEN, OauthExchange, listener_oauth
 from odradek.security.authentication.sasl import LoginRefused
-from odradek.security.authentication.sasl_oauth import INVALID_TOKEN, OauthExchange
 from tests.support.tokens import AUDIENCE, ISSUER, Provider
 
 MODULE = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"

@@ -9,7 +9,7 @@ import pytest
 from odradek.broker.requests.rights import table
 from odradek.broker.requests.rights.rules import nothing
 from odradek.broker.requests.throttling import ClientThrottling
-from odradek.network.muting import Mute
+from odradek.network.ending import Mute
 from odradek.security.authorization.authorizer import Authorizer
 from odradek.security.authorization.index import AclIndex
 from odradek.wire.protocol.api import ApiKey

@@ -9,7 +9,7 @@ not read its answers. TCP then pushes back on the sender, so a connection takes 
 peer.
 
 File slices are loaded when the socket has room: from the page cache at once, from the device on a thread
-while the connection waits. `waiting` has how requests wait, `ending` the end.
+while the connection waits. `ending` has the end of a connection, and its pauses.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ from odradek.foundation.turn_limits import (
     REQUEST_BYTES_AT_ONCE_MAX,
 )
 from odradek.network.connection import Dispatch
+from odradek.network.ending import EndingConnection
 from odradek.network.login_bounds import LoginBounds, PendingLogin
 from odradek.network.pending import Pending, QueuedAnswer
 from odradek.network.request_memory import RequestMemory
 from odradek.network.request_turns import RequestTurns
 from odradek.network.sendfile import PartSource
-from odradek.network.waiting import WaitingConnection
 from odradek.wire.protocol.api import ApiKey
 from odradek.wire.protocol.frames import Frame
 from odradek.wire.protocol.framing import FrameReader
@@ -65,7 +65,7 @@ def _are_short(frames: Sequence[memoryview]) -> bool:
     return len(first) <= REQUEST_BYTES_AT_ONCE_MAX or first[:2] == _PRODUCE
 
 
-class InboundConnection(WaitingConnection, asyncio.BufferedProtocol):
+class InboundConnection(EndingConnection, asyncio.BufferedProtocol):
     """The protocol object of an accepted connection.
 
     `on_made` and `on_lost` are called with the connection when it begins and, once, when it has ended.
@@ -73,8 +73,12 @@ class InboundConnection(WaitingConnection, asyncio.BufferedProtocol):
 
     __slots__ = (
         "_dispatch",
+        "_frames_bytes",
         "_is_loading",
         "_is_pumping_later",
+        "_is_reading_paused",
+        "_is_scheduled",
+        "_is_short",
         "_is_writing_paused",
         "_login",
         "_login_bounds",
@@ -82,9 +86,11 @@ class InboundConnection(WaitingConnection, asyncio.BufferedProtocol):
         "_now",
         "_on_lost",
         "_on_made",
+        "_pending_bytes",
         "_queued_bytes",
         "_source",
         "_tasks",
+        "_turns",
         "admitted_ip",
         "is_active",
     )
@@ -276,6 +282,41 @@ class InboundConnection(WaitingConnection, asyncio.BufferedProtocol):
             or self._is_closing
         )
 
+    # --- requests that wait ---------------------------------------------------------------------------------
+
+    def _schedule(self) -> None:
+        """Answer, in this connection's turn, frames that nothing else delays."""
+        if self._frames and not self._is_scheduled and not self._is_blocked():
+            self._is_scheduled = True
+            self._turns.wait(self)
+
+    def take_turn(self) -> None:
+        self._is_scheduled = False
+        if not self._is_blocked():
+            self._continue()
+
+    def _continue(self) -> None:
+        """Answer frames that waited, or read again when none are left."""
+        waiting = self._frames
+        if waiting:
+            if len(waiting) <= REQUESTS_PER_TURN_MAX:
+                frames = list(waiting)
+                waiting.clear()
+            else:
+                frames = [waiting.popleft() for _ in range(REQUESTS_PER_TURN_MAX)]
+            self._answer(frames)
+        if not waiting and self._reader.has_more and not self._is_closing:
+            waiting.extend(self._reader.more())
+            self._schedule()
+        self._account()
+        if waiting or self._is_blocked() or self._is_short:
+            return
+        if self._reader.failure is not None:
+            self._fail(self._reader.failure)
+        elif self._is_reading_paused:
+            self._is_reading_paused = False
+            self._transport.resume_reading()
+
     def _resume(self) -> None:
         """Continue with what waits, if nothing delays it any more."""
         if not (self._frames or self._is_reading_paused) or self._is_scheduled or self._is_blocked():
@@ -439,3 +480,10 @@ class InboundConnection(WaitingConnection, asyncio.BufferedProtocol):
         self._is_short = not self._memory.note(self, held, is_next_request=is_next_request)
         if self._is_short:
             self._pause_reading()
+
+    def is_receiving(self) -> bool:
+        return self._reader.bytes_held() > 0 and not self._frames and not self._pending_bytes
+
+    def read_again(self) -> None:
+        self._is_short = False
+        self._resume()

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import Executor
 from itertools import count
 from time import monotonic
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from odradek.foundation.limits import LISTEN_BACKLOG_DEFAULT
 from odradek.foundation.rate_limited_log import RateLimitedLog
@@ -24,9 +24,10 @@ from odradek.network.sendfile import KERNEL_SENDS
 from odradek.wire.protocol.framing import receive_buffer
 
 if TYPE_CHECKING:
+    import ssl
+
     from odradek.network.handshakes import Handshakes
     from odradek.network.tls import TlsStream
-    from odradek.network.tls_listening import TlsListening
 
 logger = logging.getLogger(__name__)
 
@@ -37,6 +38,26 @@ _ids: Final = count(1)
 _SWEEPS_PER_IDLE_TIME: Final = 10
 _SWEEP_SECONDS_MAX: Final = 30.0
 _SWEEP_SECONDS_MIN: Final = 0.01
+
+
+class TlsListening(Protocol):
+    """What keeps a listener's connections secret and names its clients; `security` implements it."""
+
+    def context(self) -> ssl.SSLContext:
+        """The context in force, for a new connection."""
+        ...
+
+    def principal_of(self, certificate: bytes | None) -> str:
+        """The principal of a client's checked certificate in DER, or of none. Raises ValueError to refuse it."""
+        ...
+
+    def authorities(self, chain: Iterable[bytes]) -> frozenset[bytes]:
+        """Whom the trust in a client rests on, by the checked chain of its certificate in DER."""
+        ...
+
+    def still_trusts(self, authorities: frozenset[bytes]) -> bool:
+        """Whether one of them is trusted at present."""
+        ...
 
 
 class Listener:

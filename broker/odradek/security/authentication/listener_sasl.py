@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
+from hmac import compare_digest
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from odradek.foundation.errors import SettingError
 from odradek.foundation.protection import SASL_MECHANISMS
 from odradek.security.authentication.jaas import KEY, JaasEntry, parse_jaas
-from odradek.security.authentication.sasl import NewExchange
-from odradek.security.authentication.sasl_plain import PlainExchange
+from odradek.security.authentication.sasl import Login, LoginRefused, NewExchange, check_authorization
 from odradek.security.authentication.sasl_scram import FindCredential, FindToken, ScramExchange
 from odradek.security.authentication.unknown_users import UnknownUsers
 
 if TYPE_CHECKING:
     from odradek.foundation.settings import Settings
     from odradek.security.authentication.key_set import KeySet
+
+_PARTS = 3
 
 _USER_PREFIX: Final = "user_"
 
@@ -129,3 +131,33 @@ def _passwords(entry: JaasEntry | None, listener_name: str) -> dict[str, str]:
     if not passwords or not all(user and secret for user, secret in passwords.items()):
         raise SettingError(f'{key} needs a name and a password for each user, as user_alice="…"')
     return passwords
+
+
+class PlainExchange:
+    """PLAIN (RFC 4616): one token with the user and the password, both known from `sasl.jaas.config`.
+
+    Compares in constant time, also for users that do not exist. Names and passwords are compared byte by byte: Kafka
+    prepares none of them.
+    """
+
+    def __init__(self, passwords: Mapping[str, str]) -> None:
+        self._passwords = passwords
+
+    def answer(self, token: bytes) -> tuple[bytes, Login | None]:
+        parts = token.split(b"\0")
+        if len(parts) != _PARTS:
+            raise LoginRefused(f"the token of PLAIN has {len(parts)} parts instead of {_PARTS}")
+        try:
+            authorization, user, password = (part.decode() for part in parts)
+        except UnicodeDecodeError:
+            raise LoginRefused("the token of PLAIN is not UTF-8") from None
+        if not user or not password:
+            raise LoginRefused("the token of PLAIN has no user or no password")
+        known = self._passwords.get(user)
+        is_equal = compare_digest(
+            password.encode(), (known if known is not None else password + "?").encode()
+        )
+        if known is None or not is_equal:
+            raise LoginRefused(f"the user {user!r} is unknown, or the password is wrong")
+        check_authorization(user, authorization)
+        return b"", Login(user)

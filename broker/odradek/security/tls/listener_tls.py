@@ -6,15 +6,24 @@ Authorities are compared by subject and key, so the renewed certificate of an au
 
 from __future__ import annotations
 
+import hashlib
 import ssl
 from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import Final
 
-from odradek.security.tls.certificates import authorities_of, certificates_of, not_after_seconds
+from odradek.security.tls.der import certificate_fields, elements
 from odradek.security.tls.distinguished_name import subject_name
 from odradek.security.tls.followed_context import FollowedContext
 from odradek.security.tls.principal_mapping import PrincipalMapping
 from odradek.security.tls.tls_contexts import TlsMaterial, server_context
 from odradek.security.tls.tls_settings import TlsOptions
+
+_BEGIN: Final = "-----BEGIN CERTIFICATE-----"
+_END: Final = "-----END CERTIFICATE-----"
+_UTC_TIME: Final = 0x17
+# Two digits of a year below it are of this century (RFC 5280, 4.1.2.5.1).
+_PIVOT_YEAR: Final = 50
 
 ANONYMOUS = "User:ANONYMOUS"
 
@@ -57,3 +66,32 @@ class ListenerTls:
         key = self.followed.material.key
         assert key is not None, "a listener has a certificate"
         return min(not_after_seconds(one) for one in certificates_of(key.chain))
+
+
+def certificates_of(pem: str) -> list[bytes]:
+    """The certificates in PEM text, as DER."""
+    return [
+        ssl.PEM_cert_to_DER_cert(_BEGIN + part.partition(_END)[0] + _END) for part in pem.split(_BEGIN)[1:]
+    ]
+
+
+def authorities_of(certificates: Iterable[bytes]) -> frozenset[bytes]:
+    """The subjects of certificates (DER) with their keys: a digest of each one's subject and public key.
+
+    An authority that renews its certificate with the same key stays the same authority.
+    """
+    return frozenset(_authority(certificate) for certificate in certificates)
+
+
+def _authority(certificate: bytes) -> bytes:
+    fields = certificate_fields(certificate)
+    return hashlib.sha256(bytes(fields.subject.whole) + bytes(fields.public_key.whole)).digest()
+
+
+def not_after_seconds(certificate: bytes) -> float:
+    """When a certificate (DER) ends, in seconds since 1970. Raises ValueError for bytes that are no certificate."""
+    _, end = elements(certificate_fields(certificate).validity.content)
+    text = bytes(end.content).decode("ascii")
+    if end.tag == _UTC_TIME:
+        text = ("20" if int(text[:2]) < _PIVOT_YEAR else "19") + text
+    return datetime.strptime(text, "%Y%m%d%H%M%SZ").replace(tzinfo=UTC).timestamp()
