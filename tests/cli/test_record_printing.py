@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from odradek.cli.records.json_lines import json_printer, json_record
 from odradek.cli.records.record_formats import NewRecord, parse_json_record
-from odradek.cli.records.record_printing import null_on_terminal, plain_printer
-from odradek.cli.records.templates import compile_template
+from odradek.cli.records.templates import compile_template, null_on_terminal, plain_printer
 from odradek.client.consumer.blocks import RecordBlock
 from odradek.foundation.ids import TopicPartition
 from odradek.wire.records.batch import BatchView

@@ -8,7 +8,7 @@ from odradek.client.admin.results import CommittedOffset
 from odradek.foundation.ids import TopicPartition
 from odradek.mirror.checkpoints import next_checkpoint, translated_offsets
 from odradek.mirror.formats import Checkpoint
-from odradek.mirror.group_sync import offsets_to_write
+from odradek.mirror.translation import offsets_to_write
 
 SOURCE, TARGET = TopicPartition("orders", 0), TopicPartition("a.orders", 0)
 

@@ -16,7 +16,7 @@ from odradek.client.admin.results import ConfigChange, ResourceType
 from odradek.client.client import Client
 from odradek.foundation.errors import NonEmptyGroup, UnknownTopicOrPartition
 from odradek.foundation.ids import TopicPartition
-from odradek.mirror import flow, source_ends
+from odradek.mirror import flow
 from odradek.mirror.errors import MirrorRefused
 from odradek.mirror.mirror import Mirror
 from odradek.mirror.settings_file import read_mirror_settings
@@ -194,7 +194,7 @@ async def test_lag_is_known_while_a_worker_waits_and_unknown_without_its_source(
     clusters: TwoClusters,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(source_ends, "MIRROR_ENDS_SECONDS", 0.5)
+    monkeypatch.setattr(flow, "MIRROR_ENDS_SECONDS", 0.5)
     monkeypatch.setattr(flow, "MIRROR_ENDS_SECONDS", 0.5)
 
     await Admin(source).topics.create(f"{name}.t", partitions=1)

@@ -6,9 +6,8 @@ import uuid
 
 from odradek.client.admin.results import CommittedOffset
 from odradek.foundation.ids import TopicPartition
-from odradek.mirror.acl_sync import mirrored_acl
-from odradek.mirror.assignment import Place, decode_place, encode_place, share_out
 from odradek.mirror.bandwidth import Bandwidth
+from odradek.mirror.flow import mirrored_acl
 from odradek.mirror.positions import (
     Mismatch,
     SourceIdentity,
@@ -17,6 +16,7 @@ from odradek.mirror.positions import (
     source_cluster,
 )
 from odradek.mirror.source_batches import Position
+from odradek.mirror.worker import Place, decode_place, encode_place, share_out
 from odradek.security.authorization.acls import (
     AccessControlEntry,
     AclBinding,

@@ -18,8 +18,8 @@ from odradek.metadata.image.image import ClusterImage
 from odradek.metadata.image.image_building import apply
 from odradek.metadata.image.loading import load_nodes
 from odradek.metadata.registry.node_tree import Changes, NodeTree
+from odradek.metadata.registry.sqlite_store import Answer, TreeStore
 from odradek.metadata.registry.store import Delete, Operation, SessionState, Store, check_size
-from odradek.metadata.registry.tree_store import Answer, TreeStore
 from tests.support.registry_faults import RegistryFaults
 
 

@@ -1,34 +1,53 @@
-"""One flow: the topics of one source, mirrored into the target. Joins the parts, and does what is done now and then."""
+"""One flow: the topics of one source, mirrored into the target. Joins the parts, and does what is done now and then.
+
+Mirrors that would copy records in a loop are refused. MirrorMaker sees a loop by the target's alias in a topic's name.
+That fails where two aliases are one cluster, and where names are kept. So clusters are compared by their ids. Where
+names are kept, the source is asked for mirrors that write to it: their positions name the cluster that they read.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Final
 
+from odradek.client.admin.acls import AclAdmin
+from odradek.client.admin.groups import GroupAdmin
+from odradek.client.admin.logs import LATEST, LogAdmin
+from odradek.client.admin.results import ListedOffset
 from odradek.client.client import Client
-from odradek.foundation.errors import OdradekError
+from odradek.client.errors import UnsupportedByBroker
+from odradek.foundation.errors import OdradekError, SecurityDisabled
 from odradek.foundation.ids import TopicPartition
 from odradek.foundation.mirror_limits import MIRROR_ENDS_SECONDS
 from odradek.foundation.tasks import TaskOwner
-from odradek.mirror.acl_sync import AclSync
 from odradek.mirror.bandwidth import Bandwidth
 from odradek.mirror.clients import client_of
 from odradek.mirror.copying import FlowParts
 from odradek.mirror.counters import FlowCounters
 from odradek.mirror.errors import MirrorRefused, PartitionStopped
 from odradek.mirror.heartbeats import Heartbeats
-from odradek.mirror.loops import refuse_identity_loop, refuse_same_cluster
 from odradek.mirror.naming import IdentityReplicationPolicy, ReplicationPolicy
-from odradek.mirror.settings import IDENTITY_POLICY, FlowSettings
-from odradek.mirror.source_ends import SourceEnds
+from odradek.mirror.positions import source_cluster
+from odradek.mirror.settings import GROUP_PREFIX, IDENTITY_POLICY, FlowSettings
 from odradek.mirror.source_reader import SourceReader
 from odradek.mirror.topic_sync import MirroredTopic, TopicSync
 from odradek.mirror.translation import OffsetTranslation
 from odradek.mirror.worker import Worker, WorkerState
+from odradek.security.authorization.acls import (
+    AclBinding,
+    AclOperation,
+    AclResourceType,
+    PatternType,
+    PermissionType,
+)
+from odradek.security.authorization.filters import AclFilter
 
 logger = logging.getLogger(__name__)
+
+_MS_PER_SECOND: Final = 1000
 
 
 def policy_of(settings: FlowSettings) -> ReplicationPolicy:
@@ -240,3 +259,143 @@ class Flow:
     async def _sync_acls(self) -> None:
         if self._worker.is_leader:
             await self._acls.sync(self.topics.topics.values())
+
+
+class AclSync:
+    """ACLs of topics at the source, for their copies at the target, as MirrorMaker 2 mirrors them.
+
+    An ACL that allows writing is left out, and one that allows all becomes one that allows reading: only the mirror
+    writes to copies. ACLs are added and never removed. Patterns stay at the source: only ACLs of one topic by its name
+    go over.
+    """
+
+    def __init__(self, *, source: Client, target: Client) -> None:
+        self._source = AclAdmin(source)
+        self._target = AclAdmin(target)
+
+    async def sync(self, topics: Iterable[MirroredTopic]) -> None:
+        """Add what is missing at the target. Does nothing where either cluster has no authorizer."""
+        names = {topic.source: topic.target for topic in topics}
+        literal = AclFilter(type=AclResourceType.TOPIC, pattern_type=PatternType.LITERAL)
+        try:
+            wanted = {
+                mirrored
+                for binding in await self._source.list(literal)
+                if binding.pattern.name in names
+                and (mirrored := mirrored_acl(binding, names[binding.pattern.name])) is not None
+            }
+            missing = sorted(wanted - set(await self._target.list(literal))) if wanted else []
+        except (SecurityDisabled, UnsupportedByBroker) as failure:
+            logger.debug("ACLs of topics are not mirrored: %s", failure)
+            return
+        if missing:
+            for refusal in await self._target.create(missing):
+                if refusal is not None:
+                    raise refusal
+
+
+def mirrored_acl(binding: AclBinding, target: str) -> AclBinding | None:
+    """The ACL for the copy of a topic; None for one that stays at the source."""
+    entry = binding.entry
+    if entry.permission is PermissionType.ALLOW:
+        if entry.operation is AclOperation.WRITE:
+            return None
+        if entry.operation is AclOperation.ALL:
+            entry = entry._replace(operation=AclOperation.READ)
+    return AclBinding(binding.pattern._replace(name=target), entry)
+
+
+async def refuse_same_cluster(settings: FlowSettings, source: Client, target: Client) -> None:
+    """Raises MirrorRefused where source and target are one cluster."""
+    source_id = (await source.with_retries(lambda: source.refresh(()))).cluster_id
+    target_id = (await target.with_retries(lambda: target.refresh(()))).cluster_id
+    if source_id is not None and source_id == target_id:
+        raise MirrorRefused(
+            f"{settings.source.alias} and {settings.target.alias} are one cluster ({source_id}): its topics would be "
+            "mirrored into itself without end. Correct the bootstrap.servers of one of them"
+        )
+
+
+async def topics_from(source: Client, cluster_id: str | None) -> set[str]:
+    """Topics of the source that a mirror with committed positions writes, and that it reads from this cluster."""
+    groups = GroupAdmin(source)
+    found: set[str] = set()
+    for group in await groups.list():
+        if group.group_id.startswith(GROUP_PREFIX):
+            try:
+                committed = await groups.offsets(group.group_id)
+            except OdradekError:
+                continue  # the group was deleted since
+            found |= {
+                key.topic for key, one in committed.items() if source_cluster(one.metadata) == cluster_id
+            }
+    return found
+
+
+async def refuse_identity_loop(
+    settings: FlowSettings, source: Client, target: Client, chosen: set[str]
+) -> None:
+    """Raises MirrorRefused where names are kept, and a topic to mirror comes from the target itself."""
+    if settings.replication_policy_class != IDENTITY_POLICY:
+        return
+    around = chosen & await topics_from(source, target.cluster.cluster_id)
+    if around:
+        raise MirrorRefused(
+            f"{settings.label} would mirror topics that another mirror copies from {settings.target.alias}: "
+            f"{', '.join(sorted(around)[:5])}. With {IDENTITY_POLICY} their records would go round without end. "
+            "Leave them out by topics.exclude, or use DefaultReplicationPolicy"
+        )
+
+
+class SourceEnds:
+    """Where the source ends, for partitions without fetches: those of a worker that waits, and those that stopped.
+
+    Each answer to a fetch has the end of the readable records. While none arrives, the source is asked for it now and
+    then. Where it does not answer the end is unknown, and so is the lag: a number that stands still would look like an
+    idle topic.
+
+    Keeps the ends of one flow's partitions known. Call `look` every `MIRROR_ENDS_SECONDS`.
+    """
+
+    def __init__(self, source: Client, counters: FlowCounters) -> None:
+        self._source = source
+        self._counters = counters
+
+    async def look(self) -> None:
+        """Ask for each end that is not known, or was seen too long ago. It is forgotten where no answer comes."""
+        counters = self._counters
+        seen_since_ms = counters.wall_ms() - int(MIRROR_ENDS_SECONDS * _MS_PER_SECOND)
+        asked = [
+            partition
+            for partition, of in counters.partitions.items()
+            # Without a position there is no lag.
+            if of.position is not None and (of.end_offset is None or of.end_seen_ms <= seen_since_ms)
+        ]
+        if not asked:
+            return
+        answers = await self._answers(asked)
+        for partition in asked:
+            answer = answers.get(partition)
+            kept = counters.partitions.get(partition)
+            if isinstance(answer, ListedOffset):
+                counters.at(partition, end_offset=answer.offset)
+            elif kept is not None and kept.end_seen_ms <= seen_since_ms:
+                kept.forget()
+
+    async def _answers(
+        self, asked: list[TopicPartition]
+    ) -> dict[TopicPartition, ListedOffset | OdradekError]:
+        try:
+            async with asyncio.timeout(MIRROR_ENDS_SECONDS):
+                return await LogAdmin(self._source).list_offsets_each(
+                    dict.fromkeys(asked, LATEST), read_committed=True
+                )
+        except (TimeoutError, OdradekError) as failure:
+            source = self._counters.source_alias
+            logger.info(
+                "the ends of %d partitions of %s are not known: %s",
+                len(asked),
+                source,
+                failure or "no answer",
+            )
+            return {}

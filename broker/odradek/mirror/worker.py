@@ -9,16 +9,21 @@ The order of a start is what makes it safe:
 
 After any error, or when the group changes, the worker ends or aborts what is open, forgets all, and begins again. While
 it is still a member it begins at 2. Nothing is ever written again under another producer id.
+
+The group's leader gives its members their shares: all partitions in order, dealt to the members one by one, so that
+each topic and the whole are even. Each member also gets its number among the members. Its transactional id ends with
+it: a few ids serve any number of workers. A worker that starts ends what a dead one with its number left open.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from enum import StrEnum
-from typing import Final
+from typing import Final, NamedTuple
 
 from odradek.client.consumer.membership import Membership
 from odradek.client.consumer.outage import Outage
@@ -43,7 +48,6 @@ from odradek.foundation.mirror_limits import (
     MIRROR_SESSION_MS,
 )
 from odradek.foundation.tasks import TaskOwner
-from odradek.mirror.assignment import Place, decode_place, encode_place, share_out
 from odradek.mirror.copying import Copying, FlowParts
 from odradek.mirror.counters import ABORTED
 from odradek.mirror.errors import BatchRefused, MirrorRefused, PartitionStopped
@@ -52,6 +56,9 @@ from odradek.mirror.target_writer import TargetWriter
 from odradek.mirror.topic_sync import target_partitions
 
 logger = logging.getLogger(__name__)
+
+_NUMBER: Final = "number"
+_MEMBERS: Final = "members"
 
 REJOIN: Final = (RebalanceInProgress, IllegalGeneration, UnknownMemberId)
 FENCED: Final = (ProducerFenced, InvalidProducerEpoch)
@@ -294,3 +301,36 @@ class Worker:
                 await self._stopping.wait()
         except TimeoutError:
             return
+
+
+class Place(NamedTuple):
+    """A member's number, from 0 on, and how many members there are."""
+
+    number: int
+    members: int
+
+
+def share_out(
+    member_ids: Sequence[str], partitions: Sequence[TopicPartition]
+) -> dict[str, tuple[list[TopicPartition], Place]]:
+    """The partitions and the place of each member. All members compute the same from the same."""
+    members = sorted(member_ids)
+    count = len(members)
+    return {
+        member: (list(partitions[number::count]), Place(number, count))
+        for number, member in enumerate(members)
+    }
+
+
+def encode_place(place: Place) -> bytes:
+    """The place as the user data of an assignment."""
+    return json.dumps({_NUMBER: place.number, _MEMBERS: place.members}).encode()
+
+
+def decode_place(data: bytes | None) -> Place:
+    """The place from the user data; that of an only member where there is none."""
+    try:
+        found = json.loads(data or b"{}")
+        return Place(int(found[_NUMBER]), int(found[_MEMBERS]))
+    except (ValueError, KeyError, TypeError):
+        return Place(0, 1)

@@ -24,10 +24,9 @@ from pathlib import Path
 from typing import IO
 
 from odradek.client.classic import consumer_paths as paths
-from odradek.client.classic.connector import Connector
+from odradek.client.classic.connector import Connector, shares, threads_of
 from odradek.client.classic.properties import CONSUMER, Properties
 from odradek.client.classic.registrations import STATIC, Registration, parse_registration
-from odradek.client.classic.shares import shares, threads_of
 from odradek.foundation.errors import NodeExists, NoNode
 from odradek.foundation.ids import TopicPartition
 from odradek.metadata.registry.registries import open_registry

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from odradek.client.classic import connector as shares_module
 from odradek.client.classic import consumer_paths as paths
-from odradek.client.classic import shares as shares_module
 from odradek.client.classic.connector import Connector
 from odradek.client.classic.group_nodes import GroupNodes
 from odradek.client.classic.lease import Lease

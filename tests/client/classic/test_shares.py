@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from odradek.classic import Blacklist, InvalidConfigException, Whitelist
+from odradek.client.classic.connector import own_shares, shares
 from odradek.client.classic.registrations import (
     BLACK_LIST,
     STATIC,
@@ -16,7 +17,6 @@ from odradek.client.classic.registrations import (
     Registration,
     parse_registration,
 )
-from odradek.client.classic.shares import own_shares, shares
 
 pytestmark = pytest.mark.thorough
 

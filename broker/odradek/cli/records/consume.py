@@ -192,7 +192,7 @@ def consume(
 def _printer(
     template: str | None, null_value: str | None, keys: bool, headers: bool, offsets: bool, timestamps: bool
 ) -> Printer:
-    from odradek.cli.records.record_printing import null_on_terminal, plain_printer
+    from odradek.cli.records.templates import null_on_terminal, plain_printer
 
     null = b"" if null_value is None else null_value.encode()
     if template is not None:
@@ -226,8 +226,7 @@ def _rare_collections() -> Iterator[None]:
 async def _print_all(
     client: Client, plan: ReadPlan, printer: Printer, *, is_progress_wanted: bool | None
 ) -> None:
-    from odradek.cli.records.read_progress import ReadProgress
-    from odradek.cli.records.reading import read
+    from odradek.cli.records.reading import ReadProgress, read
 
     out = sys.stdout.buffer
     with _rare_collections(), ReadProgress(is_wanted=is_progress_wanted) as progress:

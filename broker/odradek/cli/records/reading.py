@@ -1,4 +1,4 @@
-"""The reading of `consume`: from where, until where, alone or in a group. Printing is in `record_printing`.
+"""The reading of `consume`: from where, until where, alone or in a group. Printing is in `templates`.
 
 Alone, it asks for the end of each partition once at the start, so that it stops although producers continue. In a group
 it commits positions after the records are printed, so that each record is printed at least once. While it follows, it
@@ -8,10 +8,16 @@ also reads new topics of a pattern and new partitions, from their first record.
 from __future__ import annotations
 
 import logging
+import os
+import stat
+import sys
 import time
 from collections.abc import AsyncGenerator, Iterable, Mapping
 from dataclasses import dataclass
 
+import click
+
+from odradek.cli.shared.progress import ProgressBar
 from odradek.cli.topics.topic_choice import TopicChoice
 from odradek.client.admin.logs import EARLIEST, LATEST, LogAdmin
 from odradek.client.client import Client
@@ -307,3 +313,31 @@ async def _read_group(
 
 def _is_idle(plan: ReadPlan, idle_since: float) -> bool:
     return plan.idle_seconds_max is not None and time.monotonic() - idle_since >= plan.idle_seconds_max
+
+
+class ReadProgress(ProgressBar, Watcher):
+    """The progress of `consume`, on stderr.
+
+    A bar with the records printed and the share of the offsets passed, and the notes as lines of their own.
+
+    By default it is shown if stdout is a file. A program behind a pipe, as `jq` or `less`, mostly prints on the same
+    terminal, and the bar would be in its output. `is_wanted` overrides the default.
+    """
+
+    def __init__(self, *, is_wanted: bool | None) -> None:
+        is_shown = _is_file(sys.stdout.fileno()) if is_wanted is None else is_wanted
+        super().__init__("Reading", total=None, is_shown=is_shown)
+
+    def note(self, text: str) -> None:
+        click.echo(text, err=True)
+
+    def total(self, offsets: int) -> None:
+        self.set_total(offsets)
+
+    def read(self, records: int, offsets: int) -> None:
+        self.advance(records, part=offsets)
+
+
+def _is_file(descriptor: int) -> bool:
+    mode = os.fstat(descriptor).st_mode
+    return stat.S_ISREG(mode)

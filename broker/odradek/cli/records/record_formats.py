@@ -1,4 +1,4 @@
-"""Text as records, for `produce`. `record_printing` prints records for `consume`.
+"""Text as records, for `produce`. `templates` prints records for `consume`.
 
 A JSON line is {"key": …, "value": …, "headers": [[name, value], …], "partition": …, "timestamp_ms": …}; bytes that are
 not UTF-8 are `key_base64`, `value_base64` and header objects. `produce` reads the output of `consume` byte for byte.

@@ -1,10 +1,13 @@
-"""Lines by a user's template, in one of two styles. A template is compiled once and formats a block at a time.
+"""Records as lines, by a user's template in one of two styles. It is compiled once and formats a block at a time.
 
 - Braces: `{partition}:{offset} {key} {value:>20}`. A newline follows each record; `{{` and `}}` are braces.
 - kcat's: `%p:%o %k %s\\n`. Only the template's own text follows a record; `%%` is a percent sign.
 
 A template with a known field in braces has the first style. Otherwise one with a percent sign has the second. One with
 both is refused. Backslash sequences are `\\n \\r \\t \\\\`, `\\xHH` and `\\NNN` (octal) in both.
+
+`plain_printer` has the lines of `consume` without a template: a value after the fields that options ask for.
+`json_lines` has the other kind; `record_formats` reads lines for `produce`.
 """
 
 from __future__ import annotations
@@ -14,11 +17,15 @@ from collections.abc import Callable, Iterable
 from itertools import repeat
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from odradek.cli.shared.output import has_color
 from odradek.cli.shared.times import format_moment
 from odradek.foundation.words import nearest_name
 
 if TYPE_CHECKING:
     from odradek.client.consumer.blocks import RecordBlock
+
+NULL_ON_TERMINAL: Final = b"NULL"
+_DIMMED: Final = b"\x1b[2m%b\x1b[0m"
 
 Printer = Callable[["RecordBlock"], bytes]
 Column = Callable[["RecordBlock"], Iterable[Any]]
@@ -245,3 +252,32 @@ class _Line:
             return b"".join(map(line.__mod__, zip(*(column(block) for column in columns), strict=True)))
 
         return lines
+
+
+def null_on_terminal() -> bytes:
+    """The mark of a null key or value on a terminal, unlike an empty text or the text NULL."""
+    return _DIMMED % NULL_ON_TERMINAL if has_color() else NULL_ON_TERMINAL
+
+
+def plain_printer(
+    *, keys: bool, headers: bool, offsets: bool, timestamps: bool, null: bytes = b""
+) -> Printer:
+    """The value of each record, after the wanted fields with a tab behind each."""
+    wanted = (
+        (timestamps, "{timestamp}"),
+        (offsets, "{partition}:{offset}"),
+        (headers, "{headers}"),
+        (keys, "{key}"),
+    )
+    before = [field for is_wanted, field in wanted if is_wanted]
+    if before:
+        return compile_template("\t".join((*before, "{value}")), null=null)
+
+    def values(block: RecordBlock) -> bytes:
+        found = block.values()
+        try:
+            return b"\n".join((*found, b""))  # type: ignore[arg-type]
+        except TypeError:  # a null
+            return b"\n".join((*(null if value is None else value for value in found), b""))
+
+    return values

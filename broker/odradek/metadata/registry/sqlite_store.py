@@ -9,7 +9,7 @@ The start is synchronous (`SqliteStore.open`): it precedes all serving, and a th
 
 Layout 3 (`PRAGMA user_version`):
   node(path TEXT PRIMARY KEY, data BLOB, version INTEGER, created INTEGER)
-  opening(number INTEGER, seal TEXT)     one row; `seal` is the checksum of all nodes (`registry_checksum`)
+  opening(number INTEGER, seal TEXT)     one row; `seal` is the checksum of all nodes (`RegistryChecksum`)
 `open` upgrades layout 1, which lacks `created` and `opening`, and layout 2, which lacks `seal`. It refuses a file whose
 nodes do not match the checksum, and leaves that file as it is.
 
@@ -30,21 +30,38 @@ import errno
 import logging
 import os
 import sqlite3
-from collections.abc import Callable, Sequence
+import zlib
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from itertools import islice
-from typing import Final
+from typing import Final, TypeVar
 
 from odradek.foundation.errors import StoreError, StoreSessionExpired, StoreWriteFailed
+from odradek.foundation.named_tuple import NamedTuple
 from odradek.foundation.private_files import narrow, open_private
 from odradek.foundation.turn_limits import NODE_CHANGES_PER_TURN_MAX, REQUEST_ELEMENTS_PER_TURN_MAX
 from odradek.metadata.registry.node_tree import Changes, NodeTree
-from odradek.metadata.registry.registry_checksum import RegistryChecksum
-from odradek.metadata.registry.store import Node, Operation, SessionState
-from odradek.metadata.registry.tree_store import Answer, TreeStore
+from odradek.metadata.registry.session_listeners import SessionListeners
+from odradek.metadata.registry.store import (
+    ANY_VERSION,
+    Create,
+    Delete,
+    Node,
+    Operation,
+    Put,
+    SessionCallback,
+    SessionState,
+    WatchCallback,
+)
+from odradek.metadata.registry.watches import Watches
 
 logger = logging.getLogger(__name__)
+
+Answer = TypeVar("Answer")
+
+# The range of SQLite's signed integers.
+_MASK: Final = (1 << 63) - 1
 
 _LAYOUT_VERSION: Final = 3
 # The only session is that of this process.
@@ -60,6 +77,73 @@ _CHECKPOINT: Final = "PRAGMA wal_checkpoint(RESTART)"
 _RESERVE_SUFFIX: Final = ".reserve"
 # Of SQLite.
 _COMPANIONS: Final = ("-wal", "-shm", "-journal")
+
+
+class TreeStore:
+    """The common part of the stores with a `NodeTree`: the operations on nodes, and the watches.
+
+    A subclass defines how a read reaches the tree (`_read`) and how operations change it (`_write`). `store.Store`
+    describes the methods.
+    """
+
+    def __init__(self, tree: NodeTree) -> None:
+        self._tree = tree
+        self.watches = Watches()
+        self._listeners = SessionListeners()
+
+    async def _read(self, work: Callable[[], Answer]) -> Answer:
+        """The result of `work`, which reads the tree. Raises StoreConnectionLost, StoreSessionExpired."""
+        raise NotImplementedError
+
+    async def _write(self, operations: Sequence[Operation]) -> Changes:
+        """Do all operations or none: every write uses this method. Raises the error of an operation."""
+        raise NotImplementedError
+
+    async def get(self, path: str) -> Node:
+        return await self._read(lambda: self._tree.get(path))
+
+    async def get_many(self, paths: Sequence[str]) -> list[Node | None]:
+        return await self._read(lambda: [self._tree.find(path) for path in paths])
+
+    async def exists(self, path: str) -> bool:
+        return await self._read(lambda: self._tree.exists(path))
+
+    async def children(self, path: str) -> list[str]:
+        return await self._read(lambda: self._tree.children(path))
+
+    async def create(self, path: str, data: bytes = b"", *, ephemeral: bool = False) -> int:
+        return (await self._write_one(Create(path, data, ephemeral))).created
+
+    async def put(self, path: str, data: bytes, *, version: int = ANY_VERSION) -> int:
+        return (await self._write_one(Put(path, data, version))).version
+
+    async def delete(self, path: str, *, version: int = ANY_VERSION) -> None:
+        await self._write([Delete(path, version)])
+
+    async def multi(self, operations: Sequence[Operation]) -> None:
+        await self._write(operations)
+
+    async def sync(self) -> None:
+        await self._read(lambda: None)
+
+    async def protect(self, paths: Sequence[str], *, with_children: bool = False) -> list[str]:
+        """Nothing: a registry of one process has no access lists."""
+        return []
+
+    async def _write_one(self, operation: Create | Put) -> Node:
+        row = (await self._write([operation]))[operation.path]
+        assert row is not None
+        return row
+
+    def watch(self, path: str, callback: WatchCallback) -> Callable[[], None]:
+        return self.watches.add(path, callback)
+
+    @property
+    def session_state(self) -> SessionState:
+        return self._listeners.state
+
+    def on_session_change(self, callback: SessionCallback) -> Callable[[], None]:
+        return self._listeners.add(callback)
 
 
 class SqliteStore(TreeStore):
@@ -388,3 +472,41 @@ def _open_failure(path: str, error: Exception) -> str:
             "or enlarge the volume, and start again"
         )
     return f"cannot open the registry {path}: {error}; may this user write to it and to its directory?"
+
+
+class RegistryChecksum(NamedTuple):
+    """A checksum over all of a registry's persistent nodes, updated with each change.
+
+    SQLite detects damage to its own structure, not to stored values: one flipped bit would make another topic id or
+    another name. The checksum is written in the transaction of each change and compared when the file is opened. It is
+    a sum of checksums of single nodes, so that a change reads no other node. It also detects missing nodes.
+    """
+
+    node_count: int = 0
+    total: int = 0
+
+    @classmethod
+    def over(cls, nodes: Iterable[tuple[str, Node]]) -> RegistryChecksum:
+        """The checksum of these nodes. Raises TypeError or AttributeError for rows whose values are of wrong types."""
+        checksum = cls()
+        for path, row in nodes:
+            checksum = checksum.after(path, None, row)
+        return checksum
+
+    def after(self, path: str, old: Node | None, new: Node | None) -> RegistryChecksum:
+        """The checksum after the node at `path` changes from `old` to `new`; None stands for no node."""
+        count, total = self
+        if old is not None:
+            count, total = count - 1, total - _checksum(path, old)
+        if new is not None:
+            count, total = count + 1, total + _checksum(path, new)
+        return RegistryChecksum(count, total & _MASK)
+
+    def text(self, *, opening: int) -> str:
+        """The stored text, which also covers the number of the opening."""
+        return f"{self.node_count}:{self.total:x}:{zlib.crc32(b'opening %d' % opening):x}"
+
+
+def _checksum(path: str, row: Node) -> int:
+    name = path.encode()
+    return zlib.crc32(row.data, zlib.crc32(b"%d %d %d %b" % (len(name), row.version, row.created, name)))
