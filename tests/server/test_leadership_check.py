@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from odradek.broker.process.leadership_check import FRESH_SECONDS, LeadershipCheck
+from odradek.broker.process.cluster_control import FRESH_SECONDS, LeadershipCheck
 from odradek.wire.protocol.api import ApiKey
 from tests.support.loop import LoopClock
 from tests.support.whole_cluster import WholeCluster

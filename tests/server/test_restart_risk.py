@@ -6,8 +6,7 @@ import pytest
 
 from odradek.foundation.ids import TopicPartition
 from odradek.metadata.image.image import BrokerImage, ClusterImage, PartitionImage, TopicImage
-from odradek.server.http.cluster_admin import restart_answer
-from odradek.server.http.restart_risk import LatestRisk, RestartRisk, restart_risk
+from odradek.server.http.cluster_admin import LatestRisk, RestartRisk, restart_answer, restart_risk
 from tests.support.whole_cluster import WholeCluster
 
 

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from odradek.broker.process.kraft_metadata import KraftMetadata
-from odradek.broker.process.used_producer_ids import highest_producer_id
+from odradek.broker.process.log_adoption import highest_producer_id
 from odradek.broker.transactions.metadata import TV2, TransactionMetadata, TransactionState
 from odradek.broker.transactions.schema import encode_key, encode_value
 from odradek.metadata.image.topic_names import TRANSACTION_STATE

@@ -7,10 +7,9 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from odradek.broker.replication.fetch_session_handler import Key
 from odradek.broker.replication.purgatory import WaitingFetch
 from odradek.broker.replication.replica import Replica
-from odradek.broker.replication.replica_fetcher import ReplicaFetcher
+from odradek.broker.replication.replica_fetcher import Key, ReplicaFetcher
 from odradek.broker.requests.fetch_followers import FollowerReading
 from odradek.broker.requests.fetch_reading import Fetched, FetchTarget
 from odradek.broker.requests.session_changes import SessionChanges, _UnchangedTarget

@@ -3,30 +3,40 @@
 A key belongs to the partition that it hashes to (Java's `String.hashCode`), and that partition's leader coordinates it.
 Partitions are loaded when this broker becomes their leader, and forgotten when it no longer is. Kafka's
 `CoordinatorRuntime` (KIP-848) does the same. What the records mean is left to the state machines.
+
+A partition is read into its shard in bounded pieces, without holding up the loop. Records of a transaction count from
+the commit marker on, and never after an abort. Which of two values of a key counts is the state machine's rule, the
+same as for live changes.
 """
 
 from __future__ import annotations
 
 import asyncio
+import inspect
 import logging
 from collections.abc import Callable, Iterator
 from typing import Final, Generic
 
-from odradek.broker.coordination.loading import holds_nothing, load
-from odradek.broker.coordination.shard import Machine_co, Shard, ShardState
+from odradek.broker.coordination.shard import Machine_co, Shard, ShardState, StateMachine
 from odradek.broker.coordination.timers import SessionTimers
-from odradek.broker.coordination.topic_log import TopicParts
+from odradek.broker.coordination.topic_log import InternalTopicLog, TopicParts
 from odradek.foundation.errors import (
     CoordinatorLoadInProgress,
     CoordinatorNotAvailable,
+    KafkaStorageError,
     NotCoordinator,
     OdradekError,
 )
 from odradek.foundation.tasks import TaskOwner
 from odradek.metadata.image.image import ClusterImage, ImageHolder
 from odradek.wire.protocol.group_partitions import partition_of
+from odradek.wire.records.batch import BatchView, split
+from odradek.wire.records.control import parse_marker
+from odradek.wire.records.record import records
 
 logger = logging.getLogger(__name__)
+
+RECORDS_PER_TURN: Final = 2000  # about 5 ms of decoding: other connections are served in between
 
 LOAD_RETRY_SECONDS: Final = 1.0
 LOAD_RETRY_SECONDS_MAX: Final = 60.0
@@ -237,3 +247,54 @@ class CoordinatorRuntime(Generic[Machine_co]):
         """Wait until every partition led now is loaded."""
         for shard in list(self._shards.values()):
             await shard.loaded.wait()
+
+
+async def load(shard: Shard[StateMachine], log: InternalTopicLog, *, bytes_max: int) -> int:
+    """Apply every record of the shard's partition; the end offset of what is applied.
+
+    Raises what the log raises, and CorruptRecord for a damaged batch.
+    """
+    start, end = log.bounds(shard.partition)
+    offset = start
+    applied = 0
+    while offset < end:
+        data = log.read(shard.partition, offset, bytes_max=bytes_max)
+        if inspect.isawaitable(data):
+            data = await data
+        if not data:
+            raise KafkaStorageError(f"{shard.name}, ends at {offset} and should reach {end}")
+        for batch in split(memoryview(data), may_be_cut=True):
+            batch.verify()
+            if batch.last_offset < offset:
+                continue
+            for _ in _apply_batch(shard, batch, offset):
+                applied += 1
+                if applied % RECORDS_PER_TURN == 0:
+                    await asyncio.sleep(0)
+            offset = batch.last_offset + 1
+    return end
+
+
+def holds_nothing(partition: int, log: InternalTopicLog) -> bool:
+    """Whether the partition's log is empty, so that there is nothing to wait for."""
+    start, end = log.bounds(partition)
+    return start == end
+
+
+def _apply_batch(shard: Shard[StateMachine], batch: BatchView, offset: int) -> Iterator[None]:
+    """Apply the records from `offset` on, giving up control after each."""
+    if batch.is_control:
+        marker = parse_marker(batch)
+        if marker is not None:
+            shard.end_transaction(marker.producer_id, is_commit=marker.is_commit)
+            yield
+        return
+    for record in records(batch):
+        if record.offset < offset or record.key is None:
+            continue
+        value = record.value
+        if batch.is_transactional:
+            shard.replay_pending(batch.producer_id, record.key, value)
+        else:
+            shard.replay(record.key, value)
+        yield

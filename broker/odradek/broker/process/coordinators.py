@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from odradek.broker.groups.context import InThread
     from odradek.broker.groups.coordinator import GroupCoordinator
     from odradek.broker.groups.zookeeper_groups import ZookeeperGroups
-    from odradek.broker.process.peer_transport import PeerTransport
+    from odradek.broker.replication.inter_broker_client import PeerTransport
     from odradek.broker.replication.transaction_verifier import TransactionVerifier
     from odradek.broker.transactions.coordinator import TransactionCoordinator
     from odradek.metadata.controller.api import ControllerApi
@@ -205,8 +205,7 @@ class Coordinators:
 
     def peer_transport(self, purpose: str) -> PeerTransport:
         """Carries requests to brokers, this one among them, over connections of its own."""
-        from odradek.broker.process.peer_transport import PeerTransport
-        from odradek.broker.replication.inter_broker_client import InterBrokerClient
+        from odradek.broker.replication.inter_broker_client import InterBrokerClient, PeerTransport
 
         client_id = f"broker-{self._broker_id}-{purpose}"
         transport = PeerTransport(

@@ -4,30 +4,44 @@ Each difference has its own treatment:
 
     topic whose deletion was interrupted    its logs are removed, then the rest of its nodes
     topic that the registry does not know   adopted, as when Apache Kafka wrote the directory. Producer ids that were
-                                            used are not allocated again (`used_producer_ids`). Its settings come from
+                                            used are not allocated again. Its settings come from
                                             the metadata log (`kraft_metadata`). With the first topics come users,
                                             quotas and access control lists (`access_takeover`).
     log after an unclean stop               a new leader epoch, so that readers of lost records notice
+
+Two producers of one id take each other's batches for duplicates, and fence each other. An id may be in use although no
+log of records has it: its batches have expired, or its transactional id has not written yet. So used producer ids are
+in three places:
+
+    the producers of each log                the ids that have written within a day
+    the transaction log                      the ids of transactional ids, used or not
+    the metadata log that Kafka leaves       the next id that Kafka would have allocated
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Final
 
-from odradek.foundation.errors import RequestError
+from odradek.foundation.errors import CorruptRecord, RequestError
 from odradek.metadata.controller.controller import Controller
 from odradek.metadata.image.image import ImageHolder, ResourceKind
 from odradek.metadata.image.topic_names import TRANSACTION_STATE
 from odradek.storage.directories.log_manager import LogManager
 from odradek.storage.files import Disk
 from odradek.storage.log import Log
+from odradek.wire.records.batch import split
+from odradek.wire.records.record import records
 
 if TYPE_CHECKING:
     from odradek.broker.process.kraft_metadata import KraftMetadata
 
 logger = logging.getLogger(__name__)
+
+NONE: Final = -1
+_READ_BYTES: Final = 1 << 20
 
 
 async def adopt_logs(
@@ -75,7 +89,6 @@ async def _adopt(
     """
     # Imported here: only the directory of another broker needs them.
     from odradek.broker.process.kraft_metadata import read_kraft_metadata
-    from odradek.broker.process.used_producer_ids import highest_coordinator_epoch, highest_producer_id
 
     metadata = read_kraft_metadata(disk, paths)
     for topic, logs in unknown.items():
@@ -147,3 +160,60 @@ async def _register(topic: str, logs: Sequence[Log], controller: Controller, *, 
     logger.warning(
         "the topic %s with %d partitions was found on disk and added to the registry", topic, count
     )
+
+
+async def highest_producer_id(logs: Mapping[str, Sequence[Log]], metadata: KraftMetadata) -> int:
+    """The highest producer id that was used in these logs, by topic; -1 for none. Raises OSError."""
+    found = metadata.next_producer_id - 1
+    for topic, of_topic in logs.items():
+        for log in of_topic:
+            found = max([found, *(entry.producer_id for entry in log.producers.entries())])
+            if topic == TRANSACTION_STATE:
+                async for producer_id in _of_transactional_ids(log):
+                    found = max(found, producer_id)
+    return found
+
+
+def highest_coordinator_epoch(logs: Mapping[str, Sequence[Log]]) -> int:
+    """The highest coordinator epoch of the markers in these logs, -1 for none.
+
+    A coordinator that stopped between a marker and its own record has left no such epoch in the transaction log. The
+    next one must be above it, or the leaders refuse its markers.
+    """
+    return max(
+        (
+            entry.coordinator_epoch
+            for of_topic in logs.values()
+            for log in of_topic
+            for entry in log.producers.entries()
+        ),
+        default=NONE,
+    )
+
+
+async def _of_transactional_ids(log: Log) -> AsyncIterator[int]:
+    """The producer ids in a partition of the transaction log, up to a record that cannot be read."""
+    # Imported here: only the directory of another broker needs it.
+    from odradek.broker.coordination.records import kind_of
+    from odradek.broker.transactions.schema import KIND_TRANSACTION, decode_value
+
+    offset = log.log_start_offset
+    while offset < log.log_end_offset:
+        data = log.read(offset, bytes_max=_READ_BYTES, at_least_one_batch=True).read()
+        try:
+            for batch in split(memoryview(data), may_be_cut=True):
+                offset = batch.last_offset + 1
+                for record in () if batch.is_control else records(batch):
+                    if record.key is None or record.value is None or kind_of(record.key) != KIND_TRANSACTION:
+                        continue
+                    value = decode_value(record.value)
+                    yield max(value.producer_id, value.previous_producer_id, value.next_producer_id)
+        except CorruptRecord as error:
+            logger.error(
+                "the producer ids in %s are not known from offset %d on: %s",
+                log.topic_partition,
+                offset,
+                error,
+            )
+            return
+        await asyncio.sleep(0)

@@ -8,8 +8,7 @@ A partition that fails is left out for replica.fetch.backoff.ms and delays no ot
 A leader that does not yet know that it leads is asked again much sooner. A partition that is added interrupts the
 request that waits at the leader, because producers wait for this follower.
 
-What it leaves out: connections (`broker_transport`), and where a follower fetches from whose offset its leader does not
-have (`out_of_range`).
+What it leaves out: connections (`broker_transport`).
 """
 
 from __future__ import annotations
@@ -17,15 +16,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Final
 
-from odradek.broker.replication.broker_transport import BrokerTransport
+from odradek.broker.replication.broker_transport import BrokerTransport, list_offset
 from odradek.broker.replication.context import ReplicaContext
-from odradek.broker.replication.fetch_session_handler import FetchSessionHandler, Key, SessionRequest
 from odradek.broker.replication.follower import FetchPosition, Follower
-from odradek.broker.replication.out_of_range import resolve_out_of_range
 from odradek.broker.replication.partition import Partition
 from odradek.foundation.errors import (
     CorruptRecord,
@@ -56,6 +53,17 @@ from odradek.wire.protocol.hot.replica_fetch import (
 )
 
 logger = logging.getLogger(__name__)
+
+_LIST_OFFSETS_VERSION: Final = 10
+_LATEST: Final = -1
+_EARLIEST_LOCAL: Final = -4
+
+_INITIAL_EPOCH: Final = 0
+_NO_SESSION: Final = 0
+_EPOCH_MAX: Final = 2**31 - 1
+
+# The 16 bytes of a topic's id, and the partition.
+Key = tuple[bytes, int]
 
 _OFFSET_OUT_OF_RANGE: Final = code_of(OffsetOutOfRange)
 _FENCED_LEADER_EPOCH: Final = code_of(FencedLeaderEpoch)
@@ -421,3 +429,108 @@ class ReplicaFetcher:
 
 def _key(partition: Partition) -> Key:
     return partition.topic_id.bytes, partition.topic_partition.partition
+
+
+class SessionRequest(NamedTuple):
+    """The session's part of a request; the mappings are by topic id."""
+
+    session_id: int
+    session_epoch: int
+    topics: Mapping[bytes, Sequence[tuple[int, FetchPosition]]]
+    forgotten: Mapping[bytes, Sequence[int]]
+
+
+class FetchSessionHandler:
+    """The follower's end of a fetch session with one leader (KIP-227); it may outlive connections.
+
+    The first request names every partition and opens a session. Later ones name only partitions with another position,
+    and those that are no longer wanted. When the two ends disagree, or an answer was lost, the next request opens a new
+    session. A leader whose session cache is full opens none, and each request names everything.
+    """
+
+    __slots__ = ("_epoch", "_id", "positions")
+
+    def __init__(self) -> None:
+        self._id = _NO_SESSION
+        self._epoch = _INITIAL_EPOCH
+        self.positions: dict[Key, FetchPosition] = {}
+        """The positions that the leader knows; empty when the next request has to name everything."""
+
+    @property
+    def is_new(self) -> bool:
+        """Whether the next request has to name everything."""
+        return self._epoch == _INITIAL_EPOCH
+
+    def request(self, changed: Mapping[Key, FetchPosition], forgotten: list[Key]) -> SessionRequest:
+        """The session's part of the next request. `changed` are all partitions when it `is_new`."""
+        if self.is_new:
+            self.positions = dict(changed)
+            forgotten = []
+        else:
+            self.positions.update(changed)
+            for key in forgotten:
+                del self.positions[key]
+        topics: dict[bytes, list[tuple[int, FetchPosition]]] = {}
+        for (topic_id, index), position in changed.items():
+            topics.setdefault(topic_id, []).append((index, position))
+        dropped: dict[bytes, list[int]] = {}
+        for topic_id, index in forgotten:
+            dropped.setdefault(topic_id, []).append(index)
+        return SessionRequest(self._id, self._epoch, topics, dropped)
+
+    def answered(self, session_id: int) -> None:
+        """The leader answered; `session_id` is its name for the session, 0 for none."""
+        if session_id == _NO_SESSION:
+            self.discard()
+            return
+        self._id = session_id
+        self._epoch = 1 if self._epoch >= _EPOCH_MAX else self._epoch + 1
+
+    def restart(self) -> None:
+        """An answer was lost: the next request replaces the session."""
+        self._epoch = _INITIAL_EPOCH
+
+    def discard(self) -> None:
+        """The leader refused the session: the next request opens another."""
+        self._id = _NO_SESSION
+        self._epoch = _INITIAL_EPOCH
+
+
+async def resolve_out_of_range(
+    partition: Partition, position: FetchPosition, *, leader: int, broker_id: int, transport: BrokerTransport
+) -> None:
+    """Where a follower fetches from when its leader does not have the offset of its fetch.
+
+    Such a leader's log ends before that offset, or starts after it. The follower truncates its log to the leader's end,
+    or starts again at the leader's start. Nothing happens once it is no longer at `position`.
+
+    `broker_id` is the follower's. Raises OSError, RequestError and FrameError.
+    """
+
+    async def leader_offset(timestamp_ms: int) -> int:
+        code, offset = await list_offset(
+            transport,
+            leader,
+            partition.topic_partition,
+            timestamp_ms,
+            api_version=_LIST_OFFSETS_VERSION,
+            replica_id=broker_id,
+            leader_epoch=position.leader_epoch,
+        )
+        if code or offset < 0:
+            raise NotLeaderOrFollower(
+                f"broker {leader} gives no offset to continue {partition.topic_partition} from (error {code})."
+            )
+        return offset
+
+    end_offset = await leader_offset(_LATEST)
+    follower = partition.follower
+    if follower is None or not follower.is_at(position):
+        return
+    if end_offset < position.fetch_offset:
+        follower.truncate_to(end_offset)
+        return
+    start_offset = await leader_offset(_EARLIEST_LOCAL)
+    follower = partition.follower
+    if follower is not None and follower.is_at(position) and start_offset > position.fetch_offset:
+        follower.truncate_fully_and_start_at(start_offset)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final, Never
 
-from odradek.broker.requests.rights import cluster, groups, records, tokens, topics, transactions
+from odradek.broker.requests.rights import cluster, groups, records, topics, transactions
 from odradek.broker.requests.rights.rules import (
     Check,
     each,
@@ -67,11 +67,11 @@ CHECKS: Final[dict[int, Check[Never]]] = {
     ApiKey.ALTER_CONFIGS: each("resources", topics.on_config_resource(AclOperation.ALTER_CONFIGS)),
     ApiKey.DESCRIBE_LOG_DIRS: cluster.describe_log_dirs,
     ApiKey.CREATE_PARTITIONS: each("topics", on_topic(_ALTER)),
-    ApiKey.CREATE_DELEGATION_TOKEN: tokens.create,
+    ApiKey.CREATE_DELEGATION_TOKEN: cluster.create_token,
     # The handlers compare the client with the token.
     ApiKey.RENEW_DELEGATION_TOKEN: nothing,
     ApiKey.EXPIRE_DELEGATION_TOKEN: nothing,
-    ApiKey.DESCRIBE_DELEGATION_TOKEN: tokens.describe,
+    ApiKey.DESCRIBE_DELEGATION_TOKEN: cluster.describe_tokens,
     ApiKey.DELETE_GROUPS: each("groups_names", on_element(_DELETE, _GROUP)),
     ApiKey.ELECT_LEADERS: _ALTERS_CLUSTER,
     ApiKey.INCREMENTAL_ALTER_CONFIGS: each(
