@@ -33,7 +33,7 @@ from odradek.broker.replication.purgatory import Purgatory
 from odradek.broker.requests.context import BrokerParts
 from odradek.broker.requests.counters import RequestCounters
 from odradek.broker.requests.dispatch import Dispatcher
-from odradek.broker.requests.fetch_sessions import FetchSessionCache
+from odradek.broker.requests.fetch.sessions import FetchSessionCache
 from odradek.foundation.errors import RequestError
 from odradek.foundation.settings import Settings
 from odradek.metadata.controller import leader_election, reassignment_steps

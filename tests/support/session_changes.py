@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from odradek.broker.replication.purgatory import WaitingFetch
 from odradek.broker.requests.context import BrokerParts
-from odradek.broker.requests.fetch_reading import FetchTarget
-from odradek.broker.requests.fetch_sessions import FetchSession
-from odradek.broker.requests.session_changes import SessionChanges, _UnchangedTarget
+from odradek.broker.requests.fetch.reading import FetchTarget
+from odradek.broker.requests.fetch.session_changes import SessionChanges, _UnchangedTarget
+from odradek.broker.requests.fetch.sessions import FetchSession
 
 
 def wrong_changes(parts: BrokerParts) -> str:

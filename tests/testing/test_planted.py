@@ -121,7 +121,7 @@ def test_a_test_that_fails_anyway_finds_nothing() -> None:
 
 
 def test_files_that_name_the_module_are_asked_first() -> None:
-    assert likely_tests("broker/odradek/broker/requests/fetch_sessions.py") == [
+    assert likely_tests("broker/odradek/broker/requests/fetch/sessions.py") == [
         ["tests/broker/requests/test_fetch_sessions.py"]
     ]
     assert (

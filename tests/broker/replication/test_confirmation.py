@@ -12,7 +12,7 @@ from odradek.broker.replication.confirmation import (
     is_fresh,
     others_electable,
 )
-from odradek.broker.requests.fetch_sessions import FetchSession, FetchSessionCache
+from odradek.broker.requests.fetch.sessions import FetchSession, FetchSessionCache
 from odradek.wire.protocol.hot.fetch import AskedPartition
 
 TOPIC, OTHER_TOPIC = b"t" * 16, b"u" * 16

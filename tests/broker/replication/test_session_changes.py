@@ -10,9 +10,9 @@ import pytest
 from odradek.broker.replication.purgatory import WaitingFetch
 from odradek.broker.replication.replica import Replica
 from odradek.broker.replication.replica_fetcher import Key, ReplicaFetcher
-from odradek.broker.requests.fetch_followers import FollowerReading
-from odradek.broker.requests.fetch_reading import Fetched, FetchTarget
-from odradek.broker.requests.session_changes import SessionChanges, _UnchangedTarget
+from odradek.broker.requests.fetch.followers import FollowerReading
+from odradek.broker.requests.fetch.reading import Fetched, FetchTarget
+from odradek.broker.requests.fetch.session_changes import SessionChanges, _UnchangedTarget
 from odradek.wire.protocol.api import ApiKey
 from tests.support.loop import run
 from tests.support.replica_chaos import InvariantBroken, ReplicaChaos

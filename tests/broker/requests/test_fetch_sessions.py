@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from odradek.broker.requests.fetch_sessions import (
+from odradek.broker.requests.fetch.sessions import (
     EPOCH_MAX,
     EVICTION_AGE_SECONDS,
     FetchSessionCache,

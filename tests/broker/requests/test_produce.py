@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from odradek.broker.requests import produce
+from odradek.broker.requests.produce import handler as produce
 from odradek.foundation.errors import InvalidRequest
 from odradek.network.connection import Connection
 from odradek.wire.protocol.api import ApiKey

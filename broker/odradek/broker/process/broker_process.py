@@ -35,7 +35,7 @@ from odradek.broker.replication.removal_bounds import RemovalBounds
 from odradek.broker.requests.context import BrokerParts
 from odradek.broker.requests.counters import RequestCounters
 from odradek.broker.requests.dispatch import Dispatcher
-from odradek.broker.requests.fetch_sessions import FetchSessionCache
+from odradek.broker.requests.fetch.sessions import FetchSessionCache
 from odradek.broker.requests.mutations import MutationQuotas
 from odradek.foundation.clock import Clock, SystemClock
 from odradek.foundation.compaction import compaction_warning

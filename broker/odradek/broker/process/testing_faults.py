@@ -146,11 +146,11 @@ def _refused(request: object, context: RequestContext, code: int) -> Message | F
     header = context.header
     if isinstance(request, memoryview):
         if header.api_key == ApiKey.PRODUCE:
-            from odradek.broker.requests import produce
+            from odradek.broker.requests.produce import handler as produce
 
             return produce.refuse(request, context, code)
         if header.api_key == ApiKey.FETCH:
-            from odradek.broker.requests import fetch
+            from odradek.broker.requests.fetch import handler as fetch
 
             return fetch.refuse(request, context, code)
         request = decode_typed_request(header.api_key, header.api_version, request, header.body_position)

@@ -12,7 +12,7 @@ broken, or in the buffers of a process that was stopped. A follower sends the ne
 after the answer to the one before. So the next fetch was sent after that answer, and the answer's time is the proof.
 
 Pure: times are arguments, monotonic seconds. What it leaves out: which partitions a session names
-(`broker.requests.fetch_sessions`), and when the registry counts as silent (`metadata.image.registration`).
+(`broker.requests.fetch.sessions`), and when the registry counts as silent (`metadata.image.registration`).
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from odradek.broker.replication.purgatory import Purgatory
     from odradek.broker.replication.transaction_verifier import TransactionVerifier
     from odradek.broker.requests.counters import RequestCounters
-    from odradek.broker.requests.fetch_sessions import FetchSessionCache
+    from odradek.broker.requests.fetch.sessions import FetchSessionCache
     from odradek.broker.requests.mutations import MutationQuotas
     from odradek.broker.transactions.coordinator import TransactionCoordinator
     from odradek.foundation.clock import Clock

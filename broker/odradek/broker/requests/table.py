@@ -29,8 +29,8 @@ class Handler(NamedTuple):
 
 
 HANDLERS: Final[dict[int, Handler]] = {
-    ApiKey.PRODUCE: Handler(3, 13, "produce", takes_frame=True),
-    ApiKey.FETCH: Handler(4, 18, "fetch", takes_frame=True),
+    ApiKey.PRODUCE: Handler(3, 13, "produce.handler", takes_frame=True),
+    ApiKey.FETCH: Handler(4, 18, "fetch.handler", takes_frame=True),
     ApiKey.LIST_OFFSETS: Handler(1, 10, "list_offsets"),
     ApiKey.METADATA: Handler(0, 13, "metadata"),
     ApiKey.OFFSET_COMMIT: Handler(2, 9, "offset_commit"),

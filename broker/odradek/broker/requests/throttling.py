@@ -210,7 +210,7 @@ class ClientThrottling:
         """The time to wait, seen from now: less once the quota was raised, none once it was removed."""
         return meter.excess_ms(self.now_ms()) if meter.is_in_force else 0
 
-    # --- what `broker.requests.fetch` asks
+    # --- what `broker.requests.fetch.handler` asks
     # ----------------------------------------------------------------------------------
 
     def exempt(self) -> None:

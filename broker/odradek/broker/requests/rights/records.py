@@ -11,12 +11,12 @@ import uuid
 from collections import Counter
 from typing import TYPE_CHECKING, Final, cast
 
-from odradek.broker.requests import fetch as fetch_handler
-from odradek.broker.requests import produce as produce_handler
 from odradek.broker.requests.context import RequestContext
-from odradek.broker.requests.fetch_reading import FetchReading
+from odradek.broker.requests.fetch import handler as fetch_handler
+from odradek.broker.requests.fetch.reading import FetchReading
 from odradek.broker.requests.loading import Answer, Handle
 from odradek.broker.requests.long_answers import parsed_in_thread
+from odradek.broker.requests.produce import handler as produce_handler
 from odradek.broker.requests.rights.rights import Rights, error_for, logs_allowed
 from odradek.foundation.errors import RequestError
 from odradek.foundation.limits import AUTHORIZED_TOPICS_PER_CONNECTION_MAX
@@ -38,7 +38,7 @@ from odradek.wire.protocol.hot.produce import (
 from odradek.wire.records.batch import is_transactional
 
 if TYPE_CHECKING:
-    from odradek.broker.requests.produce_many import Checked
+    from odradek.broker.requests.produce.many import Checked
 
 _FETCHED: Final = "authorized fetch"
 
@@ -48,17 +48,17 @@ def produce_behind_check(handle: Handle, authorizer: Authorizer) -> Handle:
 
     A producer that continues with its topic costs a comparison of the topic's bytes, which the handler parses anyway.
     """
-    append_one = produce_handler.append_one if handle is produce_handler.handle else None
+    answer_one = produce_handler.answer_one if handle is produce_handler.handle else None
 
     def checked(frame: memoryview, context: RequestContext) -> Answer:
         header = context.header
         version = header.api_version
         # By index: a named tuple's attribute takes three times as long.
         known = context[1].produce_right
-        if known is not None and known[0] == authorizer.version and known[1] == version and append_one:
+        if known is not None and known[0] == authorizer.version and known[1] == version and answer_one:
             one = parse_one_partition(version, frame, header.body_position)
-            if one is not None and one[1] == known[2] and -1 <= one[0] <= 1:
-                return append_one(one, context)  # type: ignore[return-value]
+            if one is not None and one[1] == known[2]:
+                return answer_one(one, context)  # type: ignore[return-value]
         return produce(handle, frame, context, Rights(authorizer, context))
 
     return cast(Handle, checked)
@@ -71,7 +71,7 @@ def produce(handle: Handle, frame: memoryview, context: RequestContext, rights: 
     try:
         request = parse_produce_request(header.api_version, frame, position)
     except TooManyElements:
-        from odradek.broker.requests import produce_many
+        from odradek.broker.requests.produce import many as produce_many
 
         answer: Pending[Frame | None] = Pending(
             produce_many.answer_in_turns(
@@ -166,7 +166,7 @@ def fetch(handle: Handle, frame: memoryview, context: RequestContext, rights: Ri
 
 async def _fetch_many(frame: memoryview, context: RequestContext, rights: Rights) -> Frame:
     """As for a small request. Whose it claims to be stands in its last bytes, so a thread reads all of them."""
-    from odradek.broker.requests import fetch_many
+    from odradek.broker.requests.fetch import many as fetch_many
 
     header = context.header
     asked: list[object] = []

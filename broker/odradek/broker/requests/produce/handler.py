@@ -1,17 +1,17 @@
 """Produce: batches into partitions, each answered for itself.
 
 With one replica a record is committed once its log holds it. So acks=1 and acks=all are answered at once, or after the
-flush that flush.messages asks for. With other in-sync replicas acks=all waits for them (`produce_waiting`). acks=0 gets
+flush that flush.messages asks for. With other in-sync replicas acks=all waits for them (`waiting`). acks=0 gets
 no answer. When such a request fails the connection is closed, as Kafka does, so that the client refreshes its metadata.
 
 A batch whose records have to be read, and may be many, is checked in a thread first (`storage.append_rules.LongWork`).
-The first batch of a transaction waits for the transaction coordinator (`produce_verification`).
+The first batch of a transaction waits for the transaction coordinator (`verification`).
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Final, cast
 
@@ -20,35 +20,30 @@ from odradek.broker.replication.transaction_verifier import Question
 from odradek.broker.requests.context import RequestContext
 from odradek.broker.requests.current_leaders import current_leaders
 from odradek.broker.requests.loading import for_many
-from odradek.broker.requests.produce_refusals import FIRST_WITH_ZSTD, frame_error, has_log_start
-from odradek.broker.requests.produce_verification import (
+from odradek.broker.requests.produce.refusals import (
+    FIRST_WITH_ZSTD,
+    check_internal,
+    failed_result,
+    frame_error,
+)
+from odradek.broker.requests.produce.verification import (
     NOTHING_TO_VERIFY,
     Verification,
     begin_verifying,
     verified,
 )
-from odradek.broker.requests.produce_waiting import Uncommitted, when_flushed, when_held_by_all
-from odradek.foundation.error_values import without_trace
-from odradek.foundation.errors import (
-    InvalidRequiredAcks,
-    InvalidTopic,
-    RecordsRefused,
-    RequestError,
-    TransactionalIdAuthorizationFailed,
-)
+from odradek.broker.requests.produce.waiting import Uncommitted, when_flushed, when_held_by_all
+from odradek.foundation.errors import InvalidRequiredAcks, RequestError, TransactionalIdAuthorizationFailed
 from odradek.foundation.named_tuple import NamedTuple
 from odradek.network.pending import Pending
 from odradek.storage.append_rules import LongWork
-from odradek.storage.log import AppendResult
 from odradek.storage.verification import VerificationToken
-from odradek.wire.protocol.errors import error_code, error_message
 from odradek.wire.protocol.hot.elements import TooManyElements
 from odradek.wire.protocol.hot.produce import (
     FIRST_FLEXIBLE,
     FIRST_WITH_LEADERS,
     NOT_LEADER,
     OnePartition,
-    ProducedTopic,
     ProducePartitionResult,
     ProduceRequest,
     key_of,
@@ -62,10 +57,8 @@ from odradek.wire.records.batch import is_transactional
 logger = logging.getLogger(__name__)
 
 _ACKS_ALLOWED: Final = (-1, 0, 1)
-_ADMIN_CLIENT_ID: Final = "__admin_client"
 # A named tuple's own constructor takes three times as long, for every batch.
 _new_tuple = tuple.__new__
-
 
 Answer = bytes | None | Pending[bytes | None]
 # The results of each topic, by its bytes in the request.
@@ -75,7 +68,7 @@ Results = list[tuple[bytes, list[ProducePartitionResult]]]
 class Late(NamedTuple):
     """A batch that a thread looks at before it is appended, and the result that is to be replaced by its own."""
 
-    topic: ProducedTopic
+    key: str | bytes
     number: int
     records: memoryview | None
     partition: Partition
@@ -88,14 +81,14 @@ def handle(frame: memoryview, context: RequestContext) -> Answer:
     header = context.header
     version = header.api_version
     if version >= FIRST_FLEXIBLE:
-        # The usual request takes the short path, every other one the long path.
+        # The usual request is read in a third of the time.
         one = parse_one_partition(version, frame, header.body_position)
-        if one is not None and -1 <= one[0] <= 1:
-            return append_one(one, context)
+        if one is not None:
+            return answer_one(one, context)
     try:
         request = parse_produce_request(version, frame, header.body_position)
     except TooManyElements:
-        answer = for_many("produce_many").answer_in_turns(frame, context)
+        answer = for_many("produce.many").answer_in_turns(frame, context)
         return Pending(cast("Awaitable[bytes | None]", answer))
     return answer_request(request, context)
 
@@ -160,7 +153,7 @@ def _append_all(
             topic.raw,
             [
                 append(
-                    topic,
+                    topic.key,
                     index,
                     records,
                     acks,
@@ -168,18 +161,26 @@ def _append_all(
                     refusal or refused_by_key.get((topic.key, index)),
                     uncommitted,
                     late,
-                    token=verification.tokens.get((topic.key, index)),
+                    verification.tokens.get((topic.key, index)),
                 )
                 for index, records in topic.partitions
             ],
         )
         for topic in request.topics
     ]
-    if late:
-        # What the client has sent behind this must not overtake it: so its batches keep their order.
-        context.connection.hold()
-        return Pending(_append_late(request, context, results, uncommitted, late))
-    return _answer_all(context, acks, results, uncommitted, request.timeout_ms)
+    return _answer_all(context, acks, results, uncommitted, late, request.timeout_ms)
+
+
+def answer_one(one: OnePartition, context: RequestContext) -> Answer:
+    """As `answer_request`, for records of one partition without a transactional id."""
+    acks, raw, key, index, records, timeout_ms = one
+    refusal = refusal_of_batches(acks, None, (records,))
+    uncommitted: list[Uncommitted] = []
+    late: list[Late] = []
+    result = append(key, index, records, acks, context, refusal, uncommitted, late)
+    if uncommitted or late or result[1] or acks == 0:
+        return _answer_all(context, acks, [(raw, [result])], uncommitted, late, timeout_ms)
+    return pack_one_partition(context.header.correlation_id, raw, index, result[2], result[3], result[4])
 
 
 def _answer_all(
@@ -187,37 +188,41 @@ def _answer_all(
     acks: int,
     results: Results,
     uncommitted: list[Uncommitted],
+    late: list[Late],
     timeout_ms: int,
 ) -> Answer:
+    if late:
+        # What the client has sent behind this must not overtake it: so its batches keep their order.
+        context.connection.hold()
+        return Pending(_append_late(context, acks, results, uncommitted, late, timeout_ms))
     if uncommitted and acks != 0:
         return answer_later(context, acks, results, uncommitted, timeout_ms)
     return pack_answer(context, acks, results)
 
 
 async def _append_late(
-    request: ProduceRequest,
     context: RequestContext,
+    acks: int,
     results: Results,
     uncommitted: list[Uncommitted],
     late: list[Late],
+    timeout_ms: int,
 ) -> bytes | None:
     """Append the batches that a thread has to look at first, one after the other."""
     try:
-        done = await append_admitted_ones(request, context, uncommitted, late)
+        done = await append_admitted_ones(acks, context, uncommitted, late)
     finally:
         context.connection.release()
     complete = [(raw, [done.get(id(result), result) for result in found]) for raw, found in results]
-    answer = _answer_all(context, request.acks, complete, uncommitted, request.timeout_ms)
+    answer = _answer_all(context, acks, complete, uncommitted, [], timeout_ms)
     return await answer if isinstance(answer, Pending) else answer
 
 
 async def append_admitted_ones(
-    request: ProduceRequest, context: RequestContext, uncommitted: list[Uncommitted], late: list[Late]
+    acks: int, context: RequestContext, uncommitted: list[Uncommitted], late: list[Late]
 ) -> dict[int, ProducePartitionResult]:
     """The results of the batches that a thread looks at, by the id of what each replaces."""
-    return {
-        id(one.placeholder): await _append_admitted(one, request.acks, context, uncommitted) for one in late
-    }
+    return {id(one.placeholder): await _append_admitted(one, acks, context, uncommitted) for one in late}
 
 
 async def _append_admitted(
@@ -229,12 +234,10 @@ async def _append_admitted(
         try:
             admitted = await context.broker.long_work.submit(long.work)
         except Exception as error:
-            return _failed(one.number, error, context, one.topic.key, one.partition, one.records)
+            return failed_result(one.number, error, context, one.key, one.partition, one.records)
         one.partition.log.admit_next(admitted)
         again: list[Late] = []
-        result = append(
-            one.topic, one.number, one.records, acks, context, None, uncommitted, again, token=one.token
-        )
+        result = append(one.key, one.number, one.records, acks, context, None, uncommitted, again, one.token)
         if not again:
             return result
         long = again[0].long
@@ -258,7 +261,7 @@ def answer_later(
         if not failures:
             return pack_answer(context, acks, topics) if pack is None else pack(topics)
         failed = {
-            id(one.result): _failed(
+            id(one.result): failed_result(
                 one.result.partition, failures[number], context, one.key, one.partition, one.records
             )
             for number, one in enumerate(uncommitted)
@@ -274,40 +277,28 @@ def answer_later(
     return answer({})
 
 
-def append_one(one: OnePartition, context: RequestContext) -> Answer:
-    """Append the records of a request of the usual kind, whose acks are allowed."""
-    acks, raw, key, index, records, timeout_ms = one
-    partition = None
-    try:
-        partition = context.broker.partitions.get_by_key(key, index)
-        if is_transactional(records):
-            raise _without_id()
-        if partition.is_internal:
-            _check_internal(partition, context)
-        leader = partition.leader
-        if leader is None:
-            raise partition.reject(records)
-        appended = leader.append(records, required_acks=acks)
-    except LongWork:
-        topic = ProducedTopic(raw, key, [(index, records)])
-        return _append_all(ProduceRequest(None, acks, timeout_ms, [topic]), context, NOTHING_TO_VERIFY)
-    except Exception as error:
-        failed = _failed(index, error, context, key, partition, records)
-        return pack_answer(context, acks, [(raw, [failed])])
-    if acks == 0:
-        return None
-    if partition.replica.high_watermark <= appended.last_offset:
-        result = _appended(index, appended)
-        uncommitted = [Uncommitted(result, partition, appended.last_offset, key, records)]
-        return answer_later(context, acks, [(raw, [result])], uncommitted, timeout_ms)
-    return pack_one_partition(
-        context.header.correlation_id,
-        raw,
-        index,
-        appended.first_offset,
-        appended.log_append_time_ms,
-        appended.log_start_offset,
+def refusal_of(request: ProduceRequest) -> RequestError | None:
+    """Why the request is refused as a whole; None where it is not."""
+    return refusal_of_batches(
+        request.acks,
+        request.transactional_id,
+        (records for topic in request.topics for _, records in topic.partitions),
     )
+
+
+def refusal_of_batches(
+    acks: int, transactional_id: str | None, batches: Iterable[memoryview | None]
+) -> RequestError | None:
+    """As `refusal_of`, of a request's parts."""
+    if acks not in _ACKS_ALLOWED:
+        return InvalidRequiredAcks(f"acks is {acks}; it must be 0, 1 or -1 (all).")
+    if transactional_id is None:
+        for records in batches:
+            if is_transactional(records):
+                return TransactionalIdAuthorizationFailed(
+                    "The records belong to a transaction, and the request names no transactional id."
+                )
+    return None
 
 
 def refuse(frame: memoryview, context: RequestContext, code: int) -> bytes | None:
@@ -320,34 +311,8 @@ def refuse(frame: memoryview, context: RequestContext, code: int) -> bytes | Non
     return pack_answer(context, request.acks, results)
 
 
-def refusal_of(request: ProduceRequest) -> RequestError | None:
-    """Why the request is refused as a whole; None where it is not."""
-    if request.acks not in _ACKS_ALLOWED:
-        return InvalidRequiredAcks(f"acks is {request.acks}; it must be 0, 1 or -1 (all).")
-    if request.transactional_id is None and any(
-        is_transactional(records) for topic in request.topics for _, records in topic.partitions
-    ):
-        return _without_id()
-    return None
-
-
-def _without_id() -> TransactionalIdAuthorizationFailed:
-    return TransactionalIdAuthorizationFailed(
-        "The records belong to a transaction, and the request names no transactional id."
-    )
-
-
-def _check_internal(partition: Partition, context: RequestContext) -> None:
-    """Raises InvalidTopic unless the request comes from Kafka's own admin client.
-
-    The broker keeps its state in the topic, and could not read the records of another client.
-    """
-    if context.header.client_id != _ADMIN_CLIENT_ID:
-        raise InvalidTopic(f"Cannot append to internal topic {partition.topic_partition.topic}")
-
-
 def append(
-    topic: ProducedTopic,
+    key: str | bytes,
     index: int,
     records: memoryview | None,
     acks: int,
@@ -355,21 +320,20 @@ def append(
     refusal: RequestError | None,
     uncommitted: list[Uncommitted],
     late: list[Late],
-    *,
-    token: VerificationToken | None,
+    token: VerificationToken | None = None,
 ) -> ProducePartitionResult:
     """The result; of a batch that goes to `late`, what is to be replaced by it."""
     partition = None
     try:
         if refusal is not None:
             raise refusal
-        partition = context.broker.partitions.get_by_key(topic.key, index)
+        partition = context.broker.partitions.get_by_key(key, index)
         if not records or context.header.api_version < FIRST_WITH_ZSTD:
             refusal = frame_error(records or b"", context.header.api_version)
             if refusal is not None:
                 raise refusal
         if partition.is_internal:
-            _check_internal(partition, context)
+            check_internal(partition, context)
         leader = partition.leader
         if leader is None:
             raise partition.reject(records or b"")
@@ -377,49 +341,18 @@ def append(
     except LongWork as long:
         assert partition is not None
         placeholder = ProducePartitionResult(index, 0)
-        late.append(Late(topic, index, records, partition, token, long, placeholder))
+        late.append(Late(key, index, records, partition, token, long, placeholder))
         return placeholder
     except Exception as error:
-        return _failed(index, error, context, topic.key, partition, records)
-    result = _appended(index, appended)
-    if partition.replica.high_watermark <= appended.last_offset:
-        uncommitted.append(Uncommitted(result, partition, appended.last_offset, topic.key, records))
-    return result
-
-
-def _appended(index: int, appended: AppendResult) -> ProducePartitionResult:
-    offsets = (appended.first_offset, appended.log_append_time_ms, appended.log_start_offset)
-    return _new_tuple(ProducePartitionResult, (index, 0, *offsets, (), None))
-
-
-def _failed(
-    index: int,
-    error: Exception,
-    context: RequestContext,
-    key: str | bytes,
-    partition: Partition | None,
-    records: memoryview | None,
-) -> ProducePartitionResult:
-    if not isinstance(error, RequestError):
-        logger.error("appending to %r-%d for %r failed", key, index, context.connection, exc_info=error)
-    # A denied topic's error is raised for each of its partitions, by a function that has it in a variable.
-    error = without_trace(error)
-    context.broker.counters.by_api[0].failures += 1
-    log_start_offset = -1
-    if partition is not None:
-        partition.replica.append_failures += 1
-        refusal = frame_error(records or b"", context.header.api_version)
-        if refusal is not None:
-            error = refusal
-        elif has_log_start(error):
-            log_start_offset = partition.log.log_start_offset
-    return ProducePartitionResult(
-        index,
-        error_code(error),
-        log_start_offset=log_start_offset,
-        record_errors=error.record_errors if isinstance(error, RecordsRefused) else (),
-        error_message=error_message(error),
+        return failed_result(index, error, context, key, partition, records)
+    # Taken apart: a named tuple's attributes would take three times as long.
+    first_offset, last_offset, log_append_time_ms, log_start_offset, _, _, _ = appended
+    result = _new_tuple(
+        ProducePartitionResult, (index, 0, first_offset, log_append_time_ms, log_start_offset, (), None)
     )
+    if partition.replica.high_watermark <= last_offset:
+        uncommitted.append(Uncommitted(result, partition, last_offset, key, records))
+    return result
 
 
 def pack_answer(context: RequestContext, acks: int, topics: Results) -> bytes | None:

@@ -9,7 +9,7 @@ from typing import Final
 
 from odradek.broker.requests.context import RequestContext
 from odradek.broker.requests.long_answers import parsed_in_thread
-from odradek.broker.requests.produce import (
+from odradek.broker.requests.produce.handler import (
     Late,
     Results,
     answer_later,
@@ -18,8 +18,8 @@ from odradek.broker.requests.produce import (
     pack_answer,
     refusal_of,
 )
-from odradek.broker.requests.produce_verification import begin_verifying, verified
-from odradek.broker.requests.produce_waiting import Uncommitted
+from odradek.broker.requests.produce.verification import begin_verifying, verified
+from odradek.broker.requests.produce.waiting import Uncommitted
 from odradek.foundation.errors import RequestError
 from odradek.foundation.turns import Leftovers, Turn
 from odradek.network.pending import Pending
@@ -82,10 +82,10 @@ async def _answer_many(
             why = refusal or denied.get(topic.key) or refused_by_key.get(key)
             token = verification.tokens.get(key)
             found.append(
-                append(topic, index, records, request.acks, context, why, uncommitted, late, token=token)
+                append(topic.key, index, records, request.acks, context, why, uncommitted, late, token)
             )
     if late:
-        done = await append_admitted_ones(request, context, uncommitted, late)
+        done = await append_admitted_ones(request.acks, context, uncommitted, late)
         for _, found in results:
             for number, result in enumerate(found):
                 if turn.is_over():

@@ -1,7 +1,7 @@
 """Fetch: records from a reader's offset up to the high watermark; for a follower up to the log's end.
 
 The answer is made in three steps. The first finds the partitions to read: a session's, or the request's own. The
-second reads what each of them has now (`fetch_reading`). When that is less than min_bytes, the third waits in the
+second reads what each of them has now (`reading`). When that is less than min_bytes, the third waits in the
 purgatory and reads again. Records are slices of files: the transport loads or sends them when the socket has room.
 """
 
@@ -14,9 +14,9 @@ from typing import Final, cast
 from odradek.broker.replication.replica_selector import replica_selector
 from odradek.broker.requests.context import FetchThrottling, RequestContext
 from odradek.broker.requests.current_leaders import current_leaders
-from odradek.broker.requests.fetch_followers import FollowerReading
-from odradek.broker.requests.fetch_reading import Fetched, FetchReading, FetchTarget
-from odradek.broker.requests.fetch_sessions import (
+from odradek.broker.requests.fetch.followers import FollowerReading
+from odradek.broker.requests.fetch.reading import Fetched, FetchReading, FetchTarget
+from odradek.broker.requests.fetch.sessions import (
     INITIAL_EPOCH,
     NO_FOLLOWER,
     FetchSession,
@@ -67,7 +67,7 @@ def handle(frame: memoryview, context: RequestContext) -> Frame | Pending[Frame]
     try:
         request = parse_fetch_request(header.api_version, frame, header.body_position)
     except TooManyElements:
-        return Pending(cast("Awaitable[Frame]", for_many("fetch_many").answer_in_turns(frame, context)))
+        return Pending(cast("Awaitable[Frame]", for_many("fetch.many").answer_in_turns(frame, context)))
     return answer_request(request, context)
 
 
@@ -87,7 +87,7 @@ def answer_request(
     except RequestError as error:
         return encode(context, [], session_id=NO_SESSION, error=error)
     except ManyPartitions as many:
-        answer = for_many("fetch_many").answer_session(many.session, request, context, restrict_many)
+        answer = for_many("fetch.many").answer_session(many.session, request, context, restrict_many)
         return Pending(cast("Awaitable[Frame]", answer))
     if restrict is not None:
         restrict(fetch.reading)

@@ -7,9 +7,9 @@ import contextlib
 from typing import Final
 
 from odradek.broker.requests.context import RequestContext
-from odradek.broker.requests.fetch import Fetch, Restrict, encode, fetch_of, open_fetch
-from odradek.broker.requests.fetch_reading import Fetched, FetchTarget
-from odradek.broker.requests.fetch_sessions import (
+from odradek.broker.requests.fetch.handler import Fetch, Restrict, encode, fetch_of, open_fetch
+from odradek.broker.requests.fetch.reading import Fetched, FetchTarget
+from odradek.broker.requests.fetch.sessions import (
     INITIAL_EPOCH,
     NO_FOLLOWER,
     FetchSession,

@@ -17,8 +17,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence, ValuesView
 from typing import Final
 
 from odradek.broker.replication.confirmation import NEVER, Proof
-from odradek.broker.requests.fetch_reading import FetchTarget
-from odradek.broker.requests.session_changes import SessionChanges
+from odradek.broker.requests.fetch.reading import FetchTarget
+from odradek.broker.requests.fetch.session_changes import SessionChanges
 from odradek.foundation.errors import (
     FetchSessionIdNotFound,
     FetchSessionTopicIdError,

@@ -7,8 +7,12 @@ only after a batch was refused.
 
 from __future__ import annotations
 
+import logging
 from typing import Final
 
+from odradek.broker.replication.partition import Partition
+from odradek.broker.requests.context import RequestContext
+from odradek.foundation.error_values import without_trace
 from odradek.foundation.errors import (
     CorruptRecord,
     InvalidRecord,
@@ -16,18 +20,25 @@ from odradek.foundation.errors import (
     KafkaStorageError,
     NotLeaderOrFollower,
     RecordListTooLarge,
+    RecordsRefused,
     RecordTooLarge,
     RequestError,
     TransactionalIdAuthorizationFailed,
     UnknownTopicOrPartition,
     UnsupportedCompressionType,
 )
+from odradek.wire.protocol.errors import error_code, error_message
+from odradek.wire.protocol.hot.produce import ProducePartitionResult
 from odradek.wire.records.batch import COMPRESSION_MASK, HEADER_BYTES, Buffer, read_header
 from odradek.wire.records.compression import Compression
 from odradek.wire.records.validation import single_batch_bytes
 
+logger = logging.getLogger(__name__)
+
 # Consumers that are as old as producers of versions before this one cannot read zstd.
 FIRST_WITH_ZSTD: Final = 7
+
+_ADMIN_CLIENT_ID: Final = "__admin_client"
 
 _WITHOUT_LOG_START: Final = (
     CorruptRecord,
@@ -39,6 +50,15 @@ _WITHOUT_LOG_START: Final = (
     TransactionalIdAuthorizationFailed,
     UnknownTopicOrPartition,
 )
+
+
+def check_internal(partition: Partition, context: RequestContext) -> None:
+    """Raises InvalidTopic unless the request comes from Kafka's own admin client.
+
+    The broker keeps its state in the topic, and could not read the records of another client.
+    """
+    if context.header.client_id != _ADMIN_CLIENT_ID:
+        raise InvalidTopic(f"Cannot append to internal topic {partition.topic_partition.topic}")
 
 
 def has_log_start(error: Exception) -> bool:
@@ -62,3 +82,34 @@ def frame_error(records: Buffer, version: int) -> RequestError | None:
             " client or another compression.type"
         )
     return None
+
+
+def failed_result(
+    index: int,
+    error: Exception,
+    context: RequestContext,
+    key: str | bytes,
+    partition: Partition | None,
+    records: memoryview | None,
+) -> ProducePartitionResult:
+    """The result of a batch that was not appended, or not kept safe; it is counted."""
+    if not isinstance(error, RequestError):
+        logger.error("appending to %r-%d for %r failed", key, index, context.connection, exc_info=error)
+    # A denied topic's error is raised for each of its partitions, by a function that has it in a variable.
+    error = without_trace(error)
+    context.broker.counters.by_api[0].failures += 1
+    log_start_offset = -1
+    if partition is not None:
+        partition.replica.append_failures += 1
+        refusal = frame_error(records or b"", context.header.api_version)
+        if refusal is not None:
+            error = refusal
+        elif has_log_start(error):
+            log_start_offset = partition.log.log_start_offset
+    return ProducePartitionResult(
+        index,
+        error_code(error),
+        log_start_offset=log_start_offset,
+        record_errors=error.record_errors if isinstance(error, RecordsRefused) else (),
+        error_message=error_message(error),
+    )

@@ -15,8 +15,8 @@ from collections.abc import Collection
 from odradek.broker.replication.hosted_partitions import HostedPartitions
 from odradek.broker.replication.partition import Partition
 from odradek.broker.replication.purgatory import Watched
-from odradek.broker.requests.fetch_reading import Fetched, FetchReading, FetchTarget
-from odradek.broker.requests.session_changes import SessionChanges
+from odradek.broker.requests.fetch.reading import Fetched, FetchReading, FetchTarget
+from odradek.broker.requests.fetch.session_changes import SessionChanges
 
 
 class FollowerReading(FetchReading):

@@ -11,7 +11,7 @@ so its cost depends on their number too.
 A follower with unchanged targets shows by each fetch that it is caught up with them. All of them share the time of the
 session's last fetch (`broker.replication.follower_states.LastRequest`).
 
-What it leaves out: when a target is unchanged, which the reader of the targets decides (`fetch_followers`).
+What it leaves out: when a target is unchanged, which the reader of the targets decides (`followers`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from collections.abc import Iterable
 from odradek.broker.replication.follower_states import FollowerState, LastRequest
 from odradek.broker.replication.partition import Partition
 from odradek.broker.replication.purgatory import WaitingFetch, Watch
-from odradek.broker.requests.fetch_reading import FetchTarget
+from odradek.broker.requests.fetch.reading import FetchTarget
 
 
 class SessionChanges:
