@@ -31,7 +31,7 @@ DOORS: Final = {
     "broker/odradek/security/tls/tls_contexts.py": {"os.memfd_create"},
     "broker/odradek/network/sendfile.py": {"os.sendfile"},
     # It runs in a container.
-    "operator/odradek_operator/desired/mirror_start.py": {"os.memfd_create"},
+    "operator/odradek_operator/desired/mirror.py": {"os.memfd_create"},
 }
 # What else is one system's, or may not be installed: only these modules have it.
 HOMES: Final = {
@@ -46,7 +46,7 @@ HOMES: Final = {
         "broker/odradek/foundation/scheduling.py",
         "broker/odradek/storage/files.py",
         "broker/odradek/security/tls/tls_contexts.py",
-        "operator/odradek_operator/desired/mirror_start.py",
+        "operator/odradek_operator/desired/mirror.py",
     },
 }
 _MODULES: Final = ("errno", "fcntl", "mmap", "os", "resource", "select", "signal", "socket", "time")

@@ -5,6 +5,7 @@ A process that cannot be reached is no error where the answer may be "not known"
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import ssl
@@ -20,9 +21,13 @@ from odradek.client.admin.plans import plan_drain
 from odradek.client.admin.results import AlterOperation, ConfigChange, ConfigSource, ResourceType
 from odradek.foundation.errors import OdradekError
 from odradek_operator.foundation.keys import Key
-from odradek_operator.gateways import zookeeper, zookeeper_members
+from odradek_operator.gateways import zookeeper_members
 from odradek_operator.gateways.brokers import BrokerClients, pods_context
 from odradek_operator.gateways.zookeeper_members import EnsembleConfiguration
+
+ANSWER_SECONDS_MAX: Final = 5.0
+# `srvr` takes some 300 bytes, `mntr` some thousands.
+ANSWER_BYTES_MAX: Final = 256 * 1024
 
 HTTP_SECONDS_MAX: Final = 5.0
 _MODE: Final = re.compile(r"^Mode: (\w+)$", re.MULTILINE)
@@ -179,7 +184,7 @@ class HttpClusterAdmin:
         )
 
     async def zookeeper_mode(self, host: str, port: int) -> str | None:
-        answer = await zookeeper.ask(host, port, "srvr")
+        answer = await ask_zookeeper(host, port, "srvr")
         found = None if answer is None else _MODE.search(answer)
         return None if found is None else found[1]
 
@@ -290,3 +295,29 @@ class HttpClusterAdmin:
                 return await answer.text()
         except (aiohttp.ClientError, OSError):
             return None
+
+
+async def ask_zookeeper(host: str, port: int, word: str) -> str | None:
+    """Return a ZooKeeper server's answer to a four-letter word; None of one that does not answer within 5 s.
+
+    There is one question for each connection, and an answer as text. Such words need no session. zoo.cfg names those
+    that are answered (4lw.commands.whitelist).
+    """
+    try:
+        async with asyncio.timeout(ANSWER_SECONDS_MAX):
+            return await _asked(host, port, word)
+    except (OSError, TimeoutError):
+        return None
+
+
+async def _asked(host: str, port: int, word: str) -> str:
+    reader, writer = await asyncio.open_connection(host, port)
+    try:
+        writer.write(word.encode())
+        await writer.drain()
+        answer = b""
+        while len(answer) < ANSWER_BYTES_MAX and (more := await reader.read(ANSWER_BYTES_MAX - len(answer))):
+            answer += more
+        return answer.decode(errors="replace")
+    finally:
+        writer.close()

@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import Any, Final
 
 import kopf
+from aiohttp import web
 
-from odradek.foundation.metrics import Sample, Source
+from odradek.foundation.exposition import Exposition
+from odradek.foundation.metrics import MetricsRegistry, Sample, Source, process_samples
 from odradek.foundation.tasks import TaskOwner
+from odradek_operator.desired.names import CLUSTER_LABEL, MANAGED_BY, MANAGED_BY_LABEL, MIRROR_LABEL
 from odradek_operator.foundation.keys import Key
 from odradek_operator.foundation.metrics import (
     LEADING,
@@ -30,19 +33,32 @@ from odradek_operator.gateways.every_namespace import list_everywhere
 from odradek_operator.gateways.kubernetes import (
     APIS,
     CLUSTERS,
+    CONFIG_MAPS,
+    DISRUPTION_BUDGETS,
+    FIELD_MANAGER,
+    MIRRORS,
+    NETWORK_POLICIES,
+    PODS,
+    SERVICE_ACCOUNTS,
+    SERVICES,
     Api,
+    Kubernetes,
     KubernetesError,
     WatchableKubernetes,
     metadata,
 )
-from odradek_operator.main.http import HttpServer
 from odradek_operator.main.lease import Lease
-from odradek_operator.main.owned import OwnedWatches
-from odradek_operator.main.requests import requested
 from odradek_operator.main.watching import Watching
+from odradek_operator.reconcilers.cluster.facts import asks_for_replacement, asks_for_roll
 from odradek_operator.reconcilers.reconciler import Environment, Reconciler
 
 logger = logging.getLogger(__name__)
+
+KINDS: Final = (SERVICES, CONFIG_MAPS, SERVICE_ACCOUNTS, DISRUPTION_BUDGETS, NETWORK_POLICIES)
+PAUSE_SECONDS_MIN: Final = 1.0
+PAUSE_SECONDS_MAX: Final = 60.0
+
+_PODS = {"app.kubernetes.io/managed-by": FIELD_MANAGER}
 
 Reconcilers = Callable[[Environment], Mapping[str, Reconciler]]
 """Makes the reconcilers, by kind."""
@@ -196,3 +212,125 @@ class Operator:
             QUEUE_AT_WORK.sample(self.queue.at_work),
             QUEUE_FAILING.sample(self.queue.failing),
         ]
+
+
+class HttpServer:
+    """The operator's own port: /metrics, /healthz (restart me if not), /readyz.
+
+    Serves while the process lives. `sick` and `not_ready` say what is wrong, or None.
+    """
+
+    def __init__(
+        self,
+        *,
+        host: str,
+        port: int,
+        sources: Iterable[Source],
+        sick: Callable[[], str | None],
+        not_ready: Callable[[], str | None],
+    ) -> None:
+        self._host = host
+        self._port = port
+        self._registry = MetricsRegistry()
+        for source in (*sources, process_samples):
+            self._registry.register(source)
+        self._sick = sick
+        self._not_ready = not_ready
+        self._runner: web.AppRunner | None = None
+
+    async def start(self) -> None:
+        """Listen. Raises OSError when the port cannot be had."""
+        application = web.Application()
+        application.router.add_get("/metrics", self._metrics)
+        application.router.add_get("/healthz", self._health)
+        application.router.add_get("/readyz", self._readiness)
+        self._runner = web.AppRunner(application, access_log=None, handle_signals=False)
+        await self._runner.setup()
+        await web.TCPSite(self._runner, self._host, self._port).start()
+
+    async def stop(self) -> None:
+        """Stop listening."""
+        if self._runner is not None:
+            await self._runner.cleanup()
+
+    @property
+    def port(self) -> int:
+        """The port that is listened on."""
+        assert self._runner is not None
+        return int(self._runner.addresses[0][1])
+
+    async def _metrics(self, request: web.Request) -> web.Response:
+        exposition = Exposition(request.headers.get("Accept", ""))
+        body = b"".join(exposition.parts(self._registry.collect()))
+        return web.Response(body=body, headers={"Content-Type": exposition.content_type})
+
+    async def _health(self, _: web.Request) -> web.Response:
+        return _answer(self._sick(), "ok")
+
+    async def _readiness(self, _: web.Request) -> web.Response:
+        return _answer(self._not_ready(), "ready")
+
+
+def _answer(problem: str | None, good: str) -> web.Response:
+    return web.Response(status=200 if problem is None else 503, text=f"{problem or good}\n")
+
+
+async def requested(kubernetes: Kubernetes, namespaces: Sequence[str]) -> set[Key]:
+    """Requests for a pod: an annotation on it, which no watch brings.
+
+    Watching pods would bring every pod of every namespace, with each of its probes' changes. So Clusters' pods are
+    listed from time to time instead, with one request for the whole process. The Clusters of pods that carry a request
+    are reconciled.
+
+    The Clusters with a pod that is to be replaced; no namespaces stand for all. Raises KubernetesError.
+    """
+    found: set[Key] = set()
+    for pod in await list_everywhere(kubernetes, PODS, namespaces, labels=_PODS):
+        about = metadata(pod)
+        cluster = (about.get("labels") or {}).get(CLUSTER_LABEL)
+        if cluster and (asks_for_replacement(pod) or asks_for_roll(pod)):
+            found.add(Key(CLUSTERS.kind, str(about["namespace"]), str(cluster)))
+    return found
+
+
+class OwnedWatches:
+    """Watches of what Clusters and Mirrors are made of: an object that is deleted or edited wakes its resource at once.
+
+    kopf watches resources and their sets. It filters by label on this side, and would bring every ConfigMap and Service
+    of every namespace; here the API server filters.
+
+    One watch for each kind and namespace; no namespaces stand for all.
+    """
+
+    def __init__(
+        self, kubernetes: WatchableKubernetes, namespaces: Sequence[str], *, wake: Callable[[Key], None]
+    ) -> None:
+        self._kubernetes = kubernetes
+        self._namespaces: Sequence[str | None] = namespaces or (None,)
+        self._wake = wake
+
+    async def run(self) -> None:
+        """Watch until cancelled. A watch that fails is begun again after a pause."""
+        async with asyncio.TaskGroup() as watches:
+            for namespace in self._namespaces:
+                for api in KINDS:
+                    watches.create_task(self._watch_for_ever(api, namespace), name=f"watch {api.plural}")
+
+    async def _watch_for_ever(self, api: Api, namespace: str | None) -> None:
+        pause = PAUSE_SECONDS_MIN
+        while True:
+            try:
+                await self._watch(api, namespace)
+                pause = PAUSE_SECONDS_MIN
+            except KubernetesError as failure:
+                logger.warning("the watch of %s is begun again in %.0f s: %s", api.plural, pause, failure)
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, PAUSE_SECONDS_MAX)
+
+    async def _watch(self, api: Api, namespace: str | None) -> None:
+        async for body in self._kubernetes.watch(api, namespace, labels={MANAGED_BY_LABEL: MANAGED_BY}):
+            about = metadata(body)
+            labels = about.get("labels") or {}
+            for api, label in ((CLUSTERS, CLUSTER_LABEL), (MIRRORS, MIRROR_LABEL)):
+                if label in labels:
+                    self._wake(Key(api.kind, str(about["namespace"]), str(labels[label])))

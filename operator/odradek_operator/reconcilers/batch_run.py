@@ -5,29 +5,33 @@ observe, decide, take the steps, observe again. A decision without steps ends th
 wrong with one resource is that resource's failure alone.
 
 A subclass says how its kind is observed, decided and changed on the brokers.
+
+Of resources that name the same thing the oldest owns it, or the lower uid within one second. Each Cluster's brokers are
+connected once for a batch, and no Cluster delays another.
 """
 
 from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Final, Generic, TypeVar
+from typing import Any, ClassVar, Final, Generic, NamedTuple, TypeVar
 
 from odradek.client.client import Client
+from odradek.foundation.errors import OdradekError
 from odradek_operator.foundation.keys import Key
 from odradek_operator.gateways.brokers import BrokerClients
-from odradek_operator.gateways.kubernetes import Api, Json, KubernetesError, NotFound, metadata
+from odradek_operator.gateways.kubernetes import CLUSTERS, Api, Json, KubernetesError, NotFound, metadata
 from odradek_operator.reconcilers.addresses import Bootstrap
 from odradek_operator.reconcilers.batch_reconciler import Outcome, Outcomes
-from odradek_operator.reconcilers.claims import Claims
-from odradek_operator.reconcilers.cluster_access import ClusterAccess, for_each_cluster
+from odradek_operator.reconcilers.broker_failures import is_unreachable
 from odradek_operator.reconcilers.decisions import (
     ActualOf,
     AddFinalizer,
     DecisionOf,
     DesiredOf,
+    Reachability,
     RemoveFinalizer,
 )
 from odradek_operator.reconcilers.reconciler import (
@@ -41,6 +45,8 @@ from odradek_operator.reconcilers.reconciler import (
 from odradek_operator.resources.conditions import ready
 from odradek_operator.resources.structure import InvalidResource
 
+BatchT = TypeVar("BatchT")
+
 # Resources that a run works on at the same time. The gateway has a bound for the process besides.
 RESOURCES_AT_ONCE_MAX: Final = 16
 INVALID_AGAIN_SECONDS: Final = 300.0
@@ -48,6 +54,61 @@ INVALID_AGAIN_SECONDS: Final = 300.0
 DesiredT = TypeVar("DesiredT", bound=DesiredOf[Any, Any])
 ActualT = TypeVar("ActualT", bound=ActualOf)
 DecisionT = TypeVar("DecisionT", bound=DecisionOf[Any, Any])
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterAbsence:
+    """Why a cluster cannot be reached, and what to do about it."""
+
+    reachability: Reachability
+    problem: str
+
+
+async def for_each_cluster(
+    works: Mapping[str, Sequence[BatchT]], on_cluster: Callable[[str, Sequence[BatchT]], Awaitable[None]]
+) -> None:
+    """Work on all clusters together. A failure of one does not stop the others, and is raised at the end."""
+    ends = await asyncio.gather(
+        *(on_cluster(cluster, some) for cluster, some in works.items()), return_exceptions=True
+    )
+    for end in ends:
+        if isinstance(end, BaseException):
+            raise end
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterAccess:
+    """The Clusters of a namespace and their brokers; `kind` is the kind of the resources, for messages."""
+
+    environment: Environment
+    namespace: str
+    kind: str
+    brokers: BrokerClients
+    bootstrap: Bootstrap
+
+    async def ask(
+        self, cluster: str, work: Callable[[Client, Json], Awaitable[None]]
+    ) -> ClusterAbsence | None:
+        """Call `work` with a client of the brokers and the Cluster's body; the answer is why that was not possible.
+
+        An error of the whole cluster is an absence too, so that the status of each resource shows it.
+        """
+        body = await self.environment.kubernetes.get(CLUSTERS, self.namespace, cluster)
+        if body is None or is_deleted(body):
+            return ClusterAbsence(
+                Reachability.GONE,
+                f"there is no Cluster {cluster} in the namespace {self.namespace}; make it, or delete this {self.kind}",
+            )
+        bootstrap = self.bootstrap(body)
+        try:
+            is_secured = (body.get("spec") or {}).get("internalListener") is not None
+            async with self.brokers.client(bootstrap, is_secured=is_secured) as client:
+                await work(client, body)
+        except OdradekError as failure:
+            what = "does not answer" if is_unreachable(failure) else "refuses what the operator asks"
+            problem = f"the Cluster {cluster} {what} at {bootstrap}: {failure}; it is tried again"
+            return ClusterAbsence(Reachability.UNREACHABLE, problem)
+        return None
 
 
 @dataclass(slots=True)
@@ -264,3 +325,51 @@ class BatchRun(ABC, Generic[WorkT]):
             await self.environment.report_event(body, "InvalidSpec", str(problem), warning=True)
         version = str(metadata(written or body)["resourceVersion"])
         return Outcome(key_of(body), version, INVALID_AGAIN_SECONDS)
+
+
+class Claim(NamedTuple):
+    """A resource that names a thing. Sorts by age, then uid."""
+
+    created: str
+    uid: str
+    name: str
+    is_deleted: bool
+
+
+class Claims:
+    """The resources of one kind and namespace by the thing that they name.
+
+    The thing's name is in `field` of the spec; without it the resource's name is the thing's.
+    """
+
+    def __init__(self, bodies: Iterable[Json], *, field: str) -> None:
+        self._claims: dict[tuple[str, str], list[Claim]] = {}
+        for body in bodies:
+            meta, spec = metadata(body), body.get("spec") or {}
+            claim = Claim(
+                str(meta.get("creationTimestamp", "")), str(meta["uid"]), str(meta["name"]), is_deleted(body)
+            )
+            thing = str(spec.get("cluster")), str(spec.get(field) or meta["name"])
+            self._claims.setdefault(thing, []).append(claim)
+        for rivals in self._claims.values():
+            rivals.sort()
+
+    def older(self, uid: str, cluster: str, thing: str) -> str | None:
+        """The name of the resource that owns it, and why, where that is not `uid`.
+
+        A resource that is being deleted owns it until it is gone. Ages are in whole seconds. Of two resources made in
+        one second the lower uid owns it, so that the choice stays.
+        """
+        rivals = self._claims.get((cluster, thing))
+        if not rivals or rivals[0].uid == uid:
+            return None
+        holder = rivals[0]
+        mine = next((claim for claim in rivals if claim.uid == uid), None)
+        if mine is not None and mine.created == holder.created:
+            return f"{holder.name}, which was made in the same second and has the lower uid"
+        return f"{holder.name}, which is older"
+
+    def sharers(self, uid: str, cluster: str, thing: str) -> int:
+        """The number of others that name it and will stay."""
+        rivals = self._claims.get((cluster, thing), ())
+        return sum(not claim.is_deleted and claim.uid != uid for claim in rivals)

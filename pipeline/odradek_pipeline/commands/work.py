@@ -1,4 +1,4 @@
-"""The common part of load and replay: the session, the log's facts, the commit and the summary."""
+"""The common part of load and replay: the session, the log's facts, the commit, what is counted, and the summary."""
 
 from __future__ import annotations
 
@@ -22,11 +22,10 @@ from odradek_pipeline.commands.command import (
     SparkSettings,
     Summary,
 )
-from odradek_pipeline.commands.observed import observed
 from odradek_pipeline.errors import JobRefusedError
 from odradek_pipeline.metrics import RunMetrics, exposed
 from odradek_pipeline.outputs.named import PARQUET, open_output
-from odradek_pipeline.outputs.output import Committed, History, Output, OutputState
+from odradek_pipeline.outputs.output import Committed, History, MergingOutput, Output, OutputState
 from odradek_pipeline.outputs.parquet.output import ParquetHistory
 from odradek_pipeline.outputs.parquet.store import LocalStore, is_local, local_path
 from odradek_pipeline.reading.named import reader_named
@@ -216,3 +215,49 @@ def nothing_to_do(kind: str, output: str, known: OutputState) -> Summary:
     """The answer of a run that has nothing to read."""
     facts = {"kind": kind, "run": None, "output": output, "version": known.version, "rows": 0, "offsets": 0}
     return Summary(f"{kind}: {output} holds all there is", facts, rows_name=RANGES)
+
+
+class ObservedOutput:
+    """As the output that it stands for, whose commits and failures it counts."""
+
+    def __init__(self, output: Output, metrics: RunMetrics) -> None:
+        self._output = output
+        self._metrics = metrics
+
+    def newest(self) -> OutputState:
+        known = self._output.newest()
+        self._metrics.found(known.record, known.holdings)
+        return known
+
+    def commit(self, known: OutputState, record: RunRecord, rows: DataFrame, steps: Steps) -> Committed:
+        """As Output.commit."""
+        committed = self._output.commit(known, record, rows, steps)
+        self._metrics.committed(committed.record, committed.rows, committed.size_bytes)
+        return committed
+
+    def runs(self, count_max: int | None) -> Sequence[Committed]:
+        return self._output.runs(count_max)
+
+    def rows(self) -> DataFrame | None:
+        return self._output.rows()
+
+
+class ObservedMergingOutput(ObservedOutput):
+    """As a table that can change single rows."""
+
+    def __init__(self, output: MergingOutput, metrics: RunMetrics) -> None:
+        super().__init__(output, metrics)
+        self._merging = output
+
+    def merge(self, known: OutputState, record: RunRecord, changes: DataFrame, steps: Steps) -> Committed:
+        """As MergingOutput.merge."""
+        committed = self._merging.merge(known, record, changes, steps)
+        self._metrics.committed(committed.record, committed.rows, committed.size_bytes)
+        return committed
+
+
+def observed(output: Output, metrics: RunMetrics) -> Output:
+    """The output with its commits counted."""
+    if isinstance(output, MergingOutput):
+        return ObservedMergingOutput(output, metrics)
+    return ObservedOutput(output, metrics)

@@ -42,8 +42,7 @@ from odradek_operator.gateways.kubernetes import (
 )
 from odradek_operator.gateways.secrets import Secrets, SecretTaken
 from odradek_operator.main.lease import Lease
-from odradek_operator.main.owned import KINDS
-from odradek_operator.main.requests import requested
+from odradek_operator.main.process import KINDS, requested
 from odradek_operator.reconcilers.applying import OWNED
 from odradek_operator.reconcilers.cluster.reconciler import ClusterReconciler
 from odradek_operator.reconcilers.reconciler import Environment, add_finalizer, remove_finalizer

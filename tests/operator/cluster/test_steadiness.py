@@ -9,7 +9,7 @@ import pytest
 
 from odradek_operator.desired.names import ROLL_ANNOTATION
 from odradek_operator.foundation.keys import Key
-from odradek_operator.gateways import zookeeper
+from odradek_operator.gateways import cluster_admin
 from odradek_operator.gateways.cluster_admin import Health, HttpClusterAdmin
 from odradek_operator.reconcilers.cluster.ensemble_rolling import next_server
 from odradek_operator.reconcilers.cluster.facts import ServerPod
@@ -195,4 +195,4 @@ async def test_a_server_that_does_not_serve_has_no_mode() -> None:
     assert asked == [b"srvr", b"srvr"]
     server.close()
     await server.wait_closed()
-    assert await zookeeper.ask("127.0.0.1", port, "srvr") is None
+    assert await cluster_admin.ask_zookeeper("127.0.0.1", port, "srvr") is None

@@ -34,8 +34,7 @@ from odradek_operator.gateways.kubernetes import (
 )
 from odradek_operator.main.cli import main
 from odradek_operator.main.lease import HOLDER_POD, Lease, LeaseLost
-from odradek_operator.main.owned import KINDS
-from odradek_operator.main.process import Operator
+from odradek_operator.main.process import KINDS, Operator
 from odradek_operator.main.strip_finalizers import strip
 from odradek_operator.main.watching import WatchesEnded
 from odradek_operator.reconcilers.reconciler import CLEANUP_FINALIZER, Environment, Reconciler

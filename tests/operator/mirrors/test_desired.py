@@ -13,10 +13,9 @@ import pytest
 
 from odradek.foundation.properties import parse_properties
 from odradek_operator.desired.client_properties import Password, client_properties, properties_file
-from odradek_operator.desired.mirror import mirror_manifests
+from odradek_operator.desired.mirror import START, mirror_manifests
 from odradek_operator.desired.mirror_names import ConnectionFiles, MirrorContext
 from odradek_operator.desired.mirror_settings import mirror_properties
-from odradek_operator.desired.mirror_start import START
 from odradek_operator.gateways.kubernetes import Json
 from odradek_operator.resources.mirror import MirrorSpec
 from odradek_operator.resources.structure import InvalidResource, parse

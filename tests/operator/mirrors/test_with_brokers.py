@@ -21,9 +21,9 @@ from odradek.client.admin.scram import ScramPassword
 from odradek.client.client import Client
 from odradek.foundation.ids import TopicPartition
 from odradek_operator.desired.client_properties import Password
+from odradek_operator.desired.mirror import START
 from odradek_operator.desired.mirror_names import MirrorContext
 from odradek_operator.desired.mirror_settings import mirror_properties
-from odradek_operator.desired.mirror_start import START
 from odradek_operator.desired.user_secret import Login, UserConnection, user_files
 from odradek_operator.gateways.kubernetes import Json
 from odradek_operator.gateways.mirrors import HttpMirrorWorkers, WorkerPage

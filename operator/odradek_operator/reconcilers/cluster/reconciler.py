@@ -1,22 +1,37 @@
 """Reconciles a Cluster: reads what there is, lets each concern do its step, and reports what the steps found.
 
 Nothing is remembered between two runs but what was applied last, and that only saves writes.
+
+A Cluster's workloads are its ZooKeeper servers, brokers and controllers, with the settings for their start.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final
 
-from odradek_operator.desired.names import BROKER, RESTART_ANNOTATION, Context
+from odradek_operator.desired import brokers, controllers, policies, services, zookeeper
+from odradek_operator.desired.binding import binding_config_map, spark_config_map
+from odradek_operator.desired.names import (
+    BROKER,
+    CONTROLLER,
+    HTTP_PORT,
+    RESTART_ANNOTATION,
+    ZOOKEEPER,
+    Context,
+)
 from odradek_operator.foundation.keys import Key
 from odradek_operator.foundation.settings import OperatorSettings
 from odradek_operator.gateways.cluster_admin import ClusterAdmin
 from odradek_operator.gateways.kubernetes import (
     CLUSTERS,
+    NODES,
+    PODS,
     Forbidden,
     Json,
+    NotFound,
     Refused,
     metadata,
     owner_reference,
@@ -30,9 +45,9 @@ from odradek_operator.reconcilers.cluster import (
     pod_replacement,
     scaling,
     spreading,
-    supporting_objects,
-    workloads,
+    volumes,
 )
+from odradek_operator.reconcilers.cluster.addresses import ExternalAddresses, external_addresses
 from odradek_operator.reconcilers.cluster.certificates import (
     OperatorCertificates,
     settle_authorities,
@@ -58,6 +73,8 @@ from odradek_operator.reconcilers.reconciler import (
 from odradek_operator.resources.cluster import ClusterSpec
 from odradek_operator.resources.cluster_status import ClusterStatus
 from odradek_operator.resources.structure import InvalidResource, parse
+
+DELETION_COST: Final = "controller.kubernetes.io/pod-deletion-cost"
 
 # So long a first start waits for addresses of load balancers, that brokers need not start twice.
 ADDRESS_SECONDS_MAX: Final = 60.0
@@ -153,14 +170,14 @@ class ClusterReconciler:
 
     async def _carry_out(self, run: ReconcileRun) -> float | None:
         # ZooKeeper takes longest to start, and all others wait for it: it needs nothing but its account.
-        await supporting_objects.apply_accounts(run)
+        await apply_accounts(run)
         run = run.with_context(spread=await spreading.decide_spread(run))
-        volume_problem = await workloads.apply_zookeeper(run)
-        zones = await supporting_objects.read_zones(run)
+        volume_problem = await apply_zookeeper(run)
+        zones = await read_zones(run)
         authorities = await settle_authorities(run)
         authority = None if authorities is None else authorities.cluster.trusted
         run = run.with_context(zones=zones.by_node, authority=authority)
-        addresses = await supporting_objects.apply_supporting_objects(run)
+        addresses = await apply_supporting_objects(run)
         run = run.with_context(addresses=addresses.by_listener)
         if authorities is not None:
             await settle_broker_certificate(run, authorities, addresses)
@@ -171,7 +188,7 @@ class ClusterReconciler:
             pending=addresses.pending,
         )
         if run.broker_set is None and found.pending and self._is_young(run.body):
-            await workloads.apply_controllers(run, is_held=found.controllers_are_held)
+            await apply_controllers(run, is_held=found.controllers_are_held)
         else:
             run, found = await self._carry_out_on_brokers(run, found)
         return await report(run, found)
@@ -179,7 +196,7 @@ class ClusterReconciler:
     async def _carry_out_on_brokers(
         self, run: ReconcileRun, found: Findings
     ) -> tuple[ReconcileRun, Findings]:
-        volume_problem = await workloads.apply_brokers(run)
+        volume_problem = await apply_brokers(run)
         pods = run.broker_pods()
         evictions_problem = await evictions.guard_evictions(run, pods)
         settings = await live_settings.settle_settings(run, pods)
@@ -204,7 +221,7 @@ class ClusterReconciler:
         found = replace(found, move=await move_partitions(run, pods))
         if found.is_emptied:
             run, found = await self._remove_emptied_brokers(run, found)
-        await workloads.apply_controllers(run, is_held=found.controllers_are_held)
+        await apply_controllers(run, is_held=found.controllers_are_held)
         return run, found
 
     async def _remove_emptied_brokers(
@@ -213,7 +230,7 @@ class ClusterReconciler:
         """Remove the pods of brokers that are empty, and their volumes as the deletion policy says."""
         gone = scaling.named_brokers(found.move.movement)
         run = run.with_context(brokers=run.context.spec.brokers.replicas)
-        volume_problem = await workloads.apply_brokers(run) or found.volume_problem
+        volume_problem = await apply_brokers(run) or found.volume_problem
         await mark_contents_stale(run)
         await run.report_event("BrokersRemoved", f"brokers {gone} were empty and are gone")
         found = replace(found, move=MoveFound(), volume_problem=volume_problem, pods=run.broker_pods())
@@ -243,3 +260,114 @@ class ClusterReconciler:
     def _is_young(self, body: Json) -> bool:
         made = datetime.fromisoformat(str(metadata(body)["creationTimestamp"]).replace("Z", "+00:00"))
         return (self._environment.now() - made).total_seconds() < ADDRESS_SECONDS_MAX
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Zones:
+    """Objects that a Cluster's pods need: accounts, Services, budgets, network policies, and ConfigMaps for clients.
+
+    Zones by node, or why they cannot be read.
+    """
+
+    by_node: Mapping[str, str] = field(default_factory=dict)
+    problem: str | None = None
+
+
+async def read_zones(run: ReconcileRun) -> Zones:
+    """Zones by node, where the Cluster asks for them. Without the right to read nodes there are none."""
+    label = run.context.spec.brokers.rack_label
+    if label is None:
+        return Zones()
+    try:
+        found = await run.environment.kubernetes.list(NODES, None)
+    except Forbidden as failure:
+        problem = (
+            f"brokers have no racks: {failure}. Give the operator the right to read nodes (rbac.nodes of its "
+            "chart), or take brokers.rackLabel away"
+        )
+        return Zones(problem=problem)
+    return Zones(by_node=facts.zones(found, label))
+
+
+async def apply_accounts(run: ReconcileRun) -> None:
+    """The pods' ServiceAccounts. They come before all pods: a pod without its account is not made."""
+    await run.apply_all(policies.service_accounts(run.context))
+
+
+async def apply_supporting_objects(run: ReconcileRun) -> ExternalAddresses:
+    """Apply Services, budgets, policies and bindings. The answer is what brokers advertise because of them."""
+    context = run.context
+    most = max(run.scale.pods, context.spec.brokers.replicas)
+    wanted = [
+        *services.own_services(context),
+        *services.external_services(context, most),
+        *policies.disruption_budgets(context),
+        *(policies.network_policies(context) if context.spec.network.enabled else ()),
+        binding_config_map(context),
+        spark_config_map(context),
+    ]
+    await run.apply_all(wanted)
+    found = external_addresses(context, run.objects, run.scale.pods, known=run.before.listeners)
+    # `evictions` applies the brokers' budgets, when it knows whether one may go.
+    budgets = policies.broker_budgets(context, is_held=True)
+    await _prune(run, [*policies.service_accounts(context), *wanted, *budgets])
+    return found
+
+
+async def _prune(run: ReconcileRun, wanted: list[Json]) -> None:
+    names = {BROKER, CONTROLLER, ZOOKEEPER}
+    workloads = [
+        body
+        for (kind, name), body in run.objects.items()
+        if kind in ("ConfigMap", "StatefulSet", "Deployment")
+        and name.removeprefix(f"{run.context.name}-") in names
+    ]
+    await run.applier.prune(run.key, [*wanted, *workloads], run.objects, owner=metadata(run.body)["uid"])
+
+
+async def apply_zookeeper(run: ReconcileRun) -> str | None:
+    """Apply the ensemble, where the Cluster runs it; the answer is what is wrong with its volumes."""
+    servers = run.context.spec.zookeeper.servers
+    if servers is None:
+        return None
+    member = ensemble.membership(run.before, servers.size)
+    await run.apply(zookeeper.zookeeper_config_map(run.context, servers, member))
+    stateful_set = zookeeper.zookeeper_stateful_set(run.context, servers)
+    return await volumes.apply_stateful_set(run, stateful_set, servers.storage.size)
+
+
+async def apply_brokers(run: ReconcileRun) -> str | None:
+    """Apply brokers' settings and StatefulSet; the answer is what is wrong with their volumes."""
+    await run.apply(brokers.broker_config_map(run.context))
+    size = run.context.spec.brokers.storage.size
+    return await volumes.apply_stateful_set(run, brokers.broker_stateful_set(run.context), size)
+
+
+async def apply_controllers(run: ReconcileRun, *, is_held: bool) -> None:
+    """Apply controllers, after all other rolls; the active one's pod goes last.
+
+    With `is_held`, controllers that serve stay as they are: servers or brokers are still to be rolled.
+    """
+    there = run.controllers()
+    if there.there and there.ready and (is_held or not run.brokers().settled):
+        return
+    await run.apply(controllers.controller_config_map(run.context))
+    if there.there:
+        await _protect_active_controller(run)
+    await run.apply(controllers.controller_deployment(run.context))
+
+
+async def _protect_active_controller(run: ReconcileRun) -> None:
+    for name, pod in run.controller_pods().items():
+        address = (pod.get("status") or {}).get("podIP")
+        health = None if address is None else await run.admin.health(address, HTTP_PORT, run.key)
+        active = health is not None and health.is_active_controller
+        cost = "100" if active else None
+        if (metadata(pod).get("annotations") or {}).get(DELETION_COST) == cost:
+            continue
+        try:
+            await run.environment.kubernetes.set_annotations(
+                PODS, run.key.namespace, name, {DELETION_COST: cost}
+            )
+        except NotFound:
+            continue  # It is gone by now, and need not be protected.

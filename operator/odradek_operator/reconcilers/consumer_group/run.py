@@ -1,6 +1,8 @@
 """One run over ConsumerGroups of a namespace. All are observed together, and each then takes its rounds by itself.
 
 Most groups need no step. One that does is observed again after each.
+
+A group's consumers are run by a Deployment or StatefulSet, whose number of pods is read and set here.
 """
 
 from __future__ import annotations
@@ -11,10 +13,19 @@ from typing import ClassVar
 
 from odradek.client.client import Client
 from odradek.foundation.errors import NonEmptyGroup, OdradekError
+from odradek_operator.desired.names import MANAGED_BY, MANAGED_BY_LABEL
 from odradek_operator.gateways.brokers import BrokerClients
 from odradek_operator.gateways.group_values import GroupStep
 from odradek_operator.gateways.groups import BrokerGroups
-from odradek_operator.gateways.kubernetes import CONSUMER_GROUPS, Forbidden, Json, Refused
+from odradek_operator.gateways.kubernetes import (
+    APIS,
+    CONSUMER_GROUPS,
+    Forbidden,
+    Json,
+    Kubernetes,
+    Refused,
+    metadata,
+)
 from odradek_operator.gateways.record_times import RecordTimes
 from odradek_operator.reconcilers.addresses import Bootstrap
 from odradek_operator.reconcilers.batch_run import BatchRun, Work
@@ -29,7 +40,6 @@ from odradek_operator.reconcilers.consumer_group.facts import (
     ScaleWorkload,
     WorkloadSeen,
 )
-from odradek_operator.reconcilers.consumer_group.workload import observe_workload, scale_workload
 from odradek_operator.reconcilers.decisions import Reachability
 from odradek_operator.reconcilers.reconciler import Environment, known_conditions
 from odradek_operator.resources.consumer_group import ConsumerGroupSpec, ConsumerGroupStatus
@@ -174,3 +184,49 @@ def _topics(desired: Desired) -> tuple[str, ...]:
     """All topics that a decision may be about."""
     reset = desired.spec.reset
     return tuple(dict.fromkeys([*desired.spec.topics, *(reset.topics if reset is not None else ())]))
+
+
+async def observe_workload(
+    kubernetes: Kubernetes, namespace: str, desired: Desired, scalable: Sequence[ScalableWorkload]
+) -> WorkloadSeen | None:
+    """The workload that the resource names; None where it names none. `scalable` are those that the Cluster allows.
+
+    Raises KubernetesError, but not Forbidden: that is a part of what was seen.
+    """
+    named = desired.spec.workload
+    if named is None or desired.is_deleted:
+        return None
+    if not any(one.covers(named) for one in scalable):
+        not_allowed = (
+            f"the Cluster {desired.spec.cluster} does not let ConsumerGroups scale {named}; add "
+            f"{{kind: {named.kind}, name: {named.name}}} to spec.scalableWorkloads of the Cluster, or take "
+            "workload away"
+        )
+        return WorkloadSeen(not_allowed=not_allowed)
+    try:
+        body = await kubernetes.get(APIS[str(named.kind)], namespace, named.name)
+    except Forbidden as refusal:
+        return WorkloadSeen(refusal=str(refusal))
+    if body is None:
+        return WorkloadSeen()
+    if (metadata(body).get("labels") or {}).get(MANAGED_BY_LABEL) == MANAGED_BY:
+        not_allowed = f"{named} is a part of a Cluster, which alone says how many there are; correct workload"
+        return WorkloadSeen(not_allowed=not_allowed)
+    spec = body.get("spec") or {}
+    labels = (spec.get("selector") or {}).get("matchLabels") or {}
+    return WorkloadSeen(
+        # A Deployment that names no number has one.
+        replicas=int(spec.get("replicas", 1)),
+        selector=",".join(f"{key}={value}" for key, value in sorted(labels.items())) or None,
+    )
+
+
+async def scale_workload(kubernetes: Kubernetes, namespace: str, step: ScaleWorkload) -> None:
+    """Set the number of replicas. Raises KubernetesError."""
+    manifest = {
+        "apiVersion": APIS[step.kind].group_version,
+        "kind": step.kind,
+        "metadata": {"name": step.name, "namespace": namespace},
+        "spec": {"replicas": step.replicas},
+    }
+    await kubernetes.apply(manifest)

@@ -2,13 +2,20 @@
 
 The rows are Kafka's (`KafkaApis`, `ControllerApis`). A test compares them with the tables of handlers, and the
 dispatcher's step refuses an API without a row. Rows for APIs that have no handler yet do no harm.
+
+A check that is more than one right is a function: here for the cluster's APIs and for delegation tokens (KIP-373), of
+which a client's own need no right.
 """
 
 from __future__ import annotations
 
-from typing import Final, Never
+from typing import TYPE_CHECKING, Final, Never
 
-from odradek.broker.requests.rights import cluster, groups, records, topics, transactions
+from odradek.broker.requests.context import RequestContext
+from odradek.broker.requests.delegation_tokens import check_requester
+from odradek.broker.requests.loading import Answer, Handle
+from odradek.broker.requests.rights import groups, records, topics, transactions
+from odradek.broker.requests.rights.rights import Rights
 from odradek.broker.requests.rights.rules import (
     Check,
     each,
@@ -21,8 +28,23 @@ from odradek.broker.requests.rights.rules import (
     writes_transaction,
 )
 from odradek.broker.requests.table import FORWARDED
+from odradek.foundation.delegation_tokens import DelegationToken
+from odradek.foundation.errors import RequestError
+from odradek.foundation.login_errors import DelegationTokenAuthorizationFailed
 from odradek.security.authorization.acls import AclOperation, AclResourceType
 from odradek.wire.protocol.api import ApiKey
+from odradek.wire.protocol.errors import error_code
+
+if TYPE_CHECKING:
+    from odradek.wire.protocol.requests.clients import (
+        CreateDelegationTokenRequest,
+        DescribeDelegationTokenRequest,
+    )
+    from odradek.wire.protocol.requests.cluster import (
+        DescribeLogDirsRequest,
+        OffsetForLeaderEpochRequest,
+        OffsetForLeaderTopic,
+    )
 
 _READ, _DELETE = AclOperation.READ, AclOperation.DELETE
 _ALTER, _DESCRIBE = AclOperation.ALTER, AclOperation.DESCRIBE
@@ -32,6 +54,60 @@ _BROKERS_ONLY: Final = whole(on_cluster(AclOperation.CLUSTER_ACTION))
 _ALTERS_CLUSTER: Final = whole(on_cluster(_ALTER))
 _DESCRIBES_CLUSTER: Final = whole(on_cluster(_DESCRIBE))
 _NO_OFFSET: Final = -1
+
+
+def describe_log_dirs(
+    handle: Handle, request: DescribeLogDirsRequest, context: RequestContext, rights: Rights
+) -> Answer:
+    """Describe on the cluster. Versions below 3 have no error, and answer no directory."""
+    error = rights.refusal(AclOperation.DESCRIBE, AclResourceType.CLUSTER)
+    if error is None:
+        return handle(request, context)
+    return context.response(error_code=error_code(error), results=[])
+
+
+def leader_epochs(
+    request: OffsetForLeaderEpochRequest, topic: OffsetForLeaderTopic, rights: Rights
+) -> RequestError | None:
+    """OffsetForLeaderEpoch: ClusterAction on the cluster, else Describe of each topic."""
+    if rights.may_instead(AclOperation.CLUSTER_ACTION, AclResourceType.CLUSTER):
+        return None
+    return rights.refusal(AclOperation.DESCRIBE, AclResourceType.TOPIC, topic.topic)
+
+
+def create_token(
+    handle: Handle, request: CreateDelegationTokenRequest, context: RequestContext, rights: Rights
+) -> Answer:
+    """CreateTokens on the user that a token is for, unless it is the client itself.
+
+    As in Kafka, a client that may have no tokens learns that first.
+    """
+    if context.broker.is_broker:
+        check_requester(context)
+    name = request.owner_principal_name
+    owner = f"{request.owner_principal_type}:{name}"
+    if (
+        name
+        and owner != context.principal
+        and not rights.may(AclOperation.CREATE_TOKENS, AclResourceType.USER, owner)
+    ):
+        raise DelegationTokenAuthorizationFailed("Delegation Token authorization failed.")
+    return handle(request, context)
+
+
+def describe_tokens(
+    handle: Handle, request: DescribeDelegationTokenRequest, context: RequestContext, rights: Rights
+) -> Answer:
+    """Describe on a token, or DescribeTokens on its owner, for tokens of others."""
+    from odradek.broker.requests.describe_delegation_token import described
+
+    def may_see(token: DelegationToken) -> bool:
+        return rights.could(AclOperation.DESCRIBE_TOKENS, AclResourceType.USER, token.owner) or rights.could(
+            AclOperation.DESCRIBE, AclResourceType.DELEGATION_TOKEN, token.id
+        )
+
+    return described(request, context, may_see=may_see)
+
 
 CHECKS: Final[dict[int, Check[Never]]] = {
     ApiKey.PRODUCE: records.produce,
@@ -59,19 +135,19 @@ CHECKS: Final[dict[int, Check[Never]]] = {
     ApiKey.END_TXN: whole(writes_transaction),
     ApiKey.WRITE_TXN_MARKERS: transactions.write_markers,
     ApiKey.TXN_OFFSET_COMMIT: each("topics", on_topic(_READ), writes_transaction, reads_group),
-    ApiKey.OFFSET_FOR_LEADER_EPOCH: each("topics", cluster.leader_epochs),
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: each("topics", leader_epochs),
     ApiKey.DESCRIBE_ACLS: _DESCRIBES_CLUSTER,
     ApiKey.CREATE_ACLS: _ALTERS_CLUSTER,
     ApiKey.DELETE_ACLS: _ALTERS_CLUSTER,
     ApiKey.DESCRIBE_CONFIGS: each("resources", topics.on_config_resource(AclOperation.DESCRIBE_CONFIGS)),
     ApiKey.ALTER_CONFIGS: each("resources", topics.on_config_resource(AclOperation.ALTER_CONFIGS)),
-    ApiKey.DESCRIBE_LOG_DIRS: cluster.describe_log_dirs,
+    ApiKey.DESCRIBE_LOG_DIRS: describe_log_dirs,
     ApiKey.CREATE_PARTITIONS: each("topics", on_topic(_ALTER)),
-    ApiKey.CREATE_DELEGATION_TOKEN: cluster.create_token,
+    ApiKey.CREATE_DELEGATION_TOKEN: create_token,
     # The handlers compare the client with the token.
     ApiKey.RENEW_DELEGATION_TOKEN: nothing,
     ApiKey.EXPIRE_DELEGATION_TOKEN: nothing,
-    ApiKey.DESCRIBE_DELEGATION_TOKEN: cluster.describe_tokens,
+    ApiKey.DESCRIBE_DELEGATION_TOKEN: describe_tokens,
     ApiKey.DELETE_GROUPS: each("groups_names", on_element(_DELETE, _GROUP)),
     ApiKey.ELECT_LEADERS: _ALTERS_CLUSTER,
     ApiKey.INCREMENTAL_ALTER_CONFIGS: each(
