@@ -9,7 +9,7 @@ import pytest
 
 from odradek.foundation import metrics
 from odradek.network.outbound import OutboundConnection
-from odradek.server.http.quota_metrics import quota_samples
+from odradek.server.http.broker_metrics import quota_samples
 from odradek.wire.protocol.api import ApiKey
 from tests.support.whole_cluster import PORT, ClusterBroker, WholeCluster
 

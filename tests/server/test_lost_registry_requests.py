@@ -13,7 +13,7 @@ from functools import partial
 import pytest
 
 from odradek.foundation.errors import StoreConnectionLost, StoreError, StoreSessionExpired
-from odradek.metadata.registry.sqlite_store import Answer
+from odradek.metadata.registry.node_tree import Answer
 from odradek.metadata.registry.store import SessionState
 from tests.support.memory_registry import MemoryRegistry, MemoryStore
 from tests.support.whole_cluster import SESSION_SECONDS, WholeCluster

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from odradek.foundation import metrics
 from odradek.foundation.client_entities import ClientEntity
-from odradek.server.http.quota_metrics import quota_samples
+from odradek.server.http.broker_metrics import quota_samples
 from tests.broker.requests.test_mutation_quotas import create
 from tests.broker.requests.test_throttling import produced, quota, started
 from tests.support.whole_broker import WholeBroker

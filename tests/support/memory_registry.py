@@ -17,8 +17,7 @@ from odradek.foundation.errors import StoreConnectionLost, StoreSessionExpired
 from odradek.metadata.image.image import ClusterImage
 from odradek.metadata.image.image_building import apply
 from odradek.metadata.image.loading import load_nodes
-from odradek.metadata.registry.node_tree import Changes, NodeTree
-from odradek.metadata.registry.sqlite_store import Answer, TreeStore
+from odradek.metadata.registry.node_tree import Answer, Changes, NodeTree, TreeStore
 from odradek.metadata.registry.store import Delete, Operation, SessionState, Store, check_size
 from tests.support.registry_faults import RegistryFaults
 

@@ -10,7 +10,7 @@ The order of a start is what makes it safe:
 After any error, or when the group changes, the worker ends or aborts what is open, forgets all, and begins again. While
 it is still a member it begins at 2. Nothing is ever written again under another producer id.
 
-The group's leader gives its members their shares: all partitions in order, dealt to the members one by one, so that
+The group's leader gives its members their shares. All partitions are dealt in order to the members one by one, so that
 each topic and the whole are even. Each member also gets its number among the members. Its transactional id ends with
 it: a few ids serve any number of workers. A worker that starts ends what a dead one with its number left open.
 """
@@ -29,14 +29,7 @@ from odradek.client.consumer.membership import Membership
 from odradek.client.consumer.outage import Outage
 from odradek.client.errors import RETRIABLE_OR_LATE
 from odradek.client.producer.transaction_requests import TransactionRequests
-from odradek.foundation.errors import (
-    IllegalGeneration,
-    InvalidProducerEpoch,
-    OdradekError,
-    ProducerFenced,
-    RebalanceInProgress,
-    UnknownMemberId,
-)
+from odradek.foundation.errors import IllegalGeneration, OdradekError, RebalanceInProgress, UnknownMemberId
 from odradek.foundation.ids import TopicPartition
 from odradek.foundation.mirror_limits import (
     MIRROR_DAMAGED_READS_MAX,
@@ -48,6 +41,7 @@ from odradek.foundation.mirror_limits import (
     MIRROR_SESSION_MS,
 )
 from odradek.foundation.tasks import TaskOwner
+from odradek.foundation.transaction_errors import InvalidProducerEpoch, ProducerFenced
 from odradek.mirror.copying import Copying, FlowParts
 from odradek.mirror.counters import ABORTED
 from odradek.mirror.errors import BatchRefused, MirrorRefused, PartitionStopped

@@ -20,9 +20,11 @@ from odradek_operator.foundation.settings import OperatorSettings
 from odradek_operator.foundation.watches import Watches
 from odradek_operator.gateways.kubernetes import Api
 from odradek_operator.handlers.events import registry_of
-from odradek_operator.main.kopf_settings import kopf_settings
 
 logger = logging.getLogger(__name__)
+
+FINALIZER: Final = "odradek.io/kopf"
+PREFIX: Final = "kopf.odradek.io"
 
 END_SECONDS_MAX: Final = 10.0
 
@@ -100,3 +102,22 @@ class Watching:
             stop_flag=self._stop,
             ready_flag=self._ready,
         )
+
+
+def kopf_settings(settings: OperatorSettings) -> kopf.OperatorSettings:
+    """kopf's settings. What is left at its default would put kopf's own names on people's resources.
+
+    Own names in storage, no log lines as events, no peering of operators, bounded waits.
+    """
+    configured = kopf.OperatorSettings()
+    configured.peering.standalone = True
+    configured.persistence.finalizer = FINALIZER
+    configured.persistence.progress_storage = kopf.AnnotationsProgressStorage(prefix=PREFIX)
+    configured.persistence.diffbase_storage = kopf.AnnotationsDiffBaseStorage(prefix=PREFIX)
+    configured.posting.level = logging.ERROR
+    configured.networking.request_timeout = 30
+    configured.networking.connect_timeout = 10
+    # A role for some namespaces may not look for others, nor for resource definitions as they come and go.
+    configured.scanning.disabled = bool(settings.namespaces)
+    configured.process.ultimate_exiting_timeout = 10
+    return configured

@@ -5,23 +5,85 @@ from __future__ import annotations
 import platform
 from collections import Counter
 from collections.abc import Callable, Iterator
-from typing import Final
+from heapq import nlargest
+from typing import Any, Final
 
 from odradek.broker.process.broker_process import AnyBroker
+from odradek.broker.quotas.keys import QuotaKey
+from odradek.broker.quotas.meters import Meters
 from odradek.broker.replication.partition import Partition
 from odradek.broker.requests.counters import LATENCY_BOUNDS_SECONDS, RequestCounters
 from odradek.foundation import metrics
-from odradek.foundation.limits import LAG_LOOKUPS_PER_SCRAPE_MAX, LAG_TIMES_REMEMBERED_MAX
+from odradek.foundation.limits import (
+    LAG_LOOKUPS_PER_SCRAPE_MAX,
+    LAG_TIMES_REMEMBERED_MAX,
+    QUOTA_CLIENTS_PER_SCRAPE_MAX,
+)
 from odradek.foundation.metrics import MetricsRegistry, Sample
-from odradek.server.http.quota_metrics import quota_samples
 from odradek.server.http.record_times import base_timestamp_ms, header_slice
 from odradek.server.http.security_metrics import security_samples
 from odradek.wire.protocol.api import ApiKey
 from odradek.wire.records.batch import HEADER_BYTES
 
 _MS_PER_SECOND: Final = 1000
+
 # What Kafka allows a coordinator beyond the longest timeout of a transaction before the transaction counts as late.
 LATE_TRANSACTION_MS: Final = 5 * 60 * _MS_PER_SECOND
+
+
+def quota_samples(broker: AnyBroker) -> Iterator[Sample]:
+    """The metrics of client quotas: which clients were held up, how often, and for how long.
+
+    Nothing while no client has had a quota, and no rate of connections was bounded.
+    """
+    yield from _of_clients(broker)
+    yield from _of_connections(broker)
+
+
+def _of_connections(broker: AnyBroker) -> Iterator[Sample]:
+    rates = broker.connection_watch.rates
+    if rates is None:
+        return
+    yield Sample(metrics.QUOTA_THROTTLES, (QuotaKey.CONNECTION,), rates.refused)
+    yield Sample(metrics.QUOTA_THROTTLE_SECONDS, (QuotaKey.CONNECTION,), rates.refused_ms / _MS_PER_SECOND)
+    longest = nlargest(
+        QUOTA_CLIENTS_PER_SCRAPE_MAX, rates.by_address.items(), key=lambda named: named[1].held_ms
+    )
+    for ip, pace in longest:
+        if pace.held:
+            yield Sample(metrics.QUOTA_IP_THROTTLE_SECONDS, (ip,), pace.held_ms / _MS_PER_SECOND)
+    for name, pace in rates.listeners.items():
+        if pace.held:
+            yield Sample(metrics.ACCEPT_THROTTLES, (name,), pace.held)
+            yield Sample(metrics.ACCEPT_THROTTLE_SECONDS, (name,), pace.held_ms / _MS_PER_SECOND)
+
+
+def _of_clients(broker: AnyBroker) -> Iterator[Sample]:
+    kinds: dict[QuotaKey, Meters[Any]] = {}
+    throttling = broker.quota_watch.throttling
+    if throttling is not None:
+        kinds |= {
+            QuotaKey.PRODUCE: throttling.produce,
+            QuotaKey.FETCH: throttling.fetch,
+            QuotaKey.REQUEST: throttling.request,
+        }
+    mutations = broker.parts.mutations
+    if mutations is not None and mutations.meters is not None:
+        kinds[QuotaKey.CONTROLLER_MUTATION] = mutations.meters
+    for key, meters in kinds.items():
+        yield Sample(metrics.QUOTA_THROTTLES, (key,), meters.throttled)
+        yield Sample(metrics.QUOTA_THROTTLE_SECONDS, (key,), meters.throttled_ms / _MS_PER_SECOND)
+        # Clients choose their ids, so not every one of them gets a series.
+        longest = nlargest(
+            QUOTA_CLIENTS_PER_SCRAPE_MAX, meters.meters, key=lambda meter: int(meter.throttled_ms)
+        )
+        for meter in longest:
+            if meter.throttled_ms:
+                yield Sample(
+                    metrics.QUOTA_CLIENT_THROTTLE_SECONDS,
+                    (key, *meter.share),
+                    meter.throttled_ms / _MS_PER_SECOND,
+                )
 
 
 def register(broker: AnyBroker, registry: MetricsRegistry) -> None:

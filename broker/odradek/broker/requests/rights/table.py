@@ -3,8 +3,8 @@
 The rows are Kafka's (`KafkaApis`, `ControllerApis`). A test compares them with the tables of handlers, and the
 dispatcher's step refuses an API without a row. Rows for APIs that have no handler yet do no harm.
 
-A check that is more than one right is a function: here for the cluster's APIs and for delegation tokens (KIP-373), of
-which a client's own need no right.
+A check that is more than one right is a function. Those of the cluster's APIs and of delegation tokens are here. A
+client's own tokens need no right (KIP-373).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from odradek.broker.requests.rights.rules import (
 from odradek.broker.requests.table import FORWARDED
 from odradek.foundation.delegation_tokens import DelegationToken
 from odradek.foundation.errors import RequestError
-from odradek.foundation.login_errors import DelegationTokenAuthorizationFailed
+from odradek.foundation.security_errors import DelegationTokenAuthorizationFailed
 from odradek.security.authorization.acls import AclOperation, AclResourceType
 from odradek.wire.protocol.api import ApiKey
 from odradek.wire.protocol.errors import error_code
