@@ -9,7 +9,7 @@ from odradek.client.client import Client
 from odradek.client.errors import NoTransaction
 from odradek.client.producer.handover import PreparedTransaction, end_prepared, start_epoch
 from odradek.client.producer.producer import Producer
-from odradek.foundation.errors import InvalidProducerEpoch, InvalidTxnState, ProducerFenced
+from odradek.foundation.transaction_errors import InvalidProducerEpoch, InvalidTxnState, ProducerFenced
 from tests.client.support import in_both_generations, with_client
 from tests.client.test_transactions import committed_values
 

@@ -13,7 +13,7 @@ from odradek.client.consumer.consumer import PartitionConsumer
 from odradek.client.consumer.topics import Consumer
 from odradek.client.errors import NoTransaction, TransactionAborted
 from odradek.client.producer.producer import Producer
-from odradek.foundation import errors
+from odradek.foundation import errors, transaction_errors
 from odradek.foundation.ids import TopicPartition
 from odradek.foundation.transaction_errors import InvalidTransactionTimeout
 from tests.client.support import in_both_generations, with_client
@@ -102,10 +102,10 @@ async def test_a_second_producer_of_the_id_fences_the_first(client: Client, uniq
     async with Producer(client, transactional_id=unique) as producer:
         async with producer.transaction():
             await producer.send(unique, b"kept")
-        with pytest.raises(errors.ProducerFenced):
+        with pytest.raises(transaction_errors.ProducerFenced):
             await zombie.commit_transaction()
         assert not zombie.is_usable
-        with pytest.raises(errors.ProducerFenced):
+        with pytest.raises(transaction_errors.ProducerFenced):
             await zombie.begin_transaction()
         await zombie.close()
         async with producer.transaction():

@@ -11,8 +11,8 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewTopic, ScramMechanism, UserScramCredentialDeletion
 from kazoo.client import KazooClient
 
-from odradek.foundation import errors
-from odradek.foundation.login_errors import (
+from odradek.foundation import registry_errors, security_errors
+from odradek.foundation.security_errors import (
     DelegationTokenAuthorizationFailed,
     DelegationTokenRequestNotAllowed,
 )
@@ -48,7 +48,7 @@ from tests.support.stories import in_real_time
 
 pytestmark = [pytest.mark.integration, pytest.mark.clients, pytest.mark.timeout(300)]
 
-DENIED = error_code(errors.ClusterAuthorizationFailed())
+DENIED = error_code(security_errors.ClusterAuthorizationFailed())
 TOKEN_DENIED = error_code(DelegationTokenAuthorizationFailed())
 NOT_ALLOWED = error_code(DelegationTokenRequestNotAllowed())
 
@@ -126,7 +126,11 @@ async def test_zookeeper_serves_nobody_else(secured_cluster: SecuredCluster) -> 
     async def refused(**changes: str) -> str:
         entries = {**given, **{f"zookeeper.{key.replace('_', '.')}": text for key, text in changes.items()}}
         with pytest.raises(
-            (errors.StoreConnectionLost, errors.StoreAccessDenied, errors.StoreSessionExpired)
+            (
+                registry_errors.StoreConnectionLost,
+                registry_errors.StoreAccessDenied,
+                registry_errors.StoreSessionExpired,
+            )
         ) as failure:
             store = await open_registry(cluster.connect, entries=entries)
             await store.close()

@@ -11,15 +11,10 @@ import pytest
 
 from odradek.client.producer.batches import ProducerIdAndEpoch
 from odradek.client.producer.requests import BatchOutcome
-from odradek.foundation.errors import (
-    CorruptRecord,
-    NotLeaderOrFollower,
-    OdradekError,
-    OutOfOrderSequence,
-    RecordTooLarge,
-)
+from odradek.foundation.errors import CorruptRecord, NotLeaderOrFollower, OdradekError, RecordTooLarge
 from odradek.foundation.ids import TopicPartition
 from odradek.foundation.mirror_limits import MIRROR_PRODUCES_IN_FLIGHT_MAX
+from odradek.foundation.transaction_errors import OutOfOrderSequence
 from odradek.mirror import produce_queue
 from odradek.mirror.batch_passing import TargetRules, ready_batches
 from odradek.mirror.errors import BatchRefused

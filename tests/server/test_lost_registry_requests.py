@@ -12,7 +12,7 @@ from functools import partial
 
 import pytest
 
-from odradek.foundation.errors import StoreConnectionLost, StoreError, StoreSessionExpired
+from odradek.foundation.registry_errors import StoreConnectionLost, StoreError, StoreSessionExpired
 from odradek.metadata.registry.node_tree import Answer
 from odradek.metadata.registry.store import SessionState
 from tests.support.memory_registry import MemoryRegistry, MemoryStore

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from odradek.foundation import errors
+from odradek.foundation import errors, transaction_errors
 from odradek.storage.append_rules import Origin
 from odradek.storage.config import LogConfig
 from odradek.wire.records.batch import BatchView, TimestampType, set_log_append_time
@@ -119,9 +119,9 @@ def test_a_duplicate_is_answered_with_its_old_offset() -> None:
             batch(b"%d" % sequence, producer_id=9, producer_epoch=1, base_sequence=sequence), leader_epoch=0
         )
         assert (again.is_duplicate, again.first_offset, again.last_offset) == (True, sequence, sequence)
-    with pytest.raises(errors.OutOfOrderSequence):
+    with pytest.raises(transaction_errors.OutOfOrderSequence):
         log.append(batch(b"gap", producer_id=9, producer_epoch=1, base_sequence=8), leader_epoch=0)
-    with pytest.raises(errors.InvalidProducerEpoch):
+    with pytest.raises(transaction_errors.InvalidProducerEpoch):
         log.append(batch(b"old", producer_id=9, producer_epoch=0, base_sequence=7), leader_epoch=0)
     assert (log.log_end_offset, log.size_bytes) == (7, size)
 

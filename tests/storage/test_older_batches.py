@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from odradek.foundation.errors import OutOfOrderSequence
+from odradek.foundation.transaction_errors import OutOfOrderSequence
 from odradek.storage import log_appender
 from odradek.storage.config import LogConfig
 from odradek.storage.log import Log

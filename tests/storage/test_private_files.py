@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from odradek.foundation.errors import KafkaStorageError, StoreError
+from odradek.foundation.errors import KafkaStorageError
 from odradek.foundation.ids import TopicPartition
 from odradek.foundation.private_files import make_private_directory, narrow
+from odradek.foundation.registry_errors import StoreError
 from odradek.metadata.registry.sqlite_store import SqliteStore
 from odradek.storage.config import LogConfig
 from odradek.storage.directories.log_manager import LogManager

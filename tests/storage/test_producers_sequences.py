@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from odradek.foundation.errors import InvalidProducerEpoch, OutOfOrderSequence
 from odradek.foundation.ids import TopicPartition
+from odradek.foundation.transaction_errors import InvalidProducerEpoch, OutOfOrderSequence
 from odradek.storage.producer_rules import ProducerRules
 from odradek.storage.producers import ProducerStates
 from odradek.storage.sequences import AppendedBatch

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from odradek.foundation import errors
+from odradek.foundation import errors, transaction_errors
 from odradek.foundation.ids import TopicPartition
 from odradek.storage.open_transactions import CompletedTransaction
 from odradek.storage.producers import ProducerStates
@@ -98,14 +98,14 @@ def test_a_marker_with_a_new_epoch_resets_the_sequence() -> None:
     known.replay(marker(11, producer_id=1, epoch=1), now_ms=0)
     header = data(0, producer_id=1, sequence=0, epoch=1).header
     assert known.check(header) is None
-    with pytest.raises(errors.InvalidProducerEpoch):
+    with pytest.raises(transaction_errors.InvalidProducerEpoch):
         known.check(data(0, producer_id=1, sequence=41, epoch=0).header)
 
 
 def test_a_batch_outside_of_the_open_transaction_is_refused() -> None:
     known = states()
     known.replay(data(10, producer_id=1), now_ms=0)
-    with pytest.raises(errors.InvalidTxnState):
+    with pytest.raises(transaction_errors.InvalidTxnState):
         known.check(data(0, producer_id=1, sequence=1, transactional=False).header)
     known.replay(marker(11, producer_id=1), now_ms=0)
     assert known.check(data(0, producer_id=1, sequence=1, transactional=False).header) is None
@@ -116,9 +116,9 @@ def test_markers_of_old_epochs_and_coordinators_are_fenced() -> None:
     known.check_marker(Marker(1, 0, True, 0, 1000))
     known.replay(marker(5, producer_id=1, epoch=4, coordinator_epoch=9), now_ms=0)
     known.check_marker(Marker(1, 4, True, 9, 1000))
-    with pytest.raises(errors.InvalidProducerEpoch):
+    with pytest.raises(transaction_errors.InvalidProducerEpoch):
         known.check_marker(Marker(1, 3, True, 9, 1000))
-    with pytest.raises(errors.TransactionCoordinatorFenced):
+    with pytest.raises(transaction_errors.TransactionCoordinatorFenced):
         known.check_marker(Marker(1, 4, True, 8, 1000))
 
 

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from odradek.foundation.errors import OdradekError, OutOfOrderSequence
+from odradek.foundation.errors import OdradekError
+from odradek.foundation.transaction_errors import OutOfOrderSequence
 from odradek.storage import scan as scanning
 from odradek.storage.config import LogConfig
 from odradek.storage.epochs import EpochEntry

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from odradek.foundation import errors
+from odradek.foundation import transaction_errors
 from odradek.foundation.ids import TopicPartition
 from odradek.storage.producer_rules import ProducerRules
 from odradek.storage.producers import ProducerStates
@@ -78,9 +78,9 @@ class Leader:
 
 def test_a_transaction_does_not_begin_without_a_token() -> None:
     leader = Leader()
-    with pytest.raises(errors.InvalidTxnState):
+    with pytest.raises(transaction_errors.InvalidTxnState):
         leader.write()
-    with pytest.raises(errors.InvalidTxnState):
+    with pytest.raises(transaction_errors.InvalidTxnState):
         leader.write(is_client=False)
     leader.write(leader.verify())
     assert leader.verify(sequence=1) is None, "it is open: nobody has to ask"
@@ -91,7 +91,7 @@ def test_a_token_of_another_verification_is_none() -> None:
     leader = Leader()
     leader.verify()
     other = VerificationToken(1, 0, first_sequence=0, adds_partition=True, created_ms=0)
-    with pytest.raises(errors.InvalidTxnState):
+    with pytest.raises(transaction_errors.InvalidTxnState):
         leader.write(other)
 
 
@@ -101,7 +101,9 @@ def test_an_abort_between_answer_and_append_voids_the_token() -> None:
         leader = Leader()
         token = leader.verify(version=version)
         assert leader.mark(epoch=epoch, version=version, commit=False)
-        with pytest.raises(errors.InvalidTxnState if epoch == 0 else errors.InvalidProducerEpoch):
+        with pytest.raises(
+            transaction_errors.InvalidTxnState if epoch == 0 else transaction_errors.InvalidProducerEpoch
+        ):
             leader.write(token)
         assert not leader.is_open
 
@@ -114,7 +116,7 @@ def test_an_abort_that_finds_nothing_open_voids_the_token_too() -> None:
     assert not leader.mark(commit=False), (
         "nothing is open, and this coordinator has ended a transaction before"
     )
-    with pytest.raises(errors.InvalidTxnState):
+    with pytest.raises(transaction_errors.InvalidTxnState):
         leader.write(token, sequence=1)
 
 
@@ -133,9 +135,9 @@ def test_data_takes_the_token_away() -> None:
     token = leader.verify()
     leader.write(token)
     assert leader.mark(epoch=1, version=2)
-    with pytest.raises(errors.InvalidProducerEpoch):
+    with pytest.raises(transaction_errors.InvalidProducerEpoch):
         leader.write(token)
-    with pytest.raises(errors.InvalidTxnState):
+    with pytest.raises(transaction_errors.InvalidTxnState):
         leader.write(token, epoch=1)
 
 
@@ -145,10 +147,10 @@ def test_each_epoch_has_its_own_token() -> None:
     true = leader.verify(epoch=4)
     false = leader.verify(epoch=9)
     assert false is not true
-    with pytest.raises(errors.InvalidTxnState):
+    with pytest.raises(transaction_errors.InvalidTxnState):
         leader.write(false, epoch=4)
     leader.write(true, epoch=4)
-    with pytest.raises(errors.InvalidTxnState):
+    with pytest.raises(transaction_errors.InvalidTxnState):
         leader.write(false, epoch=9)
     tokens = VerificationTokens()
     for epoch in range(7):
@@ -161,7 +163,7 @@ def test_a_batch_behind_a_lower_one_that_is_verified_waits_for_it(version: int) 
     leader = Leader()
     token = leader.verify(sequence=0, version=version)
     assert leader.verify(sequence=1, version=version) is token
-    with pytest.raises(errors.OutOfOrderSequence):
+    with pytest.raises(transaction_errors.OutOfOrderSequence):
         leader.write(token, sequence=1)
     leader.write(token)
     leader.write(sequence=1)
@@ -172,7 +174,7 @@ def test_only_version_1_begins_an_unknown_producer_at_any_sequence() -> None:
     leader.write(leader.verify(sequence=7, version=1), sequence=7)
     leader = Leader()
     token = leader.verify(sequence=7)
-    with pytest.raises(errors.OutOfOrderSequence):
+    with pytest.raises(transaction_errors.OutOfOrderSequence):
         leader.write(token, sequence=7)
 
 
@@ -192,7 +194,7 @@ def test_a_repeated_marker_does_not_end_the_next_transaction() -> None:
     leader.write(leader.verify())
     assert leader.mark(epoch=1, version=2)
     leader.write(leader.verify(epoch=1), epoch=1)
-    with pytest.raises(errors.InvalidProducerEpoch):
+    with pytest.raises(transaction_errors.InvalidProducerEpoch):
         leader.mark(epoch=1, version=2)
     assert leader.is_open
     assert leader.mark(epoch=2, version=2)
@@ -209,7 +211,7 @@ def test_a_repeated_marker_without_a_transaction_writes_nothing() -> None:
         assert not leader.mark(epoch=1, coordinator_epoch=3, version=2)
     assert leader.end == end
     assert leader.mark(epoch=1, coordinator_epoch=4, version=2), "a new coordinator fences the one before it"
-    with pytest.raises(errors.TransactionCoordinatorFenced):
+    with pytest.raises(transaction_errors.TransactionCoordinatorFenced):
         leader.mark(epoch=1, coordinator_epoch=3, version=2)
 
 
@@ -225,7 +227,7 @@ def test_a_marker_without_data_fences_the_producer() -> None:
     leader = Leader()
     assert leader.mark(epoch=5)
     assert leader.states.transactions.last_stable_offset(high_watermark=1) == 1
-    with pytest.raises(errors.InvalidProducerEpoch):
+    with pytest.raises(transaction_errors.InvalidProducerEpoch):
         leader.write(leader.verify(epoch=4), epoch=4)
 
 
@@ -247,5 +249,5 @@ def test_a_truncation_forgets_all_tokens() -> None:
     leader = Leader()
     token = leader.verify()
     leader.states.reload(log_start_offset=0, log_end_offset=0, now_ms=0)
-    with pytest.raises(errors.InvalidTxnState):
+    with pytest.raises(transaction_errors.InvalidTxnState):
         leader.write(token)

@@ -13,7 +13,7 @@ import asyncio
 import itertools
 from collections.abc import Callable, Sequence
 
-from odradek.foundation.errors import StoreConnectionLost, StoreSessionExpired
+from odradek.foundation.registry_errors import StoreConnectionLost, StoreSessionExpired
 from odradek.metadata.image.image import ClusterImage
 from odradek.metadata.image.image_building import apply
 from odradek.metadata.image.loading import load_nodes

@@ -205,45 +205,6 @@ class RequestTimedOut(RequestError):
     """The time the request allowed ran out."""
 
 
-# --- producers -----------------------------------------------------------------------------------------------------
-
-
-class OutOfOrderSequence(RequestError):
-    """A sequence number after a gap: a batch before it is missing."""
-
-
-class DuplicateSequence(RequestError):
-    """A sequence number older than the last five batches kept."""
-
-
-class UnknownProducerId(RequestError):
-    """The broker no longer has the producer's state."""
-
-
-class InvalidProducerEpoch(RequestError):
-    """The producer's epoch is older than the newest seen."""
-
-
-class ProducerFenced(RequestError):
-    """A newer instance with the same transactional id has replaced this one."""
-
-
-class TransactionCoordinatorFenced(RequestError):
-    """A marker from a transaction coordinator that another one has replaced."""
-
-
-class InvalidTxnState(RequestError):
-    """The transaction is not in a state that allows this."""
-
-
-class InvalidProducerIdMapping(RequestError):
-    """The producer id does not belong to this transactional id."""
-
-
-class TransactionalIdAuthorizationFailed(RequestError):
-    """The principal may not use this transactional id."""
-
-
 # --- fetch sessions ------------------------------------------------------------------------------------------------
 
 
@@ -349,22 +310,6 @@ class NotController(RequestError):
     """This node is not the active controller."""
 
 
-class ClusterAuthorizationFailed(RequestError):
-    """The principal may not do this to the cluster."""
-
-
-class TopicAuthorizationFailed(RequestError):
-    """The principal may not do this to the topic."""
-
-
-class SecurityDisabled(RequestError):
-    """There is no authorizer, so there are no ACLs to show or change."""
-
-
-class GroupAuthorizationFailed(RequestError):
-    """The principal may not do this to the group."""
-
-
 class DuplicateBrokerRegistration(RequestError):
     """Another live broker has this id."""
 
@@ -398,48 +343,6 @@ class SettingError(OdradekError):
 
 class FrameError(OdradekError):
     """Bytes on a connection that are not a frame of the protocol; the connection is closed."""
-
-
-class StoreError(OdradekError):
-    """The root of the registry's errors. `operation` is the index of the one that failed, in a batch."""
-
-    operation: int | None = None
-
-
-class NodeExists(StoreError):
-    """The registry has a node of that path."""
-
-
-class NoNode(StoreError):
-    """The registry has no node of that path."""
-
-
-class NodeNotEmpty(StoreError):
-    """The registry's node has children, so it cannot be deleted."""
-
-
-class VersionConflict(StoreError):
-    """The node changed since it was read."""
-
-
-class StoreAccessDenied(StoreError):
-    """The registry does not let this session do that: the node belongs to another user."""
-
-
-class StoreWriteTooLarge(StoreError):
-    """The write exceeds the registry's limit; it was not sent."""
-
-
-class StoreConnectionLost(StoreError):
-    """The registry did not answer; the write may or may not have been done."""
-
-
-class StoreWriteFailed(StoreConnectionLost):
-    """The registry's disk refused the write, and nothing was changed."""
-
-
-class StoreSessionExpired(StoreError):
-    """The registry ended this session: its ephemerals are gone."""
 
 
 class DirectoryLocked(OdradekError):

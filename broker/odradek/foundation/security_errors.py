@@ -1,4 +1,4 @@
-"""Errors of logins and of the credentials for them."""
+"""Errors of logins, of the credentials for them, and of rights."""
 
 from __future__ import annotations
 
@@ -51,3 +51,19 @@ class DelegationTokenExpired(RequestError):
 
 class InvalidPrincipalType(RequestError):
     """A principal that is no user is named where users only may be."""
+
+
+class ClusterAuthorizationFailed(RequestError):
+    """The principal may not do this to the cluster."""
+
+
+class TopicAuthorizationFailed(RequestError):
+    """The principal may not do this to the topic."""
+
+
+class SecurityDisabled(RequestError):
+    """There is no authorizer, so there are no ACLs to show or change."""
+
+
+class GroupAuthorizationFailed(RequestError):
+    """The principal may not do this to the group."""

@@ -19,9 +19,10 @@ from odradek.client.admin.logs import LATEST, LogAdmin
 from odradek.client.admin.results import ListedOffset
 from odradek.client.client import Client
 from odradek.client.errors import UnsupportedByBroker
-from odradek.foundation.errors import OdradekError, SecurityDisabled
+from odradek.foundation.errors import OdradekError
 from odradek.foundation.ids import TopicPartition
 from odradek.foundation.mirror_limits import MIRROR_ENDS_SECONDS
+from odradek.foundation.security_errors import SecurityDisabled
 from odradek.foundation.tasks import TaskOwner
 from odradek.mirror.bandwidth import Bandwidth
 from odradek.mirror.clients import client_of

@@ -6,12 +6,8 @@ from typing import Final
 
 from odradek.client.admin.topics import TopicAdmin
 from odradek.client.client import Client
-from odradek.foundation.errors import (
-    InvalidReplicationFactor,
-    TopicAlreadyExists,
-    TopicAuthorizationFailed,
-    UnknownTopicOrPartition,
-)
+from odradek.foundation.errors import InvalidReplicationFactor, TopicAlreadyExists, UnknownTopicOrPartition
+from odradek.foundation.security_errors import TopicAuthorizationFailed
 
 _CONFIGS: Final = {"cleanup.policy": "compact"}
 

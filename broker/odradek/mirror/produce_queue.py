@@ -26,15 +26,7 @@ from odradek.client.producer.requests import (
     produce,
 )
 from odradek.foundation.client_limits import CLIENT_RETRY_PAUSE_MS_MAX, CLIENT_RETRY_PAUSE_MS_MIN
-from odradek.foundation.errors import (
-    CorruptRecord,
-    InvalidProducerEpoch,
-    InvalidTxnState,
-    LeaderNotAvailable,
-    OdradekError,
-    OutOfOrderSequence,
-    ProducerFenced,
-)
+from odradek.foundation.errors import CorruptRecord, LeaderNotAvailable, OdradekError
 from odradek.foundation.ids import TopicPartition
 from odradek.foundation.mirror_limits import (
     MIRROR_BATCHES_WAITING_MAX,
@@ -42,6 +34,12 @@ from odradek.foundation.mirror_limits import (
     MIRROR_PRODUCES_IN_FLIGHT_MAX,
 )
 from odradek.foundation.tasks import TaskOwner
+from odradek.foundation.transaction_errors import (
+    InvalidProducerEpoch,
+    InvalidTxnState,
+    OutOfOrderSequence,
+    ProducerFenced,
+)
 from odradek.mirror.batch_passing import ProducerStamp, ReadyBatch, stamped
 from odradek.mirror.errors import BatchRefused
 from odradek.wire.records.batch import COMPRESSION_MASK, BatchView, advance_sequence

@@ -10,8 +10,9 @@ import struct
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
-from odradek.foundation.errors import InvalidRecord, OutOfOrderSequence
+from odradek.foundation.errors import InvalidRecord
 from odradek.foundation.limits import INDEX_ENTRIES_UNWRITTEN_MAX, PRODUCER_BATCHES_REMEMBERED
+from odradek.foundation.transaction_errors import OutOfOrderSequence
 from odradek.storage.append_rules import (
     Admitted,
     AppendResult,

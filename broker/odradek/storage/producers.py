@@ -25,14 +25,14 @@ import logging
 from collections.abc import Collection, Sequence
 from typing import Final
 
-from odradek.foundation.errors import (
+from odradek.foundation.ids import TopicPartition
+from odradek.foundation.limits import PRODUCER_BATCHES_REMEMBERED, PRODUCER_IDS_PER_PARTITION_MAX
+from odradek.foundation.transaction_errors import (
     InvalidProducerEpoch,
     InvalidTxnState,
     OutOfOrderSequence,
     TransactionCoordinatorFenced,
 )
-from odradek.foundation.ids import TopicPartition
-from odradek.foundation.limits import PRODUCER_BATCHES_REMEMBERED, PRODUCER_IDS_PER_PARTITION_MAX
 from odradek.storage.open_transactions import CompletedTransaction, OngoingTransaction, OpenTransactions
 from odradek.storage.producer_rules import ProducerRules
 from odradek.storage.producer_snapshots import SnapshotDamagedError, SnapshotEntry, SnapshotFiles

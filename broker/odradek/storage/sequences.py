@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from odradek.foundation.errors import OutOfOrderSequence
 from odradek.foundation.ids import TopicPartition
 from odradek.foundation.named_tuple import NamedTuple
+from odradek.foundation.transaction_errors import OutOfOrderSequence
 from odradek.wire.records.batch import SEQUENCE_MAX, BatchHeader
 
 

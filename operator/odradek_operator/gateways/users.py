@@ -9,7 +9,8 @@ from odradek.client.admin.admin import Admin
 from odradek.client.admin.scram import ScramPassword, ScramRemoval
 from odradek.client.client import Client
 from odradek.foundation.client_entities import ClientEntity
-from odradek.foundation.errors import OdradekError, ResourceNotFound, SecurityDisabled
+from odradek.foundation.errors import OdradekError, ResourceNotFound
+from odradek.foundation.security_errors import SecurityDisabled
 from odradek.security.authorization.acls import AclBinding, PatternType
 from odradek.security.authorization.filters import AclFilter
 

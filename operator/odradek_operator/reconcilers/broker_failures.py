@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from odradek.client.errors import ClientClosed, ClientTimeout, ConnectionFailed
-from odradek.foundation import errors
+from odradek.foundation import errors, security_errors
 from odradek.foundation.errors import OdradekError
 
 # The cluster is away or changes its leaders: nothing is wrong with the request.
@@ -32,9 +32,9 @@ _LASTING = (
     errors.InvalidRequest,
     errors.PolicyViolation,
     errors.TopicDeletionDisabled,
-    errors.TopicAuthorizationFailed,
-    errors.GroupAuthorizationFailed,
-    errors.ClusterAuthorizationFailed,
+    security_errors.TopicAuthorizationFailed,
+    security_errors.GroupAuthorizationFailed,
+    security_errors.ClusterAuthorizationFailed,
 )
 
 

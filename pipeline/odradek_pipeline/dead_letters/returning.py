@@ -13,8 +13,8 @@ from typing import Final
 
 from odradek.client.client import Client
 from odradek.client.producer.producer import Producer
-from odradek.foundation.errors import ProducerFenced
 from odradek.foundation.ids import TopicPartition
+from odradek.foundation.transaction_errors import ProducerFenced
 from odradek_pipeline.dead_letters.headers import Letter, returned_headers
 from odradek_pipeline.dead_letters.reading import Found, asked, group_of, letter_log, scanned
 from odradek_pipeline.errors import FencedError, RecreatedError

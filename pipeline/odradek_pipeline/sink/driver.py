@@ -25,8 +25,13 @@ from odradek.client.producer.handover import (
     start_epoch,
 )
 from odradek.client.producer.producer import Producer
-from odradek.foundation.errors import InvalidProducerEpoch, InvalidTxnState, OdradekError, ProducerFenced
-from odradek.foundation.transaction_errors import InvalidTransactionTimeout
+from odradek.foundation.errors import OdradekError
+from odradek.foundation.transaction_errors import (
+    InvalidProducerEpoch,
+    InvalidTransactionTimeout,
+    InvalidTxnState,
+    ProducerFenced,
+)
 from odradek_pipeline.connector.options import OptionError
 from odradek_pipeline.sink.markers import BATCH, PLAN, Marker, MarkerState, create_topic, read_on
 from odradek_pipeline.sink.settings import SinkSettings, prefix_of

@@ -12,7 +12,7 @@ import pytest
 from odradek.broker.coordination.topic_log import TransactionalWriter
 from odradek.broker.groups.offset_requests import UNSTABLE
 from odradek.broker.groups.schema import OffsetAndMetadata
-from odradek.foundation import errors
+from odradek.foundation import errors, transaction_errors
 from odradek.wire.records.control import Marker
 from tests.support.coordinator_world import GroupWorld, in_world, result_of, turns
 from tests.support.stories import told_by
@@ -221,7 +221,7 @@ async def test_a_repeated_marker_is_answered_and_ends_nothing(world: GroupWorld)
     await transactions.end(1, commit=True)
     await transactions.commit(1, 20)
     transactions.epochs[1] -= 1
-    assert isinstance(await transactions.end(1, commit=True), errors.InvalidProducerEpoch)
+    assert isinstance(await transactions.end(1, commit=True), transaction_errors.InvalidProducerEpoch)
     assert (transactions.fetched(), transactions.fetched(stable=True)) == (10, -2)
     assert await transactions.end(1, commit=True) is None
     assert transactions.fetched(stable=True) == 20
@@ -249,7 +249,7 @@ async def test_a_refused_commit_does_not_fail_others(world: GroupWorld) -> None:
     await turns()
     world.log.release()
     (error,) = await result_of(late)
-    assert isinstance(error, errors.InvalidTxnState)
+    assert isinstance(error, transaction_errors.InvalidTxnState)
     await first
     await second
     assert transactions.fetched(stable=True) == 2

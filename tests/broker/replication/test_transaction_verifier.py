@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from odradek.broker.replication.transaction_verifier import Question, Refusals, TransactionVerifier
-from odradek.foundation import errors
+from odradek.foundation import errors, transaction_errors
 from odradek.foundation.ids import TopicPartition
 from odradek.foundation.transaction_errors import ConcurrentTransactions
 from odradek.metadata.image.image import ImageHolder
@@ -122,7 +122,7 @@ async def test_questions_wait_for_the_request_under_way_and_leave_together(
     assert await first == {}
     fenced, verified, *added = await asyncio.gather(*others)
     assert coordinator.asked[1:] == [{"y": (False, [B]), "z": (True, [A, C]), "x": (False, [B, C])}]
-    assert [type(error) for error in fenced.values()] == [errors.ProducerFenced]
+    assert [type(error) for error in fenced.values()] == [transaction_errors.ProducerFenced]
     assert list(fenced) == [B]
     assert verified == {} and added == [{}, {}]
     assert verifier.requests == 2
@@ -142,8 +142,8 @@ async def test_a_newer_instance_takes_the_place_of_an_older_one(
     late = begin(verifier, question("x", A, epoch=2))
     other_way = begin(verifier, question("x", A, epoch=4, adds=False))
     coordinator.may_answer.set()
-    assert [type(error) for error in (await old).values()] == [errors.InvalidProducerEpoch]
-    assert [type(error) for error in (await late).values()] == [errors.InvalidProducerEpoch]
+    assert [type(error) for error in (await old).values()] == [transaction_errors.InvalidProducerEpoch]
+    assert [type(error) for error in (await late).values()] == [transaction_errors.InvalidProducerEpoch]
     assert [type(error) for error in (await other_way).values()] == [errors.CoordinatorLoadInProgress]
     assert await new == {}
 

@@ -9,7 +9,8 @@ from odradek.broker.process.testing_faults import Faults, FaultStep
 from odradek.broker.requests.context import RequestContext
 from odradek.broker.requests.dispatch import Dispatcher, Step
 from odradek.broker.requests.loading import Answer, Handle
-from odradek.foundation.errors import GroupAuthorizationFailed, InvalidRequest, NotController, OdradekError
+from odradek.foundation.errors import InvalidRequest, NotController, OdradekError
+from odradek.foundation.security_errors import GroupAuthorizationFailed
 from odradek.network.pending import Pending
 from odradek.wire.protocol.api import ApiKey
 from tests.support.whole_broker import WholeBroker

@@ -17,7 +17,8 @@ import pytest
 
 from odradek.broker.requests import long_answers
 from odradek.broker.requests.dispatch import CloseConnection, Dispatcher
-from odradek.foundation.errors import ClusterAuthorizationFailed, InvalidRequest, OdradekError
+from odradek.foundation.errors import InvalidRequest, OdradekError
+from odradek.foundation.security_errors import ClusterAuthorizationFailed
 from odradek.foundation.turn_limits import REQUEST_ELEMENTS_PER_TURN_MAX
 from odradek.wire.protocol import messages
 from odradek.wire.protocol.api import ApiKey

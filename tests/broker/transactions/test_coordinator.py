@@ -9,7 +9,7 @@ import pytest
 from odradek.broker.transactions.decisions import ProducerIdentity
 from odradek.broker.transactions.listing import TransactionFilter, filter_by
 from odradek.broker.transactions.metadata import TV0, TV2, TransactionState
-from odradek.foundation import errors
+from odradek.foundation import errors, transaction_errors
 from odradek.foundation.transaction_errors import (
     ConcurrentTransactions,
     InvalidTransactionTimeout,
@@ -85,7 +85,7 @@ async def test_a_new_id_whose_first_write_fails_is_not_known(world: TransactionW
     world.log.fail_with = errors.NotEnoughReplicas("one is left")
     with pytest.raises(errors.CoordinatorNotAvailable):
         await world.initialize()
-    with pytest.raises(errors.InvalidProducerIdMapping):
+    with pytest.raises(transaction_errors.InvalidProducerIdMapping):
         await world.end(ProducerIdentity(7, 0))
     with pytest.raises(TransactionalIdNotFound):
         world.coordinator.listing.describe("tx")
@@ -121,9 +121,9 @@ async def test_a_new_instance_aborts_what_the_last_one_left_open(world: Transact
     assert world.leaders.written == {A: [(7, 1, False, 0, 2)]}
     new = await world.initialize()
     assert new == (7, 2)
-    with pytest.raises(errors.ProducerFenced):
+    with pytest.raises(transaction_errors.ProducerFenced):
         await world.end(old)
-    with pytest.raises(errors.ProducerFenced):
+    with pytest.raises(transaction_errors.ProducerFenced):
         await world.add(old, A)
     await world.add(new, B)
     await world.end(new)
@@ -137,9 +137,9 @@ async def test_an_id_belongs_to_one_producer_id(world: TransactionWorld) -> None
         world.add(ProducerIdentity(99, 0), A),
         world.end(ProducerIdentity(7, 0), name="other"),
     ):
-        with pytest.raises(errors.InvalidProducerIdMapping):
+        with pytest.raises(transaction_errors.InvalidProducerIdMapping):
             await refused
-    with pytest.raises(errors.InvalidTxnState):
+    with pytest.raises(transaction_errors.InvalidTxnState):
         await world.end(ProducerIdentity(7, 0))
     for name, timeout_ms, error in (
         ("", 1000, errors.InvalidRequest),
@@ -367,12 +367,12 @@ def test_a_transaction_past_its_timeout_is_aborted_and_fenced(level: int) -> Non
         await asyncio.sleep(2)
         assert world.stored().state is S.COMPLETE_ABORT
         assert world.leaders.written == {A: [(7, 1, False, 0, level)]}
-        with pytest.raises(errors.ProducerFenced):
+        with pytest.raises(transaction_errors.ProducerFenced):
             await world.end(producer, version=level)
         if level == TV2:
             assert await world.end(producer, is_commit=False) == (7, 1)
         else:
-            with pytest.raises(errors.ProducerFenced):
+            with pytest.raises(transaction_errors.ProducerFenced):
                 await world.end(producer, is_commit=False, version=level)
         assert world.coordinator.sweeps.timed_out == 1
 
@@ -402,7 +402,7 @@ async def test_unused_ids_go_and_used_ones_stay(world: TransactionWorld) -> None
     await asyncio.sleep(3700)
     names = {row.transactional_id for row in world.coordinator.listing.transactions(TransactionFilter())}
     assert names == {"new", "busy"}
-    with pytest.raises(errors.InvalidProducerIdMapping):
+    with pytest.raises(transaction_errors.InvalidProducerIdMapping):
         await world.end(ProducerIdentity(7, 0), name="old")
     await world.restart()
     assert "old" not in world.coordinator.runtime.shard("old").machine.ids

@@ -13,7 +13,7 @@ import pytest
 from odradek.broker.transactions.decisions import ProducerIdentity
 from odradek.broker.transactions.metadata import TV0, TV1, TV2, TransactionState
 from odradek.broker.transactions.state_machine import TransactionalId
-from odradek.foundation import errors
+from odradek.foundation import errors, transaction_errors
 from odradek.foundation.transaction_errors import ConcurrentTransactions
 from tests.support.coordinator_world import A, B, TransactionWorld, in_transaction_world, turns
 from tests.support.polling import eventually
@@ -147,7 +147,7 @@ def test_a_timeout_at_the_last_epoch_leaves_the_id_usable(level: int) -> None:
         await world.add(producer, A, version=level)
         await asyncio.sleep(4)
         await world.restart()
-        with pytest.raises((errors.ProducerFenced, errors.InvalidProducerIdMapping)):
+        with pytest.raises((transaction_errors.ProducerFenced, transaction_errors.InvalidProducerIdMapping)):
             await world.add(producer, B, version=level)
         again = await world.initialize()
         assert again.producer_id > 7
@@ -179,7 +179,7 @@ async def test_an_end_that_meets_the_abort_of_its_timeout_learns_of_it(world: Tr
             await world.end(producer, is_commit=is_commit)
     world.leaders.gate.set()
     await turns(20)
-    with pytest.raises(errors.ProducerFenced):
+    with pytest.raises(transaction_errors.ProducerFenced):
         await world.end(producer)
     assert await world.end(producer, is_commit=False) == (7, 1), "the client continues with the next epoch"
     assert {marker[2] for marker in world.leaders.written[A]} == {False}
@@ -265,7 +265,7 @@ def test_a_producer_lives_through_an_upgrade_to_version_2(before: int) -> None:
         upgraded = await world.initialize(given=producer)
         assert upgraded == (7, 1)
         await world.add(upgraded, A, version=TV2)
-        with pytest.raises(errors.ProducerFenced):
+        with pytest.raises(transaction_errors.ProducerFenced):
             await world.end(producer, version=TV0)
         assert await world.end(upgraded) == (7, 2)
         await turns(20)
@@ -295,6 +295,6 @@ async def test_an_open_transaction_of_version_2_ends_after_a_downgrade(
     ((producer_id, epoch, is_commit, _, _),) = world.leaders.written[A]
     assert (producer_id, is_commit) == (7, False)
     assert epoch == 1, "above that of the data, so the producer is fenced"
-    with pytest.raises(errors.ProducerFenced):
+    with pytest.raises(transaction_errors.ProducerFenced):
         await world.add(producer, B)
     assert (await world.initialize()).producer_epoch == 2

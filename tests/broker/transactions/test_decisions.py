@@ -10,9 +10,15 @@ import pytest
 from odradek.broker.transactions import decisions
 from odradek.broker.transactions.decisions import ProducerIdentity, ProducerIdNeeded
 from odradek.broker.transactions.metadata import TV0, TV2, TransactionMetadata, TransactionState
-from odradek.foundation.errors import InvalidProducerIdMapping, InvalidTxnState, OdradekError, ProducerFenced
+from odradek.foundation.errors import OdradekError
 from odradek.foundation.ids import TopicPartition
-from odradek.foundation.transaction_errors import ConcurrentTransactions, TransactionAbortable
+from odradek.foundation.transaction_errors import (
+    ConcurrentTransactions,
+    InvalidProducerIdMapping,
+    InvalidTxnState,
+    ProducerFenced,
+    TransactionAbortable,
+)
 
 S = TransactionState
 NOW: Final = 5_000

@@ -32,8 +32,8 @@ from odradek.client.classic.messages import DefaultDecoder
 from odradek.client.classic.properties import CONSUMER, Properties
 from odradek.client.classic.registrations import STATIC, WHITE_LIST, Registration
 from odradek.client.classic.streams import AsyncKafkaStream, StreamBuffer
-from odradek.foundation.errors import NoNode
 from odradek.foundation.ids import TopicPartition
+from odradek.foundation.registry_errors import NoNode
 from odradek.foundation.tasks import TaskOwner
 from odradek.metadata.registry.node_tree import Changes
 from odradek.metadata.registry.store import Create, Delete, Operation, Put, SessionState

@@ -27,8 +27,8 @@ from odradek.client.classic import consumer_paths as paths
 from odradek.client.classic.connector import Connector, shares, threads_of
 from odradek.client.classic.properties import CONSUMER, Properties
 from odradek.client.classic.registrations import STATIC, Registration, parse_registration
-from odradek.foundation.errors import NodeExists, NoNode
 from odradek.foundation.ids import TopicPartition
+from odradek.foundation.registry_errors import NodeExists, NoNode
 from odradek.metadata.registry.registries import open_registry
 from odradek.metadata.registry.store import Create, Store
 from tests.support.cluster_processes import Cluster

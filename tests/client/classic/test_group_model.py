@@ -14,8 +14,8 @@ from odradek.client.classic.connector import Connector
 from odradek.client.classic.group_nodes import GroupNodes
 from odradek.client.classic.lease import Lease
 from odradek.client.classic.streams import StreamBuffer
-from odradek.foundation.errors import NodeExists, NoNode
 from odradek.foundation.ids import TopicPartition
+from odradek.foundation.registry_errors import NodeExists, NoNode
 from odradek.metadata.registry.store import Create
 from tests.client.classic import group_model
 

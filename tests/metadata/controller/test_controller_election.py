@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from odradek.foundation.clock import SystemClock
-from odradek.foundation.errors import StoreConnectionLost, StoreSessionExpired, VersionConflict
+from odradek.foundation.registry_errors import StoreConnectionLost, StoreSessionExpired, VersionConflict
 from odradek.metadata.controller.controller_election import ControllerElection, ElectionCallbacks
 from odradek.metadata.controller.terms import ControllerTerm
 from odradek.metadata.image import paths

@@ -2,7 +2,7 @@
 
 import pytest
 
-from odradek.foundation import errors
+from odradek.foundation import errors, registry_errors
 from odradek.metadata.controller.requests import DeletedTopic, NewTopic, TopicMetadataAndConfig
 from odradek.metadata.image import paths
 from odradek.metadata.image.image import ClusterImage, ResourceKind
@@ -50,7 +50,7 @@ async def test_death_at_any_step_ends_in_a_topic_that_is_whole_or_gone(writes: i
     topic = broker.images.current.topics["t"]
     store.writes_left = writes
     if writes < 2:
-        with pytest.raises(errors.StoreConnectionLost):
+        with pytest.raises(registry_errors.StoreConnectionLost):
             await broker.controller.delete_topics(["t"])
     else:
         await broker.controller.delete_topics(["t"])

@@ -2,8 +2,9 @@
 
 import pytest
 
-from odradek.foundation.errors import PolicyViolation, StoreConnectionLost, TopicAlreadyExists
+from odradek.foundation.errors import PolicyViolation, TopicAlreadyExists
 from odradek.foundation.ids import TopicPartition
+from odradek.foundation.registry_errors import StoreConnectionLost
 from odradek.metadata.controller.partition_reassignment import PartitionReassignment
 from odradek.metadata.controller.requests import (
     AlterConfigOp,

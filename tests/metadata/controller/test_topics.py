@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from odradek.foundation import errors
+from odradek.foundation import errors, registry_errors
 from odradek.foundation.ids import TopicPartition
 from odradek.metadata.controller.requests import NewPartitions, NewTopic, TopicMetadataAndConfig
 from odradek.metadata.controller.topic_plans import new_topic_id
@@ -160,7 +160,7 @@ async def test_a_registry_that_fails_leaves_the_image_as_it_was() -> None:
     store = MemoryStore()
     broker = await LoneController.start(store=store)
     store.sever()
-    with pytest.raises(errors.StoreConnectionLost):
+    with pytest.raises(registry_errors.StoreConnectionLost):
         await broker.controller.create_topics([NewTopic(name="t")])
     store.mend()
     assert broker.images.current.topics == {}

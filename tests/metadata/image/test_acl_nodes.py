@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from odradek.foundation.errors import StoreError
+from odradek.foundation.registry_errors import StoreError
 from odradek.metadata.image import acl_nodes
 from odradek.metadata.image.change_log import NodeChange
 from odradek.metadata.image.image import ClusterImage

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from odradek.foundation.errors import StoreError
+from odradek.foundation.registry_errors import StoreError
 from odradek.metadata.image import nodes
 
 STATE = partial(nodes.read_partition_state, number=0, assignment=nodes.ReplicaAssignment(()), version=0)

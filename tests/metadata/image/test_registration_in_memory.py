@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from odradek.foundation.errors import DuplicateBrokerRegistration, StoreConnectionLost
+from odradek.foundation.errors import DuplicateBrokerRegistration
+from odradek.foundation.registry_errors import StoreConnectionLost
 from odradek.metadata.image import paths
 from odradek.metadata.registry.sqlite_store import SqliteStore
 from odradek.metadata.registry.store import Delete

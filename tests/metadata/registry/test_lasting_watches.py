@@ -8,8 +8,8 @@ from typing import Any, cast
 import pytest
 from kazoo.protocol.states import EventType
 
-from odradek.foundation.errors import StoreConnectionLost
 from odradek.foundation.limits import REGISTRY_WATCHES_ARMED_AT_ONCE_MAX
+from odradek.foundation.registry_errors import StoreConnectionLost
 from odradek.metadata.registry.store import SessionState
 from odradek.metadata.registry.zookeeper.handler import LoopHandler
 from odradek.metadata.registry.zookeeper.lasting_watches import LastingWatches

@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from odradek.foundation import errors
+from odradek.foundation import registry_errors
 from odradek.metadata.registry.store import Put, SessionState
 from tests.support.loop import run
 from tests.support.memory_registry import MemoryRegistry, MemoryStore
@@ -19,7 +19,7 @@ async def test_ephemeral_nodes_go_with_their_session_and_others_hear_of_it() -> 
     await mine.create("/ids")
     theirs.watch("/ids", heard.append)
     await mine.create("/ids/1", b"x", ephemeral=True)
-    with pytest.raises(errors.NoNode, match="ephemeral"):
+    with pytest.raises(registry_errors.NoNode, match="ephemeral"):
         await mine.create("/ids/1/child")
     assert await theirs.children("/ids") == ["1"]
     assert (await theirs.get("/ids/1")).owner == mine.session_id
@@ -28,7 +28,7 @@ async def test_ephemeral_nodes_go_with_their_session_and_others_hear_of_it() -> 
     await asyncio.sleep(0)
     assert heard == ["/ids", "/ids"]
     assert await theirs.children("/ids") == []
-    with pytest.raises(errors.StoreSessionExpired):
+    with pytest.raises(registry_errors.StoreSessionExpired):
         await mine.get("/ids")
     await mine.close()
 
@@ -39,7 +39,7 @@ async def test_a_severed_session_changes_nothing_until_it_is_mended() -> None:
     store.on_session_change(states.append)
     store.sever()
     store.sever()
-    with pytest.raises(errors.StoreConnectionLost):
+    with pytest.raises(registry_errors.StoreConnectionLost):
         await store.create("/a")
     store.mend()
     assert not await store.exists("/a")
@@ -58,7 +58,7 @@ async def test_a_reopened_session_reports_the_changes_that_its_watches_missed() 
     first = store.session_id
     store.expire()
     await other.put("/a", b"changed")
-    with pytest.raises(errors.StoreSessionExpired):
+    with pytest.raises(registry_errors.StoreSessionExpired):
         await store.sync()
     await asyncio.gather(store.reopen(), store.reopen())
     await asyncio.sleep(0)
@@ -66,7 +66,7 @@ async def test_a_reopened_session_reports_the_changes_that_its_watches_missed() 
     assert states == [SessionState.EXPIRED, SessionState.CONNECTED]
     assert store.session_id > first
     await store.close()
-    with pytest.raises(errors.StoreSessionExpired, match="closed"):
+    with pytest.raises(registry_errors.StoreSessionExpired, match="closed"):
         await store.reopen()
     assert states[-1] is SessionState.CLOSED
 
@@ -99,13 +99,13 @@ async def test_a_lost_request_was_not_done_and_a_lost_answer_was() -> None:
         (RegistryFaults(chance, lost_answers=1.0, reconnect_seconds=(1, 1)), 1),
     ):
         registry.faults = faults
-        with pytest.raises(errors.StoreConnectionLost):
+        with pytest.raises(registry_errors.StoreConnectionLost):
             await store.put("/n", b"x", version=0)
         assert store.session_state is SessionState.SUSPENDED
         registry.faults = None
         await asyncio.sleep(2)
         assert (await store.get("/n")).version == version
-    with pytest.raises(errors.VersionConflict):
+    with pytest.raises(registry_errors.VersionConflict):
         await store.put("/n", b"x", version=0)
 
 
@@ -116,12 +116,12 @@ async def test_a_cut_takes_what_is_under_way_with_it() -> None:
     await asyncio.sleep(0.5)
     store.sever()
     store.mend()
-    with pytest.raises(errors.StoreConnectionLost):
+    with pytest.raises(registry_errors.StoreConnectionLost):
         await on_its_way
     done_already = asyncio.ensure_future(store.create("/b"))
     await asyncio.sleep(1.5)
     store.sever()
-    with pytest.raises(errors.StoreConnectionLost):
+    with pytest.raises(registry_errors.StoreConnectionLost):
         await done_already
     assert (registry.tree.exists("/a"), registry.tree.exists("/b")) == (False, True)
 
@@ -151,9 +151,9 @@ def test_a_watch_then_a_read_see_the_last_value_on_a_lossy_connection(seed: int)
                 try:
                     await reader.reopen()
                     seen = (await reader.get("/n")).data
-                except errors.StoreConnectionLost:
+                except registry_errors.StoreConnectionLost:
                     pass
-                except errors.StoreSessionExpired:
+                except registry_errors.StoreSessionExpired:
                     continue
                 await changed.wait()
 

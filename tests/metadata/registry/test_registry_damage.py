@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from odradek.foundation.errors import StoreError
+from odradek.foundation.registry_errors import StoreError
 from odradek.metadata.registry.sqlite_store import SqliteStore
 
 TOPICS = 60

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from odradek.foundation.errors import StoreConnectionLost, StoreError, StoreSessionExpired
+from odradek.foundation.registry_errors import StoreConnectionLost, StoreError, StoreSessionExpired
 from odradek.metadata.registry import sqlite_store
 from odradek.metadata.registry.sqlite_store import SqliteStore
 
@@ -167,7 +167,7 @@ def test_writes_go_on_where_no_file_may_grow(tmp_path: Path) -> None:
     script = f"""
 import asyncio, os, resource, signal
 from odradek.metadata.registry.sqlite_store import SqliteStore
-from odradek.foundation.errors import StoreWriteFailed
+from odradek.foundation.registry_errors import StoreWriteFailed
 
 async def main():
     store = SqliteStore.open({path!r})

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odradek.foundation import errors
+from odradek.foundation import registry_errors
 from odradek.metadata.image import paths
 from odradek.metadata.registry.node_tree import NodeTree
 from odradek.metadata.registry.registries import open_registry
@@ -93,15 +93,15 @@ async def test_what_cannot_be_says_why(store: Store) -> None:
     await store.create("/a")
     await store.create("/a/b")
     for error, attempt in (
-        (errors.NodeExists, store.create("/a")),
-        (errors.NoNode, store.create("/x/y")),
-        (errors.NoNode, store.get("/x")),
-        (errors.NoNode, store.children("/x")),
-        (errors.NoNode, store.put("/x", b"")),
-        (errors.NoNode, store.delete("/x")),
-        (errors.VersionConflict, store.put("/a", b"", version=4)),
-        (errors.VersionConflict, store.delete("/a/b", version=4)),
-        (errors.NodeNotEmpty, store.delete("/a")),
+        (registry_errors.NodeExists, store.create("/a")),
+        (registry_errors.NoNode, store.create("/x/y")),
+        (registry_errors.NoNode, store.get("/x")),
+        (registry_errors.NoNode, store.children("/x")),
+        (registry_errors.NoNode, store.put("/x", b"")),
+        (registry_errors.NoNode, store.delete("/x")),
+        (registry_errors.VersionConflict, store.put("/a", b"", version=4)),
+        (registry_errors.VersionConflict, store.delete("/a/b", version=4)),
+        (registry_errors.NodeNotEmpty, store.delete("/a")),
     ):
         with pytest.raises(error, match="/"):
             await attempt
@@ -151,7 +151,7 @@ async def test_many_nodes_are_read_as_one_by_one(store: Store) -> None:
     assert nodes[2:4] == [None, None]
     assert [None if node is None else len(node.data) for node in nodes[-3:]] == [298, 299, 0]
     assert nodes[:2] + nodes[4:9] == [await store.get(path) for path in names[:2] + names[4:9]]
-    with pytest.raises(errors.StoreSessionExpired, match="closed"):
+    with pytest.raises(registry_errors.StoreSessionExpired, match="closed"):
         await store.close()
         await store.get_many([])
 
@@ -173,7 +173,7 @@ async def test_a_live_session_is_not_replaced_and_a_closed_store_does_nothing(st
     await store.close()
     assert states == [SessionState.CLOSED]
     for attempt in (store.get("/"), store.create("/a"), store.multi([]), store.sync(), store.reopen()):
-        with pytest.raises(errors.StoreSessionExpired, match="closed"):
+        with pytest.raises(registry_errors.StoreSessionExpired, match="closed"):
             await attempt
 
 
@@ -193,14 +193,14 @@ async def test_children_are_names_in_order(store: Store) -> None:
 async def test_a_batch_is_done_wholly_or_not_at_all(store: Store) -> None:
     await store.multi([Create("/a"), Create("/a/b", b"x"), Put("/a", b"y"), Check("/a", 1)])
     assert (await store.get("/a"))[:2] == (b"y", 1)
-    with pytest.raises(errors.NodeExists, match="/a") as failure:
+    with pytest.raises(registry_errors.NodeExists, match="/a") as failure:
         await store.multi([Put("/a", b"z"), Delete("/a/b"), Create("/c"), Create("/a")])
     assert failure.value.operation == 3
     await store.multi([])
     assert (await store.get("/a"))[:2] == (b"y", 1)
     assert await store.exists("/a/b")
     assert not await store.exists("/c")
-    with pytest.raises(errors.VersionConflict):
+    with pytest.raises(registry_errors.VersionConflict):
         await store.multi([Put("/a", b"z"), Check("/a", 1)])
     await store.multi([Delete("/a/b"), Delete("/a"), Create("/a", b"new")])
     assert (await store.get("/a"))[:2] == (b"new", 0)
@@ -244,7 +244,7 @@ async def test_watchers_hear_of_the_node_and_of_its_children(store: Store) -> No
     assert await turn() == ["/a"]
     await store.create("/later")
     assert await turn() == ["/later"]
-    with pytest.raises(errors.NodeExists):
+    with pytest.raises(registry_errors.NodeExists):
         await store.multi([Put("/a", b"2"), Create("/a")])
     assert await turn() == []
     store.watch("/a", heard.append)()
@@ -268,7 +268,7 @@ async def test_writers_at_once_lose_nothing(store: Store) -> None:
             try:
                 await store.put("/n", str(int(data) + 1).encode(), version=version)
                 return
-            except errors.VersionConflict:
+            except registry_errors.VersionConflict:
                 continue
 
     await asyncio.gather(*(add_one() for _ in range(20)))
@@ -290,7 +290,7 @@ def test_a_batch_is_its_operations_one_by_one(batches: list[list[Operation]]) ->
     for batch in batches:
         try:
             tree.apply(tree.plan(batch, session=1))
-        except errors.StoreError as error:
+        except registry_errors.StoreError as error:
             trial = _copy(stepwise)
             with pytest.raises(type(error)):
                 for operation in batch:

@@ -14,7 +14,7 @@ from kazoo.exceptions import NoAuthError
 from kazoo.security import make_digest_acl
 
 from odradek.foundation.clock import SystemClock
-from odradek.foundation.errors import StoreAccessDenied
+from odradek.foundation.registry_errors import StoreAccessDenied
 from odradek.foundation.settings import Settings
 from odradek.metadata.controller.controller import Controller
 from odradek.metadata.controller.terms import ControllerTerm

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from odradek.foundation.errors import SettingError, StoreAccessDenied, StoreConnectionLost
+from odradek.foundation.errors import SettingError
+from odradek.foundation.registry_errors import StoreAccessDenied, StoreConnectionLost
 from odradek.metadata.registry.registries import open_registry
 from odradek.metadata.registry.store import Create, Put, Store
 from tests.support.local_process import running

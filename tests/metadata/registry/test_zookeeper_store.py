@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from kazoo.exceptions import ConnectionLoss
 
-from odradek.foundation import errors
+from odradek.foundation import registry_errors
 from odradek.metadata.registry.registries import open_registry
 from odradek.metadata.registry.store import Create, Put, SessionState, Store
 from odradek.metadata.registry.zookeeper import session
@@ -73,7 +73,7 @@ async def test_a_cut_suspends_the_session_and_keeps_what_it_has(zookeeper: ZooKe
         await store.sync()
         await proxy.cut()
         await states.until(SUSPENDED)
-        with pytest.raises(errors.StoreConnectionLost, match="no request was sent"):
+        with pytest.raises(registry_errors.StoreConnectionLost, match="no request was sent"):
             await store.get("/a")
         await other.put("/a", b"1")
         await other.create("/b/child")
@@ -111,15 +111,15 @@ async def test_a_write_with_a_lost_answer_is_recognised_by_version_and_owner(zoo
         unsure = asyncio.ensure_future(store.multi([Put("/n", b"1", 0), Create("/mine", ephemeral=True)]))
         await proxy.lost_an_answer.wait()
         await proxy.cut()
-        with pytest.raises(errors.StoreConnectionLost, match="may have been done"):
+        with pytest.raises(registry_errors.StoreConnectionLost, match="may have been done"):
             await unsure
         await proxy.mend()
         await states.until(CONNECTED)
         await store.sync()
         assert (await store.get("/n"))[:2] == (b"1", 1)
-        with pytest.raises(errors.VersionConflict):
+        with pytest.raises(registry_errors.VersionConflict):
             await store.put("/n", b"1", version=0)
-        with pytest.raises(errors.NodeExists):
+        with pytest.raises(registry_errors.NodeExists):
             await store.create("/mine", ephemeral=True)
         assert (await store.get("/mine")).owner == store.session_id
         await store.close()
@@ -146,7 +146,7 @@ async def test_an_expired_session_lasts_until_reopened_and_watches_outlive_it(zo
     # kazoo would begin a new session by itself; it would be unknown whose writes go into it.
     assert makes_no_other[-1] == (EXPIRED, True)
     assert not any(is_over for _, is_over in makes_no_other[:-1])
-    with pytest.raises(errors.StoreSessionExpired):
+    with pytest.raises(registry_errors.StoreSessionExpired):
         await store.create("/mine", ephemeral=True)
     assert not await other.exists("/mine")
     await other.put("/a", b"1")
@@ -198,7 +198,7 @@ async def test_a_registry_that_stops_answering_suspends_the_session(zookeeper: Z
         store = await open_store(f"127.0.0.1:{proxy.port}", session_timeout_ms="1000")
         states = States(store)
         proxy.lose_answers()
-        with pytest.raises(errors.StoreConnectionLost):
+        with pytest.raises(registry_errors.StoreConnectionLost):
             await store.exists("/")
         assert states.told[-1] is SUSPENDED
         await store.close()
@@ -213,7 +213,7 @@ async def test_whoever_is_told_of_a_lost_connection_finds_the_session_suspended(
     result = session.client.handler.async_result()
     request = session.send("/n", lambda: result)
     result.set_exception(ConnectionLoss())
-    with pytest.raises(errors.StoreConnectionLost):
+    with pytest.raises(registry_errors.StoreConnectionLost):
         await request
     assert store.session_state is SUSPENDED
     await store.close()
@@ -256,7 +256,7 @@ async def test_a_watch_then_a_read_see_the_last_value_despite_cuts_and_expiry(zo
                 name = await changed.get()
                 try:
                     seen[name] = (await store.get(name)).data
-                except (errors.StoreConnectionLost, errors.StoreSessionExpired):
+                except (registry_errors.StoreConnectionLost, registry_errors.StoreSessionExpired):
                     # As a user has to: after a loss, read again once the session is there.
                     changed.put_nowait(name)
                     await states.until(CONNECTED)
@@ -335,7 +335,7 @@ async def test_a_too_large_write_is_refused_without_losing_the_connection(zookee
         store.put("/n", b"x" * 1_000_000),
         store.multi([Create(f"/{number}", b"x" * 300) for number in range(2500)]),
     ):
-        with pytest.raises(errors.StoreError, match="write less"):
+        with pytest.raises(registry_errors.StoreError, match="write less"):
             await attempt
     assert len((await store.get("/n")).data) == 990_000
     assert states.told == []
@@ -372,7 +372,8 @@ async def test_an_ensemble_is_tried_server_by_server_and_silence_is_told(
     assert await store.children("/") == []
     await store.close()
     with pytest.raises(
-        errors.StoreConnectionLost, match=rf"no ZooKeeper of {nobody}/x answered within 1 s .*refused"
+        registry_errors.StoreConnectionLost,
+        match=rf"no ZooKeeper of {nobody}/x answered within 1 s .*refused",
     ):
         await open_store(f"{nobody}/x", connection_timeout_ms="1000")
     assert f"no ZooKeeper of {nobody}/x answers yet" in caplog.text
@@ -413,18 +414,19 @@ async def test_a_start_ends_with_a_reason_when_the_time_is_over(
 
         monkeypatch.setattr(ZookeeperStore, "_prepare", ends_once)
         with pytest.raises(
-            errors.StoreConnectionLost, match=rf"no ZooKeeper of {address} answered within 3 s .*refused"
+            registry_errors.StoreConnectionLost,
+            match=rf"no ZooKeeper of {address} answered within 3 s .*refused",
         ):
             await open_store(address, connection_timeout_ms="3000")
 
         async def ends(store: ZookeeperStore, new: session.ZooKeeperSession) -> None:
-            raise errors.StoreConnectionLost("it was lost")
+            raise registry_errors.StoreConnectionLost("it was lost")
 
         await proxy.mend()
         monkeypatch.setattr(ZookeeperStore, "_prepare", ends)
         # Long enough for one session on a busy machine.
         with pytest.raises(
-            errors.StoreConnectionLost,
+            registry_errors.StoreConnectionLost,
             match=rf"at {address} ended every new session for 10 s \(it was lost\)",
         ):
             await open_store(address, connection_timeout_ms="10000")

@@ -10,8 +10,9 @@ from typing import Any, cast
 import pytest
 
 from odradek.client.errors import ConnectionFailed
-from odradek.foundation.errors import ClusterAuthorizationFailed, OdradekError
+from odradek.foundation.errors import OdradekError
 from odradek.foundation.ids import TopicPartition
+from odradek.foundation.security_errors import ClusterAuthorizationFailed
 from odradek_operator.gateways.group_values import (
     ActualGroup,
     GroupsSeen,

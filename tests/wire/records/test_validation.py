@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from odradek.foundation import errors
+from odradek.foundation import errors, transaction_errors
 from odradek.foundation.limits import RECORD_ERRORS_PER_BATCH_MAX
 from odradek.wire.records.batch import BatchHeader, BatchView, read_header, validate_header
 from odradek.wire.records.builder import BatchBuilder, build_batch, frame
@@ -46,7 +46,7 @@ def test_what_clients_send_passes() -> None:
         ({"producer_id": -2}, errors.InvalidRecord),
         ({"producer_id": -1, "attributes": 0x10}, errors.InvalidRecord),
         ({"record_count": 1000, "last_offset_delta": 999}, errors.InvalidRecord),
-        ({"producer_epoch": -1}, errors.InvalidProducerEpoch),
+        ({"producer_epoch": -1}, transaction_errors.InvalidProducerEpoch),
         *(({"attributes": codec}, errors.UnsupportedCompressionType) for codec in (5, 6, 7)),
     ],
 )

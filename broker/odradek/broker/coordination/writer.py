@@ -21,8 +21,6 @@ from typing import Final
 from odradek.broker.coordination.topic_log import EncodedRecord, TopicParts, TransactionalWriter
 from odradek.foundation.errors import (
     CoordinatorNotAvailable,
-    InvalidProducerEpoch,
-    InvalidTxnState,
     KafkaStorageError,
     NotCoordinator,
     NotEnoughReplicas,
@@ -32,12 +30,16 @@ from odradek.foundation.errors import (
     RecordListTooLarge,
     RecordTooLarge,
     RequestTimedOut,
-    TransactionCoordinatorFenced,
     UnknownServerError,
     UnknownTopicOrPartition,
 )
 from odradek.foundation.ids import NO_PRODUCER_ID
 from odradek.foundation.limits import COORDINATOR_BATCH_BYTES_MAX, COORDINATOR_WAITING_BYTES_MAX
+from odradek.foundation.transaction_errors import (
+    InvalidProducerEpoch,
+    InvalidTxnState,
+    TransactionCoordinatorFenced,
+)
 from odradek.wire.records.builder import build_batch
 from odradek.wire.records.compression import Compression
 from odradek.wire.records.control import Marker

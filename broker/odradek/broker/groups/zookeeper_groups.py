@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from odradek.broker.groups.administration import GroupOverview, GroupSummary, MemberSummary
 from odradek.broker.groups.schema import OffsetAndMetadata
 from odradek.foundation.clock import Clock
-from odradek.foundation.errors import CoordinatorNotAvailable, GroupIdNotFound, StoreError
+from odradek.foundation.errors import CoordinatorNotAvailable, GroupIdNotFound
 from odradek.foundation.ids import TopicPartition
 from odradek.foundation.limits import (
     ZOOKEEPER_GROUP_PARTITIONS_MAX,
@@ -30,6 +30,7 @@ from odradek.foundation.limits import (
     ZOOKEEPER_GROUPS_READ_SECONDS_MAX,
     ZOOKEEPER_GROUPS_UNASKED_SECONDS_MAX,
 )
+from odradek.foundation.registry_errors import StoreError
 from odradek.foundation.tasks import TaskOwner
 from odradek.metadata.image.image import ImageHolder
 from odradek.metadata.registry.store import Store, children_or_none

@@ -16,7 +16,8 @@ from odradek.broker.process.metadata_subscription import MetadataSubscription
 from odradek.broker.process.registry_outage import RegistryOutage
 from odradek.broker.replication.hosted_partitions import HostedPartitions
 from odradek.foundation.endpoints import Endpoint
-from odradek.foundation.errors import DuplicateBrokerRegistration, StoreConnectionLost, StoreSessionExpired
+from odradek.foundation.errors import DuplicateBrokerRegistration
+from odradek.foundation.registry_errors import StoreConnectionLost, StoreSessionExpired
 from odradek.foundation.tasks import TaskOwner
 from odradek.metadata.image.image import NO_LEADER, BrokerImage, ClusterImage, PartitionImage
 from odradek.metadata.image.registration import BrokerRegistration, Registrant, RegistrationCallbacks

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable
 from typing import Final
 
-from odradek.foundation.errors import StoreError
+from odradek.foundation.registry_errors import StoreError
 from odradek.foundation.tasks import TaskOwner
 from odradek.metadata.image import nodes, paths
 from odradek.metadata.image.nodes import ControllerAddress

@@ -19,8 +19,10 @@ from dataclasses import replace
 from typing import Final
 
 from odradek.broker.process.controller_channel import ControllerChannel
-from odradek.foundation.errors import ClusterAuthorizationFailed, NotController, StoreError
+from odradek.foundation.errors import NotController
 from odradek.foundation.limits import CONTROLLER_WAIT_MS_MAX
+from odradek.foundation.registry_errors import StoreError
+from odradek.foundation.security_errors import ClusterAuthorizationFailed
 from odradek.foundation.tasks import TaskOwner
 from odradek.metadata.image.change_log import NodeChange
 from odradek.metadata.image.image import NO_LEADER, ClusterImage, ImageHolder, TopicImage

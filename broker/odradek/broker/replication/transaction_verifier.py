@@ -20,7 +20,6 @@ from odradek.foundation.errors import (
     CoordinatorLoadInProgress,
     CoordinatorNotAvailable,
     FrameError,
-    InvalidProducerEpoch,
     OdradekError,
     RequestError,
 )
@@ -29,7 +28,7 @@ from odradek.foundation.limits import VERIFICATIONS_PER_REQUEST_MAX, VERIFICATIO
 from odradek.foundation.named_tuple import NamedTuple
 from odradek.foundation.settings import Settings
 from odradek.foundation.tasks import TaskOwner
-from odradek.foundation.transaction_errors import ConcurrentTransactions
+from odradek.foundation.transaction_errors import ConcurrentTransactions, InvalidProducerEpoch
 from odradek.metadata.image.image import ImageHolder
 from odradek.metadata.image.topic_names import TRANSACTION_STATE
 from odradek.wire.protocol.api import ApiKey

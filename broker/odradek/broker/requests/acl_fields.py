@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import TYPE_CHECKING, TypeVar
 
-from odradek.foundation.errors import SecurityDisabled
+from odradek.foundation.security_errors import SecurityDisabled
 from odradek.security.authorization.acls import (
     AccessControlEntry,
     AclOperation,

@@ -9,8 +9,9 @@ from typing import Final
 
 from odradek.broker.requests.context import RequestContext
 from odradek.broker.transactions.decisions import ProducerIdentity
-from odradek.foundation.errors import CoordinatorNotAvailable, InvalidProducerEpoch, ProducerFenced
+from odradek.foundation.errors import CoordinatorNotAvailable
 from odradek.foundation.ids import TopicPartition
+from odradek.foundation.transaction_errors import InvalidProducerEpoch, ProducerFenced
 from odradek.wire.protocol.group_partitions import OFFSETS_TOPIC, partition_of
 from odradek.wire.protocol.messages import Message
 from odradek.wire.protocol.requests.transactions import AddOffsetsToTxnRequest

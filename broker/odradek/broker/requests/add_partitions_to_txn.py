@@ -16,15 +16,10 @@ from odradek.broker.requests.context import RequestContext
 from odradek.broker.requests.long_answers import made
 from odradek.broker.transactions.decisions import ProducerIdentity
 from odradek.broker.transactions.metadata import TV0, TV2
-from odradek.foundation.errors import (
-    InvalidProducerEpoch,
-    OdradekError,
-    ProducerFenced,
-    UnknownTopicOrPartition,
-)
+from odradek.foundation.errors import OdradekError, UnknownTopicOrPartition
 from odradek.foundation.ids import TopicPartition
 from odradek.foundation.named_tuple import NamedTuple
-from odradek.foundation.transaction_errors import OperationNotAttempted
+from odradek.foundation.transaction_errors import InvalidProducerEpoch, OperationNotAttempted, ProducerFenced
 from odradek.foundation.turn_limits import REQUEST_ELEMENTS_PER_TURN_MAX
 from odradek.foundation.turns import Leftovers, Turn
 from odradek.network.pending import Pending

@@ -17,7 +17,7 @@ from odradek.broker.requests.long_answers import made
 from odradek.foundation.client_entities import ClientEntity
 from odradek.foundation.error_values import without_trace
 from odradek.foundation.errors import RequestError, ResourceNotFound
-from odradek.foundation.login_errors import (
+from odradek.foundation.security_errors import (
     DuplicateResource,
     UnacceptableCredential,
     UnsupportedSaslMechanism,

@@ -11,7 +11,7 @@ from typing import Final
 from odradek.broker.requests.context import RequestContext
 from odradek.foundation.delegation_tokens import DelegationToken, token_hmac
 from odradek.foundation.ids import ANONYMOUS
-from odradek.foundation.login_errors import (
+from odradek.foundation.security_errors import (
     DelegationTokenAuthDisabled,
     DelegationTokenNotFound,
     DelegationTokenRequestNotAllowed,

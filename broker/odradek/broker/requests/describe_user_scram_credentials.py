@@ -9,7 +9,7 @@ from typing import Final
 from odradek.broker.requests.context import RequestContext
 from odradek.foundation.client_entities import ClientEntity
 from odradek.foundation.errors import RequestError, ResourceNotFound
-from odradek.foundation.login_errors import DuplicateResource
+from odradek.foundation.security_errors import DuplicateResource
 from odradek.security.authentication.scram_users import described
 from odradek.wire.protocol.errors import error_code, error_message
 from odradek.wire.protocol.messages import Message

@@ -30,15 +30,10 @@ from odradek.broker.requests.counters import LATENCY_BOUNDS_SECONDS, ApiCounters
 from odradek.broker.requests.loading import Answer, Handle, load
 from odradek.broker.requests.table import Handler
 from odradek.foundation.error_values import without_trace
-from odradek.foundation.errors import (
-    InvalidRequest,
-    KafkaStorageError,
-    OdradekError,
-    RequestError,
-    StoreWriteFailed,
-)
+from odradek.foundation.errors import InvalidRequest, KafkaStorageError, OdradekError, RequestError
 from odradek.foundation.loop_turns import next_turn
 from odradek.foundation.rate_limited_log import RateLimitedLog
+from odradek.foundation.registry_errors import StoreWriteFailed
 from odradek.foundation.turn_limits import (
     CLIENT_ID_CHARACTERS_LOGGED_MAX,
     LONG_TURN_LINES_PER_MINUTE_MAX,

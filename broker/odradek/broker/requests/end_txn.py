@@ -7,7 +7,7 @@ from typing import Final
 from odradek.broker.requests.context import RequestContext
 from odradek.broker.transactions.decisions import ProducerIdentity
 from odradek.broker.transactions.metadata import TV0, TV2
-from odradek.foundation.errors import InvalidProducerEpoch, ProducerFenced
+from odradek.foundation.transaction_errors import InvalidProducerEpoch, ProducerFenced
 from odradek.wire.protocol.messages import Message
 from odradek.wire.protocol.requests.transactions import EndTxnRequest
 

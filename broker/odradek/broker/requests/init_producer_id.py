@@ -10,7 +10,8 @@ from typing import Final
 
 from odradek.broker.requests.context import RequestContext
 from odradek.broker.transactions.decisions import ProducerIdentity
-from odradek.foundation.errors import InvalidProducerEpoch, InvalidRequest, ProducerFenced, RequestError
+from odradek.foundation.errors import InvalidRequest, RequestError
+from odradek.foundation.transaction_errors import InvalidProducerEpoch, ProducerFenced
 from odradek.wire.protocol.errors import error_code
 from odradek.wire.protocol.messages import Message, milliseconds
 from odradek.wire.protocol.requests.cluster import InitProducerIdRequest

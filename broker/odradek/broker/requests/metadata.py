@@ -20,11 +20,11 @@ from odradek.foundation.errors import (
     InvalidRequest,
     InvalidTopic,
     RequestError,
-    TopicAuthorizationFailed,
     UnknownTopicId,
     UnknownTopicOrPartition,
 )
 from odradek.foundation.loop_turns import next_turn
+from odradek.foundation.security_errors import TopicAuthorizationFailed
 from odradek.foundation.turn_limits import REQUEST_ELEMENTS_PER_TURN_MAX
 from odradek.metadata.image.image import ClusterImage, TopicImage
 from odradek.metadata.image.topic_names import is_internal_topic, validate_topic_name

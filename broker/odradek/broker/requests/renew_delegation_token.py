@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from odradek.broker.requests.context import RequestContext
 from odradek.broker.requests.delegation_tokens import secret_of, span_ms, token_of
-from odradek.foundation.login_errors import DelegationTokenExpired, DelegationTokenOwnerMismatch
+from odradek.foundation.security_errors import DelegationTokenExpired, DelegationTokenOwnerMismatch
 from odradek.wire.protocol.messages import Message
 from odradek.wire.protocol.requests.clients import RenewDelegationTokenRequest
 

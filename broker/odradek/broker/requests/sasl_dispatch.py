@@ -22,12 +22,12 @@ from typing import TYPE_CHECKING, Final, cast
 from odradek.broker.requests import failures
 from odradek.broker.requests.sasl_counters import SaslCounters
 from odradek.foundation.errors import InvalidRequest, OdradekError
-from odradek.foundation.login_errors import (
+from odradek.foundation.rate_limited_log import RateLimitedLog
+from odradek.foundation.security_errors import (
     IllegalSaslState,
     SaslAuthenticationFailed,
     UnsupportedSaslMechanism,
 )
-from odradek.foundation.rate_limited_log import RateLimitedLog
 from odradek.network.connection import Connection, Dispatch
 from odradek.network.pending import Pending
 from odradek.security.authentication.listener_sasl import ListenerSasl, Mechanism

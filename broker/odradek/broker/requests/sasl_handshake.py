@@ -6,8 +6,8 @@ import logging
 from typing import Final, NoReturn
 
 from odradek.broker.requests.context import RequestContext
-from odradek.foundation.login_errors import IllegalSaslState
 from odradek.foundation.rate_limited_log import RateLimitedLog
+from odradek.foundation.security_errors import IllegalSaslState
 from odradek.wire.protocol.messages import Message
 from odradek.wire.protocol.requests.clients import SaslHandshakeRequest
 

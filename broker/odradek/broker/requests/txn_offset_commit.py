@@ -19,17 +19,19 @@ from odradek.foundation.errors import (
     CoordinatorLoadInProgress,
     CoordinatorNotAvailable,
     InvalidGroupId,
-    InvalidProducerEpoch,
-    InvalidTxnState,
     KafkaStorageError,
     NotCoordinator,
     NotLeaderOrFollower,
     OdradekError,
-    ProducerFenced,
     UnknownServerError,
     UnknownTopicOrPartition,
 )
-from odradek.foundation.transaction_errors import TransactionAbortable
+from odradek.foundation.transaction_errors import (
+    InvalidProducerEpoch,
+    InvalidTxnState,
+    ProducerFenced,
+    TransactionAbortable,
+)
 from odradek.wire.protocol.errors import error_code
 from odradek.wire.protocol.messages import Message
 from odradek.wire.protocol.requests.transactions import TxnOffsetCommitRequest

@@ -33,7 +33,6 @@ from odradek.foundation.clock import Clock
 from odradek.foundation.error_values import without_trace
 from odradek.foundation.errors import (
     CoordinatorNotAvailable,
-    InvalidProducerIdMapping,
     InvalidRequest,
     NotCoordinator,
     OdradekError,
@@ -41,7 +40,11 @@ from odradek.foundation.errors import (
 )
 from odradek.foundation.ids import TopicPartition
 from odradek.foundation.settings import Settings
-from odradek.foundation.transaction_errors import ConcurrentTransactions, InvalidTransactionTimeout
+from odradek.foundation.transaction_errors import (
+    ConcurrentTransactions,
+    InvalidProducerIdMapping,
+    InvalidTransactionTimeout,
+)
 from odradek.metadata.image.image import ClusterImage, ImageHolder
 from odradek.metadata.image.topic_names import TRANSACTION_STATE
 

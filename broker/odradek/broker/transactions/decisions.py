@@ -23,10 +23,15 @@ from odradek.broker.transactions.metadata import (
     TransactionMetadata,
     TransactionState,
 )
-from odradek.foundation.errors import InvalidProducerIdMapping, InvalidTxnState, ProducerFenced
 from odradek.foundation.ids import TopicPartition
 from odradek.foundation.named_tuple import NamedTuple
-from odradek.foundation.transaction_errors import ConcurrentTransactions, TransactionAbortable
+from odradek.foundation.transaction_errors import (
+    ConcurrentTransactions,
+    InvalidProducerIdMapping,
+    InvalidTxnState,
+    ProducerFenced,
+    TransactionAbortable,
+)
 
 
 class ProducerIdNeeded(Exception):

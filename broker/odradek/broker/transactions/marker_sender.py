@@ -20,17 +20,13 @@ from odradek.broker.coordination.shard import Shard, ShardState
 from odradek.broker.replication.broker_transport import BrokerTransport, MessageRequest
 from odradek.broker.transactions.metadata import TV2, TransactionMetadata, TransactionState
 from odradek.broker.transactions.state_machine import TransactionalId, TransactionStateMachine
-from odradek.foundation.errors import (
-    FrameError,
-    InvalidProducerEpoch,
-    OdradekError,
-    TransactionCoordinatorFenced,
-)
+from odradek.foundation.errors import FrameError, OdradekError
 from odradek.foundation.ids import TopicPartition, by_topic
 from odradek.foundation.limits import MARKERS_PER_REQUEST_MAX
 from odradek.foundation.named_tuple import NamedTuple
 from odradek.foundation.rate_limited_log import RateLimitedLog
 from odradek.foundation.tasks import TaskOwner
+from odradek.foundation.transaction_errors import InvalidProducerEpoch, TransactionCoordinatorFenced
 from odradek.metadata.image.image import NO_LEADER, ImageHolder
 from odradek.wire.protocol.api import ApiKey
 from odradek.wire.protocol.errors import NONE, code_of, error_name

@@ -98,7 +98,7 @@ def _of_directory(directory: str) -> list[Exposed]:
 async def _of_registry(connect: str, entries: Mapping[str, str]) -> list[Exposed]:
     """Raises SettingError, StoreError."""
     from odradek.foundation.broker_settings.zookeeper import ZookeeperSettings
-    from odradek.foundation.errors import NoNode
+    from odradek.foundation.registry_errors import NoNode
     from odradek.metadata.image import paths
     from odradek.metadata.registry.zookeeper_store import ZookeeperStore
 

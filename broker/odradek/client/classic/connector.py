@@ -46,8 +46,9 @@ from odradek.foundation.client_limits import (
     CONSUMER_REBALANCE_PAUSE_SECONDS_MIN,
     CONSUMER_RECORD_IN_HAND_SECONDS_MAX,
 )
-from odradek.foundation.errors import OdradekError, StoreConnectionLost, StoreError, StoreSessionExpired
+from odradek.foundation.errors import OdradekError
 from odradek.foundation.ids import TopicPartition
+from odradek.foundation.registry_errors import StoreConnectionLost, StoreError, StoreSessionExpired
 from odradek.foundation.tasks import TaskOwner
 from odradek.metadata.registry.store import SessionState, Store
 from odradek.network.network import Network

@@ -17,8 +17,8 @@ from odradek.client.classic import consumer_paths as paths
 from odradek.client.classic.errors import ConsumerRebalanceFailedException, InvalidConfigException
 from odradek.client.classic.known_registrations import KnownRegistrations
 from odradek.client.classic.registrations import Registration, parse_registration
-from odradek.foundation.errors import NodeExists, NoNode, VersionConflict
 from odradek.foundation.ids import TopicPartition
+from odradek.foundation.registry_errors import NodeExists, NoNode, VersionConflict
 from odradek.metadata.registry.store import Check, Create, Put, Store, children_or_none, get_or_none
 
 logger = logging.getLogger(__name__)

@@ -22,18 +22,15 @@ from odradek.client.producer.batches import NO_IDENTITY, PartitionQueue, Pending
 from odradek.client.producer.requests import BatchOutcome, initialize_producer_id, produce, produce_versions
 from odradek.client.producer.transactions import Transactions
 from odradek.foundation.client_limits import CLIENT_RETRY_PAUSE_MS_MAX, CLIENT_RETRY_PAUSE_MS_MIN
-from odradek.foundation.errors import (
-    DuplicateSequence,
-    InvalidRequest,
-    LeaderNotAvailable,
-    OdradekError,
-    OutOfOrderSequence,
-    RecordTooLarge,
-    UnknownProducerId,
-)
+from odradek.foundation.errors import InvalidRequest, LeaderNotAvailable, OdradekError, RecordTooLarge
 from odradek.foundation.ids import TopicPartition
 from odradek.foundation.tasks import TaskOwner
-from odradek.foundation.transaction_errors import ConcurrentTransactions
+from odradek.foundation.transaction_errors import (
+    ConcurrentTransactions,
+    DuplicateSequence,
+    OutOfOrderSequence,
+    UnknownProducerId,
+)
 from odradek.foundation.words import count
 from odradek.wire.records.batch import advance_sequence
 from odradek.wire.records.compression import Compression

@@ -16,9 +16,8 @@ from odradek.client.errors import RETRIABLE_OR_LATE, raise_for
 from odradek.client.group_metadata import GroupMetadata
 from odradek.client.partition_rows import answered, committed_rows, numbers_by_topic
 from odradek.client.producer.batches import NO_IDENTITY, ProducerIdAndEpoch
-from odradek.foundation.errors import InvalidProducerEpoch, ProducerFenced
 from odradek.foundation.ids import NO_PRODUCER_ID, TopicPartition
-from odradek.foundation.transaction_errors import OperationNotAttempted
+from odradek.foundation.transaction_errors import InvalidProducerEpoch, OperationNotAttempted, ProducerFenced
 from odradek.wire.protocol.api import ApiKey
 from odradek.wire.protocol.errors import code_of
 

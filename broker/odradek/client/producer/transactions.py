@@ -24,23 +24,28 @@ from odradek.client.producer.batches import NO_IDENTITY, ProducerIdAndEpoch
 from odradek.client.producer.handover import PreparedTransaction
 from odradek.client.producer.transaction_requests import TransactionRequests
 from odradek.foundation.errors import (
-    ClusterAuthorizationFailed,
     FencedInstanceId,
-    GroupAuthorizationFailed,
     IllegalGeneration,
-    InvalidProducerIdMapping,
-    InvalidTxnState,
     OdradekError,
-    ProducerFenced,
-    TopicAuthorizationFailed,
-    TransactionalIdAuthorizationFailed,
     UnknownMemberId,
-    UnknownProducerId,
     UnsupportedVersion,
 )
 from odradek.foundation.ids import TopicPartition
+from odradek.foundation.security_errors import (
+    ClusterAuthorizationFailed,
+    GroupAuthorizationFailed,
+    TopicAuthorizationFailed,
+)
 from odradek.foundation.tasks import TaskOwner
-from odradek.foundation.transaction_errors import OperationNotAttempted, TransactionAbortable
+from odradek.foundation.transaction_errors import (
+    InvalidProducerIdMapping,
+    InvalidTxnState,
+    OperationNotAttempted,
+    ProducerFenced,
+    TransactionAbortable,
+    TransactionalIdAuthorizationFailed,
+    UnknownProducerId,
+)
 
 logger = logging.getLogger(__name__)
 

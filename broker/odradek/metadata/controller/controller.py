@@ -21,14 +21,12 @@ from odradek.foundation.clock import Clock
 from odradek.foundation.error_values import without_trace
 from odradek.foundation.errors import (
     DuplicateBrokerRegistration,
-    NodeExists,
-    NoNode,
     RequestError,
-    StoreAccessDenied,
     TopicAlreadyExists,
     TopicDeletionDisabled,
 )
 from odradek.foundation.ids import TopicId, TopicPartition
+from odradek.foundation.registry_errors import NodeExists, NoNode, StoreAccessDenied
 from odradek.foundation.turns import Turn
 from odradek.metadata.controller import terms, topic_plans
 from odradek.metadata.controller.access_decisions import AccessDecisions

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from odradek.foundation.clock import Clock
-from odradek.foundation.errors import NodeExists, NoNode, StoreError, VersionConflict
+from odradek.foundation.registry_errors import NodeExists, NoNode, StoreError, VersionConflict
 from odradek.metadata.controller.terms import ControllerTerm
 from odradek.metadata.image import nodes, paths
 from odradek.metadata.registry.session_task import SessionTask

@@ -10,13 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
-from odradek.foundation.errors import (
-    NotController,
-    PolicyViolation,
-    StoreError,
-    StoreWriteTooLarge,
-    VersionConflict,
-)
+from odradek.foundation.errors import NotController, PolicyViolation
+from odradek.foundation.registry_errors import StoreError, StoreWriteTooLarge, VersionConflict
 from odradek.foundation.turn_limits import NODE_CHANGES_PER_TURN_MAX, REQUEST_ELEMENTS_PER_TURN_MAX
 from odradek.foundation.turns import Leftovers, Turn
 from odradek.metadata.controller.terms import ControllerTerm

@@ -13,15 +13,10 @@ import random
 import uuid
 from typing import Final
 
-from odradek.foundation.errors import (
-    DuplicateBrokerRegistration,
-    InconsistentClusterId,
-    NodeExists,
-    NotController,
-    VersionConflict,
-)
+from odradek.foundation.errors import DuplicateBrokerRegistration, InconsistentClusterId, NotController
 from odradek.foundation.ids import TopicId
 from odradek.foundation.named_tuple import NamedTuple
+from odradek.foundation.registry_errors import NodeExists, VersionConflict
 from odradek.metadata.image import nodes, paths
 from odradek.metadata.image.features import OF_NEW_CLUSTERS, FinalizedFeatures
 from odradek.metadata.image.image import ResourceKind

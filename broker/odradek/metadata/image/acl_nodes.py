@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from enum import IntEnum
 from typing import Final, TypeVar
 
-from odradek.foundation.errors import StoreError
+from odradek.foundation.registry_errors import StoreError
 from odradek.metadata.image import nodes, paths
 from odradek.metadata.image.change_log import NodeChange
 from odradek.security.authorization.acls import (

@@ -7,7 +7,7 @@ changes are the controller's.
 from __future__ import annotations
 
 from odradek.foundation.client_entities import ClientEntity
-from odradek.foundation.errors import StoreError
+from odradek.foundation.registry_errors import StoreError
 from odradek.metadata.image import nodes, paths
 from odradek.metadata.registry.store import Create, Store, children_or_none, get_or_none, missing
 

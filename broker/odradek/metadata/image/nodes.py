@@ -13,9 +13,9 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
-from odradek.foundation.errors import StoreError
 from odradek.foundation.ids import TopicId
 from odradek.foundation.named_tuple import NamedTuple
+from odradek.foundation.registry_errors import StoreError
 from odradek.metadata.image.features import SUPPORTED, FinalizedFeatures
 from odradek.metadata.image.image import BrokerImage, PartitionImage
 

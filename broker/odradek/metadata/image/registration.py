@@ -26,13 +26,8 @@ from functools import partial
 from typing import Final
 
 from odradek.foundation.clock import Clock
-from odradek.foundation.errors import (
-    DuplicateBrokerRegistration,
-    NodeExists,
-    NoNode,
-    StoreError,
-    VersionConflict,
-)
+from odradek.foundation.errors import DuplicateBrokerRegistration
+from odradek.foundation.registry_errors import NodeExists, NoNode, StoreError, VersionConflict
 from odradek.metadata.image import nodes, paths
 from odradek.metadata.image.features import highest_levels
 from odradek.metadata.image.image import BrokerImage

@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from odradek.foundation.delegation_tokens import DelegationToken
-from odradek.foundation.errors import StoreError
+from odradek.foundation.registry_errors import StoreError
 from odradek.metadata.image import paths
 from odradek.metadata.image.nodes import read_json, write_json
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final, TypeVar
 
-from odradek.foundation.errors import NodeExists, NodeNotEmpty, NoNode, StoreError, VersionConflict
+from odradek.foundation.registry_errors import NodeExists, NodeNotEmpty, NoNode, StoreError, VersionConflict
 from odradek.metadata.registry.session_listeners import SessionListeners
 from odradek.metadata.registry.store import (
     ANY_VERSION,

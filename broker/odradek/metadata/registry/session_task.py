@@ -14,7 +14,7 @@ import logging
 from collections.abc import Callable
 from typing import Final
 
-from odradek.foundation.errors import StoreConnectionLost, StoreError, StoreSessionExpired
+from odradek.foundation.registry_errors import StoreConnectionLost, StoreError, StoreSessionExpired
 from odradek.foundation.tasks import TaskOwner
 from odradek.metadata.registry.store import SessionState, Store
 

@@ -37,9 +37,9 @@ from contextlib import suppress
 from itertools import islice
 from typing import Final
 
-from odradek.foundation.errors import StoreError, StoreSessionExpired, StoreWriteFailed
 from odradek.foundation.named_tuple import NamedTuple
 from odradek.foundation.private_files import narrow, open_private
+from odradek.foundation.registry_errors import StoreError, StoreSessionExpired, StoreWriteFailed
 from odradek.foundation.turn_limits import NODE_CHANGES_PER_TURN_MAX, REQUEST_ELEMENTS_PER_TURN_MAX
 from odradek.metadata.registry.node_tree import Answer, Changes, NodeTree, TreeStore
 from odradek.metadata.registry.store import (

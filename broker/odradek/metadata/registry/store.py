@@ -26,8 +26,8 @@ from collections.abc import Callable, Iterable, Sequence
 from enum import StrEnum
 from typing import Final, Protocol
 
-from odradek.foundation.errors import NoNode, StoreWriteTooLarge
 from odradek.foundation.named_tuple import NamedTuple
+from odradek.foundation.registry_errors import NoNode, StoreWriteTooLarge
 
 ANY_VERSION: Final = -1
 

@@ -21,12 +21,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from odradek.foundation.broker_settings.zookeeper import ZookeeperSettings
-from odradek.foundation.errors import NodeExists, SettingError, StoreConnectionLost, StoreSessionExpired
+from odradek.foundation.errors import SettingError
 from odradek.foundation.limits import (
     OPEN_NODES_NAMED_MAX,
     REGISTRY_READS_PER_REQUEST_MAX,
     REGISTRY_WRITE_BYTES_MAX,
 )
+from odradek.foundation.registry_errors import NodeExists, StoreConnectionLost, StoreSessionExpired
 from odradek.foundation.tasks import TaskOwner
 from odradek.metadata.registry.node_tree import check_path
 from odradek.metadata.registry.session_listeners import SessionListeners

@@ -22,9 +22,10 @@ from odradek.broker.requests.context import ControllerParts
 from odradek.broker.requests.counters import RequestCounters
 from odradek.broker.requests.mutations import MutationQuotas
 from odradek.foundation.clock import Clock
-from odradek.foundation.errors import NotController, StoreError
+from odradek.foundation.errors import NotController
 from odradek.foundation.ids import TopicPartition
 from odradek.foundation.limits import LEAVING_WAIT_MS_MAX
+from odradek.foundation.registry_errors import StoreError
 from odradek.foundation.settings import Settings
 from odradek.foundation.tasks import TaskOwner
 from odradek.metadata.controller.controller import Controller

@@ -19,7 +19,9 @@ from odradek.broker.requests.counters import RequestCounters
 from odradek.broker.requests.dispatch import AnyStep, Dispatcher
 from odradek.broker.requests.loading import Answer, Handle
 from odradek.broker.requests.table import CONTROLLER_HANDLERS, Handler
-from odradek.foundation.errors import ClusterAuthorizationFailed, NotController, RequestError, StoreError
+from odradek.foundation.errors import NotController, RequestError
+from odradek.foundation.registry_errors import StoreError
+from odradek.foundation.security_errors import ClusterAuthorizationFailed
 from odradek.metadata.image.image import ImageHolder
 from odradek.network.connection import Connection
 from odradek.network.pending import Pending

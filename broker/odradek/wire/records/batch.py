@@ -30,13 +30,9 @@ import struct
 from collections.abc import Iterator
 from typing import Final
 
-from odradek.foundation.errors import (
-    CorruptRecord,
-    InvalidProducerEpoch,
-    InvalidRecord,
-    UnsupportedCompressionType,
-)
+from odradek.foundation.errors import CorruptRecord, InvalidRecord, UnsupportedCompressionType
 from odradek.foundation.named_tuple import NamedTuple
+from odradek.foundation.transaction_errors import InvalidProducerEpoch
 from odradek.wire.records.checksum import crc32c
 from odradek.wire.records.compression import Compression
 

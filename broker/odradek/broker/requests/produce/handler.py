@@ -33,8 +33,9 @@ from odradek.broker.requests.produce.verification import (
     verified,
 )
 from odradek.broker.requests.produce.waiting import Uncommitted, when_flushed, when_held_by_all
-from odradek.foundation.errors import InvalidRequiredAcks, RequestError, TransactionalIdAuthorizationFailed
+from odradek.foundation.errors import InvalidRequiredAcks, RequestError
 from odradek.foundation.named_tuple import NamedTuple
+from odradek.foundation.transaction_errors import TransactionalIdAuthorizationFailed
 from odradek.network.pending import Pending
 from odradek.storage.append_rules import LongWork
 from odradek.storage.verification import VerificationToken

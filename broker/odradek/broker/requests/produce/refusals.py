@@ -23,10 +23,10 @@ from odradek.foundation.errors import (
     RecordsRefused,
     RecordTooLarge,
     RequestError,
-    TransactionalIdAuthorizationFailed,
     UnknownTopicOrPartition,
     UnsupportedCompressionType,
 )
+from odradek.foundation.transaction_errors import TransactionalIdAuthorizationFailed
 from odradek.wire.protocol.errors import error_code, error_message
 from odradek.wire.protocol.hot.produce import ProducePartitionResult
 from odradek.wire.records.batch import COMPRESSION_MASK, HEADER_BYTES, Buffer, read_header

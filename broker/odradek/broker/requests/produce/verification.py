@@ -19,21 +19,24 @@ from odradek.broker.requests.context import RequestContext
 from odradek.foundation.error_values import without_trace
 from odradek.foundation.errors import (
     BrokerNotAvailable,
-    ClusterAuthorizationFailed,
     CoordinatorLoadInProgress,
     CoordinatorNotAvailable,
-    InvalidProducerEpoch,
-    InvalidProducerIdMapping,
-    InvalidTxnState,
     NotCoordinator,
     NotEnoughReplicas,
-    ProducerFenced,
     RequestError,
     UnknownServerError,
 )
 from odradek.foundation.ids import TopicPartition
 from odradek.foundation.named_tuple import NamedTuple
-from odradek.foundation.transaction_errors import ConcurrentTransactions, TransactionAbortable
+from odradek.foundation.security_errors import ClusterAuthorizationFailed
+from odradek.foundation.transaction_errors import (
+    ConcurrentTransactions,
+    InvalidProducerEpoch,
+    InvalidProducerIdMapping,
+    InvalidTxnState,
+    ProducerFenced,
+    TransactionAbortable,
+)
 from odradek.storage.verification import VerificationToken
 from odradek.wire.protocol.hot.produce import ProduceRequest
 from odradek.wire.records.batch import HEADER_BYTES, is_transactional, read_header

@@ -14,15 +14,15 @@ from typing import Final
 
 from odradek.broker.requests.context import RequestContext
 from odradek.broker.requests.counters import RequestCounters
-from odradek.foundation.errors import (
-    ClusterAuthorizationFailed,
-    GroupAuthorizationFailed,
-    RequestError,
-    TopicAuthorizationFailed,
-    TransactionalIdAuthorizationFailed,
-)
+from odradek.foundation.errors import RequestError
 from odradek.foundation.limits import AUDIT_LINES_PER_MINUTE_MAX, AUDIT_NAME_CHARACTERS_MAX
 from odradek.foundation.rate_limited_log import RateLimitedLog
+from odradek.foundation.security_errors import (
+    ClusterAuthorizationFailed,
+    GroupAuthorizationFailed,
+    TopicAuthorizationFailed,
+)
+from odradek.foundation.transaction_errors import TransactionalIdAuthorizationFailed
 from odradek.network.connection import Connection
 from odradek.security.authorization.acls import CLUSTER_NAME, AclOperation, AclResourceType
 from odradek.security.authorization.authorizer import Authorizer

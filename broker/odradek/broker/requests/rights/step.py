@@ -14,7 +14,7 @@ from odradek.broker.requests.rights import records
 from odradek.broker.requests.rights.rights import Rights
 from odradek.broker.requests.rights.rules import Check, nothing
 from odradek.broker.requests.rights.table import CHECKS
-from odradek.foundation.errors import ClusterAuthorizationFailed
+from odradek.foundation.security_errors import ClusterAuthorizationFailed
 from odradek.security.authorization.authorizer import Authorizer
 
 _NO_CHECK: Final = "The API has no check of rights in this release, so it is refused."

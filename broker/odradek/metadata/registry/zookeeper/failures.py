@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 from kazoo import exceptions as kazoo_errors
 
-from odradek.foundation.errors import (
+from odradek.foundation.errors import OdradekError
+from odradek.foundation.registry_errors import (
     NodeExists,
     NodeNotEmpty,
     NoNode,
-    OdradekError,
     StoreAccessDenied,
     StoreConnectionLost,
     StoreError,

@@ -21,8 +21,8 @@ from typing import Any, NamedTuple
 
 from kazoo.protocol.states import EventType
 
-from odradek.foundation.errors import NoNode, StoreConnectionLost, StoreSessionExpired
 from odradek.foundation.limits import REGISTRY_WATCHES_ARMED_AT_ONCE_MAX
+from odradek.foundation.registry_errors import NoNode, StoreConnectionLost, StoreSessionExpired
 from odradek.metadata.registry.store import SessionState, WatchCallback
 from odradek.metadata.registry.watches import Watches
 from odradek.metadata.registry.zookeeper.session import ZooKeeperSession

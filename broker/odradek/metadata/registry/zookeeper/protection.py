@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from kazoo.security import ACL, Permissions
 
-from odradek.foundation.errors import NoNode, StoreAccessDenied, VersionConflict
 from odradek.foundation.limits import REGISTRY_NODES_CHECKED_AT_ONCE_MAX
+from odradek.foundation.registry_errors import NoNode, StoreAccessDenied, VersionConflict
 from odradek.metadata.registry.zookeeper.security import owned, too_wide
 
 if TYPE_CHECKING:

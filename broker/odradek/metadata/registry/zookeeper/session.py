@@ -22,7 +22,7 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import AuthFailedError, ConnectionLoss, KazooException, SessionClosedRequireSaslError
 from kazoo.protocol.states import KazooState, KeeperState
 
-from odradek.foundation.errors import StoreAccessDenied, StoreConnectionLost, StoreSessionExpired
+from odradek.foundation.registry_errors import StoreAccessDenied, StoreConnectionLost, StoreSessionExpired
 from odradek.metadata.registry.store import SessionState
 from odradek.metadata.registry.zookeeper.address import Ensemble
 from odradek.metadata.registry.zookeeper.failures import store_error
