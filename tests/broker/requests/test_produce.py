@@ -160,6 +160,9 @@ def test_a_request_for_one_partition_gets_the_same_answer_on_both_roads(
         ("t", 0, batch([b"a"]) * 2),
         ("t", 0, batch([b"c"], base_sequence=7, producer_id=3)),
     ]
+    # Of a transaction, in a request without a transactional id: that is refused before a topic is looked for.
+    transactional = batch([b"a"], base_sequence=0, producer_id=3, is_transactional=True)
+    cases += [("t", 0, transactional), ("nowhere", 0, transactional), ("t", 0, transactional[:-1])]
 
     async def answers() -> list[tuple[Any, bool]]:
         broker = await WholeBroker.start()
@@ -180,7 +183,7 @@ def test_a_request_for_one_partition_gets_the_same_answer_on_both_roads(
     monkeypatch.setattr(produce, "parse_one_partition", lambda *_: None)
     assert run(answers()) == short
     if acks == 0:
-        assert [is_closed for _, is_closed in short] == [False, *[True] * 9]
+        assert [is_closed for _, is_closed in short] == [False, *[True] * 12]
 
 
 async def test_log_append_time_is_answered() -> None:

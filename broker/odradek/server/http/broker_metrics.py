@@ -36,11 +36,11 @@ def quota_samples(broker: AnyBroker) -> Iterator[Sample]:
 
     Nothing while no client has had a quota, and no rate of connections was bounded.
     """
-    yield from _of_clients(broker)
-    yield from _of_connections(broker)
+    yield from _quotas_of_clients(broker)
+    yield from _rates_of_connections(broker)
 
 
-def _of_connections(broker: AnyBroker) -> Iterator[Sample]:
+def _rates_of_connections(broker: AnyBroker) -> Iterator[Sample]:
     rates = broker.connection_watch.rates
     if rates is None:
         return
@@ -58,7 +58,7 @@ def _of_connections(broker: AnyBroker) -> Iterator[Sample]:
             yield Sample(metrics.ACCEPT_THROTTLE_SECONDS, (name,), pace.held_ms / _MS_PER_SECOND)
 
 
-def _of_clients(broker: AnyBroker) -> Iterator[Sample]:
+def _quotas_of_clients(broker: AnyBroker) -> Iterator[Sample]:
     kinds: dict[QuotaKey, Meters[Any]] = {}
     throttling = broker.quota_watch.throttling
     if throttling is not None:
