@@ -12,6 +12,7 @@ pytest-xdist names a worker that ends with its test, and another worker takes th
 from __future__ import annotations
 
 import faulthandler
+import gc
 import os
 import signal
 import sys
@@ -95,4 +96,7 @@ def _fail_at_limit(item: pytest.Item) -> Generator[None, object, object]:
         item.stash[_is_running] = False
         if (reached := item.stash.get(_reached, None)) is not None:
             del item.stash[_reached]
+            # What an interrupted loop leaves shows tracebacks when it is collected. Within the compiler, which reads the
+            # sources for the report, that is an error of Python 3.11.7.
+            gc.collect()
             pytest.fail(reached)
