@@ -96,7 +96,7 @@ def _fail_at_limit(item: pytest.Item) -> Generator[None, object, object]:
         item.stash[_is_running] = False
         if (reached := item.stash.get(_reached, None)) is not None:
             del item.stash[_reached]
-            # What an interrupted loop leaves shows tracebacks when it is collected. Within the compiler, which reads the
-            # sources for the report, that is an error of Python 3.11.7.
+            # What an interrupted loop leaves shows tracebacks when it is collected. Within the compiler, which reads
+            # the sources for the report, that is an error of Python 3.11.7.
             gc.collect()
             pytest.fail(reached)

@@ -61,8 +61,8 @@ PARTITIONS_THAT_A_TOPIC_COUNTS: Final = 30
 # Partitions that a broker opens and takes a role for in one turn, at 16 microseconds each. Their logs are there.
 PARTITIONS_OPENED_PER_TURN_MAX: Final = 500
 
-# Changes of the registry's nodes that become part of an image in one turn, at three microseconds each, and partitions
-# of the topics that they change.
+# Changes of the registry's nodes that become part of an image in one turn, at three microseconds each. Partitions of
+# the topics that they change count too.
 NODE_CHANGES_PER_TURN_MAX: Final = 1_000
 
 # What of a client's batch is read within a turn, where its topic's settings ask for the records. The bytes count also

@@ -22,7 +22,7 @@ class ReadMeanwhile(dict[str, object]):
         return super().__iter__()
 
 
-def test_what_a_thread_finds_in_older_topics_is_not_remembered_for_newer_ones() -> None:
+def test_matches_in_older_topics_are_not_those_in_newer_ones() -> None:
     patterns = TopicPatterns()
     assert patterns.matches("a.*", ReadMeanwhile(patterns)) == ("a1",)
     assert patterns.matches("a.*", NEW) == ("a1", "a2")

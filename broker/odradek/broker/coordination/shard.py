@@ -229,8 +229,8 @@ class Shard(Generic[Machine_co]):
     ) -> None:
         """Call `then` with the result of `work`, a change of what `key` names that a thread plans.
 
-        Requests for it wait meanwhile, and until the change is written if `then` writes one. `refuse` gets the error of
-        either, or NotCoordinator. The caller is within `when_free`.
+        Requests for it wait until then, and until the change is written if `then` writes one. `refuse` gets the error
+        of either, or NotCoordinator. The caller is within `when_free`.
         """
         assert key not in self._gates, f"two changes of {key!r} at once"
         gate = self._gates[key] = deque()

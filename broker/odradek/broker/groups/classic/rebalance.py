@@ -379,7 +379,7 @@ class Rebalance:
         return SyncResult(protocol_type=self.protocol_type, protocol=self.protocol, assignment=assignment)
 
     def update_subscriptions(self) -> None:
-        """Keep what members subscribe to; it is read when somebody asks for the topics."""
+        """Keep what members subscribe to; it is read when the topics are asked for."""
         protocol = self.protocol
         if not len(self.members) and self.protocol_type is not None:
             self.subscriptions = Subscriptions(())

@@ -1,7 +1,7 @@
 """The topics that the members of a classic group subscribe to, which only their own metadata says.
 
 The group needs them for the retention and the deletion of offsets alone, so a rebalance does not read them. Metadata
-may have 100,000 topics: `is_long` tells those who can wait to call `read` in a thread before they ask.
+may have 100,000 topics: where `is_long`, a caller that can wait calls `read` in a thread first.
 """
 
 from __future__ import annotations

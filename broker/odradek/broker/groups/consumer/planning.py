@@ -1,7 +1,7 @@
 """Where a change of a consumer group is planned: in this turn of the loop, or in the thread for long work.
 
 A change is planned on a copy of the group, which takes some microseconds for each topic name and partition. That of a
-group with many of them would hold up all other requests. Meanwhile the group's own requests wait, as while a change is
+group with many of them would hold up all other requests. Until then the group's own requests wait, as while a change is
 written. What was planned so is not read again from its records: the group takes the copy.
 """
 
