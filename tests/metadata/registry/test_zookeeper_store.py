@@ -415,7 +415,7 @@ async def test_a_start_ends_with_a_reason_when_the_time_is_over(
         monkeypatch.setattr(ZookeeperStore, "_prepare", ends_once)
         with pytest.raises(
             registry_errors.StoreConnectionLost,
-            match=rf"no ZooKeeper of {address} answered within 3 s .*refused",
+            match=rf"no ZooKeeper of {address} answered within 3 s .*refused.* Before that it ended every new session",
         ):
             await open_store(address, connection_timeout_ms="3000")
 
@@ -424,9 +424,9 @@ async def test_a_start_ends_with_a_reason_when_the_time_is_over(
 
         await proxy.mend()
         monkeypatch.setattr(ZookeeperStore, "_prepare", ends)
-        # Long enough for one session on a busy machine.
+        # Long enough for one session on a busy machine; the last may have had too little time.
         with pytest.raises(
             registry_errors.StoreConnectionLost,
-            match=rf"at {address} ended every new session for 10 s \(it was lost\)",
+            match=rf"{address} (.* it )?ended every new session .*\(it was lost\)",
         ):
             await open_store(address, connection_timeout_ms="10000")

@@ -307,6 +307,7 @@ class ZookeeperStore:
         timeout_ms = settings.zookeeper_connection_timeout_ms or settings.zookeeper_session_timeout_ms
         seconds_max = timeout_ms / 1000
         deadline = loop.time() + seconds_max
+        ended: StoreConnectionLost | StoreSessionExpired | None = None
         while True:
             session = self._new_session()
             try:
@@ -317,8 +318,13 @@ class ZookeeperStore:
                 await session.close()
                 # Without an id no server has answered in time, or none is trusted.
                 is_begun = session.id or isinstance(error, StoreSessionExpired)
-                if self.session_state is SessionState.CLOSED or not is_begun:
+                if self.session_state is SessionState.CLOSED or not (is_begun or ended):
                     raise
+                if not is_begun:
+                    raise StoreConnectionLost(
+                        f"{error} Before that it ended every new session ({ended})."
+                    ) from error
+                ended = error
                 if loop.time() + _BEGIN_RETRY_SECONDS >= deadline:
                     raise StoreConnectionLost(
                         f"ZooKeeper at {self._ensemble} ended every new session for {seconds_max:g} s ({error}); "
