@@ -6,6 +6,8 @@ import pytest
 
 pytest_plugins = ["pytester"]
 
+pytestmark = pytest.mark.integration
+
 CONFTEST = """
 from tests.support import watchdog
 
