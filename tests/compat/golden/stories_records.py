@@ -116,6 +116,24 @@ def produce_story(wire: Wire) -> None:
     produce(wire, "where the log is now", "produced", batch("end"))
 
 
+def unnamed_transactions_story(wire: Wire) -> None:
+    """Batches of a transaction in requests that name no transactional id."""
+    topic_id = make_topic(wire, "known", 2)
+    records = batch("a", is_transactional=True, producer_id=5, producer_epoch=0, base_sequence=0)
+    for version in (3, 8, 9, 12):
+        produce(wire, f"version {version}", "known", records, version=version)
+        produce(wire, f"version {version}: no such topic", "no-such", records, version=version)
+    produce(wire, "by id", topic_id, records, version=13)
+    produce(wire, "no such id", uuid.UUID(int=77), records, version=13)
+    produce(wire, "no such partition", "known", records, partition=2)
+    produce(wire, "acks 2", "known", records, acks=2)
+    parts = [{"index": 0, "records": batch("plain")}, {"index": 1, "records": records}]
+    asked: dict[str, Any] = {"transactional_id": None, "acks": -1, "timeout": 5000}
+    wire.ask(
+        "one of two", ApiKey.PRODUCE, 12, **asked, topic_data=[{"name": "known", "partition_data": parts}]
+    )
+
+
 def limits_story(wire: Wire) -> None:
     """Bounds that a topic sets: size, timestamps, keys."""
     make_topic(wire, "small", max_message_bytes="200")
@@ -345,6 +363,7 @@ def offsets_story(wire: Wire) -> None:
 
 STORIES = {
     "produce": produce_story,
+    "unnamed-transactions": unnamed_transactions_story,
     "limits": limits_story,
     "idempotence": idempotence_story,
     "fetch": fetch_story,

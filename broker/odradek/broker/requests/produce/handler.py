@@ -293,14 +293,14 @@ def refusal_of_batches(
     acks: int, transactional_id: str | None, batches: Iterable[memoryview | None]
 ) -> RequestError | None:
     """As `refusal_of`, of a request's parts."""
-    if acks not in _ACKS_ALLOWED:
-        return InvalidRequiredAcks(f"acks is {acks}; it must be 0, 1 or -1 (all).")
     if transactional_id is None:
         for records in batches:
             if is_transactional(records):
                 return TransactionalIdAuthorizationFailed(
                     "The records belong to a transaction, and the request names no transactional id."
                 )
+    if acks not in _ACKS_ALLOWED:
+        return InvalidRequiredAcks(f"acks is {acks}; it must be 0, 1 or -1 (all).")
     return None
 
 
