@@ -212,6 +212,8 @@ class CostWorld:
         root.setLevel(logging.INFO)
         gc.collect()
         gc.disable()
+        # Else a turn may give back what earlier tests have freed.
+        memory_peaks.give_back_free()
         before = self._process.memory_info().rss
         if memory_peaks.are_counted():
             memory_peaks.reset_peak()
@@ -236,6 +238,7 @@ class CostWorld:
         size_of_request = len(body)
         del answer, body
         gc.collect()
+        memory_peaks.give_back_free()
         kept = self._process.memory_info().rss - before
         return Cost(seconds, longest, logged.size, kept, peak, size_of_request)
 

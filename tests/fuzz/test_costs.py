@@ -169,6 +169,17 @@ def test_the_guard_finds_a_planted_cost(name: str, monkeypatch: pytest.MonkeyPat
     assert found is not None and re.search(reason, found.reason), found
 
 
+@pytest.mark.thorough
+def test_a_peak_is_seen_in_a_process_that_has_freed_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    freed = [bytearray(8_000) for _ in range(40_000)]
+    last = bytearray(8_000)  # above them on the heap, which does not shrink while it is there
+    freed.clear()
+    _copy_for_each_element(monkeypatch)
+    found = run(_found(FIND, 2000, {}))
+    assert found is not None and "a peak of" in found.reason, found
+    del last
+
+
 @pytest.mark.parametrize("name", [pytest.param(one, marks=pytest.mark.thorough) for one in PLANTED])
 def test_nothing_is_found_where_nothing_is_planted(name: str) -> None:
     _, case, size, entries, _ = PLANTED[name]
