@@ -9,6 +9,7 @@ What it leaves out: any lock. Callers submit jobs that are safe beside the event
 from __future__ import annotations
 
 import asyncio
+import traceback
 from collections.abc import Callable, Iterable
 from concurrent.futures import Executor, ThreadPoolExecutor
 from functools import partial
@@ -40,7 +41,7 @@ class BlockingWork:
     def submit(self, work: Callable[[], Result]) -> asyncio.Future[Result]:
         """Run `work` in a thread; the future fails with what it raises. RuntimeError once closed."""
         self.waiting += 1
-        future = asyncio.get_running_loop().run_in_executor(self._pool, work)
+        future = asyncio.get_running_loop().run_in_executor(self._pool, partial(_run_and_free, work))
         future.add_done_callback(self._finished)
         return future
 
@@ -85,6 +86,18 @@ def settle(future: asyncio.Future[None], failure: BaseException | None) -> None:
         future.set_result(None)
     else:
         future.set_exception(failure)
+
+
+def _run_and_free(work: Callable[[], Result]) -> Result:
+    """Run `work`. When it fails, free in the thread what its functions hold: up to 256 MB take the loop 50 ms."""
+    try:
+        return work()
+    except Exception as failure:
+        error: BaseException | None = failure
+        while error is not None:
+            traceback.clear_frames(error.__traceback__)
+            error = error.__cause__ or error.__context__
+        raise
 
 
 def _run_batch(jobs: Iterable[Job]) -> None:
