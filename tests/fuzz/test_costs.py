@@ -165,7 +165,10 @@ async def _found(case: Case, size: int, entries: dict[str, str]) -> Excess | Non
 def test_the_guard_finds_a_planted_cost(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     plant, case, size, entries, reason = PLANTED[name]
     plant(monkeypatch)
-    found = run(_found(case, size, entries))
+    # Bounds follow the yardstick, and one that is measured in a busy moment is too lenient for that try.
+    found = None
+    for _ in range(TRIES):
+        found = found or run(_found(case, size, entries))
     assert found is not None and re.search(reason, found.reason), found
 
 
