@@ -14,7 +14,7 @@ import uuid
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import pytest
 
@@ -25,6 +25,8 @@ from tests.support.polling import SECONDS_MAX
 
 Peer = Broker | KafkaPeer
 CreateTopic = Callable[..., str]
+
+_THREAD_SECONDS_MAX: Final = 20.0
 
 # The test broker's settings: what keeps a test's waiting short, all else as a user has it.
 QUICK = {
@@ -120,7 +122,7 @@ def forgive_unclosed() -> Iterator[None]:
     # kafka-python waits for its threads for a time only, and they hold its sockets.
     for thread in threading.enumerate():
         if thread.name.startswith("kafka-io-") or thread.name.endswith("-network-thread"):
-            thread.join(SECONDS_MAX)
+            thread.join(_THREAD_SECONDS_MAX)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         gc.collect()

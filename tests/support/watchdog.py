@@ -27,6 +27,7 @@ GRACE_SECONDS = 120.0
 
 _errors: pytest.StashKey[int] = pytest.StashKey()
 _is_running: pytest.StashKey[bool] = pytest.StashKey()
+_seconds_max: pytest.StashKey[float] = pytest.StashKey()
 _reached: pytest.StashKey[str] = pytest.StashKey()
 
 
@@ -48,9 +49,8 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_timeout_set_timer(item: pytest.Item, settings: Any) -> Generator[None, object, object]:
-    faulthandler.dump_traceback_later(
-        settings.timeout + GRACE_SECONDS, exit=True, file=item.config.stash[_errors]
-    )
+    item.stash[_seconds_max] = settings.timeout + GRACE_SECONDS
+    _end_late(item)
     is_set = yield
     fail = signal.getsignal(signal.SIGALRM)
     if callable(fail):  # else pytest-timeout uses a thread, which ends the process
@@ -84,7 +84,15 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, object, object]:
+    if _seconds_max in item.stash:
+        # pytest ceases to watch a test that has failed, for the sake of debuggers.
+        _end_late(item)
     return (yield from _fail_at_limit(item))
+
+
+def _end_late(item: pytest.Item) -> None:
+    """End the process when the test is not over in its time, counted from now."""
+    faulthandler.dump_traceback_later(item.stash[_seconds_max], exit=True, file=item.config.stash[_errors])
 
 
 def _fail_at_limit(item: pytest.Item) -> Generator[None, object, object]:

@@ -27,6 +27,23 @@ def test_never_ends():
 
 def test_holds_after(): pass
 """
+IN_CLEANUP = """
+import contextlib
+import time
+
+import pytest
+
+@pytest.fixture
+def stuck():
+    yield
+    while True:
+        with contextlib.suppress(BaseException):
+            time.sleep(0.05)
+
+def test_fails_before(stuck): raise AssertionError
+
+def test_holds_after(): pass
+"""
 # A loop is nearly always in the turn of a task whose result is not awaited.
 IN_A_LOOP = """
 import asyncio
@@ -87,6 +104,14 @@ def test_a_process_says_where_it_was(pytester: pytest.Pytester) -> None:
     result = pytester.runpytest_subprocess("--timeout=0.2", "-p", "no:randomly")
     assert result.ret == 1
     result.stderr.fnmatch_lines(["Timeout*", '*test_it.py", line * in test_never_ends'])
+
+
+def test_the_cleanup_of_a_failed_test_is_bounded(pytester: pytest.Pytester) -> None:
+    pytester.makeconftest(CONFTEST.format(grace_seconds=0.2))
+    pytester.makepyfile(test_it=IN_CLEANUP)
+    result = pytester.runpytest_subprocess("--timeout=0.2", "-p", "no:randomly", timeout=60)
+    assert result.ret == 1
+    result.stderr.fnmatch_lines(["Timeout*", '*test_it.py", line * in stuck'])
 
 
 def test_a_worker_is_replaced_and_its_test_named(pytester: pytest.Pytester) -> None:
