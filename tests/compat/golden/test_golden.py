@@ -51,6 +51,7 @@ from tests.compat.golden.stories_versions import STORIES as OTHER_VERSIONS
 from tests.compat.golden.wire import Wire
 from tests.support.broker_process import Broker
 from tests.support.kafka_peer import KafkaPeer
+from tests.support.peers import QUICK
 
 pytestmark = pytest.mark.clients
 
@@ -88,7 +89,7 @@ SETTINGS_OF_STORIES = {
     **DATA_SETTINGS,
     **FORGERY_SETTINGS,
 }
-SETTINGS = {"group.initial.rebalance.delay.ms": "0", "group.min.session.timeout.ms": "1000"}
+SETTINGS = QUICK
 
 
 @pytest.fixture
