@@ -64,7 +64,12 @@ def main() -> int:
 
 def _runner(clone: Clone, suite: str, jobs: int) -> Run:
     def run_with(
-        bugs: Sequence[Bug], tests: Sequence[str], *, failures_max: int = 0, deselected: Collection[str] = ()
+        bugs: Sequence[Bug],
+        tests: Sequence[str],
+        *,
+        failures_max: int = 0,
+        seconds_max: float | None = None,
+        deselected: Collection[str] = (),
     ) -> Outcome:
         clone.hold(bugs)
         return run(
@@ -74,6 +79,7 @@ def _runner(clone: Clone, suite: str, jobs: int) -> Run:
             # Workers take longer to start than a few files to run.
             jobs=jobs if tests == [EVERYTHING] or len(tests) > _FILES_ALONE_MAX else 0,
             failures_max=failures_max,
+            seconds_max=seconds_max,
             deselected=deselected,
         )
 

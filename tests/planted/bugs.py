@@ -67,13 +67,14 @@ def folders_of(file: str) -> list[str]:
 def likely_tests(file: str) -> list[list[str]]:
     """Files of tests that most likely find a bug of this file, of its package's folders.
 
-    Those that name its module come first, and then those that have its words (`list_offsets`, ListOffsets).
+    Those that name its module come first, then those that have its words (`list_offsets`, ListOffsets), then the rest.
     """
     path = Path(file)
     module = ".".join(path.with_suffix("").parts[1:]) if path.suffix == ".py" else path.name
     words = (path.stem, path.stem.title().replace("_", ""))
     named: list[str] = []
     others: list[str] = []
+    rest: list[str] = []
     for folder in folders_of(file):
         for test in sorted((CHECKOUT / folder).rglob("test_*.py")):
             text = test.read_text(encoding="utf-8")
@@ -81,4 +82,6 @@ def likely_tests(file: str) -> list[list[str]]:
                 named.append(test.relative_to(CHECKOUT).as_posix())
             elif any(word in text for word in words):
                 others.append(test.relative_to(CHECKOUT).as_posix())
-    return [files for files in (named, others) if files]
+            else:
+                rest.append(test.relative_to(CHECKOUT).as_posix())
+    return [files for files in (named, others, rest) if files]

@@ -2,7 +2,8 @@
 
 The tests that most likely find a bug are asked first, for each bug alone. All bugs that they miss are then planted
 together, and the whole suite runs once. A suite that passes with all of them has found none. A test that fails there is
-run alone with each bug.
+run alone with each bug. Clusters with many bugs wait until tests reach their limits, so that run has a bound. Bugs that
+it leaves run with the whole suite one by one.
 
 A test counts when it fails again with the bug alone, and passes without it.
 """
@@ -19,6 +20,9 @@ from tests.planted.runs import Outcome
 _OTHER_FAILURES_MAX: Final = 5
 # A bug that breaks much ends the run with all bugs, which is then repeated without it.
 _TOGETHER_FAILURES_MAX: Final = 30
+# A suite with bugs takes as long as one without, and a test that waits for what a bug prevents its limit.
+_TOGETHER_SECONDS_MAX: Final = 900.0
+_ALONE_SECONDS_MAX: Final = 1800.0
 EVERYTHING: Final = "tests"
 
 
@@ -38,6 +42,7 @@ class Run(Protocol):
         tests: Sequence[str],
         *,
         failures_max: int = 0,
+        seconds_max: float | None = None,
         deselected: Collection[str] = (),
     ) -> Outcome: ...
 
@@ -80,8 +85,14 @@ def _of_everything(bugs: Sequence[Bug], run: Run, say: Say) -> dict[str, Found]:
     left = list(bugs)
     while left:
         say(f"{len(left)} bugs together: {', '.join(bug.name for bug in left)}")
-        failed = run(left, [EVERYTHING], failures_max=_TOGETHER_FAILURES_MAX, deselected=others).failed
-        is_cut = len(failed) >= _TOGETHER_FAILURES_MAX
+        outcome = run(
+            left,
+            [EVERYTHING],
+            failures_max=_TOGETHER_FAILURES_MAX,
+            seconds_max=_TOGETHER_SECONDS_MAX if len(left) > 1 else _ALONE_SECONDS_MAX,
+            deselected=others,
+        )
+        failed, others_before, left_before = outcome.failed, len(others), len(left)
         while failed:
             test = failed[0]
             hits = {bug.name: hit for bug in left if (hit := _confirmed(bug, test, run)) is not None}
@@ -94,7 +105,14 @@ def _of_everything(bugs: Sequence[Bug], run: Run, say: Say) -> dict[str, Found]:
             left = [bug for bug in left if bug.name not in hits]
             # What the bugs that are found explain needs no more looks.
             failed = run(left, failed[1:]).failed if failed[1:] and left else []
-        if not is_cut:
+        if not outcome.is_cut:
+            return found
+        if (len(others), len(left)) == (others_before, left_before):
+            if len(left) == 1:
+                say(f"{left[0].name}: the suite has not ended with it")
+                return found
+            for bug in left:
+                found |= _of_everything([bug], run, say)
             return found
     return found
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from pathlib import Path
 
 import pytest
 
 from tests.planted.bugs import CHECKOUT, Bug, chosen, folders_of, likely_tests, package_of, table
-from tests.planted.runs import Outcome
+from tests.planted.runs import Outcome, run
 from tests.planted.search import EVERYTHING, Found, search
 
 BUGS = table()
@@ -57,11 +58,17 @@ def test_bugs_are_chosen_by_words_of_their_names() -> None:
 
 
 class Suite:
-    """A suite that gets, for each bug, the tests that it makes fail. `broken` tests fail always."""
+    """A suite that gets, for each bug, the tests that it makes fail. `broken` tests fail always.
 
-    def __init__(self, finds: dict[str, set[str]], broken: Collection[str] = ()) -> None:
+    With two of the `waiting` bugs, or with one that waits twice, the whole suite does not end within its bound.
+    """
+
+    def __init__(
+        self, finds: dict[str, set[str]], broken: Collection[str] = (), waiting: Sequence[str] = ()
+    ) -> None:
         self._finds = finds
         self._broken = broken
+        self._waiting = waiting
         self.asked: list[list[str]] = []
 
     def __call__(
@@ -70,10 +77,15 @@ class Suite:
         tests: Sequence[str],
         *,
         failures_max: int = 0,
+        seconds_max: float | None = None,
         deselected: Collection[str] = (),
     ) -> Outcome:
         self.asked.append(list(tests))
         names = {bug.name for bug in bugs}
+        if tests == [EVERYTHING]:
+            assert seconds_max
+            if sum(name in names for name in self._waiting) > 1:
+                return Outcome([], [], seconds_max, is_cut=True)
         failed = [
             test
             for test, finds in self._finds.items()
@@ -108,6 +120,25 @@ def test_bugs_that_they_miss_are_looked_for_together() -> None:
     assert ["tests/cli/b"] not in suite.asked
 
 
+def test_bugs_that_wait_for_each_other_are_looked_for_one_by_one() -> None:
+    suite = Suite({"tests/cli/a": {"one"}, "tests/cli/b": {"two"}}, waiting=["one", "two", "three", "three"])
+    assert searched(suite, "one", "two", "three") == {
+        "one": "tests/cli/a",
+        "two": "tests/cli/b",
+        "three": None,
+    }
+    assert suite.asked.count([EVERYTHING]) == 4
+
+
+def test_a_run_that_does_not_end_is_ended_with_what_failed_before(tmp_path: Path) -> None:
+    (tmp_path / ".venv/bin").mkdir(parents=True)
+    python = tmp_path / ".venv/bin/python"
+    python.write_text('#!/bin/sh\nprintf "failed\\ttests/a\\n" > "$OUTCOMES"\nsleep 300\n')
+    python.chmod(0o755)
+    outcome = run(tmp_path, ["tests"], suite="quick", seconds_max=0.5)
+    assert (outcome.failed, outcome.is_cut) == (["tests/a"], True)
+
+
 def test_a_test_that_fails_anyway_finds_nothing() -> None:
     one, other, elsewhere = (
         "tests/storage/test_indexes.py::a",
@@ -121,12 +152,12 @@ def test_a_test_that_fails_anyway_finds_nothing() -> None:
 
 
 def test_files_that_name_the_module_are_asked_first() -> None:
-    assert likely_tests("broker/odradek/broker/requests/fetch/sessions.py") == [
-        ["tests/broker/requests/test_fetch_sessions.py"]
-    ]
+    named, rest = likely_tests("broker/odradek/broker/requests/fetch/sessions.py")
+    assert named == ["tests/broker/requests/test_fetch_sessions.py"]
+    assert "tests/broker/requests/test_configs.py" in rest
     assert (
         "tests/broker/requests/test_offsets.py"
-        in likely_tests("broker/odradek/broker/requests/list_offsets.py")[-1]
+        in likely_tests("broker/odradek/broker/requests/list_offsets.py")[-2]
     )
 
 
