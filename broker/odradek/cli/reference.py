@@ -33,7 +33,7 @@ def reference() -> str:
         "warning. Keys of security (`sasl.*`, `ssl.*`, a `security.protocol` other than PLAINTEXT) are refused until\n"
         f"this client has TLS and SASL. The first of these wins: {PRECEDENCE}.\n",
         "| property | default | meaning |\n| --- | --- | --- |",
-        "\n".join(f"| `{one.name}` | {one.default} | {one.meaning} |" for one in CLIENT_PROPERTIES.values())
+        "\n".join(f"| `{one.key}` | {one.default_text} | {one.doc} |" for one in CLIENT_PROPERTIES.values())
         + "\n",
         "## Exit codes\n",
         "| code | meaning |\n| --- | --- |",

@@ -13,7 +13,9 @@ from typing import Final
 
 from odradek.foundation.endpoints import SECURITY_PROTOCOLS
 from odradek.foundation.errors import SettingError
-from odradek.foundation.words import nearest_name
+from odradek.foundation.known_names import read_names
+from odradek.foundation.setting_tables import SettingTable, read_setting
+from odradek.foundation.setting_types import integer, text
 
 BOOTSTRAP_SERVERS: Final = "bootstrap.servers"
 CLIENT_ID: Final = "client.id"
@@ -23,49 +25,25 @@ CONNECT_TIMEOUT_MS: Final = "socket.connection.setup.timeout.ms"
 METADATA_AGE_MS: Final = "metadata.max.age.ms"
 SECURITY_PROTOCOL: Final = "security.protocol"
 PLAINTEXT: Final = "PLAINTEXT"
-MS_MAX: Final = 2**31 - 1
 
-
-@dataclass(frozen=True, slots=True)
-class ClientProperty:
-    """One property. `default` is text; `is_ms` says that the value is a number of milliseconds from 1 on."""
-
-    name: str
-    default: str
-    meaning: str
-    is_ms: bool = False
-
-
-CLIENT_PROPERTIES: Final = {
-    one.name: one
-    for one in (
-        ClientProperty(
-            BOOTSTRAP_SERVERS, "127.0.0.1:9092", "The bootstrap brokers: HOST:PORT, several with commas."
+CLIENT_PROPERTIES: Final = SettingTable(
+    {
+        BOOTSTRAP_SERVERS: text("127.0.0.1:9092", "The bootstrap brokers: HOST:PORT, several with commas."),
+        CLIENT_ID: text("odradek-cli", "The name that brokers log and describe the client by."),
+        REQUEST_TIMEOUT_MS: integer(30000, "How long one request waits for its answer.", 1),
+        API_TIMEOUT_MS: integer(
+            30000, "How long a call with all its retries takes; without it as long as request.timeout.ms.", 1
         ),
-        ClientProperty(CLIENT_ID, "odradek-cli", "The name that brokers log and describe the client by."),
-        ClientProperty(REQUEST_TIMEOUT_MS, "30000", "How long one request waits for its answer.", is_ms=True),
-        ClientProperty(
-            API_TIMEOUT_MS,
-            "30000",
-            "How long a call with all its retries takes; without it as long as request.timeout.ms.",
-            is_ms=True,
+        CONNECT_TIMEOUT_MS: integer(10000, "How long a broker has to accept a connection.", 1),
+        METADATA_AGE_MS: integer(
+            300000, "The age at which brokers, topics and leaders are requested again.", 1
         ),
-        ClientProperty(
-            CONNECT_TIMEOUT_MS, "10000", "How long a broker has to accept a connection.", is_ms=True
-        ),
-        ClientProperty(
-            METADATA_AGE_MS,
-            "300000",
-            "The age at which brokers, topics and leaders are requested again.",
-            is_ms=True,
-        ),
-        ClientProperty(
-            SECURITY_PROTOCOL,
+        SECURITY_PROTOCOL: text(
             PLAINTEXT,
             "PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL; with Kafka's `ssl.*`, `sasl.mechanism`, `sasl.jaas.config`.",
         ),
-    )
-}
+    }
+)
 _SECURITY_PREFIXES: Final = ("ssl.", "sasl.", "security.")
 # Those of security that are kept. Their values may be secrets, and are never shown.
 SECURITY_PROPERTIES: Final = frozenset({
@@ -115,7 +93,10 @@ def read_client_properties(entries: Mapping[str, str], *, source: str) -> ReadPr
         if declared is None:
             warnings.append(f"{source}: {_without_effect(name)}")
             continue
-        values[name] = _checked(declared, value.strip(), source)
+        read_setting(declared, value, where=f"{source}: ")
+        if name == BOOTSTRAP_SERVERS:
+            _check_addresses(value.strip(), source)
+        values[name] = value.strip()
     return ReadProperties(values, tuple(warnings))
 
 
@@ -140,30 +121,20 @@ def _refuse_security(entries: Mapping[str, str], source: str) -> None:
         )
 
 
-def _checked(declared: ClientProperty, value: str, source: str) -> str:
-    if declared.is_ms and not (
-        value.isascii() and value.isdigit() and len(value) <= 10 and 0 < int(value) <= MS_MAX
-    ):
-        raise SettingError(
-            f"{source}: {declared.name} is {value!r}; it takes a number of milliseconds from 1 to {MS_MAX}"
-        )
-    if declared.name == BOOTSTRAP_SERVERS:
-        from odradek.client.addresses import parse_addresses
+def _check_addresses(addresses: str, source: str) -> None:
+    from odradek.client.addresses import parse_addresses
 
-        try:
-            parse_addresses(value)
-        except ValueError as failure:
-            raise SettingError(f"{source}: {declared.name}: {failure}") from failure
-    return value
+    try:
+        parse_addresses(addresses)
+    except ValueError as failure:
+        raise SettingError(f"{source}: {BOOTSTRAP_SERVERS}: {failure}") from failure
 
 
 def _without_effect(name: str) -> str:
     if name in _OPTIONS:
         return f"{name} has no effect; use `odradek {_OPTIONS[name]}`"
-    from odradek.client.unused_properties import UNUSED_PROPERTIES
-
-    if name in UNUSED_PROPERTIES:
+    unused = read_names(__file__, "unused_properties.txt")
+    if name in unused:
         return f"{name} has no effect: it is a property of Kafka's clients that odradek does not use"
-    nearest = nearest_name(name, (*CLIENT_PROPERTIES, *_OPTIONS, *sorted(UNUSED_PROPERTIES)))
-    hint = "" if nearest is None else f"; did you mean {nearest}?"
+    hint = CLIENT_PROPERTIES.suggest(name, *_OPTIONS, *unused)
     return f"{name} is not a client property and has no effect{hint}"

@@ -1,12 +1,13 @@
 """The declaration of a setting: kind, default, allowed values, meaning, and the scope of a change at run time. One
 declaration serves the reading of `server.properties`, DescribeConfigs and AlterConfigs, and
 `docs/reference/settings.md`. A value is text in a properties file and on the wire, and a Python value in the broker.
-`Setting.parse` and `Setting.text` convert them. `broker_settings` has the declarations.
+`Setting.parse` and `Setting.text` convert them. `broker_settings` has the broker's declarations. Clients, mirrors and
+the pipeline declare theirs in tables (`setting_tables`) or as fields of a class (`setting_fields`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import Enum, IntEnum
 from typing import Any, Final, Never, Protocol, TypeVar
 
@@ -111,6 +112,24 @@ class EachOf:
         return f"a list of {', '.join(self.words)}"
 
 
+class Matching:
+    """Texts that a pattern matches whole; `what` describes them."""
+
+    __slots__ = ("pattern", "what")
+
+    def __init__(self, pattern: str, what: str) -> None:
+        self.pattern = pattern
+        self.what = what
+
+    def check(self, value: str) -> str | None:
+        import re  # imported here, because no setting of a broker needs it
+
+        return None if re.fullmatch(self.pattern, value) else self.what
+
+    def __str__(self) -> str:
+        return self.what
+
+
 class NotEmpty:
     """Any text but the empty one."""
 
@@ -159,7 +178,8 @@ _WHOLE_NUMBER_BOUNDS: Final = {Kind.SHORT: 2**15 - 1, Kind.INT: INT32_MAX, Kind.
 class Setting:
     """One key: its kind, default, allowed values, scope of a change, and meaning. `attribute` is its name in Python.
     `synonyms` are the keys that give the value when this one is absent, in order of preference, each in its own unit.
-    `used` is false for keys of Kafka's that this broker has no use for.
+    `used` is false for keys of Kafka's that this broker has no use for. `into` makes another value of the read one, and
+    raises ValueError with a description of the values that it takes.
     """
 
     def __init__(
@@ -174,6 +194,7 @@ class Setting:
         synonyms: tuple[str, ...] = (),
         used: bool = True,
         internal: bool = False,
+        into: Callable[[Any], object] | None = None,
     ) -> None:
         self.kind = kind
         self.default = default
@@ -183,6 +204,7 @@ class Setting:
         self.synonyms = synonyms
         self.used = used
         self.internal = internal
+        self.into = into
         self.name(key)
         self.default_text = self.text(default)
 
@@ -207,10 +229,20 @@ class Setting:
     def parse(self, text: str) -> object:
         """The value of `text`. Raises SettingError naming key, value and the allowed values."""
         try:
+            return self.read(text)
+        except ValueError as wanted:
+            raise self.refusal(text, str(wanted)) from None
+
+    def read(self, text: str) -> object:
+        """The value of `text`. Raises ValueError with a description of the allowed values."""
+        try:
             value = _parse(self.kind, text.strip())
         except ValueError:
-            raise self.refusal(text, _KIND_TEXT[self.kind]) from None
-        return self.check(value, text=text)
+            raise ValueError(_KIND_TEXT[self.kind]) from None
+        wanted = None if self.allowed is None else self.allowed.check(value)
+        if wanted is not None:
+            raise ValueError(wanted)
+        return value if self.into is None else self.into(value)
 
     def check(self, value: V, *, text: str | None = None) -> V:
         """The value itself, when it is allowed. Raises SettingError when it is not."""
@@ -344,10 +376,22 @@ def boolean(default: bool, doc: str, *, scope: Scope = Scope.READ_ONLY) -> Any:
 
 
 def text(
-    default: str | None, doc: str, allowed: Allowed | None = None, *, scope: Scope = Scope.READ_ONLY
+    default: str | None,
+    doc: str,
+    allowed: Allowed | None = None,
+    *,
+    scope: Scope = Scope.READ_ONLY,
+    into: Callable[[str], object] | None = None,
 ) -> Any:
     """A text, trimmed."""
-    return Setting(Kind.STRING, default, doc, allowed=allowed, scope=scope)
+    return Setting(Kind.STRING, default, doc, allowed=allowed, scope=scope, into=into)
+
+
+def member(default: Enum, doc: str) -> Setting:
+    """A member of an enumeration by its value, in any case."""
+    kind = type(default)
+    allowed = OneOf(*(one.value for one in kind), any_case=True)
+    return Setting(Kind.STRING, default.value, doc, allowed=allowed, into=lambda value: kind(value.lower()))
 
 
 def java_class(default: str | None, doc: str, allowed: Allowed) -> Any:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from odradek.mirror.setting_values import declarations
+from odradek.foundation.setting_fields import settings_of
 from odradek.mirror.settings import FlowSettings, MirrorSettings
 
 _INTRODUCTION = (
@@ -38,9 +38,9 @@ def _lines() -> Iterator[str]:
 
 def _section(title: str, sentence: str, settings: type) -> Iterator[str]:
     yield from ("", f"## {title}", "", sentence, "", "| key | default | means |", "| --- | --- | --- |")
-    for key, (_, one) in declarations(settings).items():
-        default = f"`{one.default}`" if one.default else ""
-        yield f"| `{key}` | {default} | {one.meaning} |"
+    for one in settings_of(settings).values():
+        default = f"`{one.default_text}`" if one.default_text else ""
+        yield f"| `{one.key}` | {default} | {one.doc} |"
 
 
 if __name__ == "__main__":

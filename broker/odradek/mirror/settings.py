@@ -14,14 +14,18 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from odradek.mirror.setting_values import (
-    NamePatterns,
-    declared,
-    one_of,
-    true_or_false,
-    whole_number,
-    word,
+from odradek.foundation.setting_fields import setting_field
+from odradek.foundation.setting_types import (
+    Kind,
+    Matching,
+    Setting,
+    boolean,
+    integer,
+    long,
+    member,
+    text,
 )
+from odradek.mirror.name_patterns import NamePatterns
 
 NAME_PATTERN: Final = "[A-Za-z0-9._-]{1,100}"
 GROUP_PREFIX: Final = "odradek-mirror."
@@ -55,24 +59,20 @@ class OffsetReset(StrEnum):
     LATEST = "latest"
 
 
-def policy_name(text: str) -> str:
-    """A replication policy by its Java class, in full or short."""
-    short = text.removeprefix(_JAVA_PACKAGE)
+def policy_name(java_class: str) -> str:
+    """A replication policy by its Java class, in full or short. Raises ValueError."""
+    short = java_class.removeprefix(_JAVA_PACKAGE)
     if short not in (DEFAULT_POLICY, IDENTITY_POLICY):
-        raise ValueError(f"takes {_JAVA_PACKAGE}{DEFAULT_POLICY} or {_JAVA_PACKAGE}{IDENTITY_POLICY}")
+        raise ValueError(f"{_JAVA_PACKAGE}{DEFAULT_POLICY} or {_JAVA_PACKAGE}{IDENTITY_POLICY}")
     return short
 
 
-def _switch(key: str, default: str, meaning: str) -> bool:
-    return declared(key, default, true_or_false, meaning)
+def _seconds(default: int, meaning: str) -> Setting:
+    return integer(default, meaning, 1)  # type: ignore[no-any-return]
 
 
-def _seconds(key: str, default: str, meaning: str) -> int:
-    return declared(key, default, whole_number(1, 2**31 - 1), meaning)
-
-
-def _replicas(key: str, default: str, meaning: str) -> int:
-    return declared(key, default, whole_number(-1, 2**15 - 1), meaning)
+def _replicas(default: int, meaning: str) -> Setting:
+    return integer(default, meaning, -1, kind=Kind.SHORT)  # type: ignore[no-any-return]
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,176 +89,195 @@ class FlowSettings:
 
     source: ClusterSettings
     target: ClusterSettings
-    enabled: bool = declared("enabled", "false", true_or_false, "Whether topics are mirrored.")
-    topics: NamePatterns = declared(
-        "topics", ".*", NamePatterns, "Names and regular expressions of the topics to mirror."
+    enabled: bool = setting_field("enabled", boolean(False, "Whether topics are mirrored."))
+    topics: NamePatterns = setting_field(
+        "topics", text(".*", "Names and regular expressions of the topics to mirror.", into=NamePatterns)
     )
-    topics_exclude: NamePatterns = declared(
+    topics_exclude: NamePatterns = setting_field(
         "topics.exclude",
-        r".*[\-\.]internal, .*\.replica, __.*",
-        NamePatterns,
-        "Those of topics that are not mirrored; they go first.",
+        text(
+            r".*[\-\.]internal, .*\.replica, __.*",
+            "Those of topics that are not mirrored; they go first.",
+            into=NamePatterns,
+        ),
     )
-    groups: NamePatterns = declared(
+    groups: NamePatterns = setting_field(
         "groups",
-        ".*",
-        NamePatterns,
-        "Names and regular expressions of the groups whose offsets are translated.",
+        text(
+            ".*",
+            "Names and regular expressions of the groups whose offsets are translated.",
+            into=NamePatterns,
+        ),
     )
-    groups_exclude: NamePatterns = declared(
+    groups_exclude: NamePatterns = setting_field(
         "groups.exclude",
-        "console-consumer-.*, connect-.*, __.*",
-        NamePatterns,
-        "Those of groups that are left out; they go first.",
+        text(
+            "console-consumer-.*, connect-.*, __.*",
+            "Those of groups that are left out; they go first.",
+            into=NamePatterns,
+        ),
     )
-    refresh_topics_enabled: bool = _switch(
-        "refresh.topics.enabled", "true", "Whether new topics and partitions are looked for."
+    refresh_topics_enabled: bool = setting_field(
+        "refresh.topics.enabled", boolean(True, "Whether new topics and partitions are looked for.")
     )
-    refresh_topics_interval_seconds: int = _seconds(
-        "refresh.topics.interval.seconds", "600", "How often new topics and partitions are looked for."
+    refresh_topics_interval_seconds: int = setting_field(
+        "refresh.topics.interval.seconds",
+        _seconds(600, "How often new topics and partitions are looked for."),
     )
-    refresh_groups_enabled: bool = _switch(
-        "refresh.groups.enabled", "true", "Whether new groups are looked for."
+    refresh_groups_enabled: bool = setting_field(
+        "refresh.groups.enabled", boolean(True, "Whether new groups are looked for.")
     )
-    refresh_groups_interval_seconds: int = _seconds(
-        "refresh.groups.interval.seconds", "600", "How often new groups are looked for."
+    refresh_groups_interval_seconds: int = setting_field(
+        "refresh.groups.interval.seconds", _seconds(600, "How often new groups are looked for.")
     )
-    sync_topic_configs_enabled: bool = _switch(
-        "sync.topic.configs.enabled", "true", "Whether settings of topics are mirrored."
+    sync_topic_configs_enabled: bool = setting_field(
+        "sync.topic.configs.enabled", boolean(True, "Whether settings of topics are mirrored.")
     )
-    sync_topic_configs_interval_seconds: int = _seconds(
-        "sync.topic.configs.interval.seconds", "600", "How often settings of topics are compared."
+    sync_topic_configs_interval_seconds: int = setting_field(
+        "sync.topic.configs.interval.seconds", _seconds(600, "How often settings of topics are compared.")
     )
-    sync_topic_acls_enabled: bool = _switch(
+    sync_topic_acls_enabled: bool = setting_field(
         "sync.topic.acls.enabled",
-        "true",
-        "Whether ACLs of topics are mirrored, without those that allow writing.",
+        boolean(True, "Whether ACLs of topics are mirrored, without those that allow writing."),
     )
-    sync_topic_acls_interval_seconds: int = _seconds(
-        "sync.topic.acls.interval.seconds", "600", "How often ACLs of topics are compared."
+    sync_topic_acls_interval_seconds: int = setting_field(
+        "sync.topic.acls.interval.seconds", _seconds(600, "How often ACLs of topics are compared.")
     )
-    config_properties_exclude: NamePatterns = declared(
+    config_properties_exclude: NamePatterns = setting_field(
         "config.properties.exclude",
-        r"follower\.replication\.throttled\.replicas, leader\.replication\.throttled\.replicas, "
-        r"message\.timestamp\.difference\.max\.ms, message\.timestamp\.type, unclean\.leader\.election\.enable, "
-        r"min\.insync\.replicas",
-        NamePatterns,
-        "Names and regular expressions of the topics' settings that are not mirrored.",
+        text(
+            r"follower\.replication\.throttled\.replicas, leader\.replication\.throttled\.replicas, "
+            r"message\.timestamp\.difference\.max\.ms, message\.timestamp\.type, unclean\.leader\.election\.enable, "
+            r"min\.insync\.replicas",
+            "Names and regular expressions of the topics' settings that are not mirrored.",
+            into=NamePatterns,
+        ),
     )
-    use_defaults_from: Side = declared(
+    use_defaults_from: Side = setting_field(
         "use.defaults.from",
-        "target",
-        one_of(Side),
-        "`target`, or `source` to mirror settings also where the original has a default.",
+        member(
+            Side.TARGET, "`target`, or `source` to mirror settings also where the original has a default."
+        ),
     )
-    sync_group_offsets_enabled: bool = _switch(
+    sync_group_offsets_enabled: bool = setting_field(
         "sync.group.offsets.enabled",
-        "false",
-        "Whether translated offsets are written to groups of the target that have no members.",
+        boolean(
+            False, "Whether translated offsets are written to groups of the target that have no members."
+        ),
     )
-    sync_group_offsets_interval_seconds: int = _seconds(
-        "sync.group.offsets.interval.seconds", "60", "How often they are written."
+    sync_group_offsets_interval_seconds: int = setting_field(
+        "sync.group.offsets.interval.seconds", _seconds(60, "How often they are written.")
     )
-    emit_checkpoints_enabled: bool = _switch(
-        "emit.checkpoints.enabled", "true", "Whether checkpoints of groups are written."
+    emit_checkpoints_enabled: bool = setting_field(
+        "emit.checkpoints.enabled", boolean(True, "Whether checkpoints of groups are written.")
     )
-    emit_checkpoints_interval_seconds: int = _seconds(
-        "emit.checkpoints.interval.seconds", "60", "How often checkpoints are written."
+    emit_checkpoints_interval_seconds: int = setting_field(
+        "emit.checkpoints.interval.seconds", _seconds(60, "How often checkpoints are written.")
     )
-    emit_heartbeats_enabled: bool = _switch(
-        "emit.heartbeats.enabled", "true", "Whether heartbeats are written."
+    emit_heartbeats_enabled: bool = setting_field(
+        "emit.heartbeats.enabled", boolean(True, "Whether heartbeats are written.")
     )
-    emit_heartbeats_interval_seconds: int = _seconds(
-        "emit.heartbeats.interval.seconds", "1", "How often heartbeats are written."
+    emit_heartbeats_interval_seconds: int = setting_field(
+        "emit.heartbeats.interval.seconds", _seconds(1, "How often heartbeats are written.")
     )
-    heartbeats_replication_enabled: bool = _switch(
+    heartbeats_replication_enabled: bool = setting_field(
         "heartbeats.replication.enabled",
-        "true",
-        "Whether the source's topic `heartbeats` is mirrored, whatever `topics` says.",
+        boolean(True, "Whether the source's topic `heartbeats` is mirrored, whatever `topics` says."),
     )
-    emit_offset_syncs_enabled: bool = _switch(
+    emit_offset_syncs_enabled: bool = setting_field(
         "emit.offset-syncs.enabled",
-        "true",
-        "Whether offset syncs are written. Without them, checkpoints need what this process has seen itself.",
+        boolean(
+            True,
+            "Whether offset syncs are written. Without them, checkpoints need what this process has seen itself.",
+        ),
     )
-    offset_syncs_topic_location: Side = declared(
+    offset_syncs_topic_location: Side = setting_field(
         "offset-syncs.topic.location",
-        "source",
-        one_of(Side),
-        "The cluster that has the topic of offset syncs: `source` or `target`.",
+        member(Side.SOURCE, "The cluster that has the topic of offset syncs: `source` or `target`."),
     )
-    offset_lag_max: int = declared(
+    offset_lag_max: int = setting_field(
         "offset.lag.max",
-        "100",
-        whole_number(0),
-        "How many offsets of the target an offset sync may be behind before the next one is due. "
-        "Syncs of a partition are one second apart at least, and five at most while records pass.",
+        long(
+            100,
+            "How many offsets of the target an offset sync may be behind before the next one is due. "
+            "Syncs of a partition are one second apart at least, and five at most while records pass.",
+            0,
+        ),
     )
-    replication_factor: int = _replicas(
-        "replication.factor", "2", "Replicas of mirrored topics; -1 is the target's default."
+    replication_factor: int = setting_field(
+        "replication.factor", _replicas(2, "Replicas of mirrored topics; -1 is the target's default.")
     )
-    offset_syncs_topic_replication_factor: int = _replicas(
-        "offset-syncs.topic.replication.factor", "3", "Replicas of the topic of offset syncs."
+    offset_syncs_topic_replication_factor: int = setting_field(
+        "offset-syncs.topic.replication.factor", _replicas(3, "Replicas of the topic of offset syncs.")
     )
-    checkpoints_topic_replication_factor: int = _replicas(
-        "checkpoints.topic.replication.factor", "3", "Replicas of the topic of checkpoints."
+    checkpoints_topic_replication_factor: int = setting_field(
+        "checkpoints.topic.replication.factor", _replicas(3, "Replicas of the topic of checkpoints.")
     )
-    heartbeats_topic_replication_factor: int = _replicas(
-        "heartbeats.topic.replication.factor", "3", "Replicas of the topic of heartbeats."
+    heartbeats_topic_replication_factor: int = setting_field(
+        "heartbeats.topic.replication.factor", _replicas(3, "Replicas of the topic of heartbeats.")
     )
-    replication_policy_class: str = declared(
+    replication_policy_class: str = setting_field(
         "replication.policy.class",
-        f"{_JAVA_PACKAGE}{DEFAULT_POLICY}",
-        policy_name,
-        "How topics are named at the target: `DefaultReplicationPolicy` (SOURCE.topic), `IdentityReplicationPolicy`.",
+        text(
+            f"{_JAVA_PACKAGE}{DEFAULT_POLICY}",
+            "How topics are named at the target: `DefaultReplicationPolicy` (SOURCE.topic), "
+            "`IdentityReplicationPolicy`.",
+            into=policy_name,
+        ),
     )
-    replication_policy_separator: str = declared(
+    replication_policy_separator: str = setting_field(
         "replication.policy.separator",
-        ".",
-        word(r"[A-Za-z0-9._-]{1,20}", "letters, digits, '.', '_' and '-'"),
-        "What stands between the source's alias and the topic's name.",
+        text(
+            ".",
+            "What stands between the source's alias and the topic's name.",
+            Matching(r"[A-Za-z0-9._-]{1,20}", "letters, digits, '.', '_' and '-'"),
+        ),
     )
-    replication_policy_internal_separator_enabled: bool = _switch(
+    replication_policy_internal_separator_enabled: bool = setting_field(
         "replication.policy.internal.topic.separator.enabled",
-        "true",
-        "Whether names of internal topics have that separator too.",
+        boolean(True, "Whether names of internal topics have that separator too."),
     )
-    offset_reset: OffsetReset = declared(
+    offset_reset: OffsetReset = setting_field(
         "consumer.auto.offset.reset",
-        "earliest",
-        one_of(OffsetReset),
-        "Where a partition begins that the mirror has no position of: `earliest` or `latest`.",
+        member(
+            OffsetReset.EARLIEST,
+            "Where a partition begins that the mirror has no position of: `earliest` or `latest`.",
+        ),
     )
-    mirror_maker_offsets_topic: str = declared(
+    mirror_maker_offsets_topic: str = setting_field(
         "mirror.maker.offsets.topic",
-        "",
-        word(r"[A-Za-z0-9._-]{0,249}", "the name of a topic"),
-        "The topic at the target where MirrorMaker 2 left its positions, `mm2-offsets.SOURCE.internal`. A partition "
-        "that the mirror has no position of begins where MirrorMaker stopped.",
+        text(
+            "",
+            "The topic at the target where MirrorMaker 2 left its positions, `mm2-offsets.SOURCE.internal`. A "
+            "partition that the mirror has no position of begins where MirrorMaker stopped.",
+            Matching(r"[A-Za-z0-9._-]{0,249}", "the name of a topic"),
+        ),
     )
-    delivery: DeliveryGuarantee = declared(
+    delivery: DeliveryGuarantee = setting_field(
         "exactly.once.source.support",
-        "enabled",
-        one_of(DeliveryGuarantee),
-        "`enabled`: exactly once, by transactions. `disabled`: at least once. MirrorMaker's default is disabled.",
+        member(
+            DeliveryGuarantee.ENABLED,
+            "`enabled`: exactly once, by transactions. `disabled`: at least once. MirrorMaker's default is disabled.",
+        ),
     )
-    tasks_max: int = declared(
+    tasks_max: int = setting_field(
         "tasks.max",
-        "1",
-        whole_number(1, 2**31 - 1),
-        "Has no effect: workers share partitions, and each has one transaction at a time.",
+        integer(1, "Has no effect: workers share partitions, and each has one transaction at a time.", 1),
     )
-    transaction_bytes_max: int = declared(
-        "transaction.bytes.max", "4194304", whole_number(1, 2**30), "Bytes at which a transaction is ended."
+    transaction_bytes_max: int = setting_field(
+        "transaction.bytes.max", integer(4194304, "Bytes at which a transaction is ended.", 1, 2**30)
     )
-    transaction_ms_max: int = declared(
-        "transaction.ms.max", "100", whole_number(1, 60_000), "The age at which a transaction is ended."
+    transaction_ms_max: int = setting_field(
+        "transaction.ms.max", integer(100, "The age at which a transaction is ended.", 1, 60_000)
     )
-    transaction_timeout_ms: int = declared(
+    transaction_timeout_ms: int = setting_field(
         "transaction.timeout.ms",
-        "30000",
-        whole_number(1_000, 900_000),
-        "The age at which the target aborts the transaction of a worker that hangs.",
+        integer(
+            30000,
+            "The age at which the target aborts the transaction of a worker that hangs.",
+            1_000,
+            900_000,
+        ),
     )
 
     @property
@@ -289,23 +308,24 @@ class MirrorSettings:
     reverse_heartbeat_flows: tuple[FlowSettings, ...] = ()
     """Flows back to the sources that are not enabled, and still emit heartbeats, which the enabled ones mirror."""
     warnings: tuple[str, ...] = ()
-    name: str = declared(
+    name: str = setting_field(
         "name",
-        "mirror",
-        word(NAME_PATTERN, "up to 100 letters, digits, '.', '_' and '-'"),
-        "The mirror's name, a part of its groups' names. Workers of one mirror share it.",
+        text(
+            "mirror",
+            "The mirror's name, a part of its groups' names. Workers of one mirror share it.",
+            Matching(NAME_PATTERN, "up to 100 letters, digits, '.', '_' and '-'"),
+        ),
     )
-    worker_id: str = declared(
+    worker_id: str = setting_field(
         "worker.id",
-        "",
-        word("(?s).{0,200}", "up to 200 characters"),
-        "The worker's name in logs; by default the host's name and the process's number.",
+        text(
+            "",
+            "The worker's name in logs; by default the host's name and the process's number.",
+            Matching("(?s).{0,200}", "up to 200 characters"),
+        ),
     )
-    bytes_per_second_max: int = declared(
-        "bytes.per.second.max",
-        "0",
-        whole_number(0),
-        "Bytes that this process reads in a second; 0 is no limit.",
+    bytes_per_second_max: int = setting_field(
+        "bytes.per.second.max", long(0, "Bytes that this process reads in a second; 0 is no limit.", 0)
     )
 
     def group_id(self, flow: FlowSettings) -> str:

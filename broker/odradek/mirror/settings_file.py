@@ -19,15 +19,17 @@ from odradek.client.properties import (
     read_client_properties,
 )
 from odradek.foundation.errors import SettingError
-from odradek.foundation.words import nearest_name
-from odradek.mirror.setting_values import DeclaredSetting, declarations
+from odradek.foundation.setting_fields import settings_of
+from odradek.foundation.setting_tables import read_setting, suggest
+from odradek.foundation.setting_types import Setting
 from odradek.mirror.settings import ClusterSettings, FlowSettings, MirrorSettings
 from odradek.mirror.unused_settings import CLASSES, RENAMED, is_unused
 
 CLUSTERS: Final = "clusters"
 _ARROW: Final = "->"
-_FLOW_KEYS: Final = declarations(FlowSettings)
-_MIRROR_KEYS: Final = declarations(MirrorSettings)
+_Fields = Mapping[str, tuple[str, Setting]]
+_FLOW_KEYS: Final[_Fields] = {one.key: (name, one) for name, one in settings_of(FlowSettings).items()}
+_MIRROR_KEYS: Final[_Fields] = {one.key: (name, one) for name, one in settings_of(MirrorSettings).items()}
 _SECURITY_PREFIXES: Final = ("ssl.", "sasl.", "security.")
 
 
@@ -147,11 +149,10 @@ class _Reader:
         if is_unused(name):
             self._unused.append(key)
             return
-        nearest = nearest_name(
-            name, (CLUSTERS, *_FLOW_KEYS, *_MIRROR_KEYS, *CLIENT_PROPERTIES, *SECURITY_PROPERTIES)
+        known = (CLUSTERS, *_FLOW_KEYS, *_MIRROR_KEYS, *CLIENT_PROPERTIES, *SECURITY_PROPERTIES)
+        raise SettingError(
+            f"{self._source}: {key} is not a setting of a mirror: correct or remove it{suggest(name, known)}"
         )
-        hint = "" if nearest is None else f" (did you mean {nearest}?)"
-        raise SettingError(f"{self._source}: {key} is not a setting of a mirror{hint}. Correct or remove it")
 
     def _target(self, asked: str | None, enabled: Iterable[tuple[str, str]]) -> str:
         targets = list(dict.fromkeys(target for _, target in enabled))
@@ -200,16 +201,9 @@ class _Reader:
             **values,
         )
 
-    def _values(
-        self, declared: Mapping[str, tuple[str, DeclaredSetting]], given: Mapping[str, str], *, where: str
-    ) -> dict[str, Any]:
-        values: dict[str, object] = {}
-        for key, (name, one) in declared.items():
-            try:
-                values[name] = one.parse(given.get(key, one.default))
-            except ValueError as failure:
-                raise SettingError(f"{self._source}: {where}{key} is {given[key]!r}; it {failure}") from None
-        return values
+    def _values(self, declared: _Fields, given: Mapping[str, str], *, where: str) -> dict[str, Any]:
+        where = f"{self._source}: {where}"
+        return {name: read_setting(one, given.get(key), where=where) for key, (name, one) in declared.items()}
 
     def _cluster(self, alias: str) -> ClusterSettings:
         entries = {**self._common_client, **self._clients[alias]}

@@ -141,7 +141,7 @@ def test_only_the_named_topics_are_compressed(bootstrap: str, create_topic: Crea
         ({}, "neither"),
         ({"broker.list": "a:1", "zk.connect": "b:2"}, "both"),
         ({"broker.list": "a:1", "batch.sise": "1"}, "did you mean batch.size"),
-        ({"broker.list": "a:1", "queue.size": "0"}, "from 1 on"),
+        ({"broker.list": "a:1", "queue.size": "0"}, "at least 1"),
         ({"broker.list": "a:1", "queue.size": "2", "queue.buffering.max.messages": "3"}, "two values"),
         ({"broker.list": "a:1", "producer.type": "both"}, "sync, async"),
         ({"broker.list": "a:1", "compression.codec": "zip"}, "gzip"),

@@ -125,7 +125,7 @@ def resolve(given: GivenOptions) -> ClientSettings:
     """The settings in force. Raises SettingError for a file, profile or value that cannot be used,
     FileNotFoundError for a file or a profile that is not there.
     """
-    values = {name: Sourced(one.default, DEFAULT) for name, one in CLIENT_PROPERTIES.items()}
+    values = {name: Sourced(one.default_text or "", DEFAULT) for name, one in CLIENT_PROPERTIES.items()}
     warnings: list[str] = []
 
     def lay(read: ReadProperties, source: str) -> None:
