@@ -1,7 +1,8 @@
 """Which tests of a run one worker of pytest-xdist takes together: those of a file, or of a group of folders.
 
 A group's heavy fixtures exist once in a run instead of once in each worker. They are Spark's session, JVMs with Kafka's
-clients and tools, and ZooKeeper. Groups come first, so that none is at work alone when all else is done.
+clients and tools, and ZooKeeper. Groups come first, so that none is at work alone when all else is done. The thorough
+tests of Spark would be so all the same: they have two sessions.
 
 xdist's own `loadgroup` puts the group behind the name of each test, which then selects nothing on a command line.
 """
@@ -14,8 +15,15 @@ import pytest
 from xdist.scheduler import LoadScopeScheduling
 from xdist.workermanage import Producer, WorkerController
 
+from tests.support.examples import IS_THOROUGH
+
+_SECOND_SESSION: Final = tuple(
+    f"tests/spark/test_{name}"
+    for name in ("audit", "bad_records", "connector", "killed", "load", "page_command", "snapshot", "stream")
+)
 # The longest first. What is left out of a folder starts programs of its own and needs none of its fixtures.
 _GROUPS: Final = {
+    "spark, second session": _SECOND_SESSION if IS_THOROUGH else (),
     "spark": ("tests/spark/",),
     "java": ("tests/compat/java/", "tests/docs/test_phrase_book.py"),
     "zookeeper": ("tests/metadata/registry/",),
