@@ -22,25 +22,28 @@ from itertools import takewhile
 from odradek.foundation.clock import Clock
 from odradek.foundation.errors import KafkaStorageError, OffsetOutOfRange
 from odradek.foundation.ids import TopicId, TopicPartition
-from odradek.storage.append_rules import AppendResult, Origin
+from odradek.storage.append_rules import Admitted, AppendResult, Origin, Records
 from odradek.storage.checkpoints import PARTITION_METADATA_FILE, read_topic_id, write_topic_id
 from odradek.storage.config import LogConfig
 from odradek.storage.disk_space import is_shortage
 from odradek.storage.epochs import FILE_NAME as EPOCHS_FILE
-from odradek.storage.files import Disk
+from odradek.storage.epochs import EpochEntry
+from odradek.storage.files import Disk, FileSlice
 from odradek.storage.loading import LoadedLog, LogLoader
 from odradek.storage.log_appender import EPOCH_MAX, LogAppender
-from odradek.storage.log_flusher import LogFlusher
+from odradek.storage.log_flusher import Flush, LogFlusher
 from odradek.storage.log_health import LogHealth, OnDiskError
 from odradek.storage.log_parts import LogParts
 from odradek.storage.log_reader import LogReader
-from odradek.storage.lookup import TimestampOffset
+from odradek.storage.lookup import Search, TimestampOffset
 from odradek.storage.open_files import OpenFiles
 from odradek.storage.producer_rules import ProducerRules
 from odradek.storage.recovery import replay_producers
 from odradek.storage.segment import Segment
 from odradek.storage.segment_set import SegmentSet
+from odradek.storage.transaction_index import AbortedTransaction
 from odradek.storage.unsynced_files import UnsyncedFiles
+from odradek.storage.verification import VerificationToken
 
 logger = logging.getLogger(__name__)
 
@@ -48,7 +51,10 @@ __all__ = ["EPOCH_MAX", "AppendResult", "Log", "Origin", "TimestampOffset"]
 
 
 class Log:
-    """Made by `Log.open`. Its parts' methods for records are its own, so that a batch costs no call more."""
+    """Made by `Log.open`.
+
+    The appender and the reader are public: a leader and its readers ask them, so that a batch costs no call more.
+    """
 
     def __init__(
         self,
@@ -93,6 +99,8 @@ class Log:
             on_failure=on_failure,
             on_shortage=on_shortage,
         )
+        # The log directory that this one is in.
+        self.parent_directory = self._health.parent_directory
         parts = LogParts(
             self.segments,
             self.offsets,
@@ -104,31 +112,8 @@ class Log:
             clock,
         )
         self.reader = LogReader(parts, config)
-        self._appender = LogAppender(parts, self.reader, config)
+        self.appender = LogAppender(parts, self.reader, config)
         self._flusher = LogFlusher(parts)
-        self._offer_methods_of_parts()
-
-    def _offer_methods_of_parts(self) -> None:
-        appender, reader, flusher = self._appender, self.reader, self._flusher
-        self.parent_directory = self._health.parent_directory
-        self.append = appender.append
-        self.admit_next = appender.admit_next
-        self.append_as_follower = appender.append_as_follower
-        self.assign_leader_epoch = appender.assign_leader_epoch
-        self.read = reader.read
-        self.offset_for_timestamp = reader.offset_for_timestamp
-        self.offset_of_max_timestamp = reader.offset_of_max_timestamp
-        self.search_timestamp = reader.search_timestamp
-        self.search_newest = reader.search_newest
-        self.end_offset_for_epoch = reader.end_offset_for_epoch
-        self.aborted_transactions = reader.aborted_transactions
-        self.aborted_in = reader.aborted_in
-        self.flush = flusher.flush
-        self.begin_flush = flusher.begin_flush
-        self.end_flush = flusher.end_flush
-        self.begin_close = flusher.begin_close
-        self.end_close = flusher.end_close
-        self.fail = self._health.fail
 
     @classmethod
     def open(
@@ -249,8 +234,87 @@ class Log:
     def reconfigure(self, config: LogConfig) -> None:
         """Use these settings from now on."""
         self.config = config
-        for part in (self.segments, self.reader, self._appender):
+        for part in (self.segments, self.reader, self.appender):
             part.reconfigure(config)
+
+    # --- what the parts do, where it is described ------------------------------------------------------------------
+
+    def append(
+        self,
+        records: Records,
+        *,
+        leader_epoch: int,
+        origin: Origin = Origin.CLIENT,
+        token: VerificationToken | None = None,
+    ) -> AppendResult:
+        return self.appender.append(records, leader_epoch=leader_epoch, origin=origin, token=token)
+
+    def admit_next(self, admitted: Admitted) -> None:
+        self.appender.admit_next(admitted)
+
+    def append_as_follower(self, records: Records, *, leader_epoch_max: int = EPOCH_MAX) -> AppendResult:
+        return self.appender.append_as_follower(records, leader_epoch_max=leader_epoch_max)
+
+    def assign_leader_epoch(self, leader_epoch: int) -> None:
+        self.appender.assign_leader_epoch(leader_epoch)
+
+    def read(
+        self,
+        fetch_offset: int,
+        *,
+        bytes_max: int,
+        offset_limit: int | None = None,
+        at_least_one_batch: bool = True,
+    ) -> FileSlice:
+        return self.reader.read(
+            fetch_offset,
+            bytes_max=bytes_max,
+            offset_limit=offset_limit,
+            at_least_one_batch=at_least_one_batch,
+        )
+
+    def offset_for_timestamp(
+        self, timestamp_ms: int, *, offset_limit: int | None = None
+    ) -> TimestampOffset | None:
+        return self.reader.offset_for_timestamp(timestamp_ms, offset_limit=offset_limit)
+
+    def offset_of_max_timestamp(self, *, offset_limit: int | None = None) -> TimestampOffset | None:
+        return self.reader.offset_of_max_timestamp(offset_limit=offset_limit)
+
+    def search_timestamp(self, timestamp_ms: int, *, offset_limit: int | None = None) -> Search:
+        return self.reader.search_timestamp(timestamp_ms, offset_limit=offset_limit)
+
+    def search_newest(self, *, offset_limit: int | None = None) -> Search:
+        return self.reader.search_newest(offset_limit=offset_limit)
+
+    def end_offset_for_epoch(self, epoch: int) -> EpochEntry:
+        return self.reader.end_offset_for_epoch(epoch)
+
+    def aborted_transactions(self, fetch_offset: int, upper_offset: int) -> list[AbortedTransaction]:
+        return self.reader.aborted_transactions(fetch_offset, upper_offset)
+
+    def aborted_in(
+        self, records: FileSlice, fetch_offset: int, *, offset_limit: int
+    ) -> list[AbortedTransaction]:
+        return self.reader.aborted_in(records, fetch_offset, offset_limit=offset_limit)
+
+    def flush(self, up_to: int | None = None) -> None:
+        self._flusher.flush(up_to)
+
+    def begin_flush(self, up_to: int | None = None) -> Flush | None:
+        return self._flusher.begin_flush(up_to)
+
+    def end_flush(self, flush: Flush, error: OSError | None = None) -> None:
+        self._flusher.end_flush(flush, error)
+
+    def begin_close(self, *, with_parent: bool = True) -> Flush | None:
+        return self._flusher.begin_close(with_parent=with_parent)
+
+    def end_close(self, flush: Flush | None, error: OSError | None = None) -> None:
+        self._flusher.end_close(flush, error)
+
+    def fail(self, why: str) -> None:
+        self._health.fail(why)
 
     # --- change the segments ---------------------------------------------------------------------------------------
 

@@ -129,7 +129,9 @@ class Leader:
         if replica.rejected_batches is not None:
             replica.check_order(records)
         try:
-            result = log.append(records, leader_epoch=replica.leader_epoch, origin=origin, token=token)
+            result = log.appender.append(
+                records, leader_epoch=replica.leader_epoch, origin=origin, token=token
+            )
         except KafkaStorageError as failure:
             replica.note_rejected(records, failure)
             raise

@@ -60,7 +60,7 @@ class PartitionReader:
         if log_start_offset <= fetch_offset < limit:
             records = None
             if bytes_max > 0 or at_least_one_batch:
-                records = log.read(
+                records = log.reader.read(
                     fetch_offset,
                     bytes_max=bytes_max,
                     offset_limit=limit,
@@ -91,7 +91,9 @@ class PartitionReader:
         self._require_in_range(fetch_offset)
         records: FileSlice | None = None
         if fetch_offset < log.log_end_offset and (bytes_max > 0 or at_least_one_batch):
-            records = log.read(fetch_offset, bytes_max=bytes_max, at_least_one_batch=at_least_one_batch)
+            records = log.reader.read(
+                fetch_offset, bytes_max=bytes_max, at_least_one_batch=at_least_one_batch
+            )
         return found._replace(slice=records), None
 
     def _require_readable(self, current_leader_epoch: int, *, leader_only: bool) -> None:
@@ -174,5 +176,7 @@ class PartitionReader:
         To be called before anything else happens. A few may lie above: the client passes over those by their markers.
         """
         replica = self._replica
-        aborted = replica.log.aborted_in(records, fetch_offset, offset_limit=replica.last_stable_offset)
+        aborted = replica.log.reader.aborted_in(
+            records, fetch_offset, offset_limit=replica.last_stable_offset
+        )
         return [(transaction.producer_id, transaction.first_offset) for transaction in aborted]
