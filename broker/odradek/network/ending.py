@@ -13,6 +13,7 @@ from typing import Any, Final
 from odradek.foundation.limits import MUTE_STEP_SECONDS
 from odradek.foundation.rate_limited_log import RateLimitedLog
 from odradek.network.connection import Connection, log_failure
+from odradek.network.connection_states import CLOSED, LOST, OPEN, Life
 from odradek.network.pending import QueuedAnswer
 from odradek.network.request_memory import RequestMemory
 from odradek.network.sendfile import Unsent
@@ -29,23 +30,22 @@ class EndingConnection(Connection):
         "_frames",
         "_held",
         "_holds",
-        "_is_closing",
         "_is_dispatching",
+        "_life",
         "_lines",
         "_memory",
         "_mute",
         "_out",
         "_reader",
         "_transport",
-        "is_lost",
     )
 
     _answers: deque[QueuedAnswer]
     _frames: deque[memoryview]
     _held: int
     _holds: int
-    _is_closing: bool
     _is_dispatching: bool
+    _life: Life
     _lines: RateLimitedLog
     _memory: RequestMemory
     _mute: Mute | None
@@ -53,7 +53,11 @@ class EndingConnection(Connection):
     _reader: FrameReader
     # None until the connection is made.
     _transport: asyncio.Transport
-    is_lost: bool
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether it has ended."""
+        return self._life is LOST
 
     def _close_when_done(self) -> None:
         raise NotImplementedError
@@ -89,23 +93,23 @@ class EndingConnection(Connection):
 
     def close(self) -> None:
         """Close after all due answers are sent; requests that are not dispatched yet are dropped."""
-        if not self._is_closing:
+        if self._life is OPEN:
             self._pause_reading()
-            self._is_closing = True
+            self._life = CLOSED[self._life]
             self._frames.clear()
         self._close_when_done()
 
     def abort(self) -> None:
         """Close at once; what is unsent is lost."""
-        self._is_closing = True
+        self._life = CLOSED[self._life]
         if self._transport is not None:
             self._transport.abort()
 
     def _fail(self, failure: BaseException) -> None:
         """End this connection because of a wrong frame or a failed handler. Written answers are still sent."""
-        if self.is_lost:
+        if self._life is LOST:
             return
-        self._is_closing = True
+        self._life = CLOSED[self._life]
         log_failure(self, failure, self._lines)
         self._drop()
         self._transport.close()

@@ -9,7 +9,7 @@ not read its answers. TCP then pushes back on the sender, so a connection takes 
 peer.
 
 File slices are loaded when the socket has room: from the page cache at once, from the device on a thread
-while the connection waits. `ending` has the end of a connection, and its pauses.
+while the connection waits. `connection_states` has its states; `ending` has its end, and its pauses.
 """
 
 from __future__ import annotations
@@ -39,6 +39,28 @@ from odradek.foundation.turn_limits import (
     REQUEST_BYTES_AT_ONCE_MAX,
 )
 from odradek.network.connection import Dispatch
+from odradek.network.connection_states import (
+    CLOSING,
+    DRAINED,
+    ENDED,
+    FILLED,
+    FLOWING,
+    LOAD_BEGUN,
+    LOAD_ENDED,
+    LOST,
+    MEMORY_FREE,
+    MEMORY_SHORT,
+    OPEN,
+    READING,
+    READING_PAUSED,
+    READING_RESUMED,
+    SHORT,
+    TURN_AWAITED,
+    TURN_BEGUN,
+    TURN_ENDED,
+    TURN_IS_DUE,
+    TURN_TAKEN,
+)
 from odradek.network.ending import EndingConnection
 from odradek.network.login_bounds import LoginBounds, PendingLogin
 from odradek.network.pending import Pending, QueuedAnswer
@@ -74,18 +96,14 @@ class InboundConnection(EndingConnection, asyncio.BufferedProtocol):
     __slots__ = (
         "_dispatch",
         "_frames_bytes",
-        "_is_loading",
-        "_is_pumping_later",
-        "_is_reading_paused",
-        "_is_scheduled",
-        "_is_short",
-        "_is_writing_paused",
+        "_input",
         "_login",
         "_login_bounds",
         "_loop",
         "_now",
         "_on_lost",
         "_on_made",
+        "_output",
         "_pending_bytes",
         "_queued_bytes",
         "_source",
@@ -139,17 +157,12 @@ class InboundConnection(EndingConnection, asyncio.BufferedProtocol):
         self._holds = 0  # requests that none may overtake, and a mute
         self._mute = None
         self._now = now
-        self._is_closing = False
+        self._life = OPEN
+        self._input = READING
+        self._output = FLOWING
         self._is_dispatching = False  # a handler may close the connection and still answer
-        self._is_loading = False  # a thread reads the slice at the head of `_out`
-        self._is_pumping_later = False  # the next turn sends more
-        self._is_reading_paused = False
-        self._is_scheduled = False
-        self._is_short = False  # not read, since requests of all connections take too much memory
-        self._is_writing_paused = False
         self.is_active = True
         """Set by every byte received or sent; the listener's sweep clears it."""
-        self.is_lost = False
         # Bytes of requests, as `_memory` counts them: all; of `_frames`; of those whose answer is pending.
         self._held = 0
         self._frames_bytes = 0
@@ -168,8 +181,7 @@ class InboundConnection(EndingConnection, asyncio.BufferedProtocol):
         self._on_made(self)
 
     def connection_lost(self, failure: Exception | None) -> None:
-        self.is_lost = True
-        self._is_closing = True
+        self._life = ENDED[self._life]
         if self._mute is not None:
             self._mute.cancel()
         if self._login is not None:
@@ -183,7 +195,7 @@ class InboundConnection(EndingConnection, asyncio.BufferedProtocol):
     def buffer_updated(self, nbytes: int) -> None:
         self.bytes_in += nbytes
         self.is_active = True
-        if self._is_closing:
+        if self._life is not OPEN:
             return
         before = self._reader.bytes_held()
         frames = self._reader.received(nbytes)
@@ -195,7 +207,7 @@ class InboundConnection(EndingConnection, asyncio.BufferedProtocol):
             else:
                 self._answer(frames)
         # Of two wrong frames in one read, the first has ended the connection and is in the log.
-        if self._reader.failure is not None and not self._frames and not self._is_closing:
+        if self._reader.failure is not None and not self._frames and self._life is OPEN:
             self._fail(self._reader.failure)
             return
         if self._frames and frames:
@@ -206,10 +218,10 @@ class InboundConnection(EndingConnection, asyncio.BufferedProtocol):
         return False
 
     def pause_writing(self) -> None:
-        self._is_writing_paused = True
+        self._output = FILLED[self._output]
 
     def resume_writing(self) -> None:
-        self._is_writing_paused = False
+        self._output = DRAINED[self._output]
         self.is_active = True
         if self._out:
             self._pump()
@@ -243,7 +255,7 @@ class InboundConnection(EndingConnection, asyncio.BufferedProtocol):
                 ready.append(reply)
                 ready_bytes += len(reply)
                 if ready_bytes < RESPONSE_BYTES_UNSENT_PER_CONNECTION_MAX and not (
-                    self._is_closing or self._holds
+                    self._life is not OPEN or self._holds
                 ):
                     continue
             elif reply is None and not self._holds:
@@ -262,7 +274,7 @@ class InboundConnection(EndingConnection, asyncio.BufferedProtocol):
         if failure is not None:
             self._fail(failure)
             return
-        if self._is_closing:
+        if self._life is not OPEN:
             self._close_when_done()
             return
         if count < len(frames):
@@ -273,25 +285,24 @@ class InboundConnection(EndingConnection, asyncio.BufferedProtocol):
 
     def _is_blocked(self) -> bool:
         return (
-            self._is_writing_paused
-            or self._is_loading
-            or self._is_pumping_later
+            self._output is not FLOWING
             or self._holds > 0
             or len(self._answers) >= REQUESTS_IN_FLIGHT_PER_CONNECTION_MAX
             or self._queued_bytes >= RESPONSE_BYTES_UNSENT_PER_CONNECTION_MAX
-            or self._is_closing
+            or self._life is not OPEN
         )
 
     # --- requests that wait ---------------------------------------------------------------------------------
 
     def _schedule(self) -> None:
         """Answer, in this connection's turn, frames that nothing else delays."""
-        if self._frames and not self._is_scheduled and not self._is_blocked():
-            self._is_scheduled = True
+        if self._frames and self._input not in TURN_IS_DUE and not self._is_blocked():
+            self._pause_reading()
+            self._input = TURN_AWAITED[self._input]
             self._turns.wait(self)
 
     def take_turn(self) -> None:
-        self._is_scheduled = False
+        self._input = TURN_TAKEN[self._input]
         if not self._is_blocked():
             self._continue()
 
@@ -305,21 +316,21 @@ class InboundConnection(EndingConnection, asyncio.BufferedProtocol):
             else:
                 frames = [waiting.popleft() for _ in range(REQUESTS_PER_TURN_MAX)]
             self._answer(frames)
-        if not waiting and self._reader.has_more and not self._is_closing:
+        if not waiting and self._reader.has_more and self._life is OPEN:
             waiting.extend(self._reader.more())
             self._schedule()
         self._account()
-        if waiting or self._is_blocked() or self._is_short:
+        if waiting or self._is_blocked() or self._input is SHORT:
             return
         if self._reader.failure is not None:
             self._fail(self._reader.failure)
-        elif self._is_reading_paused:
-            self._is_reading_paused = False
+        elif self._input is not READING:
+            self._input = READING_RESUMED[self._input]
             self._transport.resume_reading()
 
     def _resume(self) -> None:
         """Continue with what waits, if nothing delays it any more."""
-        if not (self._frames or self._is_reading_paused) or self._is_scheduled or self._is_blocked():
+        if (self._input is READING and not self._frames) or self._input in TURN_IS_DUE or self._is_blocked():
             return
         if self._frames:
             self._schedule()
@@ -337,12 +348,12 @@ class InboundConnection(EndingConnection, asyncio.BufferedProtocol):
 
     def release(self) -> None:
         self._holds -= 1
-        if not self._holds and not self.is_lost:
+        if not self._holds and self._life is not LOST:
             self._loop.call_soon(self._resume)
 
     def _pause_reading(self) -> None:
-        if not self._is_reading_paused and not self._is_closing:
-            self._is_reading_paused = True
+        if self._input is READING and self._life is OPEN:
+            self._input = READING_PAUSED[self._input]
             self._transport.pause_reading()
 
     # --- answers ------------------------------------------------------------------------------------------
@@ -371,7 +382,7 @@ class InboundConnection(EndingConnection, asyncio.BufferedProtocol):
 
     def _settled(self, queued: QueuedAnswer, pending: Pending[Frame | None]) -> None:
         if pending.cancelled():
-            if not self._is_closing:
+            if self._life is OPEN:
                 self._fail(OdradekError("the answer to a request was cancelled"))
             return
         try:
@@ -379,7 +390,7 @@ class InboundConnection(EndingConnection, asyncio.BufferedProtocol):
         except Exception as failure:
             self._fail(failure)
             return
-        if self.is_lost:
+        if self._life is LOST:
             return
         queued.pending = None
         queued.make_ready(frame)
@@ -406,7 +417,7 @@ class InboundConnection(EndingConnection, asyncio.BufferedProtocol):
             self._out.append(frame)
 
     def _send_ready(self, ready: list[bytes], ready_bytes: int) -> None:
-        if self._out or self._is_writing_paused or self._is_loading:
+        if self._out or self._output is not FLOWING:
             self._out.extend(ready)
             self._pump()
             return
@@ -422,11 +433,9 @@ class InboundConnection(EndingConnection, asyncio.BufferedProtocol):
         """Hand queued answers to the transport until its buffer is full or this connection's turn is over."""
         out = self._out
         sent_in_turn = 0
-        while out and not self._is_writing_paused and not self._is_loading and not self.is_lost:
-            if self._is_pumping_later:
-                return
+        while out and self._output is FLOWING and self._life is not LOST:
             if sent_in_turn >= SENT_BYTES_PER_TURN_MAX:
-                self._is_pumping_later = True
+                self._output = TURN_ENDED[self._output]
                 self._loop.call_soon(self._pump_again)
                 return
             try:
@@ -435,15 +444,15 @@ class InboundConnection(EndingConnection, asyncio.BufferedProtocol):
                 self._fail(failure)
                 return
             if sent < 0:
-                self._is_loading = True
+                self._output = LOAD_BEGUN[self._output]
                 return
             sent_in_turn += sent + SENT_PART_BYTES
             self.bytes_out += sent
             self.is_active = True
 
     def _pump_again(self) -> None:
-        self._is_pumping_later = False
-        if self.is_lost:
+        self._output = TURN_BEGUN[self._output]
+        if self._life is LOST:
             return
         self._pump()
         self._resume()
@@ -451,8 +460,8 @@ class InboundConnection(EndingConnection, asyncio.BufferedProtocol):
 
     def _loaded(self, failure: BaseException | None) -> None:
         """The thread has replaced the slice at the head of `_out` with bytes, or failed."""
-        self._is_loading = False
-        if self.is_lost:
+        self._output = LOAD_ENDED[self._output]
+        if self._life is LOST:
             return
         if failure is not None:
             self._fail(failure)
@@ -462,7 +471,7 @@ class InboundConnection(EndingConnection, asyncio.BufferedProtocol):
         self._close_when_done()
 
     def _close_when_done(self) -> None:
-        if not self._is_closing or self._is_dispatching or self._answers or self._out or self.is_lost:
+        if self._life is not CLOSING or self._is_dispatching or self._answers or self._out:
             return
         if self._transport is not None:
             self._transport.close()
@@ -474,16 +483,18 @@ class InboundConnection(EndingConnection, asyncio.BufferedProtocol):
         if not self._frames:
             self._frames_bytes = 0
         held = self._reader.bytes_held() + self._frames_bytes + self._pending_bytes
-        if self._is_closing or (held == self._held and not (held and is_next_request)):
+        if self._life is not OPEN or (held == self._held and not (held and is_next_request)):
             return
         self._held = held
-        self._is_short = not self._memory.note(self, held, is_next_request=is_next_request)
-        if self._is_short:
+        if self._memory.note(self, held, is_next_request=is_next_request):
+            self._input = MEMORY_FREE[self._input]
+        else:
             self._pause_reading()
+            self._input = MEMORY_SHORT[self._input]
 
     def is_receiving(self) -> bool:
         return self._reader.bytes_held() > 0 and not self._frames and not self._pending_bytes
 
     def read_again(self) -> None:
-        self._is_short = False
+        self._input = MEMORY_FREE[self._input]
         self._resume()
