@@ -134,6 +134,7 @@ def test_the_selector_finds_workers_of_this_mirror_alone() -> None:
         assert found.get("matchLabels", found) == selector
 
 
+@pytest.mark.skipif(not hasattr(os, "memfd_create"), reason="a pod's start is a program for Linux")
 def test_a_start_puts_all_files_together_and_writes_none(tmp_path: Path) -> None:
     """With a password and a certificate of several lines, as a User's Secret has them; and with a file of others."""
     password = Password(user="u", mechanism="SCRAM-SHA-512", password="p w\\d=:#")
