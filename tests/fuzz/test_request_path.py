@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from odradek.security.authentication.sasl import Login
+from odradek.security.authentication.exchange import Login
 from tests.fuzz.world import FuzzedBroker, FuzzFailure, left_over, watching
 from tests.support.loop import run
 
@@ -33,7 +33,7 @@ def test_a_password_that_is_not_looked_at_is_noticed(monkeypatch: pytest.MonkeyP
     def anybody(self: object, sent: bytes) -> tuple[bytes, Login]:
         return b"", Login("fuzz")
 
-    monkeypatch.setattr("odradek.security.authentication.listener_sasl.PlainExchange.answer", anybody)
+    monkeypatch.setattr("odradek.security.authentication.plain.PlainExchange.answer", anybody)
     with watching() as watch, pytest.raises(FuzzFailure, match="without a password"):
         run(FuzzedBroker.play(1, watch, logins=True))
 

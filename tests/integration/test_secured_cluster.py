@@ -18,7 +18,7 @@ from odradek.foundation.security_errors import (
 )
 from odradek.metadata.registry.registries import open_registry
 from odradek.network.outbound import OutboundConnection
-from odradek.network.secured.network import LoginFailed
+from odradek.network.secured import LoginFailed
 from odradek.wire.protocol import cluster_changes, codec, controller_requests, messages
 from odradek.wire.protocol.api import ApiKey
 from odradek.wire.protocol.cluster_changes import FollowRequest

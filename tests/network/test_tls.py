@@ -20,8 +20,7 @@ from odradek.network.flow_control import Admission
 from odradek.network.listener import Listener
 from odradek.network.login_bounds import LoginBounds
 from odradek.network.network import SystemNetwork
-from odradek.security.tls.listener_tls import ListenerTls
-from odradek.security.tls.tls_settings import listener_tls
+from odradek.security.tls.listener import ListenerTls, listener_tls
 from odradek.storage.files import FileSlice, SystemDisk
 from tests.network.support import framed, started
 from tests.support.certificates import Authority, Leaf

@@ -14,7 +14,6 @@ _FOLDERS: Final = {
     "broker/coordination": ("broker/groups", "broker/transactions"),
     "pipeline": ("pipeline", "spark"),
     "helm": ("charts", "operator"),
-    "network/secured": ("security", "server"),
 }
 
 

@@ -28,7 +28,7 @@ DOORS: Final = {
         "os.posix_fadvise",
         "os.posix_fallocate",
     },
-    "broker/odradek/security/tls/tls_contexts.py": {"os.memfd_create"},
+    "broker/odradek/security/tls/contexts.py": {"os.memfd_create"},
     "broker/odradek/network/sendfile.py": {"os.sendfile"},
     # It runs in a container.
     "operator/odradek_operator/desired/mirror.py": {"os.memfd_create"},
@@ -45,7 +45,7 @@ HOMES: Final = {
         "broker/odradek/foundation/metrics.py",
         "broker/odradek/foundation/scheduling.py",
         "broker/odradek/storage/files.py",
-        "broker/odradek/security/tls/tls_contexts.py",
+        "broker/odradek/security/tls/contexts.py",
         "operator/odradek_operator/desired/mirror.py",
     },
 }

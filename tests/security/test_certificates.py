@@ -9,8 +9,13 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 
 from odradek.foundation.settings import Settings
-from odradek.security.tls.listener_tls import ListenerTls, authorities_of, certificates_of, not_after_seconds
-from odradek.security.tls.tls_settings import listener_tls
+from odradek.security.tls.listener import (
+    ListenerTls,
+    authorities_of,
+    certificates_of,
+    listener_tls,
+    not_after_seconds,
+)
 from tests.support.certificates import Authority
 
 CA = Authority("Root")

@@ -4,7 +4,7 @@ import pytest
 from cryptography import x509
 from cryptography.x509.oid import NameOID
 
-from odradek.security.tls.distinguished_name import subject_name
+from odradek.security.tls.names import subject_name
 from tests.support.certificates import Authority, name
 
 CA = Authority()
@@ -49,6 +49,21 @@ CA = Authority()
 )
 def test_a_subject_is_written_as_java_writes_it(subject: x509.Name, text: str) -> None:
     assert subject_name(CA.leaf(subject=subject).der) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (b"\x14\x04ab\xe9d", "CN=abéd"),  # TeletexString
+        (b"\x1b\x04abcd", "CN=abcd"),  # GeneralString
+        (b"\x1e\x04\x00a\x00b", "CN=ab"),  # BMPString
+        (b"\x02\x04abcd", "CN=#020461626364"),  # INTEGER
+    ],
+)
+def test_a_subject_of_any_type_of_string_has_a_name(value: bytes, text: str) -> None:
+    der = CA.leaf(subject=name("abcd")).der
+    assert der.count(b"\x0c\x04abcd") == 1
+    assert subject_name(der.replace(b"\x0c\x04abcd", value)) == text
 
 
 def test_every_cut_off_certificate_is_refused() -> None:

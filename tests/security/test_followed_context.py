@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from odradek.foundation.settings import Settings
-from odradek.security.tls.followed_context import FollowedContext
-from odradek.security.tls.tls_contexts import server_context
-from odradek.security.tls.tls_settings import listener_tls
+from odradek.security.tls.contexts import FollowedContext, server_context
+from odradek.security.tls.listener import listener_tls
 from tests.support.certificates import Authority, Leaf
 
 CA = Authority()

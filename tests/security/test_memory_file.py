@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from odradek.security.tls.tls_contexts import memory_file
+from odradek.security.tls.contexts import memory_file
 
 
 @pytest.fixture(params=["in memory", "in a folder"])

@@ -3,7 +3,7 @@
 import pytest
 
 from odradek.foundation.errors import SettingError
-from odradek.security.tls.principal_mapping import MappingRefused, PrincipalMapping
+from odradek.security.tls.names import MappingRefused, PrincipalMapping
 
 KAFKAS_EXAMPLE = (
     "RULE:^CN=(.*?),OU=ServiceUsers.*$/$1/,"

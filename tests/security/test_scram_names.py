@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from odradek.security.authentication.scram import escaped_name, plain_name
+from odradek.security.authentication.exchange import escaped_name, plain_name
 
 
 @pytest.mark.parametrize("name", ["alice", "a,b", "a=b", "a=2Cb", "=3D", "=2C,=3D="])

@@ -21,8 +21,8 @@ import psutil
 import pytest
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
-from odradek.security.authentication.sasl_client import ScramClient, ServerRefused
-from odradek.security.authentication.scram import salted_password_of
+from odradek.security.authentication.exchange import ServerRefused
+from odradek.security.authentication.scram import ScramClient, salted_password_of
 from odradek.wire.protocol import codec, messages
 from odradek.wire.protocol.api import ApiKey
 from tests.support.broker_process import SecuredBroker

@@ -16,10 +16,15 @@ import pytest
 
 from odradek.foundation.errors import SettingError
 from odradek.foundation.settings import Settings
-from odradek.security.authentication.json_web_keys import KeySetUnreadable, parse_key_set
-from odradek.security.authentication.key_set import KeySet, KeySetOptions
-from odradek.security.authentication.listener_oauth import INVALID_TOKEN, OauthExchange, listener_oauth
-from odradek.security.authentication.sasl import LoginRefused
+from odradek.security.authentication.exchange import LoginRefused
+from odradek.security.authentication.listener import listener_oauth
+from odradek.security.authentication.oauth_documents import KeySet, KeySetOptions
+from odradek.security.authentication.oauthbearer import (
+    INVALID_TOKEN,
+    KeySetUnreadable,
+    OauthExchange,
+    parse_key_set,
+)
 from tests.support.tokens import AUDIENCE, ISSUER, Provider
 
 MODULE = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
@@ -262,7 +267,7 @@ def test_an_address_that_fails_is_asked_again_after_a_growing_pause(
         asked.append(seconds[0])
         return provider.key_set() if is_up[0] else b"down"
 
-    monkeypatch.setattr("odradek.security.authentication.key_set.read_document", read)
+    monkeypatch.setattr("odradek.security.authentication.oauth_documents.read_document", read)
     options = KeySetOptions("L", "https://issuer.example/keys", 3_600_000, 1000, 4000)
     keys = KeySet(options, now=lambda: seconds[0])
     for _ in range(20):

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from odradek.foundation.client_entities import ClientEntity
 from odradek.security.authentication.scram import ITERATIONS_MIN, SALT_BYTES, ScramCredential
-from odradek.security.authentication.unknown_users import ClientConfigs, UnknownUsers
+from odradek.security.authentication.scram_users import ClientConfigs, UnknownUsers
 
 MECHANISM = "SCRAM-SHA-256"
 SECRET = b"one secret of the cluster"

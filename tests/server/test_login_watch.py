@@ -9,10 +9,9 @@ from typing import Any, cast
 import pytest
 
 from odradek.broker.listeners.login_watch import LoginWatch
-from odradek.foundation.delegation_tokens import DelegationToken
 from odradek.metadata.image.image import ImageHolder
 from odradek.network.connection import Connection
-from odradek.security.authentication.sasl import BY_TOKEN
+from odradek.security.authentication.delegation_tokens import BY_TOKEN, DelegationToken
 from tests.support.loop import LoopClock
 
 

@@ -23,8 +23,8 @@ from odradek.client.admin.topics import TopicAdmin
 from odradek.foundation.client_entities import ClientEntity
 from odradek.foundation.errors import OdradekError, TopicAlreadyExists
 from odradek.network.outbound import OutboundConnection
-from odradek.network.secured.network import SecureNetwork
-from odradek.network.secured.options import ConnectionSecurity, Credentials
+from odradek.network.secured import ConnectionSecurity, SecureNetwork
+from odradek.security.authentication.credentials import Credentials
 from odradek.security.authorization.acls import (
     AccessControlEntry,
     AclBinding,

@@ -30,7 +30,7 @@ COMPOSED: Final = {
     # metadata/image/group_configs.py: the bounds of a group's own settings.
     "group.consumer.min.",
     "group.consumer.max.",
-    # security/authentication/listener_oauth.py: the rest of the key, in the listener's name.
+    # security/authentication/listener.py: the rest of the key, in the listener's name.
     "sasl.oauthbearer.",
 }
 

@@ -9,9 +9,8 @@ from typing import Any
 from odradek.client.properties import PLAINTEXT, SECURITY_PROTOCOL
 from odradek.foundation.settings import USED
 from odradek.network.network import Network, SystemNetwork
-from odradek.network.secured.network import SecureNetwork
-from odradek.network.secured.options import ConnectionSecurity, connection_security
-from odradek.security.tls.tls_contexts import client_context
+from odradek.network.secured import ConnectionSecurity, SecureNetwork, connection_security
+from odradek.security.tls.contexts import client_context
 
 
 def secured_network(properties: Mapping[str, str], *, client_id: str = "odradek") -> Network | None:

@@ -18,7 +18,7 @@ from odradek.foundation.errors import InvalidRequest, SettingError
 from odradek.foundation.settings import Settings
 from odradek.network.connection import Connection
 from odradek.network.pending import Pending
-from odradek.security.authentication.listener_sasl import listener_sasl
+from odradek.security.authentication.listener import listener_sasl
 from odradek.security.authentication.scram import ScramCredential, salted_password_of
 from odradek.security.authentication.scram_users import credentials_of
 from odradek.wire.protocol import codec, messages

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from odradek.security.authentication.scram import ScramMessageError, escaped_name, parse_client_first
+from odradek.security.authentication.exchange import escaped_name
+from odradek.security.authentication.scram import ScramMessageError, parse_client_first
 from tests.support.java import JavaUnavailableError, java_environment, kafka_classpath
 from tests.support.peers import skip_or_fail
 

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Final
 
 from odradek.broker.requests.sasl_dispatch import login_of
 from odradek.foundation.client_entities import ClientEntity
-from odradek.security.authentication.sasl import BY_TOKEN
+from odradek.security.authentication.delegation_tokens import BY_TOKEN
 
 if TYPE_CHECKING:
-    from odradek.foundation.delegation_tokens import DelegationToken
     from odradek.metadata.image.image import ClusterImage, ImageHolder
     from odradek.network.connection import Connection
     from odradek.network.listener import Listener
+    from odradek.security.authentication.delegation_tokens import DelegationToken
 
 logger = logging.getLogger(__name__)
 

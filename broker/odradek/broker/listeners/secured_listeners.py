@@ -23,13 +23,13 @@ from odradek.network.network import Network
 
 if TYPE_CHECKING:
     from odradek.broker.requests.sasl_counters import SaslCounters
-    from odradek.foundation.delegation_tokens import DelegationToken
     from odradek.metadata.image.image import ImageHolder
     from odradek.network.listener import Listener
-    from odradek.security.authentication.key_set import KeySet
-    from odradek.security.authentication.listener_sasl import ListenerSasl
-    from odradek.security.tls.followed_context import FollowedContext
-    from odradek.security.tls.listener_tls import ListenerTls
+    from odradek.security.authentication.delegation_tokens import DelegationToken
+    from odradek.security.authentication.listener import ListenerSasl
+    from odradek.security.authentication.oauth_documents import KeySet
+    from odradek.security.tls.contexts import FollowedContext
+    from odradek.security.tls.listener import ListenerTls
 
 # An authority that is taken away must be gone within a second.
 _FOLLOW_SECONDS: Final = 0.5
@@ -72,26 +72,22 @@ class SecuredListeners:
             if protocol in WITH_SASL:
                 self._add_sasl(settings, name, client_configs)
         if self._tls or self._sasl:
-            from odradek.security.tls.core_files import write_no_core_file
-
             write_no_core_file()
 
     def _add_tls(self, settings: Settings, name: str, *, is_sasl: bool) -> None:
-        from odradek.security.tls.listener_tls import ListenerTls
-        from odradek.security.tls.tls_settings import listener_tls
+        from odradek.security.tls.listener import ListenerTls, listener_tls
 
         listening = ListenerTls(listener_tls(settings, name, is_sasl=is_sasl))
         self.followed.append(listening.followed)
         self._tls[name] = listening
 
     def _add_sasl(self, settings: Settings, name: str, client_configs: Callable[[], ClientConfigs]) -> None:
-        from odradek.security.authentication.listener_sasl import listener_sasl
-        from odradek.security.authentication.scram_users import credentials_of
-        from odradek.security.authentication.unknown_users import UnknownUsers
+        from odradek.security.authentication.listener import listener_sasl
+        from odradek.security.authentication.scram_users import UnknownUsers, credentials_of
 
         find_token = None
         if self._tokens is not None and settings.delegation_token_secret_key:
-            from odradek.security.authentication.scram_tokens import tokens_as_credentials
+            from odradek.security.authentication.delegation_tokens import tokens_as_credentials
 
             find_token = tokens_as_credentials(
                 self._tokens, settings.delegation_token_secret_key, now_ms=_now_ms
@@ -192,8 +188,7 @@ class SecuredListeners:
         if endpoint.security_protocol == "PLAINTEXT":
             return network
         listener = endpoint.listener_name
-        from odradek.network.secured.network import SecureNetwork
-        from odradek.network.secured.options import connection_security
+        from odradek.network.secured import SecureNetwork, connection_security
 
         mechanism = settings.listener_value(listener, mechanism_key)
 
@@ -213,3 +208,16 @@ class SecuredListeners:
 
 def _now_ms() -> int:
     return int(time.time() * 1000)
+
+
+def write_no_core_file() -> None:
+    """From now on, a crash of this process leaves its keys and passwords nowhere.
+
+    Only the present limit is taken away, so an administrator gives it back to a running process that is searched for a
+    fault: `prlimit --core=unlimited --pid PID`. Kernels that pipe core files to a program pass it the limit, and
+    systemd's and Ubuntu's programs keep to it. Left out: swap space, and programs that may read the process's memory.
+    """
+    import resource
+
+    _, hard = resource.getrlimit(resource.RLIMIT_CORE)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, hard))

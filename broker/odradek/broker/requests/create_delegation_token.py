@@ -8,9 +8,9 @@ from typing import Final
 
 from odradek.broker.requests.context import RequestContext
 from odradek.broker.requests.delegation_tokens import USER, secret_of, span_ms, token_fields
-from odradek.foundation.delegation_tokens import DelegationToken
 from odradek.foundation.errors import InvalidRequest
 from odradek.foundation.security_errors import InvalidPrincipalType
+from odradek.security.authentication.delegation_tokens import DelegationToken
 from odradek.wire.protocol.messages import Message
 from odradek.wire.protocol.requests.clients import CreateDelegationTokenRequest
 

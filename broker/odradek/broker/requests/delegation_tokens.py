@@ -9,14 +9,13 @@ from hmac import compare_digest
 from typing import Final
 
 from odradek.broker.requests.context import RequestContext
-from odradek.foundation.delegation_tokens import DelegationToken, token_hmac
 from odradek.foundation.ids import ANONYMOUS
 from odradek.foundation.security_errors import (
     DelegationTokenAuthDisabled,
     DelegationTokenNotFound,
     DelegationTokenRequestNotAllowed,
 )
-from odradek.security.authentication.sasl import BY_TOKEN
+from odradek.security.authentication.delegation_tokens import BY_TOKEN, DelegationToken, token_hmac
 
 USER: Final = "User"
 

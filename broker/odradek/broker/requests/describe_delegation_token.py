@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from odradek.broker.requests.context import RequestContext
 from odradek.broker.requests.delegation_tokens import principal_parts, secret_of, token_fields
-from odradek.foundation.delegation_tokens import DelegationToken
+from odradek.security.authentication.delegation_tokens import DelegationToken
 from odradek.wire.protocol.messages import Message
 from odradek.wire.protocol.requests.clients import DescribeDelegationTokenRequest
 

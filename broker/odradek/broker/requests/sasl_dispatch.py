@@ -30,8 +30,9 @@ from odradek.foundation.security_errors import (
 )
 from odradek.network.connection import Connection, Dispatch
 from odradek.network.pending import Pending
-from odradek.security.authentication.listener_sasl import ListenerSasl, Mechanism
-from odradek.security.authentication.sasl import BY_TOKEN, Login, LoginRefused, SaslExchange
+from odradek.security.authentication.delegation_tokens import BY_TOKEN
+from odradek.security.authentication.exchange import Login, LoginRefused, SaslExchange
+from odradek.security.authentication.listener import ListenerSasl, Mechanism
 from odradek.wire.protocol.api import ApiKey
 from odradek.wire.protocol.codec import decode_typed_request, encode_response
 from odradek.wire.protocol.errors import error_code

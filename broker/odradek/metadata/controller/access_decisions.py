@@ -18,12 +18,12 @@ from odradek.metadata.registry.store import Create, Delete, Operation, Put, Stor
 
 if TYPE_CHECKING:
     from odradek.foundation.clock import Clock
-    from odradek.foundation.delegation_tokens import DelegationToken
     from odradek.metadata.controller.acl_changes import AclChanges, DeletedAcls
     from odradek.metadata.controller.client_configs import ClientConfigChange
     from odradek.metadata.controller.registry_writer import RegistryWriter
     from odradek.metadata.controller.requests import Outcome
     from odradek.metadata.image.image import ImageHolder
+    from odradek.security.authentication.delegation_tokens import DelegationToken
     from odradek.security.authorization.acls import AclBinding
     from odradek.security.authorization.filters import AclFilter
 

@@ -21,7 +21,7 @@ from odradek.metadata.image.features import FinalizedFeatures
 from odradek.metadata.image.paths import DEFAULT_BROKER
 
 if TYPE_CHECKING:
-    from odradek.foundation.delegation_tokens import DelegationToken
+    from odradek.security.authentication.delegation_tokens import DelegationToken
     from odradek.security.authorization.index import AclIndex
 
 logger = logging.getLogger(__name__)

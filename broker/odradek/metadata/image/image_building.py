@@ -34,7 +34,7 @@ from odradek.metadata.image.image import (
 from odradek.metadata.image.topic_names import is_internal_topic
 
 if TYPE_CHECKING:
-    from odradek.foundation.delegation_tokens import DelegationToken
+    from odradek.security.authentication.delegation_tokens import DelegationToken
     from odradek.security.authorization.index import AclIndex
 
 Key = TypeVar("Key")

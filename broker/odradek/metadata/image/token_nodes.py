@@ -6,10 +6,10 @@
 
 from __future__ import annotations
 
-from odradek.foundation.delegation_tokens import DelegationToken
 from odradek.foundation.registry_errors import StoreError
 from odradek.metadata.image import paths
 from odradek.metadata.image.nodes import read_json, write_json
+from odradek.security.authentication.delegation_tokens import DelegationToken
 
 
 def path_of(token_id: str) -> str:

@@ -33,9 +33,8 @@ from odradek.foundation.limits import HTTP_PASSWORD_CHECKS_WAITING_MAX
 from odradek.foundation.metrics import Sample
 from odradek.foundation.rate_limited_log import RateLimitedLog
 from odradek.network.tls import TlsStream
-from odradek.security.authentication.sasl import LoginRefused, SaslExchange
-from odradek.security.authentication.sasl_client import ScramClient, ServerRefused
-from odradek.security.authentication.scram import SCRAM_DIGESTS
+from odradek.security.authentication.exchange import LoginRefused, SaslExchange, ServerRefused
+from odradek.security.authentication.scram import SCRAM_DIGESTS, ScramClient
 from odradek.server.http.security_metrics import login_samples, tls_samples
 from odradek.server.http.strangers import PlainSite
 from odradek.server.http.tls_site import HttpsConnection, TlsSite
@@ -43,7 +42,7 @@ from odradek.server.http.tls_site import HttpsConnection, TlsSite
 if TYPE_CHECKING:
     from odradek.foundation.endpoints import Endpoint
     from odradek.foundation.settings import Settings
-    from odradek.security.authentication.listener_sasl import ListenerSasl
+    from odradek.security.authentication.listener import ListenerSasl
 
 logger = logging.getLogger(__name__)
 

@@ -12,7 +12,7 @@ from odradek.network.listener import Listener
 
 if TYPE_CHECKING:
     from odradek.broker.requests.sasl_counters import LoginCounts
-    from odradek.security.tls.listener_tls import ListenerTls
+    from odradek.security.tls.listener import ListenerTls
 
 
 def security_samples(secured: SecuredListeners, listeners: Iterable[Listener]) -> Iterator[Sample]:

@@ -21,7 +21,7 @@ from odradek.network.tls import TlsStream, handshake_failure_text, tls_receive_b
 from odradek.server.http.strangers import new_connection
 
 if TYPE_CHECKING:
-    from odradek.security.tls.listener_tls import ListenerTls
+    from odradek.security.tls.listener import ListenerTls
 
 logger = logging.getLogger(__name__)
 

@@ -28,9 +28,9 @@ from odradek.broker.requests.rights.rules import (
     writes_transaction,
 )
 from odradek.broker.requests.table import FORWARDED
-from odradek.foundation.delegation_tokens import DelegationToken
 from odradek.foundation.errors import RequestError
 from odradek.foundation.security_errors import DelegationTokenAuthorizationFailed
+from odradek.security.authentication.delegation_tokens import DelegationToken
 from odradek.security.authorization.acls import AclOperation, AclResourceType
 from odradek.wire.protocol.api import ApiKey
 from odradek.wire.protocol.errors import error_code

@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import logging
+import time
+from collections.abc import Callable, Mapping
 from functools import partial
-from hmac import compare_digest
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from odradek.foundation.errors import SettingError
 from odradek.foundation.protection import SASL_MECHANISMS
+from odradek.security.authentication.exchange import NewExchange
 from odradek.security.authentication.jaas import KEY, JaasEntry, parse_jaas
-from odradek.security.authentication.sasl import Login, LoginRefused, NewExchange, check_authorization
-from odradek.security.authentication.sasl_scram import FindCredential, FindToken, ScramExchange
-from odradek.security.authentication.unknown_users import UnknownUsers
+from odradek.security.authentication.plain import PlainExchange
+from odradek.security.authentication.scram import FindCredential, FindToken, ScramExchange
+from odradek.security.authentication.scram_users import UnknownUsers
 
 if TYPE_CHECKING:
     from odradek.foundation.settings import Settings
-    from odradek.security.authentication.key_set import KeySet
+    from odradek.security.authentication.oauth_documents import KeySet
 
-_PARTS = 3
-
+logger = logging.getLogger(__name__)
+MECHANISM: Final = "OAUTHBEARER"
+_PREFIX: Final = "sasl.oauthbearer."
+_URL: Final = f"{_PREFIX}jwks.endpoint.url"
 _USER_PREFIX: Final = "user_"
 
 
@@ -74,15 +78,12 @@ def listener_sasl(
     for name in names:
         entry = _login_module(settings, listener_name, name)
         if name == "OAUTHBEARER":
-            # Its packages are loaded only where it is enabled.
-            from odradek.security.authentication.listener_oauth import listener_oauth
-
             new_exchange, key_set = listener_oauth(settings, listener_name)
         elif name == "PLAIN":
             new_exchange = partial(PlainExchange, _passwords(entry, listener_name))
         else:
-            unknown = unknown_users or UnknownUsers()
-            new_exchange = partial(ScramExchange, name, find, find_token, unknown_users=unknown)
+            made_up = (unknown_users or UnknownUsers()).credential
+            new_exchange = partial(ScramExchange, name, find, find_token, made_up=made_up)
         lifetime = settings.listener_value(listener_name, "connections.max.reauth.ms", mechanism=name)
         mechanisms[name] = Mechanism(new_exchange, lifetime)
     return ListenerSasl(
@@ -133,31 +134,46 @@ def _passwords(entry: JaasEntry | None, listener_name: str) -> dict[str, str]:
     return passwords
 
 
-class PlainExchange:
-    """PLAIN (RFC 4616): one token with the user and the password, both known from `sasl.jaas.config`.
+def listener_oauth(
+    settings: Settings, listener_name: str, *, now: Callable[[], float] = time.time
+) -> tuple[NewExchange, KeySet]:
+    """The exchange of new logins, and the keys to follow. Raises SettingError, also without a source of keys.
 
-    Compares in constant time, also for users that do not exist. Names and passwords are compared byte by byte: Kafka
-    prepares none of them.
+    `now` is in seconds since 1970.
     """
+    # Loaded only where it is enabled, since it reads documents over HTTP.
+    from odradek.security.authentication.oauth_documents import KeySet, KeySetOptions, check_address
+    from odradek.security.authentication.oauthbearer import OauthExchange, TokenCheck, TokenRules
 
-    def __init__(self, passwords: Mapping[str, str]) -> None:
-        self._passwords = passwords
+    def value(name: str) -> Any:
+        return settings.listener_value(listener_name, _PREFIX + name, mechanism=MECHANISM)
 
-    def answer(self, token: bytes) -> tuple[bytes, Login | None]:
-        parts = token.split(b"\0")
-        if len(parts) != _PARTS:
-            raise LoginRefused(f"the token of PLAIN has {len(parts)} parts instead of {_PARTS}")
-        try:
-            authorization, user, password = (part.decode() for part in parts)
-        except UnicodeDecodeError:
-            raise LoginRefused("the token of PLAIN is not UTF-8") from None
-        if not user or not password:
-            raise LoginRefused("the token of PLAIN has no user or no password")
-        known = self._passwords.get(user)
-        is_equal = compare_digest(
-            password.encode(), (known if known is not None else password + "?").encode()
+    url = value("jwks.endpoint.url")
+    if not url:
+        raise SettingError(
+            f"listener {listener_name} has {MECHANISM} and no keys to check tokens with; give {_URL}"
         )
-        if known is None or not is_equal:
-            raise LoginRefused(f"the user {user!r} is unknown, or the password is wrong")
-        check_authorization(user, authorization)
-        return b"", Login(user)
+    rules = TokenRules(
+        audience=tuple(value("expected.audience") or ()),
+        issuer=value("expected.issuer") or "",
+        user_claim=value("sub.claim.name"),
+        scope_claim=value("scope.claim.name"),
+        clock_skew_seconds=max(value("clock.skew.seconds"), 0),
+    )
+    if not (rules.audience and rules.issuer):
+        logger.warning(
+            "listener %s takes tokens of any %s that its keys have signed; "
+            "set %sexpected.issuer and %sexpected.audience",
+            *(listener_name, "audience" if rules.issuer else "issuer", _PREFIX, _PREFIX),
+        )
+    keys = KeySet(
+        KeySetOptions(
+            listener_name,
+            check_address(url, key=_URL),
+            refresh_ms=value("jwks.endpoint.refresh.ms"),
+            retry_backoff_ms=value("jwks.endpoint.retry.backoff.ms"),
+            retry_backoff_max_ms=value("jwks.endpoint.retry.backoff.max.ms"),
+        ),
+        now=time.monotonic,
+    )
+    return partial(OauthExchange, TokenCheck(rules, keys.find, now=now).login), keys

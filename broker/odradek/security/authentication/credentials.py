@@ -1,19 +1,24 @@
-"""The security of connections, read from Kafka's keys: `security.protocol`, `ssl.*`, `sasl.*`."""
+"""The login of a client, read from Kafka's keys: `sasl.mechanism`, `sasl.jaas.config`, `sasl.oauthbearer.*`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
-from odradek.foundation.endpoints import SECURITY_PROTOCOLS
 from odradek.foundation.errors import SettingError
-from odradek.foundation.protection import SASL_MECHANISMS, WITH_SASL, WITH_TLS
+from odradek.foundation.protection import SASL_MECHANISMS
+from odradek.security.authentication.exchange import ClientExchange
 from odradek.security.authentication.jaas import parse_jaas
-from odradek.security.authentication.sasl_client import ClientExchange, OauthClient, PlainClient, ScramClient
-from odradek.security.authentication.scram import check_user_name
-from odradek.security.authentication.token_source import TokenOptions, TokenSource
-from odradek.security.authentication.web_documents import check_address, is_file, shown
-from odradek.security.tls.tls_settings import TlsOptions, tls_options
+from odradek.security.authentication.oauth_documents import (
+    TokenOptions,
+    TokenSource,
+    check_address,
+    is_file,
+    shown,
+)
+from odradek.security.authentication.oauthbearer import OauthClient
+from odradek.security.authentication.plain import PlainClient
+from odradek.security.authentication.scram import ScramClient, check_user_name
 
 _TOKEN_URL: Final = "sasl.oauthbearer.token.endpoint.url"
 _CLIENT: Final = "sasl.oauthbearer.client.credentials.client"
@@ -54,26 +59,8 @@ class Credentials(NamedTuple):
         return ScramClient(self.mechanism, self.user, self.password, is_token=self.is_token)
 
 
-class ConnectionSecurity(NamedTuple):
-    """The steps on a new connection before it is used."""
-
-    tls: TlsOptions | None
-    credentials: Credentials | None
-
-
-def connection_security(
-    protocol: str, value: Callable[[str], Any], *, name: str, mechanism_key: str = "sasl.mechanism"
-) -> ConnectionSecurity:
-    """The security of `protocol`, with the values that `value` gives by key. Raises SettingError that names `name`."""
-    if protocol not in SECURITY_PROTOCOLS:
-        raise SettingError(f"{name}: security.protocol must be one of {', '.join(SECURITY_PROTOCOLS)}")
-    tls = tls_options(name, value) if protocol in WITH_TLS else None
-    return ConnectionSecurity(
-        tls, _credentials(value, name, mechanism_key) if protocol in WITH_SASL else None
-    )
-
-
-def _credentials(value: Callable[[str], Any], name: str, mechanism_key: str) -> Credentials:
+def client_credentials(value: Callable[[str], Any], *, name: str, mechanism_key: str) -> Credentials:
+    """The login that `value` gives by key. Raises SettingError that names `name`."""
     mechanism = value(mechanism_key)
     if mechanism not in SASL_MECHANISMS:
         raise SettingError(

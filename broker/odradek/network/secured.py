@@ -11,15 +11,18 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Awaitable, Callable
-from typing import Any, Final, Protocol, cast, runtime_checkable
+from typing import Any, Final, NamedTuple, Protocol, cast, runtime_checkable
 
+from odradek.foundation.endpoints import SECURITY_PROTOCOLS
+from odradek.foundation.errors import SettingError
+from odradek.foundation.protection import WITH_SASL, WITH_TLS
 from odradek.network.network import Network, ProtocolFactory
-from odradek.network.secured.options import ConnectionSecurity, Credentials
 from odradek.network.tls import TlsStream, handshake_failure_text, tls_receive_buffer
-from odradek.security.authentication.sasl_client import ServerRefused
-from odradek.security.authentication.token_source import TokenUnavailable
-from odradek.security.tls.followed_context import FollowedContext
-from odradek.security.tls.tls_contexts import client_context
+from odradek.security.authentication.credentials import Credentials, client_credentials
+from odradek.security.authentication.exchange import ServerRefused
+from odradek.security.authentication.oauth_documents import TokenUnavailable
+from odradek.security.tls.contexts import FollowedContext, client_context
+from odradek.security.tls.files import TlsOptions, tls_options
 from odradek.wire.protocol import codec, messages
 from odradek.wire.protocol.api import ApiKey
 from odradek.wire.protocol.framing import FrameReader
@@ -29,11 +32,29 @@ AUTHENTICATE_VERSION: Final = 1
 _TOKENS_MAX: Final = 8
 # A login is renewed after this part of its life: not by all clients at once, and before it ends. As Kafka's clients.
 _RENEWED_AFTER: Final = (0.85, 0.95)
-
 # Sends a request in a version and gives the answer. Raises OSError when the connection is lost.
 Ask = Callable[..., Awaitable[Any]]
-
 _LOGIN_ANSWER_BYTES_MAX: Final = 1024 * 1024
+
+
+class ConnectionSecurity(NamedTuple):
+    """The steps on a new connection before it is used."""
+
+    tls: TlsOptions | None
+    credentials: Credentials | None
+
+
+def connection_security(
+    protocol: str, value: Callable[[str], Any], *, name: str, mechanism_key: str = "sasl.mechanism"
+) -> ConnectionSecurity:
+    """The security of `protocol`, with the values that `value` gives by key. Raises SettingError that names `name`."""
+    if protocol not in SECURITY_PROTOCOLS:
+        raise SettingError(f"{name}: security.protocol must be one of {', '.join(SECURITY_PROTOCOLS)}")
+    tls = tls_options(name, value) if protocol in WITH_TLS else None
+    return ConnectionSecurity(
+        tls,
+        client_credentials(value, name=name, mechanism_key=mechanism_key) if protocol in WITH_SASL else None,
+    )
 
 
 class TlsFailed(ConnectionError):

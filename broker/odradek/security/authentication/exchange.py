@@ -1,6 +1,8 @@
-"""A SASL exchange at the server: tokens in, tokens out, until a user is known or refused.
+"""One login with SASL, at both ends: tokens in, tokens out, until a user is known or refused.
 
-A mechanism's own file has the exchange. None does I/O, and each takes microseconds, so it runs on the event loop.
+`plain`, `scram` and `oauthbearer` have the mechanisms, each with its server and its client. None does I/O, and
+all run on the event loop. A step takes microseconds; SCRAM takes milliseconds where it makes keys of a password. A
+client does so at each login, and a server at the first login with a delegation token.
 """
 
 from __future__ import annotations
@@ -8,11 +10,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, NamedTuple, Protocol
 
-# The state of a connection that has the id of the delegation token that its client logged in with.
-BY_TOKEN: Final = "login by token"
-
 # A name in a message of SCRAM or OAUTHBEARER, as Kafka reads it: ASCII. The bound is ours.
 SASL_NAME: Final = r"(?:[\x01-+\--<>-\x7f]|=2C|=3D){1,4096}"
+
+
+def escaped_name(name: str) -> str:
+    """A name as a message has it."""
+    return name.replace("=", "=3D").replace(",", "=2C")
+
+
+def plain_name(escaped: str) -> str:
+    """The inverse of `escaped_name`."""
+    return escaped.replace("=2C", ",").replace("=3D", "=")
 
 
 class LoginRefused(Exception):
@@ -37,7 +46,7 @@ def check_authorization(user: str, authorization: str) -> None:
 
 
 class SaslExchange(Protocol):
-    """One login under way."""
+    """One login under way, at the server."""
 
     def answer(self, token: bytes) -> tuple[bytes, Login | None]:
         """The token for the client, and the login once it is complete. Raises LoginRefused."""
@@ -46,3 +55,15 @@ class SaslExchange(Protocol):
 
 # Makes the exchange of a new login.
 NewExchange = Callable[[], SaslExchange]
+
+
+class ServerRefused(Exception):
+    """The server does not prove what it must, or asks for too much."""
+
+
+class ClientExchange(Protocol):
+    """One login under way, at the client."""
+
+    def answer(self, token: bytes) -> bytes | None:
+        """The next token, the first upon b""; None once the server has nothing more to prove. Raises ServerRefused."""
+        ...

@@ -1,7 +1,11 @@
-"""OpenSSL's contexts from keys, certificates and options. A context is made whole and never changed afterwards.
+"""OpenSSL's contexts from keys, certificates and options, and those that follow their files.
 
-A certificate that was renewed gives a new context. Changing a live one could only add trust, and a failure would
-leave half of a change.
+A context is made whole and never changed afterwards. Changing a live one could only add trust, and a failure would
+leave half of a change. So a certificate that was renewed gives a new context, without a restart.
+
+Kubernetes swaps a link to a folder, cert-manager renames files: so what counts is the file behind the path, by its
+number, size and time. Files of two generations do not fit each other, and are soon read again. The context in force
+stays until a whole new one is made. Connections that are open keep theirs; `listener` says which may stay open.
 
 Left out: lists of revoked certificates. Sessions are not resumed by tickets, since a resumed session would keep its
 client's certificate unchecked.
@@ -9,21 +13,27 @@ client's certificate unchecked.
 
 from __future__ import annotations
 
+import logging
 import os
 import ssl
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from odradek.foundation.errors import SettingError
-from odradek.security.tls.tls_files import KeyAndChain, read_key, read_trusted
-from odradek.security.tls.tls_settings import TLS_1_2, TLS_1_3, TlsOptions
+from odradek.foundation.errors import DependencyError, SettingError
+from odradek.security.tls.files import (
+    TLS_1_2,
+    TLS_1_3,
+    KeyAndChain,
+    TlsOptions,
+    read_key,
+    read_trusted,
+)
 
+logger = logging.getLogger(__name__)
 _MEMORY_FILE_NAME: Final = "odradek-key"
-
 KEY: Final = "ssl.cipher.suites"
-
 TLS_1_2_SUITES: Final = {
     "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384": "ECDHE-ECDSA-AES256-GCM-SHA384",
     "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256": "ECDHE-ECDSA-AES128-GCM-SHA256",
@@ -38,7 +48,6 @@ TLS_1_2_SUITES: Final = {
 TLS_1_3_SUITES: Final = frozenset(
     ("TLS_AES_256_GCM_SHA384", "TLS_AES_128_GCM_SHA256", "TLS_CHACHA20_POLY1305_SHA256")
 )
-
 _VERIFY_MODES: Final = {"none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
 
 
@@ -177,3 +186,62 @@ def memory_file(content: bytes) -> Iterator[str]:
         with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as opened:
             opened.write(content)
         yield str(path)
+
+
+Stamps = tuple[tuple[int, int, int] | None, ...]
+MakeContext = Callable[[TlsOptions, TlsMaterial], ssl.SSLContext]
+
+
+class FollowedContext:
+    """The context of one listener, or of connections to others."""
+
+    def __init__(self, options: TlsOptions, make: MakeContext) -> None:
+        """Raises SettingError or DependencyError."""
+        self.options = options
+        self._make = make
+        self.files = (*options.keystore.files(), *options.truststore.files())
+        self._stamps = self._read_stamps()
+        self.material = read_material(options)
+        self.current = make(options, self.material)
+        self._failure = ""
+        self.reloads = 0
+        self.failed_reloads = 0
+        """Attempts to take changed files that failed. Each is made again until it succeeds."""
+
+    def follow(self) -> bool:
+        """Take changed files, and say whether there is a new context.
+
+        Blocks for some milliseconds when they changed: not for the event loop.
+        """
+        stamps = self._read_stamps()
+        if stamps == self._stamps:
+            return False
+        try:
+            material = read_material(self.options)
+            context = None if material == self.material else self._make(self.options, material)
+        except (SettingError, DependencyError) as failure:
+            self.failed_reloads += 1
+            if str(failure) != self._failure:
+                self._failure = str(failure)
+                logger.error(
+                    "%s keeps its certificates, since the new ones fail: %s", self.options.name, failure
+                )
+            return False
+        self._stamps, self._failure = stamps, ""
+        if context is None:
+            return False
+        self.material, self.current = material, context
+        self.reloads += 1
+        logger.info("%s has new certificates, for new connections", self.options.name)
+        return True
+
+    def _read_stamps(self) -> Stamps:
+        stamps: list[tuple[int, int, int] | None] = []
+        for path in self.files:
+            try:
+                found = path.stat()
+            except OSError:
+                stamps.append(None)
+            else:
+                stamps.append((found.st_ino, found.st_size, found.st_mtime_ns))
+        return tuple(stamps)

@@ -1,14 +1,16 @@
-"""Keys, certificates and trusted authorities: from PEM in files or settings, or from PKCS#12, all as PEM in memory.
+"""TLS at one end by Kafka's keys, and the keys, certificates and trusted authorities that they name.
 
-OpenSSL loads them in `tls_contexts`. So a changed file can be read on a thread, and compared with what is in use.
-PKCS#12 needs the package `cryptography`, PEM needs nothing.
+They come from PEM in files or settings, or from PKCS#12, all as PEM in memory. OpenSSL loads them in `contexts`. So a
+changed file can be read on a thread, and compared with what is in use. PKCS#12 needs the package `cryptography`, PEM
+needs nothing.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from odradek.foundation.errors import DependencyError, SettingError
 
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
         PKCS12KeyAndCertificates,
     )
 
+TLS_1_2: Final = "TLSv1.2"
+TLS_1_3: Final = "TLSv1.3"
 _PEM: Final = "PEM"
 _PKCS12: Final = "PKCS12"
 # The first bytes of a store in Java's own form, and of one in JCEKS.
@@ -58,6 +62,48 @@ class StoreSettings(NamedTuple):
         if self.name == "ssl.keystore" and path.is_dir():
             return tuple(path / file for file in _FOLDER_FILES)
         return (path,)
+
+
+class TlsOptions(NamedTuple):
+    """TLS at one end. `name` says whose it is, for errors: `listener EXTERNAL`."""
+
+    name: str
+    keystore: StoreSettings
+    truststore: StoreSettings
+    key_password: str | None
+    protocols: tuple[str, ...]
+    cipher_suites: tuple[str, ...]
+    client_auth: str
+    checks_host: bool
+    principal_rules: str
+
+    def __repr__(self) -> str:
+        return f"TlsOptions({self.name})"
+
+
+def tls_options(name: str, value: Callable[[str], Any]) -> TlsOptions:
+    """The options that `value` gives by key. Raises SettingError."""
+
+    def store(store_name: str, key: str | None, certificates: str | None) -> StoreSettings:
+        kind, location, password = (
+            value(f"{store_name}.{part}") for part in ("type", "location", "password")
+        )
+        return StoreSettings(store_name, kind, location, password, key, certificates)
+
+    protocols = tuple(value("ssl.enabled.protocols"))
+    if not protocols:
+        raise SettingError(f"{name}: ssl.enabled.protocols is empty; name TLSv1.2, TLSv1.3 or both")
+    return TlsOptions(
+        name=name,
+        keystore=store("ssl.keystore", value("ssl.keystore.key"), value("ssl.keystore.certificate.chain")),
+        truststore=store("ssl.truststore", None, value("ssl.truststore.certificates")),
+        key_password=value("ssl.key.password"),
+        protocols=protocols,
+        cipher_suites=tuple(value("ssl.cipher.suites")),
+        client_auth=value("ssl.client.auth"),
+        checks_host=bool(value("ssl.endpoint.identification.algorithm")),
+        principal_rules=value("ssl.principal.mapping.rules"),
+    )
 
 
 class KeyAndChain(NamedTuple):

@@ -10,22 +10,45 @@ import hashlib
 import ssl
 from collections.abc import Iterable
 from datetime import UTC, datetime
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 
-from odradek.security.tls.der import certificate_fields, elements
-from odradek.security.tls.distinguished_name import subject_name
-from odradek.security.tls.followed_context import FollowedContext
-from odradek.security.tls.principal_mapping import PrincipalMapping
-from odradek.security.tls.tls_contexts import TlsMaterial, server_context
-from odradek.security.tls.tls_settings import TlsOptions
+from odradek.foundation.errors import SettingError
+from odradek.security.tls.contexts import FollowedContext, TlsMaterial, server_context
+from odradek.security.tls.files import TlsOptions, tls_options
+from odradek.security.tls.names import PrincipalMapping, certificate_fields, elements, subject_name
+
+if TYPE_CHECKING:
+    from odradek.foundation.settings import Settings
 
 _BEGIN: Final = "-----BEGIN CERTIFICATE-----"
 _END: Final = "-----END CERTIFICATE-----"
 _UTC_TIME: Final = 0x17
 # Two digits of a year below it are of this century (RFC 5280, 4.1.2.5.1).
 _PIVOT_YEAR: Final = 50
-
 ANONYMOUS = "User:ANONYMOUS"
+
+
+def listener_tls(settings: Settings, listener_name: str, *, is_sasl: bool) -> TlsOptions:
+    """The options of a listener. Raises SettingError where they cannot serve.
+
+    With SASL, Kafka heeds ssl.client.auth only in its form for the listener, and so does this.
+    """
+
+    def value(key: str) -> Any:
+        return settings.listener_value(listener_name, key, is_own=is_sasl and key == "ssl.client.auth")
+
+    options = tls_options(f"listener {listener_name}", value)
+    if not options.keystore.is_given:
+        raise SettingError(
+            f"{options.name} speaks TLS and has no certificate; set ssl.keystore.location, with ssl.keystore.type=PEM "
+            "for a file with the key and its certificates"
+        )
+    if options.client_auth != "none" and not options.truststore.is_given:
+        raise SettingError(
+            f"{options.name} has ssl.client.auth={options.client_auth} and trusts no authority; set "
+            "ssl.truststore.location, with ssl.truststore.type=PEM for a file of certificates"
+        )
+    return options
 
 
 class ListenerTls:

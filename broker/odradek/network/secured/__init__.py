@@ -1,1 +1,0 @@
-"""Connections to listeners that are secured: TLS and a login, before a protocol above sees its transport."""
