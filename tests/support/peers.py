@@ -28,7 +28,7 @@ CreateTopic = Callable[..., str]
 
 _THREAD_SECONDS_MAX: Final = 20.0
 
-# Tests write records of years ago, which no round of retention may delete while a test looks at them: neither the first
+# Tests write records of years ago. No round of retention may delete these while a test looks at them: neither the first
 # round, 30 s after a start, nor a later one.
 NO_RETENTION = {"log.initial.task.delay.ms": "86400000", "log.retention.check.interval.ms": "86400000"}
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+from odradek.client import properties
 from odradek.client.properties import (
     BOOTSTRAP_SERVERS,
     CLIENT_PROPERTIES,
@@ -19,11 +20,11 @@ from odradek.client.properties import (
     read_client_properties,
 )
 from odradek.foundation.errors import SettingError
+from odradek.foundation.known_names import read_names
 from odradek.foundation.setting_fields import settings_of
 from odradek.foundation.setting_tables import read_setting, suggest
 from odradek.foundation.setting_types import Setting
 from odradek.mirror.settings import ClusterSettings, FlowSettings, MirrorSettings
-from odradek.mirror.unused_settings import CLASSES, RENAMED, is_unused
 
 CLUSTERS: Final = "clusters"
 _ARROW: Final = "->"
@@ -31,6 +32,26 @@ _Fields = Mapping[str, tuple[str, Setting]]
 _FLOW_KEYS: Final[_Fields] = {one.key: (name, one) for name, one in settings_of(FlowSettings).items()}
 _MIRROR_KEYS: Final[_Fields] = {one.key: (name, one) for name, one in settings_of(MirrorSettings).items()}
 _SECURITY_PREFIXES: Final = ("ssl.", "sasl.", "security.")
+# Those that end with * are beginnings. `consumer.auto.offset.reset` is read before they are asked.
+_UNUSED_NAMES: Final = read_names(__file__, "unused_settings.txt")
+_UNUSED_KEYS: Final = frozenset(read_names(properties.__file__, "unused_properties.txt")) | frozenset(
+    _UNUSED_NAMES
+)
+_UNUSED_PREFIXES: Final = tuple(name.removesuffix("*") for name in _UNUSED_NAMES if name.endswith("*"))
+# Code of the user's that MirrorMaker would run, by the class that it has without it.
+_CLASSES: Final = {
+    "topic.filter.class": "DefaultTopicFilter",
+    "group.filter.class": "DefaultGroupFilter",
+    "config.property.filter.class": "DefaultConfigPropertyFilter",
+    "forwarding.admin.class": "ForwardingAdmin",
+}
+_RENAMED: Final = {
+    "topics.blacklist": "topics.exclude",
+    "groups.blacklist": "groups.exclude",
+    "config.properties.blacklist": "config.properties.exclude",
+    "topics.whitelist": "topics",
+    "groups.whitelist": "groups",
+}
 
 
 def read_mirror_settings(
@@ -132,8 +153,8 @@ class _Reader:
         self._note_other(key, name, value)
 
     def _note_other(self, key: str, name: str, value: str) -> None:
-        if name in CLASSES:
-            if value.rpartition(".")[2] != CLASSES[name]:
+        if name in _CLASSES:
+            if value.rpartition(".")[2] != _CLASSES[name]:
                 raise SettingError(
                     f"{self._source}: {key} names code of its own, {value}, which only MirrorMaker can run; remove "
                     "the key, and choose by topics, topics.exclude, groups, groups.exclude, config.properties.exclude"
@@ -144,9 +165,9 @@ class _Reader:
                 f"{self._source}: {key} has no effect here: a value like ${{…}} would be taken as it is. "
                 "Write the values themselves, into a file that only the mirror can read"
             )
-        if name in RENAMED:
-            raise SettingError(f"{self._source}: {key} is called {RENAMED[name]} since Kafka 3.0; rename it")
-        if is_unused(name):
+        if name in _RENAMED:
+            raise SettingError(f"{self._source}: {key} is called {_RENAMED[name]} since Kafka 3.0; rename it")
+        if _is_unused(name):
             self._unused.append(key)
             return
         known = (CLUSTERS, *_FLOW_KEYS, *_MIRROR_KEYS, *CLIENT_PROPERTIES, *SECURITY_PROPERTIES)
@@ -229,3 +250,8 @@ def _is_client_key(key: str) -> bool:
 
 def _words(text: str) -> list[str]:
     return [part.strip() for part in text.split(",") if part.strip()]
+
+
+def _is_unused(key: str) -> bool:
+    """Whether MirrorMaker knows this key, and a mirror has no use for it."""
+    return key in _UNUSED_KEYS or key.startswith(_UNUSED_PREFIXES)
