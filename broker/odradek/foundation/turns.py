@@ -25,19 +25,21 @@ Collection = TypeVar("Collection", bound=Sized)
 class Turn:
     """Counts what a coroutine has done in this turn of the loop."""
 
-    __slots__ = ("_elements_max", "_left")
+    __slots__ = ("_asked", "_elements_max", "_left")
 
     def __init__(self, elements_max: int = REQUEST_ELEMENTS_PER_TURN_MAX) -> None:
         self._elements_max = self._left = elements_max
+        self._asked = 1
 
     def is_over(self, elements: int = 1) -> bool:
-        """Whether `elements` more belong into the next turn."""
+        """Whether `elements` more belong into the next turn. More than a turn has are a turn of their own."""
+        self._asked = elements
         self._left -= elements
         return self._left < 0
 
     async def next(self) -> None:
-        """Let others run, and their long work too."""
-        self._left = self._elements_max - 1
+        """Let others run, and their long work too. What `is_over` was asked for counts in the turn after this."""
+        self._left = self._elements_max - self._asked
         await next_turn()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import random
+import uuid
 from collections import Counter
 from typing import Any
 
@@ -15,12 +16,22 @@ from odradek.broker.quotas import keys, precedence
 from odradek.broker.replication import hosted_partitions
 from odradek.broker.replication.partition import Partition
 from odradek.broker.requests.throttling import ClientThrottling
+from odradek.foundation.errors import UnknownTopicOrPartition
+from odradek.foundation.turn_limits import (
+    PARTITIONS_OPENED_PER_TURN_MAX,
+    PARTITIONS_THAT_A_DELETION_COUNTS,
+    PARTITIONS_THAT_SETTINGS_COUNT,
+)
 from odradek.foundation.turns import Turn
 from odradek.metadata.controller import registry_writer, topic_plans
 from odradek.metadata.controller.requests import NewTopic
+from odradek.metadata.image import image_building, paths
 from odradek.metadata.image.change_log import NodeChange
+from odradek.metadata.image.image import ClusterImage
 from odradek.metadata.image.image_building import apply
 from odradek.metadata.registry.store import Create
+from odradek.storage.directories.log_manager import LogManager
+from odradek.storage.log import Log
 from odradek.wire.protocol.api import ApiKey
 from tests.support.large_requests import ROWS
 from tests.support.whole_broker import WholeBroker
@@ -75,7 +86,9 @@ async def test_a_topic_of_many_partitions_is_planned_and_opened_in_parts(
 async def test_a_change_opens_first_what_was_put_off(
     is_deleted: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hosted_partitions, "PARTITIONS_OPENED_PER_TURN_MAX", 5)
+    monkeypatch.setattr(
+        hosted_partitions, "PARTITIONS_OPENED_PER_TURN_MAX", 5 + PARTITIONS_THAT_SETTINGS_COUNT
+    )
     whole = await WholeBroker.start()
     images, hosted = whole.broker.images, whole.broker.partitions
     before = images.current
@@ -129,3 +142,139 @@ async def test_quotas_are_read_in_parts_however_few_change(monkeypatch: pytest.M
         assert meter is not None and meter.limit == count + 1.0
     assert sum(read.values()) == 600
     assert max(read.values()) <= at_once
+
+
+def _logs_of_t(whole: WholeBroker) -> list[str]:
+    """Directories of the topic's partitions that are not renamed for deletion."""
+    names = [entry.name for entry in whole.disk.entries("/logs")]
+    return [name for name in names if name.startswith("t-") and not name.endswith("-delete")]
+
+
+class _Turns:
+    """Counts calls by the turn of the loop that they are in, while requests are answered."""
+
+    def __init__(self, whole: WholeBroker) -> None:
+        self._whole = whole
+        self._number = 0
+
+    def count(self, monkeypatch: pytest.MonkeyPatch, owner: type, name: str) -> Counter[int]:
+        found = Counter[int]()
+        called = getattr(owner, name)
+
+        def noted(*arguments: Any, **named: Any) -> Any:
+            found[self._number] += 1
+            return called(*arguments, **named)
+
+        monkeypatch.setattr(owner, name, noted)
+        return found
+
+    async def ask(self, api: ApiKey, version: int, **fields: Any) -> Any:
+        asking = asyncio.ensure_future(self._whole.ask(api, version, **fields))
+        while not asking.done():
+            await asyncio.sleep(0)
+            self._number += 1
+        return asking.result()
+
+
+async def test_a_topic_of_many_partitions_is_deleted_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = await WholeBroker.start()
+    await whole.create_topic("t", partitions=600)
+    turns = _Turns(whole)
+    renamed = turns.count(monkeypatch, LogManager, "delete")
+    deleted = await turns.ask(ApiKey.DELETE_TOPICS, 6, topics=[{"name": "t", "topic_id": None}], timeout=1000)
+    assert deleted.responses[0].error_code == 0
+    # The client is answered when all files are renamed.
+    assert sum(renamed.values()) == 600
+    at_once = PARTITIONS_OPENED_PER_TURN_MAX // PARTITIONS_THAT_A_DELETION_COUNTS
+    assert max(renamed.values()) <= at_once
+    assert not _logs_of_t(whole)
+
+
+async def _deletion_under_way(whole: WholeBroker) -> tuple[ClusterImage, list[Partition]]:
+    """The image without the topic, and its partitions, of which some are closed."""
+    images, hosted = whole.broker.images, whole.broker.partitions
+    before = images.current
+    partitions = [hosted.get("t", number) for number in range(300)]
+    without = apply(before, [NodeChange(paths.deletion("t"), b"")])
+    await images.prepare(without)
+    images.replace(without)
+    closed = sum(partition.gone is not None for partition in partitions)
+    assert 0 < closed < 300
+    return before, partitions
+
+
+async def test_partitions_of_a_deleted_topic_are_found_no_more_before_they_are_closed() -> None:
+    whole = await WholeBroker.start()
+    await whole.create_topic("t", partitions=300)
+    _, partitions = await _deletion_under_way(whole)
+    hosted = whole.broker.partitions
+    for number in range(300):
+        with pytest.raises(UnknownTopicOrPartition):
+            hosted.get("t", number)
+    await whole.broker.images.complete()
+    assert all(partition.gone is not None for partition in partitions)
+
+
+async def test_a_topic_made_while_one_of_its_name_is_deleted_is_another_one() -> None:
+    whole = await WholeBroker.start()
+    await whole.create_topic("t", partitions=300)
+    await whole.produce("t", b"old", partition=299)
+    before, partitions = await _deletion_under_way(whole)
+    topic = before.topics["t"]._replace(id=uuid.UUID(int=77))
+    again = dataclasses.replace(
+        before, topics={**before.topics, "t": topic}, topics_by_id={**before.topics_by_id, topic.id: topic}
+    )
+    whole.broker.images.replace(again)
+    assert all(partition.gone is not None for partition in partitions)
+    made = whole.broker.partitions.get("t", 299)
+    assert (made.topic_id, made.log.log_end_offset) == (topic.id, 0)
+
+
+async def test_a_stop_completes_the_deletion_that_is_under_way() -> None:
+    whole = await WholeBroker.start()
+    await whole.create_topic("t", partitions=300)
+    await _deletion_under_way(whole)
+    whole.broker.partitions.stop()
+    assert not _logs_of_t(whole)
+
+
+async def test_settings_of_a_topic_of_many_partitions_reach_them_in_parts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    whole = await WholeBroker.start()
+    await whole.create_topic("t", partitions=1200)
+    turns = _Turns(whole)
+    for kind, name, key in ((2, "t", "retention.ms"), (4, "", "log.segment.bytes")):
+        reconfigured = turns.count(monkeypatch, Log, "reconfigure")
+        change = {"name": key, "config_operation": 0, "value": "2000000"}
+        asked = [{"resource_type": kind, "resource_name": name, "configs": [change]}]
+        answer = await turns.ask(ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, resources=asked, validate_only=False)
+        assert answer.responses[0].error_code == 0
+        # The client is answered when all have them.
+        assert sum(reconfigured.values()) >= 1200
+        assert max(reconfigured.values()) <= PARTITIONS_OPENED_PER_TURN_MAX
+    assert whole.broker.partitions.get("t", 1199).log.config.retention_ms == 2_000_000
+
+
+async def test_a_growth_reads_the_topic_in_a_turn_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The partitions that are there already are not planned, opened or made again."""
+    at_once = 100
+    for module in (image_building, registry_writer):
+        monkeypatch.setattr(module, "NODE_CHANGES_PER_TURN_MAX", at_once)
+    whole = await WholeBroker.start()
+    await whole.create_topic("t", partitions=400)
+    turns = _Turns(whole)
+    taken = turns.count(monkeypatch, Partition, "take_role")
+    made = Counter[int]()
+    partition_of = image_building._partition
+
+    def noted(*arguments: Any) -> Any:
+        made[turns._number] += 1
+        return partition_of(*arguments)
+
+    monkeypatch.setattr(image_building, "_partition", noted)
+    fields: dict[str, Any] = {"name": "t", "count": 800, "assignments": None}
+    grown = await turns.ask(ApiKey.CREATE_PARTITIONS, 3, topics=[fields], **_SOON)
+    assert grown.results[0].error_code == 0
+    assert sum(taken.values()) == 400
+    assert sum(made.values()) == 800 and max(made.values()) <= at_once

@@ -26,7 +26,7 @@ from odradek.foundation.security_errors import ClusterAuthorizationFailed
 from odradek.foundation.tasks import TaskOwner
 from odradek.metadata.image.change_log import NodeChange
 from odradek.metadata.image.image import NO_LEADER, ClusterImage, ImageHolder, TopicImage
-from odradek.metadata.image.image_building import apply
+from odradek.metadata.image.image_building import apply_in_turns
 from odradek.network.outbound import OutboundConnection
 from odradek.wire.protocol.cluster_changes import FollowRequest, FollowResponse, pack_request, parse_response
 from odradek.wire.protocol.errors import error_code
@@ -162,7 +162,7 @@ class MetadataSubscription:
     async def _apply(self, response: FollowResponse) -> None:
         changes = [NodeChange(*node) for node in response.nodes]
         base = ClusterImage() if response.is_snapshot else self._image
-        image = apply(base, changes)
+        image = await apply_in_turns(base, changes)
         await self._images.prepare(image)
         self._image = image
         self.controller_epoch, self.number = response.controller_epoch, response.next_number

@@ -2,10 +2,12 @@
 
 A change of the image is applied before `ImageHolder.replace` returns. The logs of a new topic are there before its
 creator is answered, so a client's first produce finds them. Where the image is announced first (`ImageHolder.prepare`),
-logs are made a few at a time, with other work in between. Of many partitions most are opened after the change then,
-before `ImageHolder.complete` returns.
+logs are made a few at a time, with other work in between. Of many partitions most are opened, closed or given their
+settings after the change then, before `ImageHolder.complete` returns.
 
-Logs of a deleted topic are renamed at once and removed later. A topic that is deleted and created again has another id.
+Partitions of a deleted topic are found no more from the change on. Their logs are renamed first and removed later. A
+topic that is deleted and created again has another id.
+
 Topic settings reach the logs as they change, and roles follow the image (`Partition.take_role`).
 
 A partition that a full disk keeps from being opened, or from leading, is offline until `retry_offline` finds space.
@@ -19,7 +21,7 @@ import asyncio
 import logging
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import islice
+from itertools import chain
 
 from odradek.broker.replication.acknowledgements import Acknowledgements
 from odradek.broker.replication.context import ReplicaContext
@@ -37,7 +39,12 @@ from odradek.foundation.errors import (
 from odradek.foundation.ids import TopicId, TopicPartition
 from odradek.foundation.limits import LOGS_MADE_PER_TURN_MAX
 from odradek.foundation.settings import Settings
-from odradek.foundation.turn_limits import PARTITIONS_OPENED_PER_TURN_MAX
+from odradek.foundation.turn_limits import (
+    PARTITIONS_OPENED_PER_TURN_MAX,
+    PARTITIONS_THAT_A_DELETION_COUNTS,
+    PARTITIONS_THAT_A_NEW_LOG_COUNTS,
+    PARTITIONS_THAT_SETTINGS_COUNT,
+)
 from odradek.foundation.turns import Turn
 from odradek.metadata.image.changes import topic_changes
 from odradek.metadata.image.configs import log_config_values, topic_value
@@ -81,7 +88,9 @@ class HostedPartitions:
         self._failed: dict[tuple[str, int], Exception] = {}
         # The image that `_open_rest` is called for, and the partitions that it opens.
         self._prepared: ClusterImage | None = None
-        self._unopened: Iterator[None] | None = None
+        self._unopened: Iterator[int] | None = None
+        # Those of deleted topics whose files are not renamed away yet.
+        self._unclosed: Iterator[int] | None = None
         # Those that a shortage, such as a full disk, keeps from being opened or from their role.
         self._short_of_space: set[TopicPartition] = set()
         # As written before this start, until each partition is opened.
@@ -117,7 +126,10 @@ class HostedPartitions:
     def stop(self) -> None:
         """Cease to follow the image. The logs stay open: their directories close them."""
         self.context.acknowledgements.close()
-        self._unopened = None
+        # A deletion that has begun is complete, so that its topic's logs are not closed as logs that stay.
+        for _ in self._unclosed or ():
+            pass
+        self._unopened = self._unclosed = None
         if self._unsubscribe is not None:
             self._unsubscribe()
             self._unsubscribe = None
@@ -202,59 +214,84 @@ class HostedPartitions:
         for _ in self._unopened or ():
             pass
         changes = topic_changes(old, new)
-        for topic in changes.deleted:
-            self._close_deleted(topic)
-        opening = self._opening([*changes.created, *(after for _, after in changes.changed)], new)
-        at_once = PARTITIONS_OPENED_PER_TURN_MAX if new is self._prepared else None
-        opened = sum(1 for _ in islice(opening, at_once))
-        self._prepared, self._unopened = None, opening if opened == at_once else None
+        self._unclosed = self._closing(self._taken_out(changes.deleted))
+        self._unopened = chain(
+            self._unclosed,
+            self._opening([*((None, topic) for topic in changes.created), *changes.changed], new),
+            self._reconfiguring(old.configs, new) if old.configs is not new.configs else (),
+        )
+        is_prepared, self._prepared = new is self._prepared, None
+        left = PARTITIONS_OPENED_PER_TURN_MAX
+        for cost in self._unopened:
+            left -= cost
+            if is_prepared and left <= 0:
+                break
+        else:
+            self._unopened = self._unclosed = None
         self._log_manager.save_placement()
-        if old.configs is not new.configs:
-            self._reconfigure(old.configs, new)
 
     async def _open_rest(self) -> None:
-        """Open what `_changed` has put off, some partitions in each turn of the loop. They are led a moment later."""
+        """Do what `_changed` has put off, for some partitions in each turn of the loop. They are led a moment later."""
         if self._unopened is None:
             return
-        opening, turn = self._unopened, Turn(PARTITIONS_OPENED_PER_TURN_MAX)
+        rest, turn = self._unopened, Turn(PARTITIONS_OPENED_PER_TURN_MAX)
         await turn.next()
-        for _ in opening:
-            if turn.is_over():
+        for cost in rest:
+            if turn.is_over(cost):
                 await turn.next()
         self._log_manager.save_placement()
 
-    def _opening(self, topics: Iterable[TopicImage], image: ClusterImage) -> Iterator[None]:
-        """Open the topics, one partition in each step. Coordinators look for theirs at once, and so get all of them."""
-        ordered = sorted(topics, key=lambda topic: not topic.is_internal)
-        for topic in ordered:
+    def _opening(
+        self, topics: Iterable[tuple[TopicImage | None, TopicImage]], image: ClusterImage
+    ) -> Iterator[int]:
+        """Open the topics, before and after the change. Each step is one partition, and gives how many it counts as.
+
+        Coordinators look for their topics at once, and so get all of their partitions.
+        """
+        ordered = sorted(topics, key=lambda topic: not topic[1].is_internal)
+        for before, topic in ordered:
             if topic.is_internal:
                 self._open_topic(topic, image)
-                yield
+                yield 1
             else:
-                yield from self._opening_topic(topic, image)
+                yield from self._opening_topic(topic, image, before)
 
     def _open_topic(self, topic: TopicImage, image: ClusterImage) -> None:
         for _ in self._opening_topic(topic, image):
             pass
 
-    def _opening_topic(self, topic: TopicImage, image: ClusterImage) -> Iterator[None]:
-        """Open the topic, one partition in each step."""
+    def _opening_topic(
+        self, topic: TopicImage, image: ClusterImage, before: TopicImage | None = None
+    ) -> Iterator[int]:
+        """Open the topic, one partition in each step; those that are as `before` have nothing to do."""
         config: LogConfig | None = None
-        self._names_by_id[topic.id.bytes] = topic.name
-        for partition in topic.partitions:
-            known = self._partitions.get((topic.name, partition.partition))
-            if self._broker_id not in partition.replicas:
-                key = TopicPartition(topic.name, partition.partition)
+        name, own_id, hosted = topic.name, self._broker_id, self._partitions
+        self._names_by_id[topic.id.bytes] = name
+        there = () if before is None else before.partitions
+        for number, partition in enumerate(topic.partitions):
+            was = there[number] if number < len(there) else None
+            known = hosted.get((name, partition.partition))
+            is_hosted = own_id in partition.replicas
+            if partition is was and is_hosted is (known is not None) and not self._short_of_space:
+                continue
+            if not is_hosted:
+                key = TopicPartition(name, partition.partition)
                 self._forget_failure(key)
                 if known is not None:
-                    self._remove(key, known.mark_removed)
+                    del hosted[key]
+                    self._remove(known, known.mark_removed)
+                yield 1 if known is None else PARTITIONS_THAT_A_DELETION_COUNTS
                 continue
+            is_made = False
             if known is None:
-                config = config or self._log_config(topic.name, image)
+                if config is None:
+                    config = self._log_config(name, image)
+                    yield PARTITIONS_THAT_SETTINGS_COUNT
+                is_made = self._log_manager.get(TopicPartition(name, partition.partition)) is None
                 known = self._add(topic, partition, config, image)
             if known is not None:
                 self._take_role(known, partition)
-            yield
+            yield PARTITIONS_THAT_A_NEW_LOG_COUNTS if is_made else 1
 
     def retry_offline(self) -> int:
         """Open the partitions that a shortage keeps offline, and give those their role that could not take it.
@@ -351,22 +388,38 @@ class HostedPartitions:
         log.reconfigure(config)
         return log
 
-    def _close_deleted(self, topic: TopicImage) -> None:
-        self._names_by_id.pop(topic.id.bytes, None)
-        for image in topic.partitions:
-            key = TopicPartition(topic.name, image.partition)
-            self._forget_failure(key)
-            partition = self._partitions.get(key)
-            if partition is not None:
-                self._remove(key, partition.mark_deleted)
+    def _taken_out(self, topics: Iterable[TopicImage]) -> list[Partition]:
+        """The partitions of deleted topics, which no request finds any more: a topic of the same name is another one.
+
+        This is done at once, whatever is put off. So it is little for each partition.
+        """
+        found: list[Partition] = []
+        for topic in topics:
+            self._names_by_id.pop(topic.id.bytes, None)
+            name = topic.name
+            for number in range(len(topic.partitions)):
+                partition = self._partitions.pop((name, number), None)
+                if partition is not None:
+                    found.append(partition)
+            if self._failed or self._short_of_space or self._high_watermarks:
+                for number in range(len(topic.partitions)):
+                    self._forget_failure(TopicPartition(name, number))
+        return found
+
+    def _closing(self, partitions: list[Partition]) -> Iterator[int]:
+        """Close the partitions of deleted topics and rename their files away, one in each step."""
+        for partition in partitions:
+            self._remove(partition, partition.mark_deleted)
+            yield PARTITIONS_THAT_A_DELETION_COUNTS
 
     def _forget_failure(self, key: TopicPartition) -> None:
         self._failed.pop(key, None)
         self._short_of_space.discard(key)
         self._high_watermarks.pop(key, None)
 
-    def _remove(self, key: TopicPartition, mark: Callable[[], None]) -> None:
-        partition = self._partitions.pop(key)
+    def _remove(self, partition: Partition, mark: Callable[[], None]) -> None:
+        """The partition, which is found no more, ends: its requests are answered, and its files renamed away."""
+        key = partition.topic_partition
         mark()
         self.callbacks.role_changed(partition)
         try:
@@ -374,8 +427,10 @@ class HostedPartitions:
         except (OSError, KafkaStorageError) as failure:
             logger.error("the files of %s could not be renamed away: %s", key, failure)
 
-    def _reconfigure(self, old: Mapping[tuple[ResourceKind, str], object], image: ClusterImage) -> None:
-        """Give changed settings to the logs: those of one topic, or of all when a default changed."""
+    def _reconfiguring(
+        self, old: Mapping[tuple[ResourceKind, str], object], image: ClusterImage
+    ) -> Iterator[int]:
+        """Give changed settings to the logs, one in each step: those of one topic, or of all when a default changed."""
         new = image.configs
         groups = ResourceKind.GROUP
         changed = {
@@ -396,6 +451,7 @@ class HostedPartitions:
             config = self._log_config(name, image)
             min_insync_replicas = self._min_insync_replicas(name, image)
             is_unclean_election_allowed = self._is_unclean_election_allowed(name, image)
+            yield PARTITIONS_THAT_SETTINGS_COUNT
             for partition_image in topic.partitions:
                 partition = self._partitions.get((name, partition_image.partition))
                 if partition is not None:
@@ -403,6 +459,7 @@ class HostedPartitions:
                     partition.require_in_sync(min_insync_replicas)
                     partition.replica.is_unclean_election_allowed = is_unclean_election_allowed
                     self._set_throttled(partition, image)
+                    yield 1
 
     def _log_config(self, topic: str, image: ClusterImage) -> LogConfig:
         texts = image.config(ResourceKind.TOPIC, topic)

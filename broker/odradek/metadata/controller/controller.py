@@ -390,6 +390,9 @@ class Controller(AccessDecisions):
                 outcomes.append(without_trace(error))
                 continue
             if not validate_only:
+                # All partitions of the topic are in its node.
+                if turn.is_over(len(grown.partitions)):
+                    await turn.next()
                 await self.writer.write_in_parts(
                     topic_plans.growth_operations(
                         grown, first_new=first_new, controller_epoch=self._controller_epoch

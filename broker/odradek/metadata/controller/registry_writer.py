@@ -18,10 +18,12 @@ from odradek.metadata.controller.terms import ControllerTerm
 from odradek.metadata.image import paths
 from odradek.metadata.image.change_log import ChangeLog, NodeChange
 from odradek.metadata.image.image import ClusterImage, ImageHolder
-from odradek.metadata.image.image_building import apply, apply_in_turns
+from odradek.metadata.image.image_building import apply, apply_in_turns, weight_of
 from odradek.metadata.image.loading import load_nodes
 from odradek.metadata.registry.store import ANY_VERSION, Create, Delete, Operation, Put, Store, size_bytes
 
+# Of a node's data; a partition's state has fewer.
+_ELEMENT_BYTES: Final = 256
 _NO_TERM: Final = ControllerTerm(-1, 0, 0)
 
 
@@ -46,7 +48,7 @@ class RegistryWriter:
         nodes = await load_nodes(self._store)
         self.term = term
         self.change_log = ChangeLog(term.epoch, nodes)
-        self._images.replace(apply(ClusterImage(), nodes))
+        self._images.replace(await apply_in_turns(ClusterImage(), nodes))
 
     async def write(self, operations: Sequence[Operation]) -> None:
         """Write all or none, then update the image and the change log.
@@ -74,7 +76,8 @@ class RegistryWriter:
                 changes.append(change)
         # Few changes of many quotas are prepared too: their subscribers read all of them.
         quotas = len(self._images.current.client_configs)
-        if len(changes) <= REQUEST_ELEMENTS_PER_TURN_MAX and quotas <= NODE_CHANGES_PER_TURN_MAX:
+        weight = weight_of(self._images.current, changes)
+        if weight <= REQUEST_ELEMENTS_PER_TURN_MAX and quotas <= NODE_CHANGES_PER_TURN_MAX:
             self.observe(changes)
             return
         # Only decisions write and observe, one at a time: the image stays as it is until the new one is there.
@@ -95,7 +98,7 @@ class RegistryWriter:
         turn = Turn()
         async with Leftovers() as kept:
             for group in groups:
-                if turn.is_over(len(group)):
+                if turn.is_over(sum(map(_elements, group))):
                     await turn.next()
                 if bytes_max is not None:
                     group_bytes = sum(map(size_bytes, group))
@@ -133,6 +136,12 @@ class RegistryWriter:
         self.change_log.append(changes)
         if image is not self._images.current:
             self._images.replace(image)
+
+
+def _elements(operation: Operation) -> int:
+    """How many elements of a turn an operation counts as: a topic's node has all of its partitions."""
+    data = operation.data if isinstance(operation, Create | Put) else b""
+    return 1 + len(data) // _ELEMENT_BYTES
 
 
 def _change(operation: Operation) -> NodeChange | None:

@@ -17,6 +17,8 @@ from odradek.foundation.errors import DuplicateBrokerRegistration, InconsistentC
 from odradek.foundation.ids import TopicId
 from odradek.foundation.named_tuple import NamedTuple
 from odradek.foundation.registry_errors import NodeExists, VersionConflict
+from odradek.foundation.turn_limits import REQUEST_ELEMENTS_PER_TURN_MAX
+from odradek.foundation.turns import Turn
 from odradek.metadata.image import nodes, paths
 from odradek.metadata.image.features import OF_NEW_CLUSTERS, FinalizedFeatures
 from odradek.metadata.image.image import ResourceKind
@@ -145,16 +147,26 @@ async def topic_removal(store: Store, name: str) -> list[list[Operation]]:
     """The writes that remove a topic's nodes, in groups that may be written one after the other. The last group removes
     the topic and its mark of deletion.
     """
-    partitions = [
-        [paths.partition_state(name, int(number)), paths.partition(name, int(number))]
-        for number in await children_or_none(store, paths.topic_partitions(name))
-    ]
+    turn = Turn()
+    groups: list[list[Operation]] = []
+    numbers = list(await children_or_none(store, paths.topic_partitions(name)))
+    for start in range(0, len(numbers), REQUEST_ELEMENTS_PER_TURN_MAX):
+        if turn.is_over(REQUEST_ELEMENTS_PER_TURN_MAX):
+            await turn.next()
+        some = [int(number) for number in numbers[start : start + REQUEST_ELEMENTS_PER_TURN_MAX]]
+        groups += await _removals(
+            store, [[paths.partition_state(name, one), paths.partition(name, one)] for one in some]
+        )
     topic = [
         paths.topic_partitions(name),
         paths.topic(name),
         paths.config(ResourceKind.TOPIC, name),
         paths.deletion(name),
     ]
-    groups = [*partitions, topic]
+    return groups + await _removals(store, [topic])
+
+
+async def _removals(store: Store, groups: list[list[str]]) -> list[list[Operation]]:
+    """The deletions of the nodes that are there."""
     found = iter(await store.get_many([path for group in groups for path in group]))
     return [[Delete(path) for path in group if next(found) is not None] for group in groups]

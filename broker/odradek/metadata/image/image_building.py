@@ -11,7 +11,7 @@ ignored, so that older brokers can follow newer controllers.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -42,44 +42,102 @@ Key = TypeVar("Key")
 # Of a topic's node, for each of its partitions.
 _PARTITION_BYTES: Final = 64
 _NOBODY: Final = nodes.ReplicaAssignment(())
+# One change of these is about all partitions of a topic, or of all topics.
+_ABOUT_TOPICS: Final = (f"{paths.DELETE_TOPICS}/", f"{paths.CONFIG}/{ResourceKind.TOPIC}/")
+_ABOUT_BROKERS: Final = f"{paths.CONFIG}/{ResourceKind.BROKER}/"
 _KINDS: Final = {str(kind): kind for kind in ResourceKind}
 
 
 class _TopicDraft:
-    """A topic while changes are applied: the content of its node, and its partitions' states."""
+    """A topic while changes are applied: the content of its node, and its partitions' states.
 
-    __slots__ = ("id", "is_doomed", "partitions", "replicas")
+    Only what changes is kept here: a topic may have many thousand partitions, and most changes are of a few.
+    """
+
+    __slots__ = ("_before", "_replicas", "_states", "id", "is_doomed", "made")
 
     def __init__(self, before: TopicImage | None) -> None:
         self.id: TopicId | None = None if before is None else before.id
-        self.replicas: Mapping[int, nodes.ReplicaAssignment] = (
-            {}
-            if before is None
-            else {
-                one.partition: nodes.ReplicaAssignment(one.replicas, one.adding, one.removing)
-                for one in before.partitions
-            }
-        )
-        self.partitions: dict[int, PartitionImage] = (
-            {} if before is None else {one.partition: one for one in before.partitions}
-        )
         self.is_doomed = False
+        self.made: list[PartitionImage] = []
+        """The partitions of the next image, as far as `steps` has made them."""
+        # None once the changes are of another topic, or of none.
+        self._before = before
+        # Of the topic's node, where that changes.
+        self._replicas: Mapping[int, nodes.ReplicaAssignment] | None = {} if before is None else None
+        self._states: dict[int, PartitionImage | None] = {}
+
+    @property
+    def partition_count(self) -> int:
+        if self._replicas is not None:
+            return len(self._replicas)
+        return 0 if self._before is None else len(self._before.partitions)
+
+    def remove(self) -> None:
+        """The topic's node is gone."""
+        self.id, self._before, self._replicas = None, None, {}
+        self._states.clear()
+
+    def set_node(self, node: nodes.TopicNode) -> None:
+        if node.id != self.id and self.id is not None:
+            # Another topic of the same name: no state of the old one is kept.
+            self._before = None
+            self._states.clear()
+        self.id, self._replicas = node.id, node.replicas
+
+    def set_state(self, number: int, state: PartitionImage | None) -> None:
+        """The state of a partition; None where its node is gone."""
+        self._states[number] = state
+
+    def assignment(self, number: int) -> nodes.ReplicaAssignment:
+        """The replicas of a partition as they are now."""
+        if self._replicas is not None:
+            return self._replicas.get(number, _NOBODY)
+        known = self._known(number)
+        return _NOBODY if known is None else _assignment(known)
+
+    def steps(self) -> Iterator[None]:
+        """Make the partitions of the next image, some in each step."""
+        if self.id is None or self.is_doomed:
+            return
+        if self._replicas is None:
+            assert self._before is not None, "a topic has an id, from before or from its node"
+            self.made = list(self._before.partitions)
+            for number in self._states.keys() & range(len(self.made)):
+                assignment = _assignment(self.made[number])
+                self.made[number] = _partition(number, self._states[number], assignment)
+            return
+        for number in range(len(self._replicas)):
+            state = self._states[number] if number in self._states else self._known(number)
+            self.made.append(_partition(number, state, self._replicas[number]))
+            if len(self.made) % NODE_CHANGES_PER_TURN_MAX == 0:
+                yield
 
     def finished(self, name: str) -> TopicImage | None:
-        """The topic, or None when it has no node or is being deleted."""
+        """The topic, once all steps are done; None when it has no node or is being deleted."""
         if self.id is None or self.is_doomed:
             return None
-        partitions = tuple(self._partition(number) for number in sorted(self.replicas))
-        return TopicImage(name, self.id, partitions, is_internal_topic(name))
+        return TopicImage(name, self.id, tuple(self.made), is_internal_topic(name))
 
-    def _partition(self, number: int) -> PartitionImage:
-        replicas, adding, removing = assignment = self.replicas[number]
-        known = self.partitions.get(number)
-        if known is None:
-            return PartitionImage(number, NO_LEADER, -1, replicas, (), -1, adding, removing)
-        if (known.replicas, known.adding, known.removing) == assignment:
-            return known
-        return known._replace(replicas=replicas, adding=adding, removing=removing)
+    def _known(self, number: int) -> PartitionImage | None:
+        if self._before is None or number >= len(self._before.partitions):
+            return None
+        return self._before.partitions[number]
+
+
+def _assignment(partition: PartitionImage) -> nodes.ReplicaAssignment:
+    return nodes.ReplicaAssignment(partition.replicas, partition.adding, partition.removing)
+
+
+def _partition(
+    number: int, known: PartitionImage | None, assignment: nodes.ReplicaAssignment
+) -> PartitionImage:
+    replicas, adding, removing = assignment
+    if known is None:
+        return PartitionImage(number, NO_LEADER, -1, replicas, (), -1, adding, removing)
+    if known.replicas == replicas and known.adding == adding and known.removing == removing:
+        return known
+    return known._replace(replicas=replicas, adding=adding, removing=removing)
 
 
 class _Drafts(NamedTuple):
@@ -192,6 +250,8 @@ def apply(image: ClusterImage, changes: Iterable[NodeChange]) -> ClusterImage:
     for change in changes:
         building.add(change)
     for name, draft in building.drafts.topics.items():
+        for _ in draft.steps():
+            pass
         building.finish_topic(name, draft)
     building.finish_acls(building.acl_changes)
     return building.finished()
@@ -206,7 +266,9 @@ async def apply_in_turns(image: ClusterImage, changes: Sequence[NodeChange]) -> 
             await turn.next()
         building.add(change)
     for name, draft in building.drafts.topics.items():
-        if turn.is_over(1 + len(draft.replicas)):
+        for _ in draft.steps():
+            await turn.next()
+        if turn.is_over(1 + draft.partition_count):
             await turn.next()
         building.finish_topic(name, draft)
     acl_changes = building.acl_changes
@@ -217,31 +279,47 @@ async def apply_in_turns(image: ClusterImage, changes: Sequence[NodeChange]) -> 
     return building.finished()
 
 
+def weight_of(image: ClusterImage, changes: Sequence[NodeChange]) -> int:
+    """What changes are for those that follow the image: each counts, and each partition that it is about.
+
+    The deletion of a topic is one change, and so are settings of a topic or the defaults of all.
+    """
+    weight = len(changes)
+    if weight > NODE_CHANGES_PER_TURN_MAX:
+        return weight
+    topics = image.topics
+    named: set[str] = set()
+    for path in (change.path for change in changes):
+        if path.startswith(_ABOUT_TOPICS):
+            named.add(path.rpartition("/")[2])
+        elif path.startswith(_ABOUT_BROKERS):
+            return weight + sum(len(topic.partitions) for topic in topics.values())
+    return weight + sum(len(topics[name].partitions) for name in named if name in topics)
+
+
 def _apply_topic(drafts: _Drafts, change: NodeChange) -> None:
     path, data = change.path, change.data
     steps = path.removeprefix(paths.TOPICS + "/").split("/")
     draft = drafts.topic(steps[0])
     if len(steps) == 1:
         if data is None:
-            draft.id, draft.replicas = None, {}
-            draft.partitions.clear()
-            return
-        node = nodes.read_topic(path, data)
-        if node.id != draft.id:
-            # Another topic of the same name: no state of the old one is kept.
-            draft.partitions = {number: one for number, one in draft.partitions.items() if draft.id is None}
-        draft.id, draft.replicas = node.id, node.replicas
+            draft.remove()
+        else:
+            draft.set_node(nodes.read_topic(path, data))
     elif len(steps) == 4 and steps[1] == "partitions" and steps[3] == "state":
         number = int(steps[2])
         if data is None:
-            draft.partitions.pop(number, None)
+            draft.set_state(number, None)
         else:
-            draft.partitions[number] = nodes.read_partition_state(
-                path,
-                data,
-                number=number,
-                assignment=draft.replicas.get(number, _NOBODY),
-                version=change.version,
+            draft.set_state(
+                number,
+                nodes.read_partition_state(
+                    path,
+                    data,
+                    number=number,
+                    assignment=draft.assignment(number),
+                    version=change.version,
+                ),
             )
 
 

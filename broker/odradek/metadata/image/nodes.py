@@ -125,12 +125,19 @@ def write_topic(topic_id: TopicId, partitions: Sequence[PartitionImage]) -> byte
 def read_topic(path: str, data: bytes) -> TopicNode:
     value = read_json(path, data)
     adding, removing = value.get("adding_replicas", {}), value.get("removing_replicas", {})
-    replicas = {
-        int(number): ReplicaAssignment(
-            tuple(brokers), tuple(adding.get(number, ())), tuple(removing.get(number, ()))
-        )
-        for number, brokers in _field(path, value, "partitions").items()
-    }
+    # Thousands of partitions have few different lists of replicas, and share one object of each.
+    shared: dict[tuple[int, ...], ReplicaAssignment] = {}
+    replicas: dict[int, ReplicaAssignment] = {}
+    for number, listed in _field(path, value, "partitions").items():
+        brokers = tuple(listed)
+        assignment = shared.get(brokers)
+        if assignment is None:
+            assignment = shared[brokers] = ReplicaAssignment(brokers)
+        if number in adding or number in removing:
+            assignment = ReplicaAssignment(
+                brokers, tuple(adding.get(number, ())), tuple(removing.get(number, ()))
+            )
+        replicas[int(number)] = assignment
     if sorted(replicas) != list(range(len(replicas))):
         raise StoreError(f"the registry's node {path} leaves out partitions: it has {sorted(replicas)}")
     return TopicNode(parse_topic_id(_field(path, value, "topic_id")), replicas)
