@@ -302,8 +302,8 @@ CLUSTER_CHANGES_KEPT_MAX: Final = 100_000
 # States of partitions in one write to the registry, at some 200 bytes each.
 PARTITION_STATES_PER_WRITE_MAX: Final = 1_000
 
-# Changes in one answer.
-CLUSTER_CHANGES_PER_ANSWER_MAX: Final = 20_000
+# Changes in one answer, which is written and read in one turn: some milliseconds. Further ones follow at once.
+CLUSTER_CHANGES_PER_ANSWER_MAX: Final = 2_000
 
 # Paths whose watches are being armed in ZooKeeper at once, two requests each. With the requests of
 # zookeeper.max.in.flight.requests they stay below what kazoo's wake-up pipe holds (some 270), so that asking never

@@ -53,6 +53,13 @@ PARTITIONS_ANSWERED_AT_ONCE_MAX: Final = 2 * REQUEST_ELEMENTS_PER_TURN_MAX
 # client with more gets no session, and sends whole requests.
 FETCH_SESSION_PARTITIONS_MAX: Final = 10_000
 
+# Partitions of topics that a Metadata answer encodes within a turn, at six microseconds each. More are encoded in the
+# thread, and kept.
+PARTITIONS_ENCODED_AT_ONCE_MAX: Final = 1_000
+
+# Logs whose size is read, or whose old producers are forgotten, in one turn, at a microsecond each.
+LOGS_LOOKED_AT_PER_TURN_MAX: Final = 2_000
+
 # New partitions that the controller plans in one turn, at two microseconds each. A topic counts as many more, since it
 # takes 60 microseconds.
 PARTITIONS_PLANNED_PER_TURN_MAX: Final = 3_000

@@ -13,8 +13,9 @@ import pytest
 
 from odradek.broker.process import quota_watch
 from odradek.broker.quotas import keys, precedence
-from odradek.broker.replication import hosted_partitions
+from odradek.broker.replication import hosted_partitions, housekeeping
 from odradek.broker.replication.partition import Partition
+from odradek.broker.requests import describe_log_dirs, encoded_topics
 from odradek.broker.requests.throttling import ClientThrottling
 from odradek.foundation.errors import UnknownTopicOrPartition
 from odradek.foundation.turn_limits import (
@@ -32,8 +33,10 @@ from odradek.metadata.image.image_building import apply
 from odradek.metadata.registry.store import Create
 from odradek.storage.directories.log_manager import LogManager
 from odradek.storage.log import Log
+from odradek.storage.producers import ProducerStates
 from odradek.wire.protocol.api import ApiKey
 from tests.support.large_requests import ROWS
+from tests.support.thread_work import where_called
 from tests.support.whole_broker import WholeBroker
 
 _SOON: dict[str, Any] = {"timeout": 1000, "validate_only": False}
@@ -278,3 +281,45 @@ async def test_a_growth_reads_the_topic_in_a_turn_of_its_own(monkeypatch: pytest
     assert grown.results[0].error_code == 0
     assert sum(taken.values()) == 400
     assert sum(made.values()) == 800 and max(made.values()) <= at_once
+
+
+async def test_metadata_of_many_partitions_are_encoded_in_the_thread_and_kept(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(encoded_topics, "PARTITIONS_ENCODED_AT_ONCE_MAX", 50)
+    whole = await WholeBroker.start()
+    await whole.create_topic("t", partitions=60)
+    await whole.create_topic("few", partitions=3)
+    encoded = where_called(monkeypatch, encoded_topics._TopicTable, "encode")
+    for _ in range(2):
+        for named in ([{"name": "t", "topic_id": None}], None, [{"name": "few", "topic_id": None}]):
+            answer = await whole.ask(ApiKey.METADATA, 12, topics=named)
+            counts = {one.name: len(one.partitions) for one in answer.topics}
+            assert counts == {"t": 60, "few": 3} if named is None else len(counts) == 1
+    # The second topic is small: the loop encodes it.
+    assert encoded == [True, False]
+
+
+async def test_sizes_of_many_logs_are_read_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    at_once = 40
+    monkeypatch.setattr(describe_log_dirs, "LOGS_LOOKED_AT_PER_TURN_MAX", at_once)
+    monkeypatch.setattr(housekeeping, "LOGS_LOOKED_AT_PER_TURN_MAX", at_once)
+    whole = await WholeBroker.start()
+    await whole.create_topic("t", partitions=200)
+    turns = _Turns(whole)
+    read = Counter[int]()
+
+    def size_bytes(self: Log) -> int:
+        read[turns._number] += 1
+        return 5
+
+    monkeypatch.setattr(Log, "size_bytes", property(size_bytes))
+    answer = await turns.ask(ApiKey.DESCRIBE_LOG_DIRS, 4, topics=None)
+    assert [one.partition_size for one in answer.results[0].topics[0].partitions] == [5] * 200
+    assert max(read.values()) <= at_once
+    expired = turns.count(monkeypatch, ProducerStates, "expire")
+    expiring = asyncio.ensure_future(whole.broker.housekeeping.expire_producers())
+    while not expiring.done():
+        await asyncio.sleep(0)
+        turns._number += 1
+    assert sum(expired.values()) == 200 and max(expired.values()) <= at_once

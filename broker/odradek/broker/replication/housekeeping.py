@@ -23,6 +23,8 @@ from odradek.foundation.errors import KafkaStorageError
 from odradek.foundation.limits import FLUSH_THREADS_MAX
 from odradek.foundation.settings import Settings
 from odradek.foundation.tasks import TaskOwner
+from odradek.foundation.turn_limits import LOGS_LOOKED_AT_PER_TURN_MAX
+from odradek.foundation.turns import Turn
 from odradek.storage.directories.log_manager import LogManager
 
 logger = logging.getLogger(__name__)
@@ -164,7 +166,10 @@ class Housekeeping:
     async def expire_producers(self) -> None:
         """Forget producers that were silent for producer.id.expiration.ms."""
         now_ms = self._clock.wall_ms()
+        turn = Turn(LOGS_LOOKED_AT_PER_TURN_MAX)
         for partition in self._partitions:
+            if turn.is_over():
+                await turn.next()
             partition.log.producers.expire(now_ms=now_ms)
 
     async def remove_due(self) -> None:

@@ -8,17 +8,30 @@ from odradek.broker.requests.context import RequestContext
 from odradek.broker.requests.long_answers import MANY, has_many, made
 from odradek.foundation.errors import KafkaStorageError
 from odradek.foundation.ids import TopicPartition
-from odradek.storage.directories.log_manager import DirectoryDescription
+from odradek.foundation.turn_limits import LOGS_LOOKED_AT_PER_TURN_MAX
+from odradek.foundation.turns import Turn
+from odradek.storage.directories.log_manager import DirectoryDescription, LogManager
 from odradek.wire.protocol.errors import error_code
 from odradek.wire.protocol.messages import Message
 from odradek.wire.protocol.requests.cluster import DescribeLogDirsRequest
 
 
 async def handle(request: DescribeLogDirsRequest, context: RequestContext) -> Message:
-    directories = context.broker.log_manager.describe()
+    directories = await _described(context.broker.log_manager)
     is_long = request.topics is not None and has_many(topic.partitions for topic in request.topics)
     count = sum(len(directory.log_bytes) for directory in directories)
     return await made(context, MANY if is_long else count, lambda: _answers(request, context, directories))
+
+
+async def _described(logs: LogManager) -> list[DirectoryDescription]:
+    """The directories, with the logs of which some are looked at in each turn of the loop."""
+    turn = Turn(LOGS_LOOKED_AT_PER_TURN_MAX)
+    log_bytes: dict[str, dict[TopicPartition, int]] = {}
+    for log in logs.logs():
+        if turn.is_over():
+            await turn.next()
+        log_bytes.setdefault(log.parent_directory, {})[log.topic_partition] = log.size_bytes
+    return logs.directories.describe(log_bytes)
 
 
 def _answers(

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 from odradek.broker.requests.partition_metadata import partition_fields, reachable_brokers
+from odradek.foundation.turn_limits import PARTITIONS_ENCODED_AT_ONCE_MAX
 from odradek.metadata.image.image import ClusterImage, TopicImage
 from odradek.wire.protocol import messages
 from odradek.wire.protocol.api import ApiKey
@@ -78,6 +79,37 @@ class EncodedTopics:
         operations_of: Callable[[str], int] | None = None,
     ) -> list[bytes]:
         """The bytes of topics, for a frame that is made of several parts by `whole`; arguments as of `frame`."""
+        table = self._table(version, image, listener_name, topic_operations)
+        encoded = table.encoded(topics, topic_count=len(image.topics))
+        if operations_of is not None:
+            encoded = [
+                table.with_operations(data, operations_of(topic.name))
+                for topic, data in zip(topics, encoded, strict=True)
+            ]
+        encoded.extend(table.encode(failure) for failure in failed)
+        return encoded
+
+    def unmade(
+        self,
+        version: int,
+        *,
+        image: ClusterImage,
+        listener_name: str,
+        topics: Sequence[TopicImage],
+        topic_operations: int,
+    ) -> Callable[[], None] | None:
+        """What encodes the topics that are not kept, on any thread, if they are too many for a turn of the loop."""
+        if sum(len(topic.partitions) for topic in topics) <= PARTITIONS_ENCODED_AT_ONCE_MAX:
+            return None
+        table = self._table(version, image, listener_name, topic_operations)
+        left = [topic for topic in topics if not table.has(topic)]
+        if sum(len(topic.partitions) for topic in left) <= PARTITIONS_ENCODED_AT_ONCE_MAX:
+            return None
+        return lambda: table.keep(left)
+
+    def _table(
+        self, version: int, image: ClusterImage, listener_name: str, topic_operations: int
+    ) -> _TopicTable:
         if image.brokers is not self._brokers:
             self._tables.clear()
             self._brokers = image.brokers
@@ -87,12 +119,7 @@ class EncodedTopics:
             table = self._tables[key] = _TopicTable(
                 version, image, listener_name=listener_name, operations=topic_operations
             )
-        if operations_of is None:
-            encoded = table.encoded(topics, topic_count=len(image.topics))
-        else:
-            encoded = [table.encode_with(topic, operations_of(topic.name)) for topic in topics]
-        encoded.extend(table.encode(failure) for failure in failed)
-        return encoded
+        return table
 
 
 def whole(version: int, correlation_id: int, encoded: list[bytes], fields: Mapping[str, object]) -> bytes:
@@ -120,6 +147,7 @@ class _TopicTable:
     """The bytes of topics in one version, seen from one listener."""
 
     def __init__(self, version: int, image: ClusterImage, *, listener_name: str, operations: int) -> None:
+        self._version = version
         topics_field = next(
             field
             for field in fields_of(message_class(ApiKey.METADATA, version, RESPONSE))
@@ -145,13 +173,24 @@ class _TopicTable:
             found.append(entry[1])
         return found
 
+    def has(self, topic: TopicImage) -> bool:
+        """Whether the topic's bytes are kept."""
+        entry = self._kept.get(topic.name)
+        return entry is not None and entry[0] is topic
+
+    def keep(self, topics: Iterable[TopicImage]) -> None:
+        for topic in topics:
+            self._kept[topic.name] = (topic, self.encode(self._fields(topic)))
+
     def encode(self, fields: Mapping[str, object]) -> bytes:
         out = bytearray()
         self._write(out, self._build(fields))
         return bytes(out)
 
-    def encode_with(self, topic: TopicImage, operations: int) -> bytes:
-        return self.encode({**self._fields(topic), "topic_authorized_operations": operations})
+    def with_operations(self, encoded: bytes, operations: int) -> bytes:
+        """The topic's bytes with its own operations, which are the last field that is no tag."""
+        end = len(encoded) - (1 if self._version >= _FLEXIBLE_VERSION else 0)
+        return encoded[: end - 4] + operations.to_bytes(4, "big", signed=True) + encoded[end:]
 
     def _fields(self, topic: TopicImage) -> dict[str, object]:
         return {

@@ -6,7 +6,7 @@ and has the topics already. Kafka's first answer is an error, after which client
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from typing import Final, Protocol, TypeVar
 from uuid import UUID
 
@@ -62,14 +62,14 @@ def handle(
         topics = list(image.topics.values())
         if rights is not None:
             topics = [topic for topic in topics if rights.may_describe(topic.name)]
-        return _answer(request, context, topics, [])
+        return _answer_soon(request, context, topics, [])
     names, ids = _asked(request.topics or (), version)
     if not ids:
         sorted_out = _by_name(request, context, names, rights)
         if isinstance(sorted_out, Awaitable):
             return Pending(_answer_later(request, context, sorted_out))
-        return _answer(request, context, *sorted_out)
-    return _answer(request, context, *_by_id(request, context, ids, rights))
+        return _answer_soon(request, context, *sorted_out)
+    return _answer_soon(request, context, *_by_id(request, context, ids, rights))
 
 
 async def _answer_in_parts(
@@ -82,6 +82,7 @@ async def _answer_in_parts(
         for topics in _parts(tuple(image.topics.values())):
             if rights is not None:
                 topics = [topic for topic in topics if rights.may_describe(topic.name)]
+            await _keep_encoded(request, context, topics)
             encoded += _encoded(request, context, topics, [])
             await next_turn()
     else:
@@ -95,13 +96,14 @@ async def _answer_in_parts(
             if is_by_id:
                 ids = [one for one in ids if one not in seen]
                 seen.update(ids)
-                encoded += _encoded(request, context, *_by_id(request, context, ids, rights))
+                found, failed = _by_id(request, context, ids, rights)
             else:
                 names = [one for one in names if one not in seen]
                 seen.update(names)
                 sorted_out = _by_name(request, context, names, rights)
                 found, failed = await sorted_out if isinstance(sorted_out, Awaitable) else sorted_out
-                encoded += _encoded(request, context, found, failed)
+            await _keep_encoded(request, context, found)
+            encoded += _encoded(request, context, found, failed)
             await next_turn()
     header = context.header
     fields = _fields(request, context)
@@ -118,7 +120,52 @@ def _parts(elements: Sequence[Element]) -> Iterator[Sequence[Element]]:
 async def _answer_later(
     request: MetadataRequest, context: RequestContext, later: Awaitable[SortedOut]
 ) -> bytes:
-    return _answer(request, context, *await later)
+    found, failed = await later
+    await _keep_encoded(request, context, found)
+    return _answer(request, context, found, failed)
+
+
+def _answer_soon(
+    request: MetadataRequest,
+    context: RequestContext,
+    found: Sequence[TopicImage],
+    failed: Sequence[dict[str, object]],
+) -> bytes | Pending[bytes]:
+    """The answer; later where its topics have too many partitions that are not encoded yet."""
+    if _unmade(request, context, found) is None:
+        return _answer(request, context, found, failed)
+    return Pending(_answer_encoded(request, context, found, failed))
+
+
+async def _answer_encoded(
+    request: MetadataRequest,
+    context: RequestContext,
+    found: Sequence[TopicImage],
+    failed: Sequence[dict[str, object]],
+) -> bytes:
+    await _keep_encoded(request, context, found)
+    return _answer(request, context, found, failed)
+
+
+async def _keep_encoded(
+    request: MetadataRequest, context: RequestContext, found: Sequence[TopicImage]
+) -> None:
+    """Encode the topics in the thread if they have many partitions."""
+    unmade = _unmade(request, context, found)
+    if unmade is not None:
+        await context.broker.long_work.submit(unmade)
+
+
+def _unmade(
+    request: MetadataRequest, context: RequestContext, found: Sequence[TopicImage]
+) -> Callable[[], None] | None:
+    return _encoded_topics.unmade(
+        context.header.api_version,
+        image=context.broker.images.current,
+        listener_name=context.listener_name,
+        topics=found,
+        topic_operations=_every_operation(request),
+    )
 
 
 def _by_id(
