@@ -211,8 +211,8 @@ LOGS_MADE_PER_TURN_MAX: Final = 16
 # fetch waits that long. Longer than pauses of a busy machine, much shorter than a session.
 LEADERSHIP_CONFIRMED_SECONDS_MAX: Final = 1.5
 
-# In-sync sets that a leader proposes in one request: as many as one write of the registry takes ten times.
-IN_SYNC_PROPOSALS_PER_REQUEST_MAX: Final = 1000
+# In-sync sets that a leader proposes in one request, which a turn of the loop puts together, and one decides.
+IN_SYNC_PROPOSALS_PER_REQUEST_MAX: Final = 500
 
 # Bytes that must be free before a log directory that was full accepts writes again. They hold an append of each of a
 # few clients, and the files of some new partitions. With less the disk would be full again within the same second.

@@ -65,14 +65,14 @@ LOGS_LOOKED_AT_PER_TURN_MAX: Final = 2_000
 PARTITIONS_PLANNED_PER_TURN_MAX: Final = 3_000
 PARTITIONS_THAT_A_TOPIC_COUNTS: Final = 30
 
-# Partitions that a broker opens and takes a role for in one turn, at 16 microseconds each. Their logs are there.
-PARTITIONS_OPENED_PER_TURN_MAX: Final = 500
+# Partitions that a broker opens and takes a role for in one turn, at 16 to 40 microseconds each. Their logs are there.
+PARTITIONS_OPENED_PER_TURN_MAX: Final = 250
 
 # As how many of these count a partition whose files are renamed away, and one whose log has to be made in that turn.
-PARTITIONS_THAT_A_DELETION_COUNTS: Final = 4
-PARTITIONS_THAT_A_NEW_LOG_COUNTS: Final = 30
+PARTITIONS_THAT_A_DELETION_COUNTS: Final = 2
+PARTITIONS_THAT_A_NEW_LOG_COUNTS: Final = 15
 # The same of a topic whose settings are read.
-PARTITIONS_THAT_SETTINGS_COUNT: Final = 4
+PARTITIONS_THAT_SETTINGS_COUNT: Final = 2
 
 # Changes of the registry's nodes that become part of an image in one turn, at three microseconds each. Partitions of
 # the topics that they change count too.

@@ -7,6 +7,7 @@ import dataclasses
 import random
 import uuid
 from collections import Counter
+from collections.abc import Coroutine
 from typing import Any
 
 import pytest
@@ -172,7 +173,10 @@ class _Turns:
         return found
 
     async def ask(self, api: ApiKey, version: int, **fields: Any) -> Any:
-        asking = asyncio.ensure_future(self._whole.ask(api, version, **fields))
+        return await self.until(self._whole.ask(api, version, **fields))
+
+    async def until(self, work: Coroutine[Any, Any, Any]) -> Any:
+        asking = asyncio.ensure_future(work)
         while not asking.done():
             await asyncio.sleep(0)
             self._number += 1
@@ -303,7 +307,6 @@ async def test_metadata_of_many_partitions_are_encoded_in_the_thread_and_kept(
 async def test_sizes_of_many_logs_are_read_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     at_once = 40
     monkeypatch.setattr(describe_log_dirs, "LOGS_LOOKED_AT_PER_TURN_MAX", at_once)
-    monkeypatch.setattr(housekeeping, "LOGS_LOOKED_AT_PER_TURN_MAX", at_once)
     whole = await WholeBroker.start()
     await whole.create_topic("t", partitions=200)
     turns = _Turns(whole)
@@ -317,9 +320,24 @@ async def test_sizes_of_many_logs_are_read_in_parts(monkeypatch: pytest.MonkeyPa
     answer = await turns.ask(ApiKey.DESCRIBE_LOG_DIRS, 4, topics=None)
     assert [one.partition_size for one in answer.results[0].topics[0].partitions] == [5] * 200
     assert max(read.values()) <= at_once
+
+
+async def test_rounds_over_all_logs_are_done_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    at_once = 40
+    monkeypatch.setattr(housekeeping, "LOGS_LOOKED_AT_PER_TURN_MAX", at_once)
+    whole = await WholeBroker.start()
+    await whole.create_topic("t", partitions=200)
+    turns = _Turns(whole)
+    looked_at = Counter[int]()
+
+    def has_followers(self: Partition) -> bool:
+        looked_at[turns._number] += 1
+        return True
+
+    monkeypatch.setattr(Partition, "has_followers", property(has_followers))
     expired = turns.count(monkeypatch, ProducerStates, "expire")
-    expiring = asyncio.ensure_future(whole.broker.housekeeping.expire_producers())
-    while not expiring.done():
-        await asyncio.sleep(0)
-        turns._number += 1
-    assert sum(expired.values()) == 200 and max(expired.values()) <= at_once
+    duties = whole.broker.housekeeping
+    for duty in (duties.checkpoint_high_watermarks(), duties.expire_producers()):
+        await turns.until(duty)
+    for found in (looked_at, expired):
+        assert sum(found.values()) == 200 and max(found.values()) <= at_once

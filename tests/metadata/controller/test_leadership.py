@@ -1,13 +1,17 @@
 """Leaders and in-sync sets follow the brokers that come and go, and the registry says what the image says."""
 
+import asyncio
 import logging
 import uuid
+from collections import Counter
+from typing import Any
 
 import pytest
 
 from odradek.foundation import errors
 from odradek.foundation.ids import TopicPartition
-from odradek.metadata.controller import partition_states
+from odradek.foundation.turn_limits import REQUEST_ELEMENTS_PER_TURN_MAX
+from odradek.metadata.controller import leader_election, partition_states
 from odradek.metadata.controller.leadership import AlterPartitionData, Leadership
 from odradek.metadata.controller.requests import NewTopic
 from odradek.metadata.image import nodes, paths
@@ -325,3 +329,24 @@ async def test_a_broker_is_a_member_once_its_returns_effects_are_written() -> No
     await cluster.leave(1, look=False)
     await cluster.join(1, stopped_cleanly=False)
     assert shown == [(cluster.epoch, 2)]
+
+
+async def test_leaders_of_many_partitions_are_elected_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = await Cluster.start(1, 2)
+    await cluster.controller.create_topics([NewTopic("t", partition_count=800, replication_factor=2)])
+    turn = 0
+    judged = Counter[int]()
+    without_brokers = leader_election.without_brokers
+
+    def noted(*arguments: Any, **named: Any) -> Any:
+        judged[turn] += 1
+        return without_brokers(*arguments, **named)
+
+    monkeypatch.setattr(leader_election, "without_brokers", noted)
+    leaving = asyncio.ensure_future(cluster.leave(2))
+    while not leaving.done():
+        await asyncio.sleep(0)
+        turn += 1
+    await leaving
+    assert {one.leader for one in cluster.images.current.topics["t"].partitions} == {1}
+    assert sum(judged.values()) == 800 and max(judged.values()) <= REQUEST_ELEMENTS_PER_TURN_MAX

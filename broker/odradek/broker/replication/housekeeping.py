@@ -18,6 +18,7 @@ from typing import Any, Final
 from odradek.broker.replication.blocking import BlockingWork, Result
 from odradek.broker.replication.flusher import Flusher
 from odradek.broker.replication.hosted_partitions import HostedPartitions
+from odradek.broker.replication.partition import Partition
 from odradek.foundation.clock import Clock
 from odradek.foundation.errors import KafkaStorageError
 from odradek.foundation.limits import FLUSH_THREADS_MAX
@@ -153,12 +154,16 @@ class Housekeeping:
 
     async def checkpoint_high_watermarks(self) -> None:
         """Write the high watermarks of partitions that have other replicas. With one replica all is committed."""
+        found: list[tuple[Partition, int]] = []
+        turn = Turn(LOGS_LOOKED_AT_PER_TURN_MAX)
+        for partition in self._partitions:
+            if turn.is_over():
+                await turn.next()
+            if partition.gone is None and partition.has_followers:
+                found.append((partition, partition.high_watermark))
+        # A topic of the same name may have been made meanwhile, and has nothing committed.
         write = self._log_manager.begin_high_watermark_checkpoint(
-            {
-                partition.topic_partition: partition.high_watermark
-                for partition in self._partitions
-                if partition.gone is None and partition.has_followers
-            }
+            {one.topic_partition: offset for one, offset in found if one.gone is None}
         )
         await self._in_thread(write.run)
         self._log_manager.end_checkpoint(write)

@@ -33,6 +33,8 @@ from odradek.foundation.ids import TopicId, TopicPartition
 from odradek.foundation.limits import IN_SYNC_PROPOSALS_PER_REQUEST_MAX
 from odradek.foundation.named_tuple import NamedTuple
 from odradek.foundation.tasks import TaskOwner
+from odradek.foundation.turn_limits import LOGS_LOOKED_AT_PER_TURN_MAX
+from odradek.foundation.turns import Turn
 from odradek.metadata.image.image import PartitionImage
 
 logger = logging.getLogger(__name__)
@@ -88,7 +90,10 @@ class InSyncSets:
     async def _shrink_periodically(self) -> None:
         while True:
             await asyncio.sleep(self._partitions.context.lag_seconds_max / 2)
+            turn = Turn(LOGS_LOOKED_AT_PER_TURN_MAX)
             for partition in self._partitions:
+                if turn.is_over():
+                    await turn.next()
                 if partition.leader is not None:
                     partition.leader.shrink_in_sync()
 

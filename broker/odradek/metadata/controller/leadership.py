@@ -300,13 +300,16 @@ class Leadership:
     async def balance(self) -> int:
         """Return leaderships to preferred leaders; how many moved."""
         eligible = self.eligible()
-        moved = [
-            (where, after)
-            for where, partition in self.states
-            if (after := leader_election.preferred(partition, live=eligible)) is not None
-        ]
-        await self.states.write(moved)
-        return len(moved)
+        moved = 0
+
+        def preferred(_: str, partition: PartitionImage) -> PartitionImage | None:
+            nonlocal moved
+            after = leader_election.preferred(partition, live=eligible)
+            moved += after is not None
+            return after
+
+        await self.states.apply_to_all(preferred)
+        return moved
 
 
 def _epoch(broker: BrokerImage | None) -> int | None:

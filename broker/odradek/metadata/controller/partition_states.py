@@ -55,15 +55,15 @@ class PartitionStates:
         self, rule: Rule, *, lost: Collection[int] = (), image: ClusterImage | None = None
     ) -> None:
         """Write what `rule` returns for each partition, where that is not None; `lost` and `image` as in `write`."""
-        await self.write(
-            [
-                (where, after)
-                for where, partition in self
-                if (after := rule(where.topic, partition)) is not None
-            ],
-            lost=lost,
-            image=image,
-        )
+        found: list[State] = []
+        turn = Turn()
+        # Only a decision changes which partitions there are.
+        for where, partition in self:
+            if turn.is_over():
+                await turn.next()
+            if (after := rule(where.topic, partition)) is not None:
+                found.append((where, after))
+        await self.write(found, lost=lost, image=image)
 
     async def before_settings(self, kind: ResourceKind, name: str, after: Mapping[str, str]) -> None:
         """Before settings change, remove the replicas that only the old settings made eligible to lead."""
