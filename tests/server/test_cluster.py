@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from odradek.broker.process import metadata_subscription
 from odradek.foundation.errors import DuplicateBrokerRegistration
 from odradek.foundation.limits import LOGS_MADE_PER_TURN_MAX
 from odradek.metadata.image.image import NO_LEADER, ClusterImage, ResourceKind
@@ -13,6 +14,7 @@ from odradek.metadata.registry.store import SessionState
 from odradek.wire.protocol.api import ApiKey
 from tests.support.disk import SimulatedDisk
 from tests.support.polling import eventually
+from tests.support.thread_work import where_called
 from tests.support.whole_cluster import WholeCluster
 
 KAFKA_STORAGE_ERROR = 56
@@ -149,7 +151,7 @@ async def test_a_broker_that_cannot_follow_any_more_says_that_it_must_end(
 ) -> None:
     cluster = await WholeCluster.start(brokers=1)
 
-    async def broken(response: object) -> None:
+    async def broken(received: object) -> None:
         raise ValueError("a fault of ours")
 
     cluster.brokers[1].control.subscription._apply = broken  # type: ignore[method-assign]
@@ -308,3 +310,15 @@ def _nodes(cluster: WholeCluster) -> set[str]:
 
 def _in_sync(cluster: WholeCluster, topic: str) -> list[tuple[int, ...]]:
     return [one.isr for one in cluster.image(1).topics[topic].partitions]
+
+
+async def test_a_large_answer_of_the_controller_is_read_in_the_thread(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(metadata_subscription, "CLUSTER_CHANGES_BYTES_READ_AT_ONCE_MAX", 20_000)
+    read = where_called(monkeypatch, metadata_subscription, "_read")
+    cluster = await WholeCluster.start(brokers=1, controllers=1)
+    assert await cluster.create_topic("t", partitions=200) == 0
+    assert set(cluster.leaders("t", seen_by=1)) == {1}
+    # Most answers are small.
+    assert True in read and False in read

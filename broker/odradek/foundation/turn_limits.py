@@ -60,6 +60,9 @@ PARTITIONS_ENCODED_AT_ONCE_MAX: Final = 1_000
 # Logs whose size is read, or whose old producers are forgotten, in one turn, at a microsecond each.
 LOGS_LOOKED_AT_PER_TURN_MAX: Final = 2_000
 
+# Bytes of the controller's changes that a broker reads within a turn: a thousand changes. A snapshot has all nodes.
+CLUSTER_CHANGES_BYTES_READ_AT_ONCE_MAX: Final = 128 * 1024
+
 # New partitions that the controller plans in one turn, at two microseconds each. A topic counts as many more, since it
 # takes 60 microseconds.
 PARTITIONS_PLANNED_PER_TURN_MAX: Final = 3_000

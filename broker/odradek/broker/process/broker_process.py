@@ -252,6 +252,7 @@ class BrokerProcess(Generic[ControlT]):
             images=self.images,
             dynamic_settings=self.dynamic_settings,
             closing=self._closing,
+            long_work=self.long_work,
         )
 
     async def _load_logs(self) -> None:

@@ -118,6 +118,7 @@ class ClusterControl:
             images,
             broker_id=environment.broker_id,
             epoch=self._broker_epoch,
+            long_work=environment.long_work,
             on_failure=self._on_fatal,
         )
         self.controller = RemoteController(

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Final, Protocol
 
+from odradek.broker.replication.blocking import BlockingWork
 from odradek.foundation.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ class BrokerEnvironment(NamedTuple):
     images: ImageHolder
     dynamic_settings: DynamicSettings
     closing: AsyncExitStack
+    long_work: BlockingWork
 
 
 class BrokerControl(Protocol):

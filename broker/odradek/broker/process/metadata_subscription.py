@@ -19,11 +19,14 @@ from dataclasses import replace
 from typing import Final
 
 from odradek.broker.process.controller_channel import ControllerChannel
+from odradek.broker.replication.blocking import BlockingWork
 from odradek.foundation.errors import NotController
 from odradek.foundation.limits import CONTROLLER_WAIT_MS_MAX
+from odradek.foundation.named_tuple import NamedTuple
 from odradek.foundation.registry_errors import StoreError
 from odradek.foundation.security_errors import ClusterAuthorizationFailed
 from odradek.foundation.tasks import TaskOwner
+from odradek.foundation.turn_limits import CLUSTER_CHANGES_BYTES_READ_AT_ONCE_MAX
 from odradek.metadata.image.change_log import NodeChange
 from odradek.metadata.image.image import NO_LEADER, ClusterImage, ImageHolder, TopicImage
 from odradek.metadata.image.image_building import apply_in_turns
@@ -40,6 +43,19 @@ _NOTHING_YET: Final = -1
 _DENIED: Final = error_code(ClusterAuthorizationFailed())
 
 
+class _Received(NamedTuple):
+    """An answer of the controller, and its changes as the image takes them."""
+
+    response: FollowResponse
+    changes: list[NodeChange]
+
+
+def _read(frame: memoryview) -> _Received:
+    response = parse_response(frame)
+    changes = [NodeChange(*node) for node in response.nodes]
+    return _Received(response._replace(nodes=()), changes)
+
+
 class MetadataSubscription:
     """Updates `images` from the controller. `epoch` returns the broker's epoch, -1 while it has none."""
 
@@ -50,6 +66,7 @@ class MetadataSubscription:
         *,
         broker_id: int,
         epoch: Callable[[], int],
+        long_work: BlockingWork,
         on_failure: Callable[[str], None] = lambda reason: None,
     ) -> None:
         """`on_failure` is called when the poll ends with an error: the image is stale from then on."""
@@ -57,6 +74,7 @@ class MetadataSubscription:
         self._images = images
         self._broker_id = broker_id
         self._epoch = epoch
+        self._long_work = long_work
         self._tasks = TaskOwner(
             "following", on_failure=lambda name, error: on_failure(f"{name} failed: {error}")
         )
@@ -119,10 +137,10 @@ class MetadataSubscription:
     async def _run(self) -> None:
         while True:
             try:
-                response = await self._channel.ask(
+                received = await self._channel.ask(
                     self._poll, is_refused=self._is_refused, wait_ms_max=CONTROLLER_WAIT_MS_MAX
                 )
-                await self._apply(response)
+                await self._apply(received)
             except NotController as error:
                 logger.warning("broker %d uses its last image: %s", self._broker_id, error)
             except StoreError as error:
@@ -131,7 +149,7 @@ class MetadataSubscription:
                 self.controller_epoch = _NOTHING_YET
                 await asyncio.sleep(1)
 
-    async def _poll(self, connection: OutboundConnection) -> FollowResponse:
+    async def _poll(self, connection: OutboundConnection) -> _Received:
         def pack(correlation_id: int) -> bytes:
             return pack_request(
                 FollowRequest(
@@ -146,21 +164,25 @@ class MetadataSubscription:
             )
 
         frame = await connection.send_frame(pack, timeout_ms=_POLL_MS_MAX)
-        response = parse_response(frame)
-        if response.error_code == _DENIED:
+        if len(frame) > CLUSTER_CHANGES_BYTES_READ_AT_ONCE_MAX:
+            received = await self._long_work.submit(lambda: _read(frame))
+        else:
+            received = _read(frame)
+        if received.response.error_code == _DENIED:
             raise PermissionError(
                 "the controller refuses this broker: its principal must be a super user, or have ClusterAction on the "
                 "cluster"
             )
-        return response
+        return received
 
-    def _is_refused(self, response: FollowResponse) -> bool:
+    def _is_refused(self, received: _Received) -> bool:
+        response = received.response
         if response.error_code != 0 or response.controller_epoch < self.controller_epoch:
             return True
         return not response.is_snapshot and response.controller_epoch != self.controller_epoch
 
-    async def _apply(self, response: FollowResponse) -> None:
-        changes = [NodeChange(*node) for node in response.nodes]
+    async def _apply(self, received: _Received) -> None:
+        response, changes = received
         base = ClusterImage() if response.is_snapshot else self._image
         image = await apply_in_turns(base, changes)
         await self._images.prepare(image)
