@@ -42,35 +42,37 @@ class EntryError(Exception):
     """The container was not started as Spark starts it; the text says what is missing."""
 
 
-def command(arguments: Sequence[str], environ: Mapping[str, str]) -> list[str]:
+def build_command(arguments: Sequence[str], environ: Mapping[str, str]) -> list[str]:
     """The program to become and its arguments; EntryError when something that Spark always sets is not there."""
     match arguments:
         case ["driver", *rest]:
-            return _driver(rest, environ)
+            return _build_driver_command(rest, environ)
         case ["executor", *_]:
-            return _executor(environ)
+            return _build_executor_command(environ)
         case [program, *_] if not program.startswith("-"):
             return list(arguments)
         case _:
             raise EntryError(USAGE)
 
 
-def _driver(rest: Sequence[str], environ: Mapping[str, str]) -> list[str]:
+def _build_driver_command(rest: Sequence[str], environ: Mapping[str, str]) -> list[str]:
     """Submitted a second time, now from inside: in client mode, bound to the pod's own address."""
-    submit = f"{_needed(environ, 'SPARK_HOME')}/bin/spark-submit"
-    bound = f"spark.driver.bindAddress={_needed(environ, 'SPARK_DRIVER_BIND_ADDRESS')}"
+    submit = f"{_require_variable(environ, 'SPARK_HOME')}/bin/spark-submit"
+    bound = f"spark.driver.bindAddress={_require_variable(environ, 'SPARK_DRIVER_BIND_ADDRESS')}"
     return [submit, "--deploy-mode", "client", "--conf", bound, *rest]
 
 
-def _executor(environ: Mapping[str, str]) -> list[str]:
-    memory = _needed(environ, "SPARK_EXECUTOR_MEMORY")
-    folders = [f"{_needed(environ, 'SPARK_HOME')}/jars/*"]
+def _build_executor_command(environ: Mapping[str, str]) -> list[str]:
+    memory = _require_variable(environ, "SPARK_EXECUTOR_MEMORY")
+    folders = [f"{_require_variable(environ, 'SPARK_HOME')}/jars/*"]
     if configured := environ.get("SPARK_CONF_DIR"):
         folders.insert(0, configured)
     if extra := environ.get("SPARK_EXTRA_CLASSPATH"):
         folders.insert(0, extra)
     arguments = [
-        part for flag, name in _EXECUTOR_ARGUMENTS.items() for part in (flag, _needed(environ, name))
+        part
+        for flag, name in _EXECUTOR_ARGUMENTS.items()
+        for part in (flag, _require_variable(environ, name))
     ]
     heap = [f"-Xms{memory}", f"-Xmx{memory}"]
     return ["java", *_java_options(environ), *heap, "-cp", ":".join(folders), _EXECUTOR_CLASS, *arguments]
@@ -84,7 +86,7 @@ def _java_options(environ: Mapping[str, str]) -> list[str]:
     return [value for _, value in sorted(numbered)]
 
 
-def _needed(environ: Mapping[str, str], name: str) -> str:
+def _require_variable(environ: Mapping[str, str], name: str) -> str:
     value = environ.get(name)
     if not value:
         raise EntryError(f"{name} is not set: this command is for containers that Spark on Kubernetes starts")
@@ -115,7 +117,7 @@ def main() -> int:
     if sys.argv[1:2] and sys.argv[1] in {**COMMANDS, **GROUPS}:
         return run(sys.argv[1:])
     try:
-        becoming = command(sys.argv[1:], os.environ)
+        becoming = build_command(sys.argv[1:], os.environ)
     except EntryError as error:
         print(f"odradek-pipeline: {error}", file=sys.stderr)
         return 2

@@ -15,7 +15,7 @@ from odradek.foundation.errors import OdradekError
 from odradek.foundation.ids import TopicPartition
 from odradek_pipeline.errors import PipelineError
 from odradek_pipeline.runs.ranges import OffsetRange
-from odradek_pipeline.topics import new_client
+from odradek_pipeline.topics import make_client
 
 # A batch does not wait longer than this for its display.
 _SECONDS_MAX: Final = 10.0
@@ -35,15 +35,15 @@ def show_positions(
     if not offsets:
         return
     try:
-        asyncio.run(asyncio.wait_for(_committed(settings, group_id, offsets), _SECONDS_MAX))
+        asyncio.run(asyncio.wait_for(_commit_offsets(settings, group_id, offsets), _SECONDS_MAX))
     except TimeoutError as failure:
         raise PipelineError(f"group {group_id!r} has no answer within {_SECONDS_MAX:g} s") from failure
     except OdradekError as failure:
         raise PipelineError(f"group {group_id!r} does not take the positions: {failure}") from failure
 
 
-async def _committed(
+async def _commit_offsets(
     settings: Mapping[str, str], group_id: str, offsets: Mapping[TopicPartition, CommittedOffset]
 ) -> None:
-    async with new_client(settings) as client:
+    async with make_client(settings) as client:
         await GroupAdmin(client).alter_offsets(group_id, offsets)

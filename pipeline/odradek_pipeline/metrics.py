@@ -102,18 +102,18 @@ class RunMetrics:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
-        self._made: Mapping[str, Any] = {one.name: _made(one, self.registry) for one in METRICS}
+        self._made: Mapping[str, Any] = {one.name: _make_metric(one, self.registry) for one in METRICS}
         self._ends: dict[PartitionKey, int] = {}
         self._held: Holdings | None = None
         self._lock = threading.Lock()
 
-    def looked(self, facts: Sequence[LogFacts]) -> None:
+    def note_ends(self, facts: Sequence[LogFacts]) -> None:
         """The log's ends as they are now."""
         with self._lock:
             self._ends |= {one.key(partition): end for one in facts for partition, end in one.ends.items()}
         self._set_lag()
 
-    def found(self, newest: RunRecord | None, held: Holdings) -> None:
+    def note_holdings(self, newest: RunRecord | None, held: Holdings) -> None:
         """The table's holdings now."""
         self._held = held
         if newest is not None:
@@ -123,7 +123,7 @@ class RunMetrics:
                 self._of(BATCH_NUMBER).labels(query).set(state.batch)
         self._set_lag()
 
-    def committed(self, record: RunRecord, rows: int | None, size_bytes: int | None) -> None:
+    def count_commit(self, record: RunRecord, rows: int | None, size_bytes: int | None) -> None:
         """A run is in the table."""
         self._of(RUNS).labels(record.kind, "committed").inc()
         self._of(ROWS).labels(record.kind).inc(rows or 0)
@@ -134,9 +134,9 @@ class RunMetrics:
             self._of(DEAD_LETTERS).labels(dead.within.key.topic).inc(dead.count)
         for lost in record.lost:
             self._of(LOST_OFFSETS).labels(lost.key.topic).inc(lost.span)
-        self.found(record, record.holdings)
+        self.note_holdings(record, record.holdings)
 
-    def failed(self, kind: str) -> None:
+    def count_failure(self, kind: str) -> None:
         """A run ended without a commit."""
         self._of(RUNS).labels(kind, "failed").inc()
 
@@ -155,7 +155,9 @@ class RunMetrics:
 
 
 @contextmanager
-def exposed(metrics: RunMetrics, *, port: int | None, address: str, path: str | None) -> Iterator[int | None]:
+def expose_metrics(
+    metrics: RunMetrics, *, port: int | None, address: str, path: str | None
+) -> Iterator[int | None]:
     """Serve the metrics at a port while this lasts, and write them to a file at its end. Yields the port.
 
     Port 0 is any that is free. Raises JobRefusedError for a port that is taken, or a folder that is not there.
@@ -181,7 +183,7 @@ def exposed(metrics: RunMetrics, *, port: int | None, address: str, path: str | 
             write_to_textfile(path, metrics.registry)
 
 
-def _made(metric: Metric, registry: CollectorRegistry) -> Counter | Gauge | Histogram:
+def _make_metric(metric: Metric, registry: CollectorRegistry) -> Counter | Gauge | Histogram:
     if metric.kind == "histogram":
         return Histogram(metric.name, metric.meaning, metric.labels, registry=registry, buckets=_SECONDS)
     kind = Counter if metric.kind == "counter" else Gauge

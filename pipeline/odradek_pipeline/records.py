@@ -36,7 +36,7 @@ def schema_with(columns: Sequence[Mapping[str, Any]]) -> StructType:
     return StructType([*own.fields, *map(_field, columns)])
 
 
-def aligned(rows: DataFrame, columns: Sequence[Mapping[str, Any]]) -> DataFrame:
+def align_columns(rows: DataFrame, columns: Sequence[Mapping[str, Any]]) -> DataFrame:
     """Exactly the columns of the table; what a frame does not have is null."""
     there = {name.lower() for name in rows.columns}
     decoded = [

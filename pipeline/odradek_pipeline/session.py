@@ -68,16 +68,16 @@ class Connection:
         return {f"kafka.{name}": value for name, value in self.settings.items() if name not in _READING_ONLY}
 
 
-def bound_options(folder: Path) -> dict[str, str]:
+def read_options(folder: Path) -> dict[str, str]:
     """Return the options of a mounted ConfigMap or Secret: a file per option, with its name. Empty without a folder."""
     if not folder.is_dir():
         return {}
     return {path.name: path.read_text().strip() for path in folder.iterdir() if path.name.startswith(PREFIX)}
 
 
-def connection_from(options: Mapping[str, str], folder: Path) -> Connection:
+def read_connection(options: Mapping[str, str], folder: Path) -> Connection:
     """The connection that `options` and, below them, `folder` describe; ConnectionMissingError without brokers."""
-    wanted = {**bound_options(folder), **options}
+    wanted = {**read_options(folder), **options}
     settings = {name.removeprefix(PREFIX): value for name, value in wanted.items() if name.startswith(PREFIX)}
     if not settings.get("bootstrap.servers"):
         raise ConnectionMissingError(
@@ -118,7 +118,7 @@ def connection_of(spark: SparkSession | None, given: Mapping[str, str] | None = 
     folder = Path(os.environ.get(BINDING_VARIABLE, BINDING_FOLDER))
     options = {} if spark is None else dict(spark.sparkContext.getConf().getAll())
     options |= {f"{PREFIX}{name}": value for name, value in (given or {}).items()}
-    return connection_from(options, folder)
+    return read_connection(options, folder)
 
 
 def run_job(name: str, work: Callable[[SparkSession, Connection], Mapping[str, object]]) -> int:

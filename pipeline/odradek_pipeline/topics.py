@@ -25,7 +25,7 @@ from odradek.client.properties import (
 )
 from odradek.foundation.errors import DependencyError, OdradekError, UnknownTopicOrPartition
 from odradek.foundation.errors import SettingError as ClientSettingError
-from odradek_pipeline.connector.secured import secured
+from odradek_pipeline.connector.secured import make_network
 from odradek_pipeline.errors import (
     AnswerTimeoutError,
     NotFoundError,
@@ -42,7 +42,7 @@ _DELETE_RETENTION_MS: Final = "delete.retention.ms"
 _CLIENT_ID: Final = "odradek-pipeline"
 
 
-def log_facts(
+def read_log_facts(
     settings: Mapping[str, str],
     topics: Sequence[str],
     *,
@@ -54,30 +54,33 @@ def log_facts(
 
     Raises NotFoundError, UnreachableError, AnswerTimeoutError, SettingError; PipelineError for what else a broker says.
     """
-    return asyncio.run(_asked(settings, topics, start, stop, is_read_committed))
+    return asyncio.run(_read_facts(settings, topics, start, stop, is_read_committed))
 
 
-def cleaning_of(settings: Mapping[str, str], topics: Sequence[str]) -> dict[str, Cleaning]:
-    """Return how the topics are cleaned, by name. Raises as `log_facts` does."""
-    return asyncio.run(_cleaning(settings, topics))
+def read_cleaning(settings: Mapping[str, str], topics: Sequence[str]) -> dict[str, Cleaning]:
+    """Return how the topics are cleaned, by name. Raises as `read_log_facts` does."""
+    return asyncio.run(_describe_cleaning(settings, topics))
 
 
-async def _asked(
+async def _read_facts(
     settings: Mapping[str, str],
     topics: Sequence[str],
     start: Position,
     stop: Position,
     is_read_committed: bool,
 ) -> list[LogFacts]:
-    with _said(settings, topics):
-        async with new_client(settings) as client:
+    with _translate_errors(settings, topics):
+        async with make_client(settings) as client:
             cluster = await client.with_retries(lambda: client.refresh(topics))
-            return [await _facts(client, cluster, name, start, stop, is_read_committed) for name in topics]
+            return [
+                await _read_topic_facts(client, cluster, name, start, stop, is_read_committed)
+                for name in topics
+            ]
 
 
-async def _cleaning(settings: Mapping[str, str], topics: Sequence[str]) -> dict[str, Cleaning]:
-    with _said(settings, topics):
-        async with new_client(settings) as client:
+async def _describe_cleaning(settings: Mapping[str, str], topics: Sequence[str]) -> dict[str, Cleaning]:
+    with _translate_errors(settings, topics):
+        async with make_client(settings) as client:
             await client.with_retries(lambda: client.refresh(topics))
             keys = (_CLEANUP_POLICY, _DELETE_RETENTION_MS)
             found = await Admin(client).configs.describe_many(ResourceType.TOPIC, topics, keys=keys)
@@ -92,7 +95,7 @@ async def _cleaning(settings: Mapping[str, str], topics: Sequence[str]) -> dict[
 
 
 @contextmanager
-def _said(settings: Mapping[str, str], topics: Sequence[str]) -> Iterator[None]:
+def _translate_errors(settings: Mapping[str, str], topics: Sequence[str]) -> Iterator[None]:
     """Errors of the client as those of the pipeline."""
     try:
         yield
@@ -106,14 +109,14 @@ def _said(settings: Mapping[str, str], topics: Sequence[str]) -> Iterator[None]:
         raise PipelineError(f"the offsets of {', '.join(topics)} cannot be listed: {failure}") from failure
 
 
-def new_client(settings: Mapping[str, str]) -> Client:
+def make_client(settings: Mapping[str, str]) -> Client:
     """A client for the brokers that `settings` name, not yet connected. Raises SettingError.
 
     Settings that only Spark's consumers know have no effect on it.
     """
     try:
         known = read_client_properties(settings, source="the connection").values
-        network = secured(known, client_id=_CLIENT_ID)
+        network = make_network(known, client_id=_CLIENT_ID)
     except (ClientSettingError, DependencyError) as failure:
         raise SettingError(str(failure)) from failure
     return Client(
@@ -126,29 +129,29 @@ def new_client(settings: Mapping[str, str]) -> Client:
     )
 
 
-async def _facts(
+async def _read_topic_facts(
     client: Client, cluster: ClusterInfo, name: str, start: Position, stop: Position, is_read_committed: bool
 ) -> LogFacts:
     topic = cluster.topic(name)
     keys = cluster.partitions(name)
     logs = Admin(client).logs
 
-    async def offsets(timestamp_ms: int | None, *, read_committed: bool = False) -> dict[int, int]:
+    async def list_offsets(timestamp_ms: int | None, *, read_committed: bool = False) -> dict[int, int]:
         if timestamp_ms is None:
             return {}
         found = await logs.offsets_at(keys, timestamp_ms, read_committed=read_committed)
         return {key.partition: offset for key, offset in found.items()}
 
     # The ends before the starts: retention may delete in between, and a start beyond an end would look like damage.
-    high_watermarks = await offsets(LATEST)
-    ends = await offsets(LATEST, read_committed=True) if is_read_committed else high_watermarks
+    high_watermarks = await list_offsets(LATEST)
+    ends = await list_offsets(LATEST, read_committed=True) if is_read_committed else high_watermarks
     return LogFacts(
         topic=name,
         topic_id=str(topic.id),
         cluster_id=cluster.cluster_id,
-        log_starts=await offsets(EARLIEST),
+        log_starts=await list_offsets(EARLIEST),
         ends=ends,
         high_watermarks=high_watermarks,
-        start_offsets=await offsets(start.time_ms),
-        stop_offsets=await offsets(stop.time_ms),
+        start_offsets=await list_offsets(start.time_ms),
+        stop_offsets=await list_offsets(stop.time_ms),
     )

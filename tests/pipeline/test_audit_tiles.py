@@ -8,8 +8,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from odradek_pipeline.audit.spans import append, common, joined, minus, size, twice
-from odradek_pipeline.audit.tiles import LogPicture, RangesRead, RowsHeld, gaps, tiled
+from odradek_pipeline.audit.spans import (
+    append,
+    count_offsets,
+    find_overlaps,
+    intersect_spans,
+    join_spans,
+    subtract_spans,
+)
+from odradek_pipeline.audit.tiles import LogPicture, RangesRead, RowsHeld, find_gaps, lay_tiles
 from odradek_pipeline.runs.ranges import PartitionKey
 from tests.support.examples import examples
 
@@ -24,8 +31,8 @@ def test_spans_are_appended_without_gaps(steps: list[int], start: int) -> None:
     for step in steps:
         append(appended, (at, at + step))
         at += step + step % 2
-    assert appended == joined(appended)
-    assert size(appended) == sum(steps)
+    assert appended == join_spans(appended)
+    assert count_offsets(appended) == sum(steps)
 
 
 def offsets(spans: list[tuple[int, int]]) -> list[int]:
@@ -39,12 +46,17 @@ def single(found: set[int]) -> list[tuple[int, int]]:
 @given(SPANS, SPANS)
 def test_spans_are_sets_of_offsets(first: list[tuple[int, int]], second: list[tuple[int, int]]) -> None:
     mine, theirs = set(offsets(first)), set(offsets(second))
-    assert set(offsets(joined(first))) == mine and size(joined(first)) == len(mine)
-    assert set(offsets(minus(first, second))) == mine - theirs
-    assert set(offsets(common(first, second))) == mine & theirs
+    assert set(offsets(join_spans(first))) == mine and count_offsets(join_spans(first)) == len(mine)
+    assert set(offsets(subtract_spans(first, second))) == mine - theirs
+    assert set(offsets(intersect_spans(first, second))) == mine & theirs
     counted = offsets(first)
-    assert set(offsets(twice(first))) == {one for one in counted if counted.count(one) > 1}
-    for made in (joined(first), minus(first, second), common(first, second), twice(first)):
+    assert set(offsets(find_overlaps(first))) == {one for one in counted if counted.count(one) > 1}
+    for made in (
+        join_spans(first),
+        subtract_spans(first, second),
+        intersect_spans(first, second),
+        find_overlaps(first),
+    ):
         assert all(one[1] < other[0] for one, other in pairwise(made)), "they do not touch"
 
 
@@ -70,7 +82,7 @@ def test_each_damage_is_named_and_nothing_else(
     ranges = [(start, min(start + step, end)) for start in range(0, end, step)]
     read = RangesRead(KEY, (0, end), ranges, single(passed))
     held = RowsHeld(single(rows), single(doubled), single(dead))
-    unread = set(offsets(gaps(read, held, log_start, single(records))))
+    unread = set(offsets(find_gaps(read, held, log_start, single(records))))
     assert unread == set(range(min(log_start, end), end)) - records - dead
     above = set(range(log_start, end))
     picture = LogPicture(
@@ -81,14 +93,14 @@ def test_each_damage_is_named_and_nothing_else(
         single(at["x"] & above),
         is_compacted,
     )
-    found = tiled(read, held, picture)
+    found = lay_tiles(read, held, picture)
     wanted = {("missing", one) for one in lost & above} | {("doubled", one) for one in doubled}
     if not is_compacted:
         wanted |= {("unexplained", one) for one in at["n"] & above}
     assert {(fault.what, one) for fault in found.faults for one in range(fault.start, fault.end)} == wanted
     assert (found.rows, found.dead, found.passed_over) == (len(rows), len(dead), len(passed))
     assert (found.control, found.aborted) == (len(at["c"] & above), len(at["a"] & above))
-    unexplained = size(
+    unexplained = count_offsets(
         [(one.start, one.end) for one in found.faults if one.what in ("missing", "unexplained")]
     )
     total = found.rows + found.dead + found.control + found.aborted + found.compacted + found.passed_over
@@ -98,13 +110,13 @@ def test_each_damage_is_named_and_nothing_else(
 def test_ranges_and_rows_that_cannot_be() -> None:
     log = LogPicture(0, [(0, 30)])
     read = RangesRead(KEY, (0, 30), [(0, 10), (8, 20), (25, 30)])
-    named = [str(one) for one in tiled(read, RowsHeld([(0, 20), (25, 31)]), log).faults]
+    named = [str(one) for one in lay_tiles(read, RowsHeld([(0, 20), (25, 31)]), log).faults]
     assert named == ["orders-0 20..25 hole", "orders-0 8..10 overlap", "orders-0 30..31 foreign"]
     later = RangesRead(KEY, (0, 30), [(10, 30)], is_whole=False)
-    assert tiled(later, RowsHeld([(0, 30)]), log).faults == ()
+    assert lay_tiles(later, RowsHeld([(0, 30)]), log).faults == ()
     aborted = LogPicture(0, [(0, 5), (8, 10)], control=[(7, 8)], aborted=[(5, 7)])
     whole = RangesRead(KEY, (0, 10), [(0, 10)])
-    named = [str(one) for one in tiled(whole, RowsHeld([(0, 6), (7, 10)]), aborted).faults]
+    named = [str(one) for one in lay_tiles(whole, RowsHeld([(0, 6), (7, 10)]), aborted).faults]
     assert named == ["orders-0 5..6 uncommitted", "orders-0 7..8 unknown"]
     compacted = LogPicture(0, [(0, 3)], is_compacted=True)
-    assert tiled(whole, RowsHeld([(0, 10)]), compacted).faults == (), "rows outlive their records"
+    assert lay_tiles(whole, RowsHeld([(0, 10)]), compacted).faults == (), "rows outlive their records"

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from odradek.client.audit.counts import Counts, digest, window_start
 from odradek.client.audit.reports import CountsReport, SessionReport
 from odradek_pipeline.audit.facts import Reports, WindowOfPartition
-from odradek_pipeline.audit.judging import forget, judged
+from odradek_pipeline.audit.judging import forget, judge_topic
 from odradek_pipeline.audit.state import AuditState, TierState, TopicState
 from odradek_pipeline.audit.verdicts import PASSING, VERDICTS, Waiver
-from odradek_pipeline.audit.watermarks import reopened_since
+from odradek_pipeline.audit.watermarks import find_reopened
 from tests.support.examples import examples
 
 WINDOW_MS = 10
@@ -98,7 +98,7 @@ class World:
         tier = self.state.topics["t"].tiers["loaded"]
         tier.counts = self.counts(self.tier)
         tier.positions = {0: self.read, 1: self.read}
-        judged(self.state, "t", self.now_ms)
+        judge_topic(self.state, "t", self.now_ms)
         self.state = AuditState.from_bytes(self.state.to_bytes(), "the test")
 
 
@@ -168,7 +168,7 @@ def test_complete_means_that_the_tier_has_what_was_promised(steps: list[tuple[st
                     assert verdict.was_passing and verdict.version > 0, "it opened after it was complete"
                 if start_ms + WINDOW_MS > min(world.low) and not verdict.was_passing:
                     assert verdict.word in ("waiting", "stalled"), "a producer may still send"
-            opened = reopened_since(verdicts.values(), mark.complete_until_ms, max(version, 0))
+            opened = find_reopened(verdicts.values(), mark.complete_until_ms, max(version, 0))
             assert bool(opened) == (mark.version > max(version, 0) and bool(opened))
             assert mark.version - max(version, 0) in (0, 1)
             until, version = mark.complete_until_ms, mark.version
@@ -187,7 +187,7 @@ def test_a_late_record_opens_an_empty_window_again() -> None:
     world.collect()
     topic = world.state.topics["t"]
     assert topic.verdicts["loaded"][10].word == "reopened", "the tier has it, and no producer has reported it"
-    assert [one.start_ms for one in reopened_since(topic.verdicts["loaded"].values(), 20, 0)] == [10]
+    assert [one.start_ms for one in find_reopened(topic.verdicts["loaded"].values(), 20, 0)] == [10]
     world.unreported[1] = [1]
     world.report(1)
     world.collect()
@@ -217,7 +217,7 @@ def test_a_lost_report_is_a_gap_and_a_repeated_one_is_not() -> None:
     assert [one.lacks for one in world.state.reports.sessions_of("t")] == [1, 0]
     topic.verdicts.clear()
     topic.watermarks.clear()
-    judged(fresh.state, "t", 1)
+    judge_topic(fresh.state, "t", 1)
     assert fresh.state.topics["t"].verdicts["loaded"][0].word == "stalled"
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from odradek_pipeline.session import ConnectionMissingError, bound_options, connection_from, jars_for
+from odradek_pipeline.session import ConnectionMissingError, jars_for, read_connection, read_options
 from tests.support.broker_process import CHECKOUT
 
 
@@ -25,7 +25,7 @@ def test_a_mounted_binding_names_the_brokers(tmp_path: Path) -> None:
         other="x",
     )
     (folder / "spark-defaults.conf").write_text("spark.odradek.bootstrap.servers elsewhere:1\n")
-    connection = connection_from({"spark.app.name": "job"}, folder)
+    connection = read_connection({"spark.app.name": "job"}, folder)
     assert connection.for_reading() == {
         "kafka.bootstrap.servers": "one-bootstrap:9092",
         "kafka.max.poll.records": "10000",
@@ -35,14 +35,14 @@ def test_a_mounted_binding_names_the_brokers(tmp_path: Path) -> None:
 
 def test_sparks_own_configuration_wins_over_the_binding(tmp_path: Path) -> None:
     bind(tmp_path, spark_odradek_bootstrap_servers="a:1", spark_odradek_security_protocol="PLAINTEXT")
-    connection = connection_from({"spark.odradek.bootstrap.servers": "b:2"}, tmp_path)
+    connection = read_connection({"spark.odradek.bootstrap.servers": "b:2"}, tmp_path)
     assert connection.settings == {"bootstrap.servers": "b:2", "security.protocol": "PLAINTEXT"}
 
 
 def test_without_brokers_a_job_says_where_to_name_them(tmp_path: Path) -> None:
-    assert bound_options(tmp_path / "absent") == {}
+    assert read_options(tmp_path / "absent") == {}
     with pytest.raises(ConnectionMissingError, match=r"spark\.odradek\.bootstrap\.servers.*NAME-spark"):
-        connection_from({"spark.app.name": "job"}, tmp_path)
+        read_connection({"spark.app.name": "job"}, tmp_path)
 
 
 @pytest.mark.parametrize("output_format", ["parquet", "delta", "iceberg"])

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from odradek_pipeline.entrypoint import EntryError, command, scratch_environment, scratch_folder
+from odradek_pipeline.entrypoint import EntryError, build_command, scratch_environment, scratch_folder
 from tests.support.broker_process import CHECKOUT
 
 EXECUTOR = {
@@ -39,7 +39,7 @@ def test_a_driver_is_submitted_again_in_client_mode_on_its_own_address() -> None
         "t",
     ]
     environ = {"SPARK_HOME": "/spark", "SPARK_DRIVER_BIND_ADDRESS": "10.0.0.8"}
-    assert command(given, environ) == [
+    assert build_command(given, environ) == [
         "/spark/bin/spark-submit",
         "--deploy-mode",
         "client",
@@ -50,7 +50,7 @@ def test_a_driver_is_submitted_again_in_client_mode_on_its_own_address() -> None
 
 
 def test_an_executor_has_its_options_in_the_order_of_their_numbers() -> None:
-    made = command(["executor"], EXECUTOR)
+    made = build_command(["executor"], EXECUTOR)
     assert made[:6] == ["java", "-Dfirst=1", "-Dninth=1", "-Dlast=1", "-Xms512m", "-Xmx512m"]
     assert made[6:8] == ["-cp", "/opt/spark/conf:/spark/jars/*"]
     given = made[9:]
@@ -66,7 +66,7 @@ def test_an_executor_has_its_options_in_the_order_of_their_numbers() -> None:
 
 
 def test_an_extra_class_path_comes_first() -> None:
-    made = command(["executor"], {**EXECUTOR, "SPARK_EXTRA_CLASSPATH": "/extra/*"})
+    made = build_command(["executor"], {**EXECUTOR, "SPARK_EXTRA_CLASSPATH": "/extra/*"})
     assert made[made.index("-cp") + 1] == "/extra/*:/opt/spark/conf:/spark/jars/*"
 
 
@@ -74,14 +74,14 @@ def test_an_extra_class_path_comes_first() -> None:
 def test_what_spark_always_sets_is_named_when_it_is_missing(missing: str) -> None:
     environ = {name: value for name, value in EXECUTOR.items() if name != missing}
     with pytest.raises(EntryError, match=f"{missing} is not set"):
-        command(["executor"], environ)
+        build_command(["executor"], environ)
 
 
 def test_other_commands_run_as_they_are() -> None:
-    assert command(["spark-submit", "--version"], {}) == ["spark-submit", "--version"]
+    assert build_command(["spark-submit", "--version"], {}) == ["spark-submit", "--version"]
     for none in ([], ["--help"], ["-h"]):
         with pytest.raises(EntryError, match="usage"):
-            command(none, {})
+            build_command(none, {})
 
 
 def test_temporary_files_go_where_spark_lets_a_container_write(tmp_path: Path) -> None:

@@ -21,10 +21,10 @@ from odradek_pipeline.outputs.parquet.manifests import DataFile
 from odradek_pipeline.outputs.parquet.store import StoredFile
 from odradek_pipeline.runs.plans import LogFacts, Plan, plan_load, plan_replay
 from odradek_pipeline.runs.positions import position
-from odradek_pipeline.runs.queries import Queries, QueryState, next_batch, taken_over
-from odradek_pipeline.runs.ranges import Holdings, OffsetRange, PartitionKey, subtracted
+from odradek_pipeline.runs.queries import Queries, QueryState, next_batch, take_over
+from odradek_pipeline.runs.ranges import Holdings, OffsetRange, PartitionKey, subtract_ranges
 from odradek_pipeline.runs.record import LOAD, QUERY, REPLAY, STREAM, RunRecord
-from odradek_pipeline.runs.widening import widened
+from odradek_pipeline.runs.widening import widen_ranges
 
 PARTITIONS_MAX = 3
 Row = tuple[PartitionKey, int]
@@ -48,13 +48,13 @@ class MemoryStore:
     def write(self, path: str, content: bytes) -> None:
         self.content[path] = content
 
-    def files(self, folder: str) -> list[StoredFile]:
+    def list_files(self, folder: str) -> list[StoredFile]:
         return [StoredFile(path, len(self.content[path])) for path in self.content if path.startswith(folder)]
 
     def remove(self, path: str) -> None:
         self.content.pop(path, None)
 
-    def sync(self, paths: Any) -> None:
+    def sync_files(self, paths: Any) -> None:
         """Memory is as durable as it gets."""
 
 
@@ -71,7 +71,7 @@ class Topic:
         ends = dict(enumerate(self.ends))
         return LogFacts("t", self.topic_id, "c", dict(enumerate(self.starts)), ends, ends)
 
-    def rows(self, one: OffsetRange) -> set[Row]:
+    def read_rows(self, one: OffsetRange) -> set[Row]:
         """What a reader of a range gets now."""
         number = one.key.partition
         assert self.topic_id == one.key.topic_id and self.starts[number] <= one.start
@@ -162,10 +162,10 @@ class Histories:
     def plan_a_batch(self) -> None:
         """A batch of a stream, by a new driver or by one that may have been asleep since its last batch."""
         held, base = self._held()
-        newest = self.log.newest()
+        newest = self.log.read_newest()
         queries = {} if newest is None else newest.record.queries
         if not self.drivers or self.random.random() < 0.2:
-            self.drivers.append(taken_over(queries, "q", f"driver-{next(self.numbers)}"))
+            self.drivers.append(take_over(queries, "q", f"driver-{next(self.numbers)}"))
         driver = self.random.choice(self.drivers)
         try:
             state = next_batch(queries, "q", driver)
@@ -215,7 +215,7 @@ class Histories:
             self.seen["fenced"] += 1
             return
         if self.random.random() < 0.8:  # else it is killed before its checkpoint
-            self.log.checkpoint(manifest.version)
+            self.log.make_checkpoint(manifest.version)
         self.seen[run.record.kind] += 1
         if base_of_query := self.newest_batch:
             now = manifest.record.queries["q"]
@@ -227,10 +227,10 @@ class Histories:
         self.expected |= {row for rows in run.added.values() for row in rows}
 
     def check(self) -> None:
-        newest = self.log.newest()
+        newest = self.log.read_newest()
         if newest is None:
             return
-        rows = [row for path in self.log.live(newest.version) for row in self.contents[path]]
+        rows = [row for path in self.log.list_live(newest.version) for row in self.contents[path]]
         assert len(rows) == len(set(rows)), "a row is there twice"
         assert set(rows) == self.expected
         held = newest.record.holdings.topics["t"]
@@ -240,14 +240,14 @@ class Histories:
                 assert start <= row[1] < end, "a row outside of the positions"
 
     def _held(self) -> tuple[Holdings, int]:
-        newest = self.log.newest()
+        newest = self.log.read_newest()
         return (Holdings.none(), 0) if newest is None else (newest.record.holdings, newest.version)
 
     def _read(self, kind: str, base: int, plan: Plan, queries: Queries | None = None) -> None:
         """What a reader and a writer make of a plan: small files, and survivors of replaced files."""
         size = self.random.randint(1, 9)
         name = f"run-{next(self.numbers)}"
-        newest = self.log.newest()
+        newest = self.log.read_newest()
         record = RunRecord(
             name,
             kind,
@@ -263,13 +263,15 @@ class Histories:
         run = Run(base, record, {}, [], [])
         for one in plan.ranges:
             for start in range(one.start, one.end, size):
-                self._write(run, self.topic.rows(OffsetRange(one.key, start, min(start + size, one.end))))
+                self._write(
+                    run, self.topic.read_rows(OffsetRange(one.key, start, min(start + size, one.end)))
+                )
         added = dict(run.added)
         if kind == REPLAY:
-            for path, file in self.log.live(base).items():
+            for path, file in self.log.list_live(base).items():
                 if any(file.held.overlaps(one) for one in plan.ranges):
                     run.removed.append(path)
-                    left = subtracted(file.held, plan.ranges)
+                    left = subtract_ranges(file.held, plan.ranges)
                     self._write(
                         run, {row for row in self.contents[path] if any(_is_in(row, at) for at in left)}
                     )
@@ -306,6 +308,6 @@ def test_widened_ranges_split_no_file() -> None:
         return OffsetRange(key, start, end)
 
     files = [of(0, 10), of(8, 20), of(20, 30), of(40, 50)]
-    assert widened([of(5, 6)], files) == [of(0, 20)]
-    assert widened([of(20, 25), of(45, 60)], files) == [of(20, 30), of(40, 60)]
-    assert widened([of(30, 40)], files) == [of(30, 40)]
+    assert widen_ranges([of(5, 6)], files) == [of(0, 20)]
+    assert widen_ranges([of(20, 25), of(45, 60)], files) == [of(20, 30), of(40, 60)]
+    assert widen_ranges([of(30, 40)], files) == [of(30, 40)]

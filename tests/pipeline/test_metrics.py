@@ -10,7 +10,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from odradek_pipeline.errors import JobRefusedError
-from odradek_pipeline.metrics import METRICS, RunMetrics, exposed
+from odradek_pipeline.metrics import METRICS, RunMetrics, expose_metrics
 from odradek_pipeline.runs.plans import LogFacts
 from odradek_pipeline.runs.ranges import Holdings, OffsetRange, PartitionKey
 from odradek_pipeline.runs.record import LOAD, DeadCount, RunRecord
@@ -26,7 +26,7 @@ def record(end: int, *, number: int = 1) -> RunRecord:
         number=number,
         cluster_id=None,
         ranges=(loaded,),
-        holdings=Holdings.none().extended([loaded], None),
+        holdings=Holdings.none().with_ranges([loaded], None),
         started_ms=1_000,
         committed_ms=4_500,
         lost=(OffsetRange(KEY, 0, 2),),
@@ -49,12 +49,12 @@ def samples(text: str) -> dict[tuple[str, ...], float]:
 
 def test_a_run_is_counted_and_lag_is_what_is_not_held(tmp_path: Path) -> None:
     metrics, path = RunMetrics(), tmp_path / "pipeline.prom"
-    with exposed(metrics, port=0, address="127.0.0.1", path=str(path)) as port:
-        metrics.found(None, Holdings.none())
-        metrics.looked(facts(100))
-        metrics.failed(LOAD)
-        metrics.committed(record(90), 80, 5_000)
-        metrics.looked(facts(120))
+    with expose_metrics(metrics, port=0, address="127.0.0.1", path=str(path)) as port:
+        metrics.note_holdings(None, Holdings.none())
+        metrics.note_ends(facts(100))
+        metrics.count_failure(LOAD)
+        metrics.count_commit(record(90), 80, 5_000)
+        metrics.note_ends(facts(120))
         with urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
             served = samples(answer.read().decode())
     assert served == {
@@ -81,12 +81,12 @@ def test_a_port_that_is_taken_and_a_folder_that_is_missing_are_named(tmp_path: P
         port = taken.getsockname()[1]
         with (
             pytest.raises(JobRefusedError, match=rf"127.0.0.1:{port}: .* Choose another --metrics-port"),
-            exposed(RunMetrics(), port=port, address="127.0.0.1", path=None),
+            expose_metrics(RunMetrics(), port=port, address="127.0.0.1", path=None),
         ):
             pass
     with (
         pytest.raises(JobRefusedError, match="there is no folder"),
-        exposed(RunMetrics(), port=None, address="", path=str(tmp_path / "none" / "file.prom")),
+        expose_metrics(RunMetrics(), port=None, address="", path=str(tmp_path / "none" / "file.prom")),
     ):
         pass
 

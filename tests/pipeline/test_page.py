@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from odradek_pipeline.pages.charts import nice_top, short
-from odradek_pipeline.pages.document import DAYS_MAX, PARTITIONS_MAX, page
-from odradek_pipeline.pages.model import LagRow, MarkRow, PageData, RunRow, WindowRow, verdict
+from odradek_pipeline.pages.charts import format_number, nice_top
+from odradek_pipeline.pages.document import DAYS_MAX, PARTITIONS_MAX, render_page
+from odradek_pipeline.pages.model import LagRow, MarkRow, PageData, RunRow, WindowRow, judge_table
 from odradek_pipeline.pages.style import DARK, LIGHT, style
 
 HOUR_MS = 3_600_000
@@ -93,7 +93,7 @@ def parsed(text: str) -> Names:
 
 
 def test_a_page_fetches_nothing_and_runs_nothing() -> None:
-    text = page(sample())
+    text = render_page(sample())
     names = parsed(text)
     assert {name for name, _ in names.found} >= {"svg", "table", "style"}
     assert not {"script", "link", "img", "iframe", "a", "use"} & {name for name, _ in names.found}
@@ -114,7 +114,7 @@ def test_every_text_is_escaped() -> None:
         windows=[WindowRow(EVIL, EVIL, BEGIN_MS, EVIL, 1, 1)],
         marks=[MarkRow(EVIL, EVIL, None, EVIL)],
     )
-    names = parsed(page(data))
+    names = parsed(render_page(data))
     assert "script" not in {name for name, _ in names.found}
     assert sum(EVIL in text for text in names.text) > 10
     for _, attributes in names.found:
@@ -122,7 +122,7 @@ def test_every_text_is_escaped() -> None:
 
 
 def test_every_plot_is_a_whole_picture() -> None:
-    pictures = re.findall(r"<svg.*?</svg>", page(sample()), flags=re.DOTALL)
+    pictures = re.findall(r"<svg.*?</svg>", render_page(sample()), flags=re.DOTALL)
     assert len(pictures) == 4  # rows, times, lag, and one calendar
     for one in pictures:
         root = ElementTree.fromstring(one)
@@ -141,7 +141,7 @@ def test_each_run_has_its_command_to_replay() -> None:
         "odradek-pipeline replay --output 'a b'\"'\"'c' --format delta --bootstrap kafka:9092 "
         f"--run {data.runs[0].run}"
     )
-    assert any(command in text for text in parsed(page(evil)).text)
+    assert any(command in text for text in parsed(render_page(evil)).text)
     for one in data.runs:
         assert (data.replay_command(one) is None) == (one.kind in ("refresh", "retry"))
 
@@ -164,21 +164,21 @@ def test_each_run_has_its_command_to_replay() -> None:
 )
 def test_the_verdict_is_the_worst_of_all(changed: dict[str, Any], level: str, said: str) -> None:
     data = replace(PageData("t", "parquet", 0, [replace(one, dead=0) for one in runs(3)]), **changed)
-    found, sentences = verdict(data)
+    found, sentences = judge_table(data)
     assert found == level and said in " ".join(sentences)
-    assert f"verdict {level}" in page(data)
+    assert f"verdict {level}" in render_page(data)
 
 
 def test_an_empty_page_and_a_long_audit_are_pages_too() -> None:
-    assert "no runs yet" in page(PageData("t", "parquet", 0, []))
-    text = page(replace(sample(), windows=windows(DAYS_MAX + 10)))
+    assert "no runs yet" in render_page(PageData("t", "parquet", 0, []))
+    text = render_page(replace(sample(), windows=windows(DAYS_MAX + 10)))
     assert "2026-03-11" in text and "2026-03-10" not in text.split("<table>")[0].split("Audit")[1]
 
 
 def test_what_is_long_is_cut_and_said() -> None:
     many = tuple(f"orders-{one} 0..9" for one in range(1000))
     lag = [LagRow(f"{'a' * 60}-{one}", 0, one) for one in range(100)]
-    text = page(replace(sample(), runs=[replace(runs(1)[0], ranges=many)], lag=lag))
+    text = render_page(replace(sample(), runs=[replace(runs(1)[0], ranges=many)], lag=lag))
     assert "orders-7 0..9 and 992 more" in text and "orders-8 0..9" not in text
     labels = re.findall(r">(…a+-\d+)</text>", text)
     assert len(labels) == PARTITIONS_MAX and labels[0].endswith("-99") and len(labels[0]) == 28
@@ -186,7 +186,14 @@ def test_what_is_long_is_cut_and_said() -> None:
 
 def test_axes_end_at_round_numbers() -> None:
     assert [nice_top(one) for one in (0, 0.3, 1, 1.1, 420, 500, 501)] == [1, 0.5, 1, 2, 500, 500, 1000]
-    assert [short(one) for one in (0, 0.5, 500, 1500, 2e6, 5e9)] == ["0", "0.5", "500", "1.5k", "2M", "5G"]
+    assert [format_number(one) for one in (0, 0.5, 500, 1500, 2e6, 5e9)] == [
+        "0",
+        "0.5",
+        "500",
+        "1.5k",
+        "2M",
+        "5G",
+    ]
 
 
 def test_light_and_dark_name_the_same_colours() -> None:

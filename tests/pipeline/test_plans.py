@@ -13,11 +13,11 @@ from odradek_pipeline.runs.plans import (
     plan_load,
     plan_replay,
     ranges_between,
-    rebased,
+    rebase_record,
     require_unfenced,
 )
 from odradek_pipeline.runs.positions import Position, PositionError, position
-from odradek_pipeline.runs.ranges import Holdings, OffsetRange, PartitionKey, joined, subtracted
+from odradek_pipeline.runs.ranges import Holdings, OffsetRange, PartitionKey, join_ranges, subtract_ranges
 from odradek_pipeline.runs.record import LOAD, REPLAY, RunRecord, run_id
 
 EARLIEST, LATEST = position("earliest"), position("latest")
@@ -49,7 +49,7 @@ def of(partition: int, start: int, end: int, topic_id: str = "id-1") -> OffsetRa
 
 
 def held(*ranges: OffsetRange) -> Holdings:
-    return Holdings.none().extended(ranges, "c")
+    return Holdings.none().with_ranges(ranges, "c")
 
 
 def load(before: Holdings, now: LogFacts, start: Position = EARLIEST, **options: Any) -> list[OffsetRange]:
@@ -145,7 +145,7 @@ def test_overlapping_runs_are_fenced_and_others_follow() -> None:
         require_unfenced(mine, [same], same.holdings)
     replay = record(REPLAY, of(0, 0, 5), holdings=held(of(0, 0, 5)), run="other")
     require_unfenced(mine, [replay], replay.holdings)
-    assert rebased(mine, replay).holdings.ranges() == [of(0, 0, 9)]
+    assert rebase_record(mine, replay).holdings.ranges() == [of(0, 0, 9)]
     moved = record(LOAD, holdings=held(of(0, 0, 7)), run="other")
     with pytest.raises(FencedError, match="up to 7 now, and this run began at 5"):
         require_unfenced(mine, [moved], moved.holdings)
@@ -158,14 +158,17 @@ def test_a_replay_follows_a_load_of_other_ranges() -> None:
     mine = record(REPLAY, of(0, 0, 5), holdings=held(of(0, 0, 5)), run="mine")
     newer = record(LOAD, of(0, 5, 9), holdings=held(of(0, 0, 9)), run="other")
     require_unfenced(mine, [newer], newer.holdings)
-    assert rebased(mine, newer).holdings == newer.holdings
-    assert rebased(mine, newer).number == 2
+    assert rebase_record(mine, newer).holdings == newer.holdings
+    assert rebase_record(mine, newer).number == 2
 
 
 def test_ranges_are_joined_and_subtracted() -> None:
-    assert joined([of(0, 5, 9), of(0, 0, 5), of(1, 3, 3), of(0, 20, 21)]) == [of(0, 0, 9), of(0, 20, 21)]
-    assert subtracted(of(0, 0, 10), [of(0, 8, 12), of(0, 2, 3), of(1, 0, 9)]) == [of(0, 0, 2), of(0, 3, 8)]
-    assert subtracted(of(0, 0, 10), [of(0, 0, 10)]) == []
+    assert join_ranges([of(0, 5, 9), of(0, 0, 5), of(1, 3, 3), of(0, 20, 21)]) == [of(0, 0, 9), of(0, 20, 21)]
+    assert subtract_ranges(of(0, 0, 10), [of(0, 8, 12), of(0, 2, 3), of(1, 0, 9)]) == [
+        of(0, 0, 2),
+        of(0, 3, 8),
+    ]
+    assert subtract_ranges(of(0, 0, 10), [of(0, 0, 10)]) == []
 
 
 def test_a_record_is_its_text() -> None:

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from odradek_pipeline.cli.main import run
-from odradek_pipeline.cli.reference import reference
+from odradek_pipeline.cli.reference import render_reference
 from odradek_pipeline.cli.table import COMMANDS
 from odradek_pipeline.errors import MEANINGS, ExitCode, SettingError
-from odradek_pipeline.settings.declared import made, setting, settings_of
+from odradek_pipeline.settings.declared import make_settings, setting, settings_of
 from odradek_pipeline.settings.files import read_file
 from tests.support.broker_process import CHECKOUT
 
@@ -40,10 +40,10 @@ def test_a_file_has_keys_for_all_commands_and_sections(tmp_path: Path) -> None:
         tmp_path,
         "topic: [t, u]\ncount: 4\nplace: here\nexample:\n  share: 1\n  is_quick: true\nother:\n  count: 9\n",
     )
-    assert made(Example, read_file(path, "example", KNOWN)) == Example(
+    assert make_settings(Example, read_file(path, "example", KNOWN)) == Example(
         topic=("t", "u"), count=4, share=1.0, is_quick=True
     )
-    single = made(Example, read_file(file_of(tmp_path, "topic: t"), "example", KNOWN))
+    single = make_settings(Example, read_file(file_of(tmp_path, "topic: t"), "example", KNOWN))
     assert single == Example(topic=("t",))
 
 
@@ -63,7 +63,7 @@ def test_a_file_has_keys_for_all_commands_and_sections(tmp_path: Path) -> None:
 )
 def test_a_wrong_file_says_what_is_wrong_where(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(SettingError, match=message):
-        made(Example, read_file(file_of(tmp_path, text), "example", KNOWN))
+        make_settings(Example, read_file(file_of(tmp_path, text), "example", KNOWN))
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
@@ -100,19 +100,21 @@ def test_a_summary_is_one_line_of_json(capsys: pytest.CaptureFixture[str]) -> No
 
     with console_for("auto") as console:
         console.steps("planned", ranges=2)
-        console.summary(Summary("done", {"rows": 3}, [{"partition": 0}], rows_name="ranges"))
+        console.show_summary(Summary("done", {"rows": 3}, [{"partition": 0}], rows_name="ranges"))
     assert [json.loads(line) for line in capsys.readouterr().out.splitlines()] == [
         {"event": "planned", "ranges": 2},
         {"event": "summary", "rows": 3, "ranges": [{"partition": 0}]},
     ]
     with console_for("json") as console:
-        console.summary(Summary("done", {"output": "a"}, [], rows_name="runs"))
+        console.show_summary(Summary("done", {"output": "a"}, [], rows_name="runs"))
     assert json.loads(capsys.readouterr().out) == {"event": "summary", "output": "a", "runs": []}
     with pytest.raises(AssertionError, match="hide a fact"):
         Summary("done", {"runs": 3}, [{"number": 1}], rows_name="runs")
     with console_for("table") as console:
         console.steps("planned", ranges=2000)
-        console.summary(Summary("done", {"rows": 3000}, [{"partition": 0, "end": 1234}], rows_name="ranges"))
+        console.show_summary(
+            Summary("done", {"rows": 3000}, [{"partition": 0, "end": 1234}], rows_name="ranges")
+        )
     printed = capsys.readouterr().out
     assert "3,000" in printed and "1,234" in printed
 
@@ -120,4 +122,4 @@ def test_a_summary_is_one_line_of_json(capsys: pytest.CaptureFixture[str]) -> No
 def test_the_reference_page_is_what_the_settings_say() -> None:
     page = CHECKOUT / "docs" / "reference" / "pipeline.md"
     remedy = "run: python -m odradek_pipeline.cli.reference > docs/reference/pipeline.md"
-    assert page.read_text() == reference(), remedy
+    assert page.read_text() == render_reference(), remedy

@@ -40,7 +40,7 @@ def ended(*, producer_id: int = 1, is_commit: bool) -> BatchView:
 @pytest.mark.parametrize("is_commit", [True, False])
 def test_a_task_has_written_once_its_transaction_is_committed(is_commit: bool) -> None:
     state = MarkerState.empty("orders", "markers")
-    state.take(written(state, MARKER.encoded()))
+    state.take(written(state, MARKER.encode()))
     assert state.committed == {}
     state.take(ended(producer_id=2, is_commit=True))
     assert state.committed == {}
@@ -51,7 +51,7 @@ def test_a_task_has_written_once_its_transaction_is_committed(is_commit: bool) -
 
 def test_a_tombstone_takes_a_marker_away() -> None:
     state = MarkerState.empty("orders", "markers")
-    for value in (MARKER.encoded(), None):
+    for value in (MARKER.encode(), None):
         state.take(written(state, value))
         state.take(ended(is_commit=True))
     assert state.committed == {}
@@ -60,6 +60,6 @@ def test_a_tombstone_takes_a_marker_away() -> None:
 def test_markers_of_other_sinks_are_passed_over() -> None:
     state = MarkerState.empty("orders", "markers")
     other = MarkerState.empty("orders2", "markers")
-    state.take(written(other, MARKER.encoded()))
+    state.take(written(other, MARKER.encode()))
     state.take(ended(is_commit=True))
     assert state.committed == {}

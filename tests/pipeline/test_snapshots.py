@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from odradek_pipeline.errors import FencedError, RecreatedError, TruncatedError
-from odradek_pipeline.runs.plans import LogFacts, rebased, require_unfenced
+from odradek_pipeline.runs.plans import LogFacts, rebase_record, require_unfenced
 from odradek_pipeline.runs.positions import position
 from odradek_pipeline.runs.ranges import Holdings, OffsetRange, PartitionKey
 from odradek_pipeline.runs.record import LOAD, SNAPSHOT, RunRecord
-from odradek_pipeline.runs.snapshots import Cleaning, SnapshotPlan, aged, looked, plan_snapshot
+from odradek_pipeline.runs.snapshots import Cleaning, SnapshotPlan, find_aged, note_snapshot, plan_snapshot
 
 LATEST = position("latest")
 
@@ -19,7 +19,7 @@ def of(partition: int, start: int, end: int, topic: str = "t", topic_id: str = "
 
 
 def held(*ranges: OffsetRange) -> Holdings:
-    return Holdings.none().extended(ranges, "c")
+    return Holdings.none().with_ranges(ranges, "c")
 
 
 def facts(
@@ -67,16 +67,16 @@ def test_a_topic_made_again_is_named_or_takes_the_place() -> None:
 
 def test_tombstones_that_may_be_gone_ask_for_the_whole_topic() -> None:
     cleaning = {"t": Cleaning(True, 1000), "u": Cleaning(False, 1000), "new": Cleaning(True, 1000)}
-    assert aged({"t": 100, "u": 100}, cleaning, 599, 1 / 2) == set()
-    assert aged({"t": 100, "u": 100}, cleaning, 600, 1 / 2) == {"t"}
+    assert find_aged({"t": 100, "u": 100}, cleaning, 599, 1 / 2) == set()
+    assert find_aged({"t": 100, "u": 100}, cleaning, 600, 1 / 2) == {"t"}
 
 
 def test_a_snapshot_below_the_end_is_no_look_at_tombstones() -> None:
     now = facts(5, 3)
-    assert looked({}, [now], held(of(0, 0, 5), of(1, 0, 3)), 100) == {"t": 100}
-    assert looked({}, [now], held(of(0, 0, 5), of(1, 0, 2)), 100) == {"t": 0}
-    assert looked({"t": 40, "u": 50}, [now], held(of(0, 0, 5)), 100) == {"t": 40, "u": 50}
-    assert aged({"t": 0}, {"t": Cleaning(True, 1000)}, 100_000, 1 / 2) == {"t"}
+    assert note_snapshot({}, [now], held(of(0, 0, 5), of(1, 0, 3)), 100) == {"t": 100}
+    assert note_snapshot({}, [now], held(of(0, 0, 5), of(1, 0, 2)), 100) == {"t": 0}
+    assert note_snapshot({"t": 40, "u": 50}, [now], held(of(0, 0, 5)), 100) == {"t": 40, "u": 50}
+    assert find_aged({"t": 0}, {"t": Cleaning(True, 1000)}, 100_000, 1 / 2) == {"t"}
 
 
 def test_a_snapshot_follows_no_run_that_was_faster() -> None:
@@ -94,7 +94,7 @@ def test_a_snapshot_follows_no_run_that_was_faster() -> None:
         "o", SNAPSHOT, 3, "c", (of(0, 0, 2, "u"),), held(of(0, 0, 2, "u")), 1, snapshots={"u": 8}
     )
     require_unfenced(mine, [other], other.holdings)
-    after = rebased(mine, other)
+    after = rebase_record(mine, other)
     assert (after.number, after.snapshots) == (4, {"t": 1, "u": 8})
     assert after.holdings.ranges() == [of(0, 5, 9), of(0, 0, 2, "u")]
     assert RunRecord.from_text(after.to_text()) == after

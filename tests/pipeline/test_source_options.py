@@ -13,8 +13,8 @@ from odradek.foundation.ids import TopicPartition
 from odradek_pipeline.connector.options import READING, OptionError, Options
 from odradek_pipeline.connector.tables import option_table
 from odradek_pipeline.sink.settings import WRITING
-from odradek_pipeline.source.positions import ending, starting
-from odradek_pipeline.source.ranges import OffsetInputPartition, shared_by_lag, split
+from odradek_pipeline.source.positions import parse_end, parse_start
+from odradek_pipeline.source.ranges import OffsetInputPartition, share_by_lag, split
 from odradek_pipeline.source.topics import Subscription
 from tests.support.broker_process import CHECKOUT
 
@@ -29,7 +29,7 @@ def test_names_are_taken_in_any_case_and_with_either_prefix() -> None:
         {"Kafka.Bootstrap.Servers": "a:1", "odradek.isolation.level": "read_committed", "MINPARTITIONS": "4"},
         READING,
     )
-    assert (found.needed("bootstrap.servers"), found.number("minPartitions")) == ("a:1", 4)
+    assert (found.require_text("bootstrap.servers"), found.number("minPartitions")) == ("a:1", 4)
     assert found.one_of("isolation.level", "read_committed") == "read_committed"
 
 
@@ -67,14 +67,14 @@ def test_a_subscription_is_named_in_one_way(given: dict[str, str], words: str) -
 
 
 def test_positions_have_the_stock_connectors_precedence() -> None:
-    found = starting(
+    found = parse_start(
         options(startingTimestamp="5", startingOffsetsByTimestamp="{}", startingOffsets="earliest"),
         is_stream=False,
     )
     assert (found.option, found.time_ms, found.is_latest_without_match) == ("startingTimestamp", 5, False)
-    found = ending(options(endingOffsets='{"a": {"0": 7, "1": -1}}'))
+    found = parse_end(options(endingOffsets='{"a": {"0": 7, "1": -1}}'))
     assert found.offsets == {TopicPartition("a", 0): 7, TopicPartition("a", 1): -1}
-    assert (starting(options(), is_stream=False).word, starting(options(), is_stream=True).word) == (
+    assert (parse_start(options(), is_stream=False).word, parse_start(options(), is_stream=True).word) == (
         EARLIEST,
         LATEST,
     )
@@ -98,8 +98,8 @@ def test_positions_have_the_stock_connectors_precedence() -> None:
 def test_a_batch_refuses_what_reads_nothing_or_means_nothing(given: dict[str, str]) -> None:
     with pytest.raises(OptionError):
         found = options(**given)
-        starting(found, is_stream=False)
-        ending(found)
+        parse_start(found, is_stream=False)
+        parse_end(found)
 
 
 def ranges_of(*sizes: int) -> list[OffsetInputPartition]:
@@ -127,7 +127,7 @@ def test_a_split_covers_every_offset_once(
 def test_a_bounded_batch_takes_from_each_partition_and_is_never_empty(
     lags: list[int], total_max: int
 ) -> None:
-    shares = shared_by_lag(lags, total_max)
+    shares = share_by_lag(lags, total_max)
     assert sum(shares) == min(sum(lags), total_max)
     assert all(0 <= share <= lag for share, lag in zip(shares, lags, strict=True))
 

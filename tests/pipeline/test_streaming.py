@@ -18,7 +18,7 @@ from odradek_pipeline.outputs.parquet.log import ManifestLog
 from odradek_pipeline.runs.plans import LogFacts
 from odradek_pipeline.runs.record import LOAD, RunRecord
 from odradek_pipeline.runs.steps import BATCH, CONNECTED, FINISHED, Steps
-from odradek_pipeline.settings.declared import made
+from odradek_pipeline.settings.declared import make_settings
 from tests.pipeline.test_histories import MemoryStore
 
 
@@ -47,9 +47,9 @@ class TableInMemory:
         self.log = ManifestLog(MemoryStore(), lambda: 0)
         self.looks, self.is_covered, self.refusals = 0, False, 0
 
-    def newest(self) -> OutputState:
+    def read_newest(self) -> OutputState:
         self.looks += 1
-        found = self.log.newest()
+        found = self.log.read_newest()
         return (
             OutputState(None, 0)
             if found is None
@@ -67,7 +67,7 @@ class WorkerInMemory:
     connection: Any = None
     committed: list[RunRecord] = field(default_factory=list)
 
-    def facts(self, topics: Sequence[str], start: Any, stop: Any, settings: Any) -> list[LogFacts]:
+    def read_facts(self, topics: Sequence[str], start: Any, stop: Any, settings: Any) -> list[LogFacts]:
         (end,) = self.ends
         if isinstance(end, Exception):
             raise end
@@ -112,7 +112,7 @@ def played(
     """A stream until so many waits are over; its clock and its summary."""
     given = {"topic": "t", "output": "/tables/o", "show_progress": False, **settings}
     stop = VirtualStop(script, waits)
-    declared = made(StreamSettings, {name: (value, "the test") for name, value in given.items()})
+    declared = make_settings(StreamSettings, {name: (value, "the test") for name, value in given.items()})
     pace = Pace(declared.trigger_ms, declared.max_trigger_delay_ms, declared.max_outage_ms)
     return stop, Stream(worker, declared, pace, console, stop).run()  # type: ignore[arg-type]
 
@@ -202,7 +202,7 @@ def test_a_table_of_last_values_takes_no_batch() -> None:
     console = Notices()
     work = worker(console, 5)
     played(work, console, waits=1)
-    known = work.output.newest()
+    known = work.output.read_newest()
     assert known.record is not None
     snapshot = RunRecord("r", LOAD, 2, "c", (), known.holdings, 0, snapshots={"t": 1})
     other = TableInMemory()

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from odradek_pipeline.errors import FencedError, SettingError
-from odradek_pipeline.runs.plans import LogFacts, limited, plan_load, rebased, require_unfenced
+from odradek_pipeline.runs.plans import LogFacts, limit_ranges, plan_load, rebase_record, require_unfenced
 from odradek_pipeline.runs.positions import position
-from odradek_pipeline.runs.queries import QueryState, merged, next_batch, taken_over
+from odradek_pipeline.runs.queries import QueryState, merge_queries, next_batch, take_over
 from odradek_pipeline.runs.ranges import Holdings, OffsetRange, PartitionKey
-from odradek_pipeline.runs.rates import Rates, ends_of, lag, pinned, pinned_later
+from odradek_pipeline.runs.rates import Rates, ends_of, measure_lag, pin_facts, pin_new_topics
 from odradek_pipeline.runs.record import QUERY, REPLAY, STREAM, RunRecord
 from odradek_pipeline.settings.durations import duration_ms
 
@@ -30,7 +30,7 @@ def batch(state: QueryState, *ranges: OffsetRange) -> RunRecord:
         state.batch,
         "c",
         ranges,
-        Holdings.none().extended(ranges, "c"),
+        Holdings.none().with_ranges(ranges, "c"),
         started_ms=1,
         details={QUERY: "q"},
         queries={"q": state},
@@ -39,10 +39,10 @@ def batch(state: QueryState, *ranges: OffsetRange) -> RunRecord:
 
 def test_a_batch_is_limited_by_lag() -> None:
     ranges = [of(0, 10, 110), of(1, 0, 50), of(2, 7, 7), of(3, 0, 1)]
-    assert limited(ranges, 151) == ranges
-    assert limited(ranges, 15) == [of(0, 10, 20), of(1, 0, 5), of(2, 7, 7), of(3, 0, 0)]
-    assert [one.span for one in limited(ranges, 1)] == [1, 0, 0, 0]
-    shared = limited(ranges, 8)
+    assert limit_ranges(ranges, 151) == ranges
+    assert limit_ranges(ranges, 15) == [of(0, 10, 20), of(1, 0, 5), of(2, 7, 7), of(3, 0, 0)]
+    assert [one.span for one in limit_ranges(ranges, 1)] == [1, 0, 0, 0]
+    shared = limit_ranges(ranges, 8)
     assert sum(one.span for one in shared) == 8
     held = Holdings.none()
     for turn in range(12):
@@ -56,13 +56,13 @@ def test_a_batch_is_limited_by_lag() -> None:
 
 def test_ends_are_fixed_for_what_is_available_now() -> None:
     ends = ends_of([facts(5, 3)])
-    (now,) = pinned([facts(9, 2, 4)], ends)
+    (now,) = pin_facts([facts(9, 2, 4)], ends)
     assert now.ends == {0: 5, 1: 2}
     again = [facts(8, topic_id="id-2")]
-    ends = pinned_later(again, ends)
-    (now,) = pinned([facts(11, topic_id="id-2")], ends)
+    ends = pin_new_topics(again, ends)
+    (now,) = pin_facts([facts(11, topic_id="id-2")], ends)
     assert now.ends == {0: 8}
-    assert lag([facts(9, 2, 4)], Holdings.none().extended([of(0, 0, 5), of(1, 0, 2)], "c")) == 8
+    assert measure_lag([facts(9, 2, 4)], Holdings.none().with_ranges([of(0, 0, 5), of(1, 0, 2)], "c")) == 8
 
 
 def test_a_batch_waits_for_offsets_or_for_time() -> None:
@@ -73,10 +73,10 @@ def test_a_batch_waits_for_offsets_or_for_time() -> None:
 
 
 def test_a_driver_that_takes_over_fences_the_former() -> None:
-    first = taken_over({}, "q", "a")
+    first = take_over({}, "q", "a")
     assert (first, next_batch({}, "q", first)) == (QueryState("a", 1, 0), QueryState("a", 1, 1))
     committed = {"q": QueryState("a", 1, 4)}
-    second = taken_over(committed, "q", "b")
+    second = take_over(committed, "q", "b")
     assert second == QueryState("b", 2, 4)
     # Until the new driver commits, the former one may.
     assert next_batch(committed, "q", first).batch == 5
@@ -85,7 +85,7 @@ def test_a_driver_that_takes_over_fences_the_former() -> None:
         next_batch({"q": QueryState("b", 2, 6)}, "q", first)
     with pytest.raises(FencedError, match="took over"):
         next_batch({"q": QueryState("c", 2, 6)}, "q", second)
-    assert merged({"q": first, "r": second}, committed) == {"q": QueryState("a", 1, 4), "r": second}
+    assert merge_queries({"q": first, "r": second}, committed) == {"q": QueryState("a", 1, 4), "r": second}
 
 
 def test_a_batch_of_a_former_driver_follows_nothing() -> None:
@@ -97,12 +97,12 @@ def test_a_batch_of_a_former_driver_follows_nothing() -> None:
     same = batch(QueryState("a", 1, 5), of(1, 0, 10))
     with pytest.raises(FencedError, match="batch 5 of query 'q' is committed already"):
         require_unfenced(mine, [same], same.holdings)
-    before = Holdings.none().extended([of(0, 0, 10), of(1, 0, 5)], "c")
+    before = Holdings.none().with_ranges([of(0, 0, 10), of(1, 0, 5)], "c")
     replay = RunRecord(
         "replay", REPLAY, 9, "c", (of(1, 0, 5),), before, 1, queries={"q": QueryState("a", 1, 4)}
     )
     require_unfenced(mine, [replay], replay.holdings)
-    after = rebased(mine, replay)
+    after = rebase_record(mine, replay)
     assert (after.number, after.queries["q"].batch) == (10, 5)
     assert after.holdings.ranges() == [of(0, 0, 20), of(1, 0, 5)]
     assert RunRecord.from_text(after.to_text()) == after

@@ -24,7 +24,7 @@ def run_at(store: LocalStore, hour: int, kind: str, start: int, end: int) -> tup
     name = run_id(hour * HOUR_MS, bytes([hour]))
     span = OffsetRange(KEY, start, end)
     store.write(f"data/{name}/part-0.parquet", b"rows")
-    holdings = Holdings.none().extended([OffsetRange(KEY, 0, end)], "c")
+    holdings = Holdings.none().with_ranges([OffsetRange(KEY, 0, end)], "c")
     record = RunRecord(name, kind, 1, "c", (span,), holdings, started_ms=hour * HOUR_MS)
     return record, DataFile(f"data/{name}/part-0.parquet", span, end - start, 4)
 
@@ -43,11 +43,11 @@ def test_what_is_no_part_of_the_table_goes_after_its_time(tmp_path: Path) -> Non
     log.publish(1, replayed, [again], [first.path])
     made = vacuum(store, "v", 24 * HOUR_MS, lambda: NOW_MS)
     assert made == Vacuumed(1, 4, (killed.run,)), "a reader may still have the file that was replaced"
-    assert {one.path for one in store.files("data")} == {first.path, again.path, recent.path}
+    assert {one.path for one in store.list_files("data")} == {first.path, again.path, recent.path}
     with pytest.raises(FencedError, match="removed its files"):
         log.publish(2, killed, [orphan], [])
     assert log.publish(2, young, [recent], []).version == 4
     later = vacuum(store, "w", 24 * HOUR_MS, lambda: NOW_MS + 100 * HOUR_MS)
     assert later is not None and later.files == 1
-    assert {one.path for one in store.files("data")} == {again.path, recent.path}
-    assert set(log.live(5)) == {again.path, recent.path}
+    assert {one.path for one in store.list_files("data")} == {again.path, recent.path}
+    assert set(log.list_live(5)) == {again.path, recent.path}

@@ -36,14 +36,14 @@ def die_at(step: str, batch: int) -> None:
 
 
 class DyingEnding(Ending):
-    def reached(self, step: str) -> None:
+    def note_step(self, step: str) -> None:
         die_at(step, self._batch)
 
 
 class DyingWriter(StreamWriter):
     ending = DyingEnding
 
-    def reached(self, step: str) -> None:
+    def note_step(self, step: str) -> None:
         context = TaskContext.get()
         assert context is not None
         if context.partitionId() == 1:

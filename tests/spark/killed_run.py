@@ -100,8 +100,8 @@ class DyingConsole(console.JsonConsole):
 
     reached: Callable[[str], None] = staticmethod(lambda step: None)
 
-    def _step(self, name: str, /, **figures: object) -> None:
-        super()._step(name, **figures)
+    def _show_step(self, name: str, /, **figures: object) -> None:
+        super()._show_step(name, **figures)
         type(self).reached(name)
 
 

@@ -106,7 +106,7 @@ class Table:
     def check(self) -> None:
         """Rows are those of the log within the table's own positions."""
         output = open_output(self.spark, self.output_format, self.output)
-        held, frame = output.newest().holdings, output.rows()
+        held, frame = output.read_newest().holdings, output.read_rows()
         rows: Counter[Row] = Counter() if frame is None else stored(frame)
         expected = within(logged(self.bootstrap, self.topic), held, self.topic)
         assert rows == expected, f"lost {expected - rows}, doubled {rows - expected}"
@@ -115,7 +115,7 @@ class Table:
         """A last load that nothing kills: the whole log is there."""
         done = pipeline("load", "--topic", self.topic, *self._place())
         assert done.code == 0, done
-        assert stored(open_output(self.spark, self.output_format, self.output).rows()) == logged(
+        assert stored(open_output(self.spark, self.output_format, self.output).read_rows()) == logged(
             self.bootstrap, self.topic
         )
 

@@ -13,7 +13,7 @@ from odradek_pipeline.cli.main import run
 from odradek_pipeline.cli.table import COMMANDS
 from odradek_pipeline.commands.command import Summary
 from odradek_pipeline.outputs.named import open_output
-from odradek_pipeline.settings.declared import made
+from odradek_pipeline.settings.declared import make_settings
 
 
 class Ran(NamedTuple):
@@ -64,12 +64,12 @@ def hooked(command: str, hook: Callable[[str], None], **settings: Any) -> Summar
     """Run one subcommand with a hook at its steps. Raises what the command raises."""
     declared = COMMANDS[command]
     given = {name: (value, "the test") for name, value in settings.items()}
-    return declared.run(made(declared.settings, given), HookedConsole(hook))
+    return declared.run(make_settings(declared.settings, given), HookedConsole(hook))
 
 
 def table(spark: Any, output_format: str, output: str) -> Any:
     """The rows of a table, as its own format reads it."""
-    return open_output(spark, output_format, output).rows()
+    return open_output(spark, output_format, output).read_rows()
 
 
 def logged(bootstrap: str, topic: str, *, is_read_committed: bool = True) -> Counter[Row]:

@@ -67,7 +67,7 @@ def test_letters_become_rows_once_after_a_change_of_the_schema(
         "what was retried is a row, the rest is dead"
     )
     assert (tiles.summary["rows"], tiles.summary["tiles"][0]["dead"]) == (20 - len(no_json), len(no_json))
-    runs = open_output(spark, output_format, output).runs(None)
+    runs = open_output(spark, output_format, output).list_runs(None)
     assert [one.record.kind for one in runs] == ["retry"] * (len(runs) - 1) + ["load"]
     assert sum(one.rows or 0 for one in runs if one.record.kind == "retry") == len(missing)
     if output_format != "parquet":

@@ -39,12 +39,12 @@ class KilledError(BaseException):
 def kill_at(step: str) -> tuple[type[StreamWriter], type[Ending]]:
     """Classes that end at a step."""
 
-    def reached(self: Any, name: str) -> None:
+    def note_step(self: Any, name: str) -> None:
         if name == step:
             raise KilledError(name)
 
-    ending = type("KilledEnding", (Ending,), {"reached": reached})
-    return type("KilledWriter", (StreamWriter,), {"reached": reached, "ending": ending}), ending
+    ending = type("KilledEnding", (Ending,), {"note_step": note_step})
+    return type("KilledWriter", (StreamWriter,), {"note_step": note_step, "ending": ending}), ending
 
 
 class Driver:

@@ -104,7 +104,7 @@ def test_a_table_has_the_last_values(
         hooked("snapshot", snapshot_as_well, **settings)
     assert others == [6]
     require_last_values()
-    newest = open_output(spark, output_format, output).newest().record
+    newest = open_output(spark, output_format, output).read_newest().record
     assert newest is not None and newest.scope[0].start == 0 and newest.span == 6, "it read what was new"
     nothing = pipeline(*snapshot)
     assert (nothing.code, nothing.summary["run"]) == (ExitCode.OK, None)

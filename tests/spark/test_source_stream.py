@@ -97,9 +97,9 @@ def test_offsets_are_the_same_text_for_the_same_position() -> None:
     one = StreamOffset({"a": "id-a", "b": "id-b"}, offsets)
     other = StreamOffset({"b": "id-b", "a": "id-a"}, dict(reversed(offsets.items())))
     assert json.dumps(one.as_json()) == json.dumps(other.as_json())
-    assert StreamOffset.parsed(json.loads(json.dumps(one.as_json()))) == one
+    assert StreamOffset.parse(json.loads(json.dumps(one.as_json()))) == one
     with pytest.raises(ValueError, match="did not write"):
-        StreamOffset.parsed({"0": 5})
+        StreamOffset.parse({"0": 5})
 
 
 def test_new_partitions_and_topics_are_read_from_their_beginning(

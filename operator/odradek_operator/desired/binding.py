@@ -21,7 +21,7 @@ def binding_config_map(context: Context) -> Json:
     return context.manifest(
         "v1",
         "ConfigMap",
-        context.called("binding"),
+        context.object_name("binding"),
         BROKER,
         data=_binding(context),
     )
@@ -45,7 +45,7 @@ def _binding(context: Context) -> dict[str, str]:
     return {
         "type": "kafka",
         "provider": "odradek",
-        "host": context.dns(context.called("bootstrap")),
+        "host": context.dns_name(context.object_name("bootstrap")),
         "port": str(INTERNAL_PORT),
         "bootstrap.servers": context.bootstrap,
         "bootstrapServers": context.bootstrap,
@@ -63,7 +63,7 @@ def spark_config_map(context: Context) -> Json:
     return context.manifest(
         "v1",
         "ConfigMap",
-        context.called("spark"),
+        context.object_name("spark"),
         BROKER,
         data={**options, **connector, "spark.properties": spark_file(options)},
     )

@@ -12,7 +12,7 @@ from odradek_operator.desired.names import (
     Context,
     Json,
 )
-from odradek_operator.desired.pods import SCRATCH, digest, field, pod_template
+from odradek_operator.desired.pods import SCRATCH, digest, field_reference, pod_template
 from odradek_operator.desired.security import is_secured, secret_mounts, secret_volume, secret_volumes
 from odradek_operator.desired.servers import scrape_annotations, server
 from odradek_operator.desired.settings import DATA_FOLDER, broker_settings, properties
@@ -27,12 +27,12 @@ def broker_config_map(context: Context) -> Json:
     return context.manifest(
         "v1",
         "ConfigMap",
-        context.called(BROKER),
+        context.object_name(BROKER),
         BROKER,
         data={
             "broker.properties": properties(broker_settings(context)),
-            "addresses": scripts.addresses(context),
-            "racks": scripts.racks(context),
+            "addresses": scripts.addresses_script(context),
+            "racks": scripts.racks_script(context),
             "start": scripts.start_broker(),
         },
     )
@@ -55,9 +55,9 @@ def broker_stateful_set(context: Context) -> Json:
         pod=pod,
         ports={"internal": INTERNAL_PORT, "http": HTTP_PORT, **external},
         env={
-            "POD_INDEX": field("metadata.labels['apps.kubernetes.io/pod-index']"),
-            "NODE_NAME": field("spec.nodeName"),
-            "NODE_IP": field("status.hostIP"),
+            "POD_INDEX": field_reference("metadata.labels['apps.kubernetes.io/pod-index']"),
+            "NODE_NAME": field_reference("spec.nodeName"),
+            "NODE_IP": field_reference("status.hostIP"),
         },
         mounts={VOLUME: DATA_FOLDER},
         start_seconds_max=300,

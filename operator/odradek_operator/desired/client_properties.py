@@ -53,7 +53,7 @@ def client_properties(
 
 def properties_file(properties: Mapping[str, str]) -> str:
     """A properties file: one line for each, as Java reads it."""
-    return "".join(f"{key}={_escaped(value)}\n" for key, value in properties.items())
+    return "".join(f"{key}={_escape_value(value)}\n" for key, value in properties.items())
 
 
 def spark_options(properties: Mapping[str, str]) -> dict[str, str]:
@@ -63,8 +63,8 @@ def spark_options(properties: Mapping[str, str]) -> dict[str, str]:
 
 def spark_file(options: Mapping[str, str]) -> str:
     """Options as a properties file of Spark."""
-    return "".join(f"{key} {_escaped(value)}\n" for key, value in options.items())
+    return "".join(f"{key} {_escape_value(value)}\n" for key, value in options.items())
 
 
-def _escaped(value: str) -> str:
+def _escape_value(value: str) -> str:
     return value.strip().replace("\\", "\\\\").replace("\n", "\\n")

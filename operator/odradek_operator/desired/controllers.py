@@ -6,7 +6,7 @@ from odradek.foundation.setting_types import Scope
 from odradek.foundation.settings import find_setting
 from odradek_operator.desired import scripts
 from odradek_operator.desired.names import CONTROLLER, CONTROLLER_PORT, HTTP_PORT, Context, Json
-from odradek_operator.desired.pods import SCRATCH, digest, field, pod_template
+from odradek_operator.desired.pods import SCRATCH, digest, field_reference, pod_template
 from odradek_operator.desired.security import controller_mounts, controller_volumes, secret_volume
 from odradek_operator.desired.servers import scrape_annotations, server
 from odradek_operator.desired.settings import controller_settings, properties
@@ -16,7 +16,9 @@ _GRACE_SECONDS = 30
 
 def controller_config_map(context: Context) -> Json:
     """Controllers' settings, and the script that reads them."""
-    return context.manifest("v1", "ConfigMap", context.called(CONTROLLER), CONTROLLER, data=_files(context))
+    return context.manifest(
+        "v1", "ConfigMap", context.object_name(CONTROLLER), CONTROLLER, data=_files(context)
+    )
 
 
 def controller_deployment(context: Context) -> Json:
@@ -32,7 +34,7 @@ def controller_deployment(context: Context) -> Json:
         resources=wanted.resources,
         pod=pod,
         ports={"controller": CONTROLLER_PORT, "http": HTTP_PORT},
-        env={"POD_NAME": field("metadata.name"), "POD_IP": field("status.podIP")},
+        env={"POD_NAME": field_reference("metadata.name"), "POD_IP": field_reference("status.podIP")},
         mounts={},
         start_seconds_max=120,
         fixed_mounts=controller_mounts(context),
@@ -50,7 +52,7 @@ def controller_deployment(context: Context) -> Json:
     return context.manifest(
         "apps/v1",
         "Deployment",
-        context.called(CONTROLLER),
+        context.object_name(CONTROLLER),
         CONTROLLER,
         spec={
             "replicas": wanted.replicas,

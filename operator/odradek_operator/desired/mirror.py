@@ -16,7 +16,7 @@ from typing import Final
 from odradek_operator.desired.mirror_names import ConnectionFiles, MirrorContext
 from odradek_operator.desired.mirror_settings import FILE, mirror_properties
 from odradek_operator.desired.names import HTTP_PORT, MIRROR, Json
-from odradek_operator.desired.pods import SCRATCH, SETTINGS, container, digest, field, pod_template
+from odradek_operator.desired.pods import SCRATCH, SETTINGS, container, digest, field_reference, pod_template
 from odradek_operator.desired.probes import http_probes
 from odradek_operator.desired.scripts import SETTINGS_FOLDER
 from odradek_operator.desired.security import secret_volume
@@ -67,12 +67,12 @@ def mirror_manifests(context: MirrorContext) -> list[Json]:
 def _account(context: MirrorContext) -> Json:
     """An account without rights and without a token."""
     return context.manifest(
-        "v1", "ServiceAccount", context.called(MIRROR), automountServiceAccountToken=False
+        "v1", "ServiceAccount", context.object_name(MIRROR), automountServiceAccountToken=False
     )
 
 
 def _config_map(context: MirrorContext) -> Json:
-    return context.manifest("v1", "ConfigMap", context.called(MIRROR), data=_files(context))
+    return context.manifest("v1", "ConfigMap", context.object_name(MIRROR), data=_files(context))
 
 
 def _files(context: MirrorContext) -> dict[str, str]:
@@ -84,7 +84,7 @@ def _service(context: MirrorContext) -> Json:
     return context.manifest(
         "v1",
         "Service",
-        context.called("mirrors"),
+        context.object_name("mirrors"),
         spec={
             "clusterIP": "None",
             "publishNotReadyAddresses": True,
@@ -99,7 +99,7 @@ def _network_policy(context: MirrorContext) -> Json:
     return context.manifest(
         "networking.k8s.io/v1",
         "NetworkPolicy",
-        context.called(MIRROR),
+        context.object_name(MIRROR),
         spec={
             "podSelector": {"matchLabels": context.selector()},
             "policyTypes": ["Ingress"],
@@ -113,7 +113,7 @@ def _budget(context: MirrorContext) -> Json:
     return context.manifest(
         "policy/v1",
         "PodDisruptionBudget",
-        context.called(MIRROR),
+        context.object_name(MIRROR),
         spec={
             "maxUnavailable": 1,
             "unhealthyPodEvictionPolicy": "AlwaysAllow",
@@ -132,7 +132,7 @@ def _deployment(context: MirrorContext) -> Json:
         pod=spec.pod,
         command=["python3", f"{SETTINGS_FOLDER}/{_START_FILE}"],
         ports={"http": HTTP_PORT},
-        env={"POD_NAME": field("metadata.name")},
+        env={"POD_NAME": field_reference("metadata.name")},
         mounts={SETTINGS: SETTINGS_FOLDER, SCRATCH: "/tmp"},
         fixed_mounts={_volume(one): f"{CLUSTERS_FOLDER}/{one.alias}" for one in context.files},
         **http_probes(HTTP_PORT, ready_path="/readyz", start_seconds_max=_START_SECONDS_MAX),
@@ -143,14 +143,14 @@ def _deployment(context: MirrorContext) -> Json:
         pod=spec.pod,
         containers=[worker],
         scratch={SCRATCH: "64Mi"},
-        secrets=[_mounted(one) for one in context.files],
+        secrets=[_volume_mount(one) for one in context.files],
         grace_seconds=_GRACE_SECONDS,
         annotations={"odradek.io/settings": _version(context), **_scrape_annotations(context)},
     )
     return context.manifest(
         "apps/v1",
         "Deployment",
-        context.called(MIRROR),
+        context.object_name(MIRROR),
         spec={
             "replicas": context.workers,
             "revisionHistoryLimit": 3,
@@ -172,7 +172,7 @@ def _volume(files: ConnectionFiles) -> str:
     return f"cluster-{digest(files.alias)}"
 
 
-def _mounted(files: ConnectionFiles) -> Json:
+def _volume_mount(files: ConnectionFiles) -> Json:
     if files.secret is not None:
         return secret_volume(_volume(files), files.secret)
     return {"name": _volume(files), "configMap": {"name": files.config_map}}

@@ -78,7 +78,7 @@ class MirrorContext:
         """The labels and annotations that the Mirror sets on every object."""
         return dict(self.spec.object_metadata.annotations or {})
 
-    def called(self, suffix: str) -> str:
+    def object_name(self, suffix: str) -> str:
         """NAME-suffix."""
         return f"{self.name}-{suffix}"
 

@@ -27,15 +27,17 @@ _CLUSTERS_DEFAULT: Final = "-1"
 def mirror_properties(context: MirrorContext) -> str:
     """The file."""
     spec, target = context.spec, context.spec.target_alias
-    settings = _common(context) | {"clusters": ", ".join([target, *(one.alias for one in spec.sources)])}
+    settings = _common_properties(context) | {
+        "clusters": ", ".join([target, *(one.alias for one in spec.sources)])
+    }
     for source in spec.sources:
-        settings |= _flow(source, target)
+        settings |= _flow_properties(source, target)
     for alias, bootstrap in context.bootstraps.items():
         settings[f"{alias}.bootstrap.servers"] = bootstrap
     return properties(settings)
 
 
-def _common(context: MirrorContext) -> dict[str, str]:
+def _common_properties(context: MirrorContext) -> dict[str, str]:
     spec, seconds = context.spec, context.spec.interval_seconds
     factor = _CLUSTERS_DEFAULT if spec.replication_factor is None else str(spec.replication_factor)
     settings = {
@@ -43,8 +45,8 @@ def _common(context: MirrorContext) -> dict[str, str]:
         "exactly.once.source.support": "enabled" if spec.exactly_once else "disabled",
         "replication.policy.class": _POLICIES[spec.naming.policy],
         "replication.policy.separator": spec.naming.separator,
-        "sync.group.offsets.enabled": _truth(spec.sync_group_offsets),
-        "sync.topic.configs.enabled": _truth(spec.sync_topic_configs),
+        "sync.group.offsets.enabled": _format_bool(spec.sync_group_offsets),
+        "sync.topic.configs.enabled": _format_bool(spec.sync_topic_configs),
         # Users say what rights there are, and take others away: a mirror that copied rights would work against them.
         "sync.topic.acls.enabled": "false",
         "refresh.topics.interval.seconds": str(seconds.topics),
@@ -59,30 +61,30 @@ def _common(context: MirrorContext) -> dict[str, str]:
         "offset-syncs.topic.replication.factor": factor,
     }
     if spec.bytes_per_second_max is not None:
-        settings["bytes.per.second.max"] = str(_share(spec))
+        settings["bytes.per.second.max"] = str(_bytes_per_worker(spec))
     return settings | dict(spec.config)
 
 
-def _share(spec: MirrorSpec) -> int:
+def _bytes_per_worker(spec: MirrorSpec) -> int:
     """The bytes per second that one worker may copy; none would be no limit."""
     assert spec.bytes_per_second_max is not None
     return max(1, spec.bytes_per_second_max // spec.replicas)
 
 
-def _flow(source: MirrorSource, target: str) -> dict[str, str]:
+def _flow_properties(source: MirrorSource, target: str) -> dict[str, str]:
     prefix = f"{source.alias}->{target}."
     return {
         f"{prefix}enabled": "true",
-        f"{prefix}topics": _listed(source.topics),
-        f"{prefix}topics.exclude": _listed([*_INTERNAL_TOPICS, *source.topics_exclude]),
-        f"{prefix}groups": _listed(source.groups),
-        f"{prefix}groups.exclude": _listed([*_INTERNAL_GROUPS, *source.groups_exclude]),
+        f"{prefix}topics": _join_patterns(source.topics),
+        f"{prefix}topics.exclude": _join_patterns([*_INTERNAL_TOPICS, *source.topics_exclude]),
+        f"{prefix}groups": _join_patterns(source.groups),
+        f"{prefix}groups.exclude": _join_patterns([*_INTERNAL_GROUPS, *source.groups_exclude]),
     }
 
 
-def _listed(patterns: Iterable[str]) -> str:
+def _join_patterns(patterns: Iterable[str]) -> str:
     return ", ".join(patterns)
 
 
-def _truth(value: bool) -> str:
+def _format_bool(value: bool) -> str:
     return "true" if value else "false"

@@ -84,30 +84,30 @@ class Context:
     zones: dict[str, str]
     spread: Mapping[str, Hardness] = field(default_factory=dict)
 
-    def called(self, suffix: str) -> str:
+    def object_name(self, suffix: str) -> str:
         """NAME-suffix."""
         return f"{self.name}-{suffix}"
 
-    def dns(self, service: str, *, pod: str = "") -> str:
+    def dns_name(self, service: str, *, pod: str = "") -> str:
         """The full name of a Service, or of a pod behind a headless one."""
         name = f"{service}.{self.namespace}.svc.{self.domain}"
         return f"{pod}.{name}" if pod else name
 
     def broker_host(self, broker: int) -> str:
         """Return the host name of a broker inside of Kubernetes."""
-        return self.dns(self.called("brokers"), pod=f"{self.called(BROKER)}-{broker}")
+        return self.dns_name(self.object_name("brokers"), pod=f"{self.object_name(BROKER)}-{broker}")
 
     @property
     def bootstrap(self) -> str:
         """The bootstrap address of clients inside of Kubernetes."""
-        return f"{self.dns(self.called('bootstrap'))}:{INTERNAL_PORT}"
+        return f"{self.dns_name(self.object_name('bootstrap'))}:{INTERNAL_PORT}"
 
     @property
     def own_bootstrap(self) -> str:
         """The bootstrap address of the operator."""
         if self.spec.internal_listener is None:
             return self.bootstrap
-        return f"{self.dns(self.called('bootstrap'))}:{REPLICATION_PORT}"
+        return f"{self.dns_name(self.object_name('bootstrap'))}:{REPLICATION_PORT}"
 
     @property
     def zookeeper_connect(self) -> str:
@@ -115,7 +115,7 @@ class Context:
         own = f"/{self.namespace}/{self.name}"
         given = self.spec.zookeeper.connect
         if given is None:
-            return f"{self.dns(self.called(ZOOKEEPER))}:{ZOOKEEPER_PORT}{own}"
+            return f"{self.dns_name(self.object_name(ZOOKEEPER))}:{ZOOKEEPER_PORT}{own}"
         return given if "/" in given else given + own
 
     def selector(self, component: str) -> dict[str, str]:

@@ -42,7 +42,7 @@ class PodOwner(Protocol):
     def given_labels(self) -> dict[str, str]: ...
     @property
     def given_annotations(self) -> dict[str, str]: ...
-    def called(self, suffix: str) -> str: ...
+    def object_name(self, suffix: str) -> str: ...
     def selector(self, component: str) -> dict[str, str]: ...
     def labels(self, component: str) -> dict[str, str]: ...
     def spread_over(self, component: str) -> tuple[tuple[str, bool], ...]: ...
@@ -63,8 +63,8 @@ def container(
 ) -> Json:
     """A container of ours. Users' environment and mounts come after ours.
 
-    `env` are texts and what `field` makes, `mounts` folders by volume: the volume of the settings is never written to,
-    nor are those of `fixed_mounts`.
+    `env` are texts and what `field_reference` makes, `mounts` folders by volume: the volume of the settings is never
+    written to, nor are those of `fixed_mounts`.
     """
     made: Json = {
         "name": name,
@@ -116,15 +116,17 @@ def pod_template(
     """
     restart = {RESTART_ANNOTATION: context.restart} if context.restart else {}
     spec: Json = {
-        "serviceAccountName": context.called(component),
+        "serviceAccountName": context.object_name(component),
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
         "securityContext": _POD_SECURITY,
         "terminationGracePeriodSeconds": pod.termination_grace_period_seconds or grace_seconds,
-        "topologySpreadConstraints": list(pod.topology_spread_constraints or _spread(context, component)),
+        "topologySpreadConstraints": list(
+            pod.topology_spread_constraints or _topology_spread_constraints(context, component)
+        ),
         "containers": [*containers, *(pod.sidecars or ())],
         "volumes": [
-            {"name": SETTINGS, "configMap": {"name": context.called(component)}},
+            {"name": SETTINGS, "configMap": {"name": context.object_name(component)}},
             *secrets,
             *({"name": name, "emptyDir": {"sizeLimit": size}} for name, size in scratch.items()),
             *(pod.volumes or ()),
@@ -156,7 +158,7 @@ def pod_template(
     }
 
 
-def field(path: str) -> Json:
+def field_reference(path: str) -> Json:
     """An environment variable's value from the pod itself."""
     return {"fieldRef": {"fieldPath": path}}
 
@@ -166,7 +168,7 @@ def digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def _spread(context: PodOwner, component: str) -> list[Json]:
+def _topology_spread_constraints(context: PodOwner, component: str) -> list[Json]:
     """Evenly over nodes and zones. Nodes that take no pods now do not count: the others may have one more each then."""
     return [
         {

@@ -33,7 +33,11 @@ def service_accounts(context: Context) -> list[Json]:
     """An account for each kind of pod, without rights and without a token."""
     return [
         context.manifest(
-            "v1", "ServiceAccount", context.called(component), component, automountServiceAccountToken=False
+            "v1",
+            "ServiceAccount",
+            context.object_name(component),
+            component,
+            automountServiceAccountToken=False,
         )
         for component in components(context)
     ]
@@ -42,7 +46,9 @@ def service_accounts(context: Context) -> list[Json]:
 def disruption_budgets(context: Context) -> list[Json]:
     """Of controllers and ZooKeeper servers: a drain takes one pod of a kind at a time."""
     return [
-        _budget(context, context.called(component), component, {"matchLabels": context.selector(component)})
+        _budget(
+            context, context.object_name(component), component, {"matchLabels": context.selector(component)}
+        )
         for component in components(context)
         if component != BROKER
     ]
@@ -61,8 +67,8 @@ def broker_budgets(context: Context, *, is_held: bool) -> list[Json]:
         "matchExpressions": [{"key": CAUGHT_UP_LABEL, "operator": "DoesNotExist"}],
     }
     return [
-        _budget(context, context.called("broker-catching-up"), BROKER, has_none, max_unavailable=0),
-        _budget(context, context.called(BROKER), BROKER, has_label, max_unavailable=0 if is_held else 1),
+        _budget(context, context.object_name("broker-catching-up"), BROKER, has_none, max_unavailable=0),
+        _budget(context, context.object_name(BROKER), BROKER, has_label, max_unavailable=0 if is_held else 1),
     ]
 
 
@@ -123,7 +129,7 @@ def _policy(context: Context, component: str, ingress: list[Json]) -> Json:
     return context.manifest(
         "networking.k8s.io/v1",
         "NetworkPolicy",
-        context.called(component),
+        context.object_name(component),
         component,
         spec={
             "podSelector": {"matchLabels": context.selector(component)},

@@ -73,14 +73,17 @@ def start_controller() -> str:
     return _START_CONTROLLER
 
 
-def addresses(context: Context) -> str:
+def addresses_script(context: Context) -> str:
     """Sets ADVERTISED for $POD_INDEX; empty for a broker that nothing is known of."""
     lines = ["ADVERTISED=", 'case "$POD_INDEX" in']
-    lines += [f'{broker}) ADVERTISED="{advertised(context, broker)}" ;;' for broker in range(context.brokers)]
+    lines += [
+        f'{broker}) ADVERTISED="{advertised_listeners(context, broker)}" ;;'
+        for broker in range(context.brokers)
+    ]
     return "\n".join([*lines, "esac", ""])
 
 
-def advertised(context: Context, broker: int) -> str:
+def advertised_listeners(context: Context, broker: int) -> str:
     """A broker's advertised.listeners; ${NODE_IP} stands for its node's address."""
     listeners = [f"{INTERNAL_LISTENER}://{context.broker_host(broker)}:{INTERNAL_PORT}"]
     for listener in context.spec.listeners:
@@ -94,7 +97,7 @@ def advertised(context: Context, broker: int) -> str:
     return ",".join(listeners)
 
 
-def racks(context: Context) -> str:
+def racks_script(context: Context) -> str:
     """Sets RACKS_WANTED, and RACK for $NODE_NAME."""
     wanted = context.spec.brokers.rack_label is not None
     lines = [f"RACKS_WANTED={'yes' if wanted else ''}"]

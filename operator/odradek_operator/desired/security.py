@@ -95,46 +95,50 @@ def listener_settings(spec: ClusterSpec) -> dict[str, str]:
     for name, listener in secured_listeners(spec).items():
         settings |= _settings_of(name, listener)
     if is_secured(spec):
-        settings |= _mutual(REPLICATION_LISTENER) | _mutual(CONTROLLER_LISTENER) | _http_settings()
+        settings |= (
+            _mutual_tls_settings(REPLICATION_LISTENER)
+            | _mutual_tls_settings(CONTROLLER_LISTENER)
+            | _http_settings()
+        )
         settings["controller.listener.names"] = CONTROLLER_LISTENER
         # Controllers are found by the addresses of their pods, which no certificate names. Their authority has signed
         # for this Cluster's servers and for the operator, and for nothing else.
-        settings[f"{_prefix(CONTROLLER_LISTENER)}ssl.endpoint.identification.algorithm"] = ""
+        settings[f"{_listener_prefix(CONTROLLER_LISTENER)}ssl.endpoint.identification.algorithm"] = ""
     return settings
 
 
 def controller_listener_settings(spec: ClusterSpec) -> dict[str, str]:
     """Controllers' settings for their listener, where it is secured."""
-    return _mutual(CONTROLLER_LISTENER) | _http_settings() if is_secured(spec) else {}
+    return _mutual_tls_settings(CONTROLLER_LISTENER) | _http_settings() if is_secured(spec) else {}
 
 
 def _http_settings() -> dict[str, str]:
     """The HTTP port. A certificate names the caller, and the kubelet shows none."""
-    prefix = _prefix(HTTP_LISTENER)
+    prefix = _listener_prefix(HTTP_LISTENER)
     return {
         "admin.listener.name": HTTP_LISTENER,
-        **_stores(prefix, BROKER_FOLDER, trusted=_BOTH_AUTHORITIES),
+        **_store_settings(prefix, BROKER_FOLDER, trusted=_BOTH_AUTHORITIES),
         f"{prefix}ssl.client.auth": "requested",
     }
 
 
-def _mutual(listener: str) -> dict[str, str]:
+def _mutual_tls_settings(listener: str) -> dict[str, str]:
     """A listener whose both ends show a certificate of the Cluster's authority."""
-    prefix = _prefix(listener)
-    stores = _stores(prefix, BROKER_FOLDER, trusted=_CLUSTER_AUTHORITY)
+    prefix = _listener_prefix(listener)
+    stores = _store_settings(prefix, BROKER_FOLDER, trusted=_CLUSTER_AUTHORITY)
     return {**stores, f"{prefix}ssl.client.auth": "required"}
 
 
-def _prefix(listener: str) -> str:
+def _listener_prefix(listener: str) -> str:
     return f"listener.name.{listener.lower()}."
 
 
 def _settings_of(name: str, listener: Secured) -> dict[str, str]:
-    prefix = _prefix(name)
+    prefix = _listener_prefix(name)
     settings: dict[str, str] = {}
     if listener.tls:
         folder = BROKER_FOLDER if listener.certificate is None else certificate_folder(name)
-        settings |= _stores(prefix, folder, trusted=_CLIENTS_AUTHORITY)
+        settings |= _store_settings(prefix, folder, trusted=_CLIENTS_AUTHORITY)
     match listener.authentication:
         case ListenerAuthentication(type=AuthenticationType.SCRAM):
             settings[f"{prefix}sasl.enabled.mechanisms"] = _MECHANISMS
@@ -143,7 +147,7 @@ def _settings_of(name: str, listener: Secured) -> dict[str, str]:
     return settings
 
 
-def _stores(prefix: str, folder: str, *, trusted: str) -> dict[str, str]:
+def _store_settings(prefix: str, folder: str, *, trusted: str) -> dict[str, str]:
     return {
         f"{prefix}ssl.keystore.type": "PEM",
         f"{prefix}ssl.keystore.location": folder,
@@ -187,7 +191,7 @@ def secret_volumes(context: Context) -> dict[str, str]:
     """The Secrets that brokers mount, by volume."""
     if not needs_certificates(context.spec):
         return {}
-    volumes = {_OWN_VOLUME: context.called("broker-tls")}
+    volumes = {_OWN_VOLUME: context.object_name("broker-tls")}
     for name, listener in secured_listeners(context.spec).items():
         if listener.certificate is not None:
             volumes[f"{name.lower()}-tls"] = listener.certificate.secret_name
@@ -196,7 +200,7 @@ def secret_volumes(context: Context) -> dict[str, str]:
 
 def controller_volumes(context: Context) -> dict[str, str]:
     """The Secrets that controllers mount, by volume."""
-    return {_OWN_VOLUME: context.called("broker-tls")} if is_secured(context.spec) else {}
+    return {_OWN_VOLUME: context.object_name("broker-tls")} if is_secured(context.spec) else {}
 
 
 def controller_mounts(context: Context) -> dict[str, str]:
@@ -228,16 +232,16 @@ def secret_volume(name: str, secret: str) -> Json:
 def broker_names(context: Context, hosts: Iterable[str]) -> frozenset[str]:
     """The names and addresses that brokers are reached by: those inside of Kubernetes, and `hosts`."""
     names = {"localhost", "127.0.0.1", *hosts}
-    services = [context.called("bootstrap")]
+    services = [context.object_name("bootstrap")]
     for listener in context.spec.listeners:
         if listener.type is ListenerType.INTERNAL:
             numbers = range(context.brokers)
             services += [service_name(context, listener, one) for one in (None, *numbers)]
     for service in services:
         names |= {service, f"{service}.{context.namespace}", f"{service}.{context.namespace}.svc"}
-        names.add(context.dns(service))
-    brokers = context.called("brokers")
-    for name in (f"{brokers}.{context.namespace}.svc", context.dns(brokers)):
+        names.add(context.dns_name(service))
+    brokers = context.object_name("brokers")
+    for name in (f"{brokers}.{context.namespace}.svc", context.dns_name(brokers)):
         names.add(f"*.{name}")
     return frozenset(names)
 
@@ -263,14 +267,14 @@ def _secret(context: Context, suffix: str, files: Mapping[str, str]) -> Json:
     return context.manifest(
         "v1",
         "Secret",
-        context.called(suffix),
+        context.object_name(suffix),
         BROKER,
         type="kubernetes.io/tls",
-        data=encoded(files),
+        data=encode_files(files),
     )
 
 
-def encoded(files: Mapping[str, str | bytes]) -> dict[str, str]:
+def encode_files(files: Mapping[str, str | bytes]) -> dict[str, str]:
     """The data of a Secret."""
     return {
         name: base64.b64encode(text.encode() if isinstance(text, str) else text).decode()
@@ -278,7 +282,7 @@ def encoded(files: Mapping[str, str | bytes]) -> dict[str, str]:
     }
 
 
-def decoded(secret: Json) -> dict[str, bytes]:
+def decode_secret(secret: Json) -> dict[str, bytes]:
     """The files of a Secret; those that are no base64 are left out."""
     files: dict[str, bytes] = {}
     for name, text in (secret.get("data") or {}).items():

@@ -65,7 +65,7 @@ def external_services(context: Context, brokers: int) -> list[Json]:
 
 def service_name(context: Context, listener: Listener, broker: int | None) -> str:
     """The Service of a listener for a broker, or to begin at."""
-    return context.called(f"{listener.name}-{'bootstrap' if broker is None else broker}")
+    return context.object_name(f"{listener.name}-{'bootstrap' if broker is None else broker}")
 
 
 def _environment(context: Context, listener: Listener, suffix: str, address: BrokerAddress | None) -> Json:
@@ -74,7 +74,7 @@ def _environment(context: Context, listener: Listener, suffix: str, address: Bro
     port = _port(listener.name, listener.port)
     spec: Json = {}
     if address is not None:
-        selector[_POD_LABEL] = f"{context.called(BROKER)}-{address.broker}"
+        selector[_POD_LABEL] = f"{context.object_name(BROKER)}-{address.broker}"
         annotations |= address.annotations or {}
         if address.node_port is not None:
             port["nodePort"] = address.node_port
@@ -91,7 +91,7 @@ def _environment(context: Context, listener: Listener, suffix: str, address: Bro
     return context.manifest(
         "v1",
         "Service",
-        context.called(f"{listener.name}-{suffix}"),
+        context.object_name(f"{listener.name}-{suffix}"),
         BROKER,
         labels={LISTENER_LABEL: listener.name},
         annotations=annotations,
@@ -106,7 +106,7 @@ def _headless(context: Context, suffix: str, component: str, ports: list[Json]) 
 
 def _service(context: Context, suffix: str, component: str, ports: list[Json], **spec: object) -> Json:
     spec |= {"selector": context.selector(component), "ports": ports}
-    return context.manifest("v1", "Service", context.called(suffix), component, spec=spec)
+    return context.manifest("v1", "Service", context.object_name(suffix), component, spec=spec)
 
 
 def _port(name: str, port: int) -> Json:

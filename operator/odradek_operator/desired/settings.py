@@ -101,8 +101,8 @@ def listener_name(name: str) -> str:
 
 def properties(settings: Mapping[str, str]) -> str:
     """A file of settings in the order of their keys."""
-    return "".join(f"{key}={_escaped(value)}\n" for key, value in sorted(settings.items()))
+    return "".join(f"{key}={_escape_value(value)}\n" for key, value in sorted(settings.items()))
 
 
-def _escaped(value: str) -> str:
+def _escape_value(value: str) -> str:
     return value.replace("\\", "\\\\").replace("\n", "\\n")

@@ -28,10 +28,10 @@ def stateful_set(
     return context.manifest(
         "apps/v1",
         "StatefulSet",
-        context.called(component),
+        context.object_name(component),
         component,
         spec={
-            "serviceName": context.called(service),
+            "serviceName": context.object_name(service),
             "replicas": replicas,
             "podManagementPolicy": "Parallel",
             "updateStrategy": {"type": update},

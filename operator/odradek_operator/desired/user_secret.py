@@ -15,7 +15,7 @@ from odradek_operator.desired.client_properties import (
     spark_options,
 )
 from odradek_operator.desired.names import CLUSTER_LABEL, MANAGED_BY, MANAGED_BY_LABEL, Json
-from odradek_operator.desired.security import encoded
+from odradek_operator.desired.security import encode_files
 
 ROTATION_ANNOTATION: Final = "odradek.io/rotate"
 """On a User: another value asks for a new password or certificate. On its Secret: the value that was followed last."""
@@ -98,5 +98,5 @@ def user_secret(
             "ownerReferences": [owner],
         },
         "type": "Opaque",
-        "data": encoded(files),
+        "data": encode_files(files),
     }

@@ -12,7 +12,7 @@ from odradek_operator.desired.names import (
     Context,
     Json,
 )
-from odradek_operator.desired.pods import SCRATCH, SETTINGS, container, digest, field, pod_template
+from odradek_operator.desired.pods import SCRATCH, SETTINGS, container, digest, field_reference, pod_template
 from odradek_operator.desired.probes import zookeeper_probes
 from odradek_operator.desired.stateful_sets import stateful_set
 from odradek_operator.desired.zookeeper_files import Membership, membership_files, zookeeper_files
@@ -28,7 +28,7 @@ _QUICK_HEAP_MEGABYTES = 1024
 def zookeeper_config_map(context: Context, servers: ZookeeperServers, membership: Membership) -> Json:
     """The files of /conf."""
     files = {**zookeeper_files(), **membership_files(context, servers, membership)}
-    return context.manifest("v1", "ConfigMap", context.called(ZOOKEEPER), ZOOKEEPER, data=files)
+    return context.manifest("v1", "ConfigMap", context.object_name(ZOOKEEPER), ZOOKEEPER, data=files)
 
 
 def zookeeper_stateful_set(context: Context, servers: ZookeeperServers) -> Json:
@@ -43,7 +43,7 @@ def zookeeper_stateful_set(context: Context, servers: ZookeeperServers) -> Json:
         command=["/bin/sh", f"{_SETTINGS_FOLDER}/start"],
         ports={"client": ZOOKEEPER_PORT, "leader": leader_port, "election": election_port},
         env={
-            "POD_INDEX": field("metadata.labels['apps.kubernetes.io/pod-index']"),
+            "POD_INDEX": field_reference("metadata.labels['apps.kubernetes.io/pod-index']"),
             "ZOOCFGDIR": _SETTINGS_FOLDER,
             "ZOO_LOG_DIR": "/tmp",
             "SERVER_JVMFLAGS": _jvm_flags(servers),

@@ -142,7 +142,9 @@ def membership_files(context: Context, servers: ZookeeperServers, membership: Me
 def server_line(context: Context, number: int) -> str:
     """A server as ZooKeeper's configuration names it; `number` is its id, from 1."""
     leader_port, election_port = ZOOKEEPER_PEER_PORTS
-    host = context.dns(context.called("zookeepers"), pod=f"{context.called(ZOOKEEPER)}-{number - 1}")
+    host = context.dns_name(
+        context.object_name("zookeepers"), pod=f"{context.object_name(ZOOKEEPER)}-{number - 1}"
+    )
     return f"server.{number}={host}:{leader_port}:{election_port}:participant;{ZOOKEEPER_PORT}"
 
 

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
-from odradek_operator.foundation.certificates import KeyPair, facts_of, new_authority, renewed_authority
+from odradek_operator.foundation.certificates import KeyPair, facts_of, make_authority, renew_authority
 
 # The kubelet brings a changed Secret into pods within two minutes, and Users are looked at every five.
 OVERLAP_MIN: Final = timedelta(minutes=15)
@@ -78,53 +78,55 @@ class KeyEvent(NamedTuple):
 def keys_of(data: Mapping[str, bytes]) -> AuthorityKeys | None:
     """The keys in the data of a Secret; None where there is no authority, or one that cannot be read."""
     files = {name: text.decode(errors="replace") for name, text in data.items()}
-    issuing = _pair(files, _CERTIFICATE, _KEY)
+    issuing = _read_pair(files, _CERTIFICATE, _KEY)
     if issuing is None:
         return None
     try:
         since = datetime.fromisoformat(files[_SINCE]) if _SINCE in files else None
     except ValueError:
         since = None
-    following = _pair(files, _FOLLOWING_CERTIFICATE, _FOLLOWING_KEY)
+    following = _read_pair(files, _FOLLOWING_CERTIFICATE, _FOLLOWING_KEY)
     return AuthorityKeys(issuing, following, files.get(_FORMER), since, files.get(_ROTATION, ""))
 
 
-def stepped(
+def step_keys(
     keys: AuthorityKeys, policy: KeyPolicy, *, common_name: str, rotation: str, now: datetime
 ) -> tuple[AuthorityKeys, KeyEvent | None]:
     """The keys after the step that is due now, if any; `rotation` is the value of the annotation."""
     is_over = keys.since is None or now - keys.since >= max(policy.overlap, OVERLAP_MIN)
     if keys.following is not None:
         if not is_over:
-            return _renewed(keys, policy, now)
+            return _renew_keys(keys, policy, now)
         used = keys._replace(
             issuing=keys.following, following=None, former=keys.issuing.certificate, since=now
         )
         return used, KeyEvent("AuthorityKeyUsed", "signs with its new key, and the former one is trusted too")
     if keys.former is not None:
         if not is_over:
-            return _renewed(keys, policy, now)
+            return _renew_keys(keys, policy, now)
         retired = keys._replace(former=None, since=None)
         return retired, KeyEvent(
             "AuthorityKeyRetired", "has its new key alone: the former one is not trusted any more"
         )
     if rotation and rotation != keys.rotation:
-        following = new_authority(common_name, days=policy.days, now=now)
+        following = make_authority(common_name, days=policy.days, now=now)
         announced = keys._replace(following=following, since=now, rotation=rotation)
         return announced, KeyEvent(
             "AuthorityKeyAnnounced", "has a new key, which is trusted and signs nothing yet"
         )
-    return _renewed(keys, policy, now)
+    return _renew_keys(keys, policy, now)
 
 
-def _renewed(keys: AuthorityKeys, policy: KeyPolicy, now: datetime) -> tuple[AuthorityKeys, KeyEvent | None]:
+def _renew_keys(
+    keys: AuthorityKeys, policy: KeyPolicy, now: datetime
+) -> tuple[AuthorityKeys, KeyEvent | None]:
     if facts_of(keys.issuing.certificate).not_after - now > policy.renewal:
         return keys, None
-    issuing = renewed_authority(keys.issuing, days=policy.days, now=now)
+    issuing = renew_authority(keys.issuing, days=policy.days, now=now)
     return keys._replace(issuing=issuing), KeyEvent("AuthorityRenewed", "is renewed, with the same key")
 
 
-def _pair(files: Mapping[str, str], certificate: str, key: str) -> KeyPair | None:
+def _read_pair(files: Mapping[str, str], certificate: str, key: str) -> KeyPair | None:
     try:
         facts_of(files.get(certificate, ""))
     except ValueError:

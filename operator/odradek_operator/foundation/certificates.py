@@ -39,7 +39,7 @@ class CertificateFacts(NamedTuple):
     names: frozenset[str]
 
 
-def new_authority(common_name: str, *, days: int, now: datetime) -> KeyPair:
+def make_authority(common_name: str, *, days: int, now: datetime) -> KeyPair:
     """An authority that signs itself. Its subject is its own: authorities of one name would be taken for each other."""
     from cryptography import x509
     from cryptography.hazmat.primitives.asymmetric import ec
@@ -54,12 +54,12 @@ def new_authority(common_name: str, *, days: int, now: datetime) -> KeyPair:
             x509.NameAttribute(NameOID.SERIAL_NUMBER, f"{number:012x}"),
         ]
     )
-    return _self_signed(subject, key, days=days, now=now)
+    return _sign_by_itself(subject, key, days=days, now=now)
 
 
-def renewed_authority(authority: KeyPair, *, days: int, now: datetime) -> KeyPair:
+def renew_authority(authority: KeyPair, *, days: int, now: datetime) -> KeyPair:
     """The same authority for a longer time."""
-    return _self_signed(_load(authority.certificate).subject, _load_key(authority.key), days=days, now=now)
+    return _sign_by_itself(_load(authority.certificate).subject, _load_key(authority.key), days=days, now=now)
 
 
 def issue(
@@ -142,7 +142,9 @@ def pkcs12_of(pair: KeyPair, authority: str, *, name: str, password: str) -> byt
     )
 
 
-def _self_signed(subject: x509.Name, key: ec.EllipticCurvePrivateKey, *, days: int, now: datetime) -> KeyPair:
+def _sign_by_itself(
+    subject: x509.Name, key: ec.EllipticCurvePrivateKey, *, days: int, now: datetime
+) -> KeyPair:
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes
 

@@ -24,7 +24,7 @@ class Watches:
         self._owed: dict[str, tuple[int, float]] = {}
         self._listed: dict[str, tuple[int, float]] = {}
 
-    def brought(self, kind: str, version: str) -> None:
+    def note_watched(self, kind: str, version: str) -> None:
         """The watch has brought an object of this resourceVersion."""
         self._brought[kind] = max(self._brought[kind], _number(version))
         owed = self._owed.get(kind)
@@ -34,7 +34,7 @@ class Watches:
             if self._listed[kind][0] > self._brought[kind]:
                 self._owed[kind] = self._listed[kind]
 
-    def listed(self, kind: str, versions: Iterable[str]) -> None:
+    def note_listed(self, kind: str, versions: Iterable[str]) -> None:
         """A list has shown objects of these resourceVersions."""
         newest = max(map(_number, versions), default=0)
         # What is owed already keeps its time: a kind that changes all the while must not hide a dead watch.
@@ -42,19 +42,19 @@ class Watches:
             self._listed[kind] = (newest, self._time())
             self._owed.setdefault(kind, self._listed[kind])
 
-    def dead(self) -> str | None:
+    def find_dead_watch(self) -> str | None:
         """The problem, or None."""
-        for kind, seconds in self._behind().items():
+        for kind, seconds in self._seconds_behind().items():
             if seconds > BEHIND_SECONDS_MAX:
                 return f"the watch of {kind} has brought nothing for {seconds:.0f} s, while a list shows newer objects"
         return None
 
     def samples(self) -> Iterator[Sample]:
-        behind = self._behind()
+        behind = self._seconds_behind()
         for kind in self._brought:
             yield WATCH_BEHIND_SECONDS.sample(behind.get(kind, 0.0), kind)
 
-    def _behind(self) -> dict[str, float]:
+    def _seconds_behind(self) -> dict[str, float]:
         now = self._time()
         return {kind: now - since for kind, (_, since) in self._owed.items()}
 

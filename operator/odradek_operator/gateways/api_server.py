@@ -82,7 +82,7 @@ class ApiServerGateway:
         self._answers: Counter[tuple[str, int]] = Counter()
 
     async def __aenter__(self) -> Self:
-        await self._opened()
+        await self._open_client()
         return self
 
     async def __aexit__(
@@ -146,7 +146,7 @@ class ApiServerGateway:
             )
             async with answer:
                 async for line in answer.content:
-                    change = _parsed(line)
+                    change = _parse_object(line)
                     body = change.get("object") or {}
                     if change.get("type") == "ERROR":
                         raise _refusal("WATCH", path, int(body.get("code") or 500), line)
@@ -240,12 +240,12 @@ class ApiServerGateway:
 
     async def record_event(self, about: Json, type: EventType, reason: str, message: str) -> None:
         try:
-            await self._record_event(about, type, reason, message[:_EVENT_MESSAGE_LENGTH_MAX])
+            await self._write_event(about, type, reason, message[:_EVENT_MESSAGE_LENGTH_MAX])
         except KubernetesError as failure:
             # An event may be lost: what it reports is in the status too.
             logger.warning("the event %s on %s was not written: %s", reason, metadata(about)["name"], failure)
 
-    async def _record_event(self, about: Json, type: EventType, reason: str, message: str) -> None:
+    async def _write_event(self, about: Json, type: EventType, reason: str, message: str) -> None:
         namespace = metadata(about).get("namespace") or "default"
         now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         text = "\n".join([metadata(about).get("uid", ""), type, reason, message])
@@ -277,20 +277,20 @@ class ApiServerGateway:
                 raise KubernetesError(
                     f"{method} {path}: the API server cannot be reached: {reason}"
                 ) from failure
-        return _parsed(content)
+        return _parse_object(content)
 
     async def _request(self, method: str, path: str, **given: Any) -> aiohttp.ClientResponse:
         """An answer that is no refusal, unread. Raises ApiException, and what aiohttp raises."""
-        client = await self._opened()
+        client = await self._open_client()
         try:
-            return await self._sent(client, method, path, **given)
+            return await self._send(client, method, path, **given)
         except ApiException as refused:
             # Nothing was carried out, so that it may be sent again.
-            if refused.status != _UNAUTHORIZED or not await self._renewed(client):
+            if refused.status != _UNAUTHORIZED or not await self._renew_client(client):
                 raise
-        return await self._sent(await self._opened(), method, path, **given)
+        return await self._send(await self._open_client(), method, path, **given)
 
-    async def _sent(self, client: ApiClient, method: str, path: str, **given: Any) -> aiohttp.ClientResponse:
+    async def _send(self, client: ApiClient, method: str, path: str, **given: Any) -> aiohttp.ClientResponse:
         try:
             answer: aiohttp.ClientResponse = await DynamicClient(client).request(
                 method, path, serialize=False, header_params=dict(self._headers), **given
@@ -301,16 +301,16 @@ class ApiServerGateway:
         self._answers[method, answer.status] += 1
         return answer
 
-    async def _opened(self) -> ApiClient:
+    async def _open_client(self) -> ApiClient:
         if self._client is None and not self._is_closed:
             async with self._renewing:
                 if self._client is None:
-                    self._client = await self._made()
+                    self._client = await self._make_client()
         if self._client is None or self._is_closed:
             raise KubernetesError("the connection to the API server is closed: the operator is ending")
         return self._client
 
-    async def _renewed(self, refused: ApiClient) -> bool:
+    async def _renew_client(self, refused: ApiClient) -> bool:
         """Whether there is a client with other credentials than the one that was refused."""
         async with self._renewing:
             if self._is_closed:
@@ -322,7 +322,7 @@ class ApiServerGateway:
                 return False
             self._renewed_at = now
             try:
-                renewed = await self._made()
+                renewed = await self._make_client()
             except NoAccess as failure:
                 logger.warning("the credentials for the API server cannot be renewed: %s", failure)
                 return False
@@ -331,7 +331,7 @@ class ApiServerGateway:
             await former.close()
         return True
 
-    async def _made(self) -> ApiClient:
+    async def _make_client(self) -> ApiClient:
         configuration = await self._configure()
         # Watches hold connections; requests are bounded by `_places`.
         configuration.connection_pool_maxsize = 0
@@ -372,7 +372,7 @@ def _selector(wanted: Mapping[str, str] | None) -> str | None:
 
 def _refusal(method: str, path: str, status: int, content: bytes | str | None) -> KubernetesError:
     """The API server's Status as an error, with its reason: `AlreadyExists` and `Conflict` are both 409."""
-    said = _parsed(content)
+    said = _parse_object(content)
     # The error in a watch is a Status within a change.
     said = said["object"] if isinstance(said.get("object"), dict) else said
     plain = content.decode(errors="replace") if isinstance(content, bytes) else content or ""
@@ -381,7 +381,7 @@ def _refusal(method: str, path: str, status: int, content: bytes | str | None) -
     return kind(f"{method} {path}: {status}: {message}", status=status, reason=str(said.get("reason") or ""))
 
 
-def _parsed(content: bytes | str | None) -> Json:
+def _parse_object(content: bytes | str | None) -> Json:
     try:
         parsed = json.loads(content) if content else {}
     except ValueError:

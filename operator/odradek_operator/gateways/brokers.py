@@ -44,12 +44,12 @@ class BrokerClients:
         if former is not None:
             await former.close()
 
-    def https(self, bootstrap: str) -> ssl.SSLContext | None:
+    def https_context(self, bootstrap: str) -> ssl.SSLContext | None:
         """The TLS context for the HTTP ports of this cluster; None for those without TLS."""
         return self._https.get(bootstrap)
 
     @asynccontextmanager
-    async def client(self, bootstrap: str, *, is_secured: bool = False) -> AsyncIterator[Client]:
+    async def connect_client(self, bootstrap: str, *, is_secured: bool = False) -> AsyncIterator[Client]:
         """A connected client for the length of a block. Raises ConnectionFailed, ClientTimeout.
 
         One that `is_secured` needs properties: without them the Cluster's certificates are not there yet.
@@ -80,9 +80,9 @@ class BrokerClients:
                 del self._in_use[bootstrap]
 
     @asynccontextmanager
-    async def admin(self, bootstrap: str) -> AsyncIterator[Admin]:
+    async def connect_admin(self, bootstrap: str) -> AsyncIterator[Admin]:
         """The same, as an admin client."""
-        async with self.client(bootstrap) as client:
+        async with self.connect_client(bootstrap) as client:
             yield Admin(client)
 
     async def close(self) -> None:

@@ -84,13 +84,13 @@ class ClusterAdmin(Protocol):
     async def restart_answer(self, host: str, port: int, cluster: Key) -> RestartAnswer:
         """Return the answer of the broker at this address about its own restart."""
 
-    async def health(self, host: str, port: int, cluster: Key) -> Health | None:
+    async def read_health(self, host: str, port: int, cluster: Key) -> Health | None:
         """Return the measures of the broker or controller at this address; None when it does not answer."""
 
-    async def zookeeper_mode(self, host: str, port: int) -> str | None:
+    async def read_zookeeper_mode(self, host: str, port: int) -> str | None:
         """`leader`, `follower`, `observer` or `standalone`; None of a server that does not serve."""
 
-    async def ensemble(self, addresses: Sequence[str]) -> EnsembleConfiguration:
+    async def read_ensemble(self, addresses: Sequence[str]) -> EnsembleConfiguration:
         """The voters in the ensemble of the ZooKeeper servers at these addresses. Raises EnsembleError."""
 
     async def resize_ensemble(
@@ -104,28 +104,32 @@ class ClusterAdmin(Protocol):
     def forget(self, cluster: Key) -> None:
         """A Cluster is gone."""
 
-    async def settings(self, bootstrap: str, broker: int) -> Mapping[str, InForce]:
+    async def read_settings(self, bootstrap: str, broker: int) -> Mapping[str, InForce]:
         """A broker's settings in force, by key."""
 
-    async def full_directories(self, bootstrap: str, brokers: Collection[int]) -> Mapping[int, str]:
+    async def find_full_directories(self, bootstrap: str, brokers: Collection[int]) -> Mapping[int, str]:
         """The brokers that refuse records for want of room, each with the path of a full log directory."""
 
     async def set_defaults(self, bootstrap: str, values: Mapping[str, str | None]) -> None:
         """Set brokers' common settings, while they run; those with None are taken back."""
 
-    async def cluster_id(self, bootstrap: str) -> str | None:
+    async def read_cluster_id(self, bootstrap: str) -> str | None:
         """The cluster's id."""
 
-    async def spread(self, bootstrap: str, onto: Collection[int], *, bytes_per_second: int | None) -> int:
+    async def fill_brokers(
+        self, bootstrap: str, onto: Collection[int], *, bytes_per_second: int | None
+    ) -> int:
         """Let some brokers be given replicas, and begin to move them their share; how many partitions began to move."""
 
-    async def arriving(self, bootstrap: str, brokers: Collection[int]) -> int:
+    async def count_arriving(self, bootstrap: str, brokers: Collection[int]) -> int:
         """Return the number of partitions that are on their way to some brokers."""
 
     async def check_drain(self, bootstrap: str, leaving: Collection[int]) -> None:
         """Raises InvalidReplicationFactor when the other brokers are too few for all that these have."""
 
-    async def drain(self, bootstrap: str, leaving: Collection[int], *, bytes_per_second: int | None) -> int:
+    async def drain_brokers(
+        self, bootstrap: str, leaving: Collection[int], *, bytes_per_second: int | None
+    ) -> int:
         """Give some brokers nothing new and have all that they have moved away; how many replicas they still have.
 
         It is never none of a broker that was only now to be given nothing: something may be on its way to it.
@@ -172,7 +176,7 @@ class HttpClusterAdmin:
             refused_writes=str(found.get("refused_writes", "")),
         )
 
-    async def health(self, host: str, port: int, cluster: Key) -> Health | None:
+    async def read_health(self, host: str, port: int, cluster: Key) -> Health | None:
         answer = await self._get(host, port, "/metrics", cluster)
         if answer is None:
             return None
@@ -183,12 +187,12 @@ class HttpClusterAdmin:
             has_session=measured.get("registry_connected", 1) == 1,
         )
 
-    async def zookeeper_mode(self, host: str, port: int) -> str | None:
+    async def read_zookeeper_mode(self, host: str, port: int) -> str | None:
         answer = await ask_zookeeper(host, port, "srvr")
         found = None if answer is None else _MODE.search(answer)
         return None if found is None else found[1]
 
-    async def ensemble(self, addresses: Sequence[str]) -> EnsembleConfiguration:
+    async def read_ensemble(self, addresses: Sequence[str]) -> EnsembleConfiguration:
         return await zookeeper_members.read_configuration(addresses)
 
     async def resize_ensemble(
@@ -205,8 +209,8 @@ class HttpClusterAdmin:
     def forget(self, cluster: Key) -> None:
         self._https.pop(cluster, None)
 
-    async def settings(self, bootstrap: str, broker: int) -> Mapping[str, InForce]:
-        async with self._clients.admin(bootstrap) as admin:
+    async def read_settings(self, bootstrap: str, broker: int) -> Mapping[str, InForce]:
+        async with self._clients.connect_admin(bootstrap) as admin:
             entries = await admin.configs.describe(ResourceType.BROKER, str(broker))
         return {
             entry.name: InForce(
@@ -218,8 +222,8 @@ class HttpClusterAdmin:
             for entry in entries
         }
 
-    async def full_directories(self, bootstrap: str, brokers: Collection[int]) -> Mapping[int, str]:
-        async with self._clients.client(bootstrap) as client:
+    async def find_full_directories(self, bootstrap: str, brokers: Collection[int]) -> Mapping[int, str]:
+        async with self._clients.connect_client(bootstrap) as client:
             found = await directories(client, brokers, partitions=())
         return {
             broker: one.path
@@ -234,16 +238,18 @@ class HttpClusterAdmin:
             ConfigChange(key, value, AlterOperation.DELETE if value is None else AlterOperation.SET)
             for key, value in values.items()
         ]
-        async with self._clients.admin(bootstrap) as admin:
+        async with self._clients.connect_admin(bootstrap) as admin:
             await admin.configs.alter(ResourceType.BROKER, "", changes)
 
-    async def cluster_id(self, bootstrap: str) -> str | None:
-        async with self._clients.client(bootstrap) as client:
+    async def read_cluster_id(self, bootstrap: str) -> str | None:
+        async with self._clients.connect_client(bootstrap) as client:
             info: Any = await client.refresh(())
             return None if info.cluster_id is None else str(info.cluster_id)
 
-    async def spread(self, bootstrap: str, onto: Collection[int], *, bytes_per_second: int | None) -> int:
-        async with self._clients.client(bootstrap) as client:
+    async def fill_brokers(
+        self, bootstrap: str, onto: Collection[int], *, bytes_per_second: int | None
+    ) -> int:
+        async with self._clients.connect_client(bootstrap) as client:
             admin = BrokerAdmin(client)
             for one in await admin.list():
                 if one.id in onto and one.is_cordoned:
@@ -251,18 +257,20 @@ class HttpClusterAdmin:
             plan = await admin.plan_spread(onto)
             return len(await admin.execute(plan, bytes_per_second=bytes_per_second))
 
-    async def arriving(self, bootstrap: str, brokers: Collection[int]) -> int:
-        async with self._clients.client(bootstrap) as client:
+    async def count_arriving(self, bootstrap: str, brokers: Collection[int]) -> int:
+        async with self._clients.connect_client(bootstrap) as client:
             moves = await BrokerAdmin(client).reassignments.under_way()
         return sum(not set(brokers).isdisjoint(one.adding) for one in moves.values())
 
     async def check_drain(self, bootstrap: str, leaving: Collection[int]) -> None:
-        async with self._clients.client(bootstrap) as client:
+        async with self._clients.connect_client(bootstrap) as client:
             admin = BrokerAdmin(client)
             plan_drain(await admin.reassignments.assignment(), await admin.racks(), leaving=leaving)
 
-    async def drain(self, bootstrap: str, leaving: Collection[int], *, bytes_per_second: int | None) -> int:
-        async with self._clients.client(bootstrap) as client:
+    async def drain_brokers(
+        self, bootstrap: str, leaving: Collection[int], *, bytes_per_second: int | None
+    ) -> int:
+        async with self._clients.connect_client(bootstrap) as client:
             admin = BrokerAdmin(client)
             # All of them before any is emptied, or one would be emptied into the next.
             progress = [await admin.drain_progress(broker) for broker in leaving]
@@ -275,12 +283,12 @@ class HttpClusterAdmin:
             return max(sum(one.replicas for one in progress), len(cordoned_now))
 
     async def stop_drain(self, bootstrap: str, brokers: Collection[int]) -> None:
-        async with self._clients.client(bootstrap) as client:
+        async with self._clients.connect_client(bootstrap) as client:
             for broker in brokers:
                 await BrokerAdmin(client).undrain(broker)
 
     async def end_throttle(self, bootstrap: str) -> None:
-        async with self._clients.client(bootstrap) as client:
+        async with self._clients.connect_client(bootstrap) as client:
             cluster = await client.refresh(None)
             await BrokerAdmin(client).reassignments.unthrottle(topics=cluster.topics, brokers=cluster.brokers)
 
@@ -305,12 +313,12 @@ async def ask_zookeeper(host: str, port: int, word: str) -> str | None:
     """
     try:
         async with asyncio.timeout(ANSWER_SECONDS_MAX):
-            return await _asked(host, port, word)
+            return await _ask_server(host, port, word)
     except (OSError, TimeoutError):
         return None
 
 
-async def _asked(host: str, port: int, word: str) -> str:
+async def _ask_server(host: str, port: int, word: str) -> str:
     reader, writer = await asyncio.open_connection(host, port)
     try:
         writer.write(word.encode())

@@ -67,7 +67,9 @@ class BrokerGroups:
 
     # --- looking ------------------------------------------------------------------------------------------------------
 
-    async def look(self, expected: Mapping[str, Iterable[str]]) -> tuple[GroupsSeen, dict[str, OdradekError]]:
+    async def describe(
+        self, expected: Mapping[str, Iterable[str]]
+    ) -> tuple[GroupsSeen, dict[str, OdradekError]]:
         """These groups, each with the topics that are expected of it, and those that could not be looked at.
 
         Raises OdradekError when the cluster cannot be asked.
@@ -78,29 +80,29 @@ class BrokerGroups:
         except (ConnectionFailed, ClientTimeout):
             # A connection that was kept may have been lost since; a cluster that is not there is not waited for.
             await self._client.refresh(())
-        kept = await self._kept(list(expected))
+        kept = await self._read_settings(list(expected))
         groups: dict[str, ActualGroup] = {}
         failures: dict[str, OdradekError] = {}
         places = asyncio.Semaphore(GROUPS_TOGETHER_MAX)
 
-        async def one(group_id: str) -> None:
+        async def describe_one(group_id: str) -> None:
             async with places:
                 try:
-                    groups[group_id] = await self._group(group_id, kept[group_id])
+                    groups[group_id] = await self._describe_group(group_id, kept[group_id])
                 except OdradekError as failure:
                     failures[group_id] = failure
 
-        await asyncio.gather(*(one(group_id) for group_id in expected))
+        await asyncio.gather(*(describe_one(group_id) for group_id in expected))
         topics = {topic for wanted in expected.values() for topic in wanted}
         topics |= {where.topic for group in groups.values() for where in group.committed}
         cluster = await self._client.refresh(sorted(topics))
-        partitions = {topic: _numbers(cluster, topic) for topic in topics}
-        ends = await self._ends(cluster, partitions)
+        partitions = {topic: _partition_numbers(cluster, topic) for topic in topics}
+        ends = await self._list_ends(cluster, partitions)
         seen = GroupsSeen(groups=groups, partitions=partitions, ends=ends)
-        times = await self._times(cluster, seen, expected)
+        times = await self._read_record_times(cluster, seen, expected)
         return GroupsSeen(groups=groups, partitions=partitions, ends=ends, record_times_ms=times), failures
 
-    async def _group(self, group_id: str, kept: _Kept | OdradekError) -> ActualGroup:
+    async def _describe_group(self, group_id: str, kept: _Kept | OdradekError) -> ActualGroup:
         # Taken for none, a fence of ours that cannot be seen would not be taken away, and a reset be made twice.
         if isinstance(kept, OdradekError):
             raise kept
@@ -120,7 +122,7 @@ class BrokerGroups:
             resets=kept.resets,
         )
 
-    async def _kept(self, group_ids: Sequence[str]) -> dict[str, _Kept | OdradekError]:
+    async def _read_settings(self, group_ids: Sequence[str]) -> dict[str, _Kept | OdradekError]:
         kept: dict[str, _Kept | OdradekError] = dict.fromkeys(group_ids, _Kept())
         keys = [FENCE_KEY, RESETS_KEY]
         for start in range(0, len(group_ids), GROUPS_PER_REQUEST):
@@ -137,7 +139,7 @@ class BrokerGroups:
                 )
         return kept
 
-    async def _ends(
+    async def _list_ends(
         self, cluster: ClusterInfo, partitions: Mapping[str, Sequence[int]]
     ) -> dict[TopicPartition, PartitionEnds]:
         wanted = [
@@ -158,7 +160,7 @@ class BrokerGroups:
             ends |= {where: PartitionEnds(low[where].offset, high[where].offset) for where in some}
         return ends
 
-    async def _times(
+    async def _read_record_times(
         self, cluster: ClusterInfo, seen: GroupsSeen, expected: Mapping[str, Iterable[str]]
     ) -> dict[tuple[str, TopicPartition], int]:
         """The time of each group's next record, where one waits. Groups at the same place share it."""
@@ -181,7 +183,7 @@ class BrokerGroups:
                 for leader, offsets in by_leader.items()
                 if leader in cluster.brokers
             }
-            for where, timestamp_ms in (await self._record_times.at(asked, self._https)).items():
+            for where, timestamp_ms in (await self._record_times.fetch_times(asked, self._https)).items():
                 for group_id in places[where, batch[where]]:
                     times[group_id, where] = timestamp_ms
             for where, offset in batch.items():
@@ -228,7 +230,7 @@ def next_offsets(group: ActualGroup, topics: Iterable[str], seen: GroupsSeen) ->
     }
 
 
-def _numbers(cluster: ClusterInfo, topic: str) -> tuple[int, ...]:
+def _partition_numbers(cluster: ClusterInfo, topic: str) -> tuple[int, ...]:
     info = cluster.topics.get(topic)
     if info is None or info.error() is not None:
         return ()

@@ -59,7 +59,7 @@ class WorkerPage:
 class MirrorWorkers(Protocol):
     """Asks workers."""
 
-    async def pages(self, hosts: Sequence[str], port: int) -> Sequence[WorkerPage | None]:
+    async def fetch_pages(self, hosts: Sequence[str], port: int) -> Sequence[WorkerPage | None]:
         """The page of the worker at each of these addresses; None of one that does not answer."""
 
 
@@ -74,47 +74,47 @@ class HttpMirrorWorkers:
         if self._session is not None:
             await self._session.close()
 
-    async def pages(self, hosts: Sequence[str], port: int) -> Sequence[WorkerPage | None]:
-        return await asyncio.gather(*(self._page(host, port) for host in hosts))
+    async def fetch_pages(self, hosts: Sequence[str], port: int) -> Sequence[WorkerPage | None]:
+        return await asyncio.gather(*(self._fetch_page(host, port) for host in hosts))
 
-    async def _page(self, host: str, port: int) -> WorkerPage | None:
+    async def _fetch_page(self, host: str, port: int) -> WorkerPage | None:
         url = f"http://{f'[{host}]' if ':' in host else host}:{port}/mirror"
         try:
-            async with self._opened().get(url) as response:
+            async with self._open_session().get(url) as response:
                 text = (await response.content.read(PAGE_BYTES_MAX)).decode()
                 if response.status != 200:
                     logger.info("%s answers %d: %s", url, response.status, text[:200])
                     return None
-            return page_of(json.loads(text))
+            return parse_page(json.loads(text))
         except (aiohttp.ClientError, OSError, ValueError) as failure:
             logger.info("what a worker does is not known: %s: %s", url, failure or type(failure).__name__)
             return None
 
-    def _opened(self) -> aiohttp.ClientSession:
+    def _open_session(self) -> aiohttp.ClientSession:
         # Made when first used: a session belongs to the loop it is made on.
         if self._session is None:
             self._session = aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=REQUEST_SECONDS_MAX))
         return self._session
 
 
-def page_of(found: Any) -> WorkerPage:
+def parse_page(found: Any) -> WorkerPage:
     """A page as a value. Raises ValueError for what is none."""
     if not isinstance(found, dict) or not isinstance(found.get("flows"), list):
         raise ValueError("it is no page of a mirror")
-    return WorkerPage(flows=tuple(_flow(one) for one in found["flows"] if isinstance(one, dict)))
+    return WorkerPage(flows=tuple(_parse_flow(one) for one in found["flows"] if isinstance(one, dict)))
 
 
-def _flow(found: dict[str, Any]) -> FlowSeen:
+def _parse_flow(found: dict[str, Any]) -> FlowSeen:
     return FlowSeen(
         source=str(found.get("source", "")),
         state=str(found.get("state", "")),
-        error=_error(found.get("last_error")),
+        error=_parse_error(found.get("last_error")),
         partitions=tuple(
             PartitionSeen(
                 topic=str(one.get("topic", "")),
-                lag=_number(one.get("lag")),
-                lag_seconds=_number(one.get("lag_seconds")),
-                error=_error(one.get("stopped")),
+                lag=_parse_number(one.get("lag")),
+                lag_seconds=_parse_number(one.get("lag_seconds")),
+                error=_parse_error(one.get("stopped")),
             )
             for one in found.get("partitions") or ()
             if isinstance(one, dict)
@@ -122,12 +122,12 @@ def _flow(found: dict[str, Any]) -> FlowSeen:
     )
 
 
-def _error(value: object) -> str | None:
+def _parse_error(value: object) -> str | None:
     text = value.get("text") if isinstance(value, dict) else None
     return str(text) if text else None
 
 
-def _number(value: Any) -> Any:
+def _parse_number(value: Any) -> Any:
     """A number that is not below zero; None for anything else."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     return max(0, value) if is_number else None

@@ -44,7 +44,7 @@ class RecordTimes:
         if self._session is not None:
             await self._session.close()
 
-    async def at(
+    async def fetch_times(
         self,
         offsets: Mapping[Address, Mapping[TopicPartition, int]],
         https: ssl.SSLContext | None = None,
@@ -54,7 +54,9 @@ class RecordTimes:
         With `https` the ports have TLS, and the operator shows its certificate.
         """
         asked = [
-            self._ask(address, some, https) for address, wanted in offsets.items() for some in _pieces(wanted)
+            self._ask(address, some, https)
+            for address, wanted in offsets.items()
+            for some in _split_offsets(wanted)
         ]
         found: dict[TopicPartition, int] = {}
         for answer in await asyncio.gather(*asked):
@@ -69,7 +71,7 @@ class RecordTimes:
             body.setdefault(topic, {})[str(partition)] = offset
         url = f"{'http' if https is None else 'https'}://{self._port(address)}/record-times"
         try:
-            async with self._opened().post(url, json=body, ssl=https or True) as response:
+            async with self._open_session().post(url, json=body, ssl=https or True) as response:
                 text = await response.text()
                 if response.status != 200:
                     logger.info("%s answers %d: %s", url, response.status, text[:200])
@@ -83,14 +85,14 @@ class RecordTimes:
             logger.info("lag in seconds is not known: %s: %s", url, failure or type(failure).__name__)
             return {}
 
-    def _opened(self) -> aiohttp.ClientSession:
+    def _open_session(self) -> aiohttp.ClientSession:
         # Made when first used: a session belongs to the loop it is made on.
         if self._session is None:
             self._session = aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=REQUEST_SECONDS_MAX))
         return self._session
 
 
-def _pieces(offsets: Mapping[TopicPartition, int]) -> list[dict[TopicPartition, int]]:
+def _split_offsets(offsets: Mapping[TopicPartition, int]) -> list[dict[TopicPartition, int]]:
     rows = list(offsets.items())
     return [
         dict(rows[start : start + PARTITIONS_PER_REQUEST])

@@ -69,7 +69,7 @@ class BrokerTopics:
 
     # --- looking ------------------------------------------------------------------------------------------------------
 
-    async def look(self, names: Iterable[str]) -> TopicsSeen:
+    async def describe(self, names: Iterable[str]) -> TopicsSeen:
         """These topics now. Raises OdradekError when the cluster cannot be asked."""
         wanted = sorted(set(names))
         self._client.invalidate()
@@ -89,7 +89,7 @@ class BrokerTopics:
                 topics[name] = failure
             else:
                 infos[name] = info
-        configs = await self._configs(list(infos))
+        configs = await self._describe_configs(list(infos))
         moving = await self._admin.reassignments.under_way() if infos else {}
         for name, info in infos.items():
             config = configs.get(name)
@@ -98,12 +98,12 @@ class BrokerTopics:
             elif isinstance(config, OdradekError):
                 topics[name] = config
             else:
-                topics[name] = _actual(info, config, moving)
+                topics[name] = _actual_topic(info, config, moving)
         return TopicsSeen({broker.id: broker.rack for broker in cluster.brokers.values()}, topics)
 
-    async def _configs(self, names: Sequence[str]) -> dict[str, list[ConfigEntry] | OdradekError]:
+    async def _describe_configs(self, names: Sequence[str]) -> dict[str, list[ConfigEntry] | OdradekError]:
         found: dict[str, list[ConfigEntry] | OdradekError] = {}
-        for some in _pieces(names, TOPICS_PER_REQUEST):
+        for some in _split(names, TOPICS_PER_REQUEST):
             found |= await self._admin.configs.describe_many(ResourceType.TOPIC, some)
         return found
 
@@ -116,7 +116,7 @@ class BrokerTopics:
             if partition.leader != NO_LEADER
         }
         found: dict[str, dict[int, Measures]] = {}
-        for some in _pieces(leaders, PARTITIONS_PER_REQUEST):
+        for some in _split(leaders, PARTITIONS_PER_REQUEST):
             try:
                 for (topic, number), measures in (await self._measure(some, leaders)).items():
                     found.setdefault(topic, {})[number] = measures
@@ -147,9 +147,9 @@ class BrokerTopics:
         has its later steps left out.
         """
         refused: dict[str, OdradekError] = {}
-        for some in _pieces([step for step in steps if isinstance(step, Create)], TOPICS_PER_REQUEST):
+        for some in _split([step for step in steps if isinstance(step, Create)], TOPICS_PER_REQUEST):
             refused |= await self._create(some)
-        for changed in _pieces([step for step in steps if isinstance(step, AlterConfig)], TOPICS_PER_REQUEST):
+        for changed in _split([step for step in steps if isinstance(step, AlterConfig)], TOPICS_PER_REQUEST):
             refused |= await self._alter(changed)
         for step in steps:
             if isinstance(step, Grow) and step.topic not in refused:
@@ -161,7 +161,7 @@ class BrokerTopics:
         if moves:
             refused |= await self._reassign(moves)
         gone = [step.topic for step in steps if isinstance(step, Delete)]
-        for names in _pieces(gone, TOPICS_PER_REQUEST):
+        for names in _split(gone, TOPICS_PER_REQUEST):
             outcomes = await self._admin.topics.delete_many(names)
             refused |= {
                 name: failure
@@ -207,7 +207,7 @@ class BrokerTopics:
         return refused
 
 
-def _actual(
+def _actual_topic(
     info: TopicInfo,
     config: Iterable[ConfigEntry],
     moving: Mapping[TopicPartition, OngoingPartitionReassignment],
@@ -236,7 +236,7 @@ def _actual(
     return ActualTopic(name=info.name, id=info.id, partitions=partitions, config=own)
 
 
-def _pieces(whole: Iterable[T], size: int) -> Iterator[list[T]]:
+def _split(whole: Iterable[T], size: int) -> Iterator[list[T]]:
     remaining = iter(whole)
     while piece := list(islice(remaining, size)):
         yield piece

@@ -69,17 +69,17 @@ class BrokerUsers:
     def __init__(self, client: Client) -> None:
         self._admin = Admin(client)
 
-    async def look(self, name: str, *, user: str) -> SeenUser:
+    async def describe(self, name: str, *, user: str) -> SeenUser:
         """A user as brokers know it. `name` logs in, with SCRAM; `user` is the principal's name, as in quotas."""
         mechanisms = (await self._admin.scram.describe([name])).get(name, {})
         quotas: dict[str, float] = {}
         for entry in await self._admin.quotas.describe(ClientEntity(user=user), is_strict=True):
             quotas.update(entry.values)
         return SeenUser(
-            mechanisms=frozenset(mechanisms), acls=await self._acls(f"User:{user}"), quotas=quotas
+            mechanisms=frozenset(mechanisms), acls=await self._describe_acls(f"User:{user}"), quotas=quotas
         )
 
-    async def _acls(self, principal: str) -> frozenset[AclBinding] | None:
+    async def _describe_acls(self, principal: str) -> frozenset[AclBinding] | None:
         try:
             return frozenset(await self._admin.acls.list(AclFilter(principal=principal)))
         except SecurityDisabled:

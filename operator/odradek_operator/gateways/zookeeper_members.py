@@ -40,7 +40,7 @@ class EnsembleConfiguration:
 
 async def read_configuration(addresses: Sequence[str]) -> EnsembleConfiguration:
     """The configuration in force; `addresses` are servers' hosts and ports. Raises EnsembleError."""
-    return await _with_client(addresses, lambda client: _parsed(client.get(_CONFIG)[0]))
+    return await _call_with_client(addresses, lambda client: _parse_configuration(client.get(_CONFIG)[0]))
 
 
 async def reconfigure(
@@ -50,9 +50,9 @@ async def reconfigure(
 
     All of it is one change: more than half of the old and of the new voters have it when this returns.
     """
-    return await _with_client(
+    return await _call_with_client(
         addresses,
-        lambda client: _parsed(
+        lambda client: _parse_configuration(
             client.reconfig(
                 joining=",".join(joining) or None,
                 leaving=",".join(str(one) for one in leaving) or None,
@@ -62,7 +62,7 @@ async def reconfigure(
     )
 
 
-async def _with_client(addresses: Sequence[str], ask: Callable[[KazooClient], Result]) -> Result:
+async def _call_with_client(addresses: Sequence[str], ask: Callable[[KazooClient], Result]) -> Result:
     def asked() -> Result:
         client = KazooClient(hosts=",".join(addresses), timeout=SECONDS_MAX)
         try:
@@ -78,7 +78,7 @@ async def _with_client(addresses: Sequence[str], ask: Callable[[KazooClient], Re
         raise EnsembleError(f"ZooKeeper: {type(error).__name__}: {error}") from error
 
 
-def _parsed(data: bytes) -> EnsembleConfiguration:
+def _parse_configuration(data: bytes) -> EnsembleConfiguration:
     text = data.decode()
     version = _VERSION.search(text)
     return EnsembleConfiguration(

@@ -23,12 +23,12 @@ CHILDREN: Final = (
 )
 
 Wake = Callable[[Key], None]
-Brought = Callable[[str, str], None]
+NoteWatched = Callable[[str, str], None]
 """Called for each object that a watch brings: its kind and resourceVersion."""
 
 
 def registry_of(
-    kinds: Iterable[Api], *, wake: Wake, brought: Brought, login: Callable[[], kopf.ConnectionInfo]
+    kinds: Iterable[Api], *, wake: Wake, note_watched: NoteWatched, login: Callable[[], kopf.ConnectionInfo]
 ) -> kopf.OperatorRegistry:
     """The registry with a handler for each kind of ours and for the sets that Clusters and Mirrors are made of."""
     registry = kopf.OperatorRegistry()
@@ -38,19 +38,23 @@ def registry_of(
 
     kopf.on.login(registry=registry)(log_in)
     for api in kinds:
-        _watch_resource(registry, api, wake=wake, brought=brought)
+        _watch_resource(registry, api, wake=wake, note_watched=note_watched)
     for api, owner, label in CHILDREN:
         _watch_children(registry, api, owner, label, wake=wake)
     return registry
 
 
-def _watch_resource(registry: kopf.OperatorRegistry, api: Api, *, wake: Wake, brought: Brought) -> None:
+def _watch_resource(
+    registry: kopf.OperatorRegistry, api: Api, *, wake: Wake, note_watched: NoteWatched
+) -> None:
     def changed(event: Any, namespace: str | None, name: str | None, **_: Any) -> None:
-        brought(api.kind, event["object"]["metadata"].get("resourceVersion", ""))
+        note_watched(api.kind, event["object"]["metadata"].get("resourceVersion", ""))
         wake(Key(api.kind, namespace or "", name or ""))
 
     group, _, version = api.group_version.partition("/")
-    kopf.on.event(group, version, api.plural, registry=registry, id=f"{api.plural}-changed")(_async(changed))
+    kopf.on.event(group, version, api.plural, registry=registry, id=f"{api.plural}-changed")(
+        _make_async(changed)
+    )
 
 
 def _watch_children(registry: kopf.OperatorRegistry, api: Api, owner: Api, label: str, *, wake: Wake) -> None:
@@ -65,10 +69,10 @@ def _watch_children(registry: kopf.OperatorRegistry, api: Api, owner: Api, label
         registry=registry,
         id=f"{api.plural}-of-{owner.plural}-changed",
         labels={label: kopf.PRESENT},
-    )(_async(changed))
+    )(_make_async(changed))
 
 
-def _async(handler: Callable[..., None]) -> Callable[..., Any]:
+def _make_async(handler: Callable[..., None]) -> Callable[..., Any]:
     # kopf would run what is no coroutine function in yet another thread.
     async def handle(**given: Any) -> None:
         handler(**given)

@@ -43,7 +43,7 @@ class LogIn:
     proxy: str | None = None
     expires_at: datetime | None = None
 
-    def authorization(self) -> str | None:
+    def read_authorization(self) -> str | None:
         """The value of the header, renewed when it is due. It may read a file, run a plugin, ask an issuer."""
         header = self.configuration.get_api_key_with_prefix(_TOKEN)
         return header.strip() if header else None
@@ -61,14 +61,14 @@ def load() -> LogIn:
                 "no Kubernetes API server is known: run in a pod with a service account, or name a kubeconfig in "
                 f"KUBECONFIG ({not_a_pod})"
             ) from not_a_pod
-        return _from_kubeconfig(paths, configuration)
+        return _read_kubeconfig(paths, configuration)
     except OSError as failure:
         raise NoAccess(f"the service account cannot be read: {failure}") from failure
     namespace = Path(incluster_config.SERVICE_TOKEN_FILENAME).with_name("namespace")
     return LogIn(configuration, namespace.read_text().strip() if namespace.exists() else "default")
 
 
-def _from_kubeconfig(paths: str, configuration: Any) -> LogIn:
+def _read_kubeconfig(paths: str, configuration: Any) -> LogIn:
     # The package, yaml and what they read fail in many ways: each is a kubeconfig that cannot be used.
     try:
         merged = KubeConfigMerger(paths)
@@ -114,7 +114,7 @@ def log_in() -> kopf.ConnectionInfo:
     """The same for kopf, which calls it in a thread, again after each 401. Raises NoAccess."""
     found = load()
     read = found.configuration
-    scheme, _, token = (found.authorization() or "").partition(" ")
+    scheme, _, token = (found.read_authorization() or "").partition(" ")
     return kopf.ConnectionInfo(
         server=read.host,
         ca_path=read.ssl_ca_cert,
@@ -141,7 +141,7 @@ async def configure() -> aio_client.Configuration:
     for name in _TRANSPORT:
         setattr(configuration, name, getattr(found.configuration, name))
     configuration.proxy = found.proxy
-    token = await asyncio.to_thread(found.authorization)
+    token = await asyncio.to_thread(found.read_authorization)
     if token is not None:
         configuration.api_key[_TOKEN] = token
         configuration.refresh_api_key_hook = _Renewal(found)
@@ -162,7 +162,7 @@ class _Renewal:
             if now - self._asked_at < TOKEN_LOOK_SECONDS:
                 return
             self._asked_at = now
-            self._asking = asyncio.ensure_future(asyncio.to_thread(self._found.authorization))
+            self._asking = asyncio.ensure_future(asyncio.to_thread(self._found.read_authorization))
         asking = self._asking
         done, _ = await asyncio.wait({asking}, timeout=LOAD_SECONDS_MAX)
         if not done:

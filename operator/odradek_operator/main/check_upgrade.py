@@ -19,7 +19,7 @@ from odradek_operator.gateways.kubernetes import (
     metadata,
 )
 from odradek_operator.reconcilers.cluster.images import newest_version, refusal_of
-from odradek_operator.reconcilers.reconciler import is_deleted, known_conditions, status_of
+from odradek_operator.reconcilers.reconciler import conditions_of, is_deleted, status_of
 from odradek_operator.resources.cluster import ClusterSpec
 from odradek_operator.resources.cluster_status import ClusterStatus
 from odradek_operator.resources.conditions import READY
@@ -36,22 +36,22 @@ async def check_upgrade(
     """
     problems = 0
     clusters: dict[tuple[str, str], Json] = {}
-    for body in await _all(kubernetes, CLUSTERS, namespaces):
+    for body in await _list_resources(kubernetes, CLUSTERS, namespaces):
         clusters[metadata(body)["namespace"], metadata(body)["name"]] = body
-        problem = _problem(body, broker_image)
+        problem = _find_problem(body, broker_image)
         if problem is not None:
             problems += 1
-            say(f"problem: {_named(body)}: {problem}")
-        for expected in _notes(body):
-            say(f"note: {_named(body)}: {expected}")
-    for group in await _all(kubernetes, CONSUMER_GROUPS, namespaces):
-        if (note := _unnamed_workload(group, clusters)) is not None:
-            say(f"note: {_named(group)}: {note}")
+            say(f"problem: {_format_name(body)}: {problem}")
+        for expected in _list_notes(body):
+            say(f"note: {_format_name(body)}: {expected}")
+    for group in await _list_resources(kubernetes, CONSUMER_GROUPS, namespaces):
+        if (note := _find_unnamed_workload(group, clusters)) is not None:
+            say(f"note: {_format_name(group)}: {note}")
     say(f"{len(clusters)} Clusters looked at, {problems} of them with a problem")
     return problems
 
 
-async def _all(kubernetes: Kubernetes, api: Api, namespaces: Sequence[str]) -> list[Json]:
+async def _list_resources(kubernetes: Kubernetes, api: Api, namespaces: Sequence[str]) -> list[Json]:
     found: list[Json] = []
     for namespace in namespaces or (None,):
         try:
@@ -61,7 +61,7 @@ async def _all(kubernetes: Kubernetes, api: Api, namespaces: Sequence[str]) -> l
     return found
 
 
-def _problem(body: Json, broker_image: str) -> str | None:
+def _find_problem(body: Json, broker_image: str) -> str | None:
     try:
         spec = parse(ClusterSpec, body["spec"])
     except InvalidResource as invalid:
@@ -72,9 +72,9 @@ def _problem(body: Json, broker_image: str) -> str | None:
     return None if refused is None else f"{refused.reason}: {refused.message}"
 
 
-def _notes(body: Json) -> list[str]:
+def _list_notes(body: Json) -> list[str]:
     notes = []
-    ready = next((one for one in known_conditions(body) if one.type == READY), None)
+    ready = next((one for one in conditions_of(body) if one.type == READY), None)
     if ready is None or str(ready.status) != "True":
         why = "nothing is known of it yet" if ready is None else f"{ready.reason}: {ready.message}"
         notes.append(f"is not Ready now ({why})")
@@ -88,7 +88,7 @@ def _notes(body: Json) -> list[str]:
     return notes
 
 
-def _unnamed_workload(group: Json, clusters: Mapping[tuple[str, str], Json]) -> str | None:
+def _find_unnamed_workload(group: Json, clusters: Mapping[tuple[str, str], Json]) -> str | None:
     spec = group.get("spec") or {}
     cluster = clusters.get((metadata(group)["namespace"], str(spec.get("cluster"))))
     problems: list[str] = []
@@ -98,8 +98,8 @@ def _unnamed_workload(group: Json, clusters: Mapping[tuple[str, str], Json]) -> 
         return None
     if any(one.covers(workload) for one in scalable_workloads(cluster)):
         return None
-    return f"{workload} is scaled no more until spec.scalableWorkloads of {_named(cluster)} names it"
+    return f"{workload} is scaled no more until spec.scalableWorkloads of {_format_name(cluster)} names it"
 
 
-def _named(body: Json) -> str:
+def _format_name(body: Json) -> str:
     return f"{body.get('kind') or 'resource'} {metadata(body)['namespace']}/{metadata(body)['name']}"

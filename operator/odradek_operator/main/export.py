@@ -41,17 +41,17 @@ async def export(
             wanted = [(await admin.topics.describe(name)).name for name in names]
         else:
             wanted = [topic.name for topic in await admin.topics.list(include_internal=False)]
-        seen = await BrokerTopics(client).look(wanted)
+        seen = await BrokerTopics(client).describe(wanted)
     found: list[ActualTopic] = []
     for topic in seen.topics.values():
         if isinstance(topic, OdradekError):
             raise topic
         if topic is not None and not topic.name.startswith("__"):
             found.append(topic)
-    return list(documents(found, cluster=cluster, namespace=namespace))
+    return list(render_documents(found, cluster=cluster, namespace=namespace))
 
 
-def documents(topics: Iterable[ActualTopic], *, cluster: str, namespace: str | None) -> Iterator[str]:
+def render_documents(topics: Iterable[ActualTopic], *, cluster: str, namespace: str | None) -> Iterator[str]:
     """One YAML document for each topic, of different resource names."""
     for topic in sorted(topics, key=lambda topic: topic.name):
         kept = {key: text for key, text in topic.config.items() if key in TOPIC_CONFIGURATION.settings}

@@ -87,7 +87,7 @@ class Lease:
                     seen, seen_at = (holder, spec.get("renewTime")), loop.time()
                 is_free = not holder or holder == self._identity
                 if is_free or await self._is_left(lease, loop.time() - seen_at):
-                    self._held = await self._kubernetes.replace(self._taken(lease, holder))
+                    self._held = await self._kubernetes.replace(self._change_holder(lease, holder))
                     break
                 if holder != holder_told:
                     logger.info("standing by: %s holds the Lease %s/%s", holder, self._namespace, self._name)
@@ -147,7 +147,7 @@ class Lease:
             logger.info("the pod %s is gone that holds the Lease %s/%s", pod, self._namespace, self._name)
         return is_gone
 
-    def _taken(self, lease: Json, holder: str) -> Json:
+    def _change_holder(self, lease: Json, holder: str) -> Json:
         transitions = int((lease.get("spec") or {}).get("leaseTransitions") or 0) + (holder != self._identity)
         mine = self._manifest(transitions=transitions)
         annotations = dict(metadata(lease).get("annotations") or {})

@@ -112,7 +112,7 @@ class Operator:
                 self._watches.samples,
                 *sources,
             ),
-            sick=self._watches.dead,
+            sick=self._watches.find_dead_watch,
             not_ready=self._not_ready,
         )
 
@@ -178,7 +178,7 @@ class Operator:
         while CLUSTERS in self._kinds:
             await asyncio.sleep(self._settings.looks_seconds)
             try:
-                found = await requested(self._kubernetes, self._settings.namespaces)
+                found = await find_requests(self._kubernetes, self._settings.namespaces)
                 for check in self._checks:
                     found |= await check()
             except KubernetesError as failure:
@@ -194,7 +194,7 @@ class Operator:
         for body in await list_everywhere(self._kubernetes, api, self._settings.namespaces):
             versions.append(str(metadata(body).get("resourceVersion", "")))
             self.queue.add(Key(api.kind, metadata(body)["namespace"], metadata(body)["name"]))
-        self._watches.listed(api.kind, versions)
+        self._watches.note_listed(api.kind, versions)
 
     def _not_ready(self) -> str | None:
         # One that stands by is ready too: a rollout would wait for ever for a second leader.
@@ -241,9 +241,9 @@ class HttpServer:
     async def start(self) -> None:
         """Listen. Raises OSError when the port cannot be had."""
         application = web.Application()
-        application.router.add_get("/metrics", self._metrics)
-        application.router.add_get("/healthz", self._health)
-        application.router.add_get("/readyz", self._readiness)
+        application.router.add_get("/metrics", self._serve_metrics)
+        application.router.add_get("/healthz", self._serve_health)
+        application.router.add_get("/readyz", self._serve_readiness)
         self._runner = web.AppRunner(application, access_log=None, handle_signals=False)
         await self._runner.setup()
         await web.TCPSite(self._runner, self._host, self._port).start()
@@ -259,15 +259,15 @@ class HttpServer:
         assert self._runner is not None
         return int(self._runner.addresses[0][1])
 
-    async def _metrics(self, request: web.Request) -> web.Response:
+    async def _serve_metrics(self, request: web.Request) -> web.Response:
         exposition = Exposition(request.headers.get("Accept", ""))
         body = b"".join(exposition.parts(self._registry.collect()))
         return web.Response(body=body, headers={"Content-Type": exposition.content_type})
 
-    async def _health(self, _: web.Request) -> web.Response:
+    async def _serve_health(self, _: web.Request) -> web.Response:
         return _answer(self._sick(), "ok")
 
-    async def _readiness(self, _: web.Request) -> web.Response:
+    async def _serve_readiness(self, _: web.Request) -> web.Response:
         return _answer(self._not_ready(), "ready")
 
 
@@ -275,7 +275,7 @@ def _answer(problem: str | None, good: str) -> web.Response:
     return web.Response(status=200 if problem is None else 503, text=f"{problem or good}\n")
 
 
-async def requested(kubernetes: Kubernetes, namespaces: Sequence[str]) -> set[Key]:
+async def find_requests(kubernetes: Kubernetes, namespaces: Sequence[str]) -> set[Key]:
     """Requests for a pod: an annotation on it, which no watch brings.
 
     Watching pods would bring every pod of every namespace, with each of its probes' changes. So Clusters' pods are

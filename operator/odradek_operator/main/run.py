@@ -31,7 +31,7 @@ from odradek_operator.main.lease import LeaseLost
 from odradek_operator.main.process import Operator
 from odradek_operator.main.watching import WatchesEnded
 from odradek_operator.reconcilers.addresses import bootstrap_of
-from odradek_operator.reconcilers.cluster.evictions import outdated_budgets
+from odradek_operator.reconcilers.cluster.evictions import find_outdated_budgets
 from odradek_operator.reconcilers.cluster.reconciler import ClusterReconciler
 from odradek_operator.reconcilers.consumer_group.reconciler import ConsumerGroupReconciler
 from odradek_operator.reconcilers.mirror.reconciler import MirrorReconciler
@@ -105,7 +105,7 @@ async def _run(settings: OperatorSettings) -> None:
             ),
             login=log_in,
             sources=[kubernetes.samples],
-            checks=[lambda: outdated_budgets(kubernetes, admin, settings.namespaces)],
+            checks=[lambda: find_outdated_budgets(kubernetes, admin, settings.namespaces)],
         )
         stop = asyncio.Event()
         for number in (signal.SIGTERM, signal.SIGINT):

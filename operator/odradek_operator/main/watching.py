@@ -90,11 +90,11 @@ class Watching:
         def wake(key: Key) -> None:
             loop.call_soon_threadsafe(self._wake, key)
 
-        def brought(kind: str, version: str) -> None:
-            loop.call_soon_threadsafe(self._watches.brought, kind, version)
+        def note_watched(kind: str, version: str) -> None:
+            loop.call_soon_threadsafe(self._watches.note_watched, kind, version)
 
         kopf.run(
-            registry=registry_of(self._kinds, wake=wake, brought=brought, login=self._login),
+            registry=registry_of(self._kinds, wake=wake, note_watched=note_watched, login=self._login),
             settings=kopf_settings(self._settings),
             standalone=True,
             clusterwide=not self._settings.namespaces,

@@ -117,7 +117,7 @@ class Applier:
         } | await self._kubernetes.apply(manifest)
         if there is None:
             logger.info("%s: made %s %s", key, *place)
-        elif (changed := _changed(there, applied)) and _version(there) != _version(applied):
+        elif (changed := _list_changes(there, applied)) and _version(there) != _version(applied):
             logger.info("%s: altered %s %s: %s", key, *place, ", ".join(changed))
         objects[place] = applied
         known[place] = (digest, _version(applied))
@@ -155,7 +155,7 @@ class Applier:
         return gone
 
 
-def _changed(before: Json, after: Json) -> list[str]:
+def _list_changes(before: Json, after: Json) -> list[str]:
     """The differences in what is wanted, by path, two names deep: `spec.replicas`, `data.broker.properties`."""
     paths: list[str] = []
     for part in ("metadata", "spec", "data"):

@@ -72,7 +72,7 @@ class BatchReconciler(ABC):
                 # The batch that held the lock before may have reconciled it in its present version.
                 if await self._read_if_due(key) is not None:
                     await self._run_batch(key, cluster)
-        return self._again(key)
+        return self._retry_after_seconds(key)
 
     async def _read_if_due(self, key: Key) -> Json | None:
         """The resource, if it is due; None when it is not, or is gone."""
@@ -93,7 +93,7 @@ class BatchReconciler(ABC):
             known.again_at is not None and now >= known.again_at
         ) or now - known.at > UNCHANGED_SECONDS_MAX
 
-    def _again(self, key: Key) -> float | None:
+    def _retry_after_seconds(self, key: Key) -> float | None:
         known = self._reconciled.get(key)
         if known is None or known.again_at is None:
             return None

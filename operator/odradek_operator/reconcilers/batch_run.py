@@ -42,7 +42,7 @@ from odradek_operator.reconcilers.reconciler import (
     remove_finalizer,
     status_of,
 )
-from odradek_operator.resources.conditions import ready
+from odradek_operator.resources.conditions import ready_condition
 from odradek_operator.resources.structure import InvalidResource
 
 BatchT = TypeVar("BatchT")
@@ -102,7 +102,7 @@ class ClusterAccess:
         bootstrap = self.bootstrap(body)
         try:
             is_secured = (body.get("spec") or {}).get("internalListener") is not None
-            async with self.brokers.client(bootstrap, is_secured=is_secured) as client:
+            async with self.brokers.connect_client(bootstrap, is_secured=is_secured) as client:
                 await work(client, body)
         except OdradekError as failure:
             what = "does not answer" if is_unreachable(failure) else "refuses what the operator asks"
@@ -163,7 +163,7 @@ class BatchRun(ABC, Generic[WorkT]):
         """The resource as it was read. Raises InvalidResource."""
 
     @abstractmethod
-    def claimed(self, work: WorkT) -> str:
+    def name_on_brokers(self, work: WorkT) -> str:
         """The name of the thing on the brokers."""
 
     @abstractmethod
@@ -192,20 +192,20 @@ class BatchRun(ABC, Generic[WorkT]):
                 continue
             works.setdefault(work.desired.spec.cluster, []).append(work)
         await asyncio.gather(*(self._report_invalid(body, problem) for body, problem in invalid))
-        await for_each_cluster(works, self._on_cluster)
+        await for_each_cluster(works, self._reconcile_on_cluster)
         return Outcomes(self._outcomes, self._failures)
 
-    async def _on_cluster(self, cluster: str, works: Sequence[WorkT]) -> None:
+    async def _reconcile_on_cluster(self, cluster: str, works: Sequence[WorkT]) -> None:
         for work in works:
-            claim = (work.desired.uid, cluster, self.claimed(work))
+            claim = (work.desired.uid, cluster, self.name_on_brokers(work))
             work.actual = replace(
-                work.actual, older=self._claims.older(*claim), sharers=self._claims.sharers(*claim)
+                work.actual, older=self._claims.find_owner(*claim), sharers=self._claims.count_sharers(*claim)
             )
 
-        async def with_brokers(client: Client, body: Json) -> None:
+        async def run_on_brokers(client: Client, body: Json) -> None:
             await self.run_rounds(works, client, body)
 
-        absence = await self._clusters.ask(cluster, with_brokers)
+        absence = await self._clusters.ask(cluster, run_on_brokers)
         if absence is None:
             return
         left = [work for work in works if work.is_open]
@@ -213,12 +213,12 @@ class BatchRun(ABC, Generic[WorkT]):
             work.actual = replace(
                 work.actual, reachability=absence.reachability, problem=absence.problem, failure=None
             )
-        await self.each(left, self.settle)
+        await self.run_each(left, self.take_rounds)
 
-    async def each(self, works: Iterable[WorkT], act: Callable[[WorkT], Awaitable[None]]) -> None:
+    async def run_each(self, works: Iterable[WorkT], act: Callable[[WorkT], Awaitable[None]]) -> None:
         """Act on all, some at a time. What Kubernetes refuses for one fails that one alone."""
 
-        async def one(work: WorkT) -> None:
+        async def run_one(work: WorkT) -> None:
             async with self._turns:
                 try:
                     await act(work)
@@ -227,16 +227,16 @@ class BatchRun(ABC, Generic[WorkT]):
                 except KubernetesError as failure:
                     self.fail(work, failure)
 
-        await asyncio.gather(*(one(work) for work in works))
+        await asyncio.gather(*(run_one(work) for work in works))
 
     # --- one resource -------------------------------------------------------------------------------------------------
 
-    async def settle(self, work: WorkT) -> None:
+    async def take_rounds(self, work: WorkT) -> None:
         """Take the rounds of one resource by itself. Raises KubernetesError."""
         for _ in range(self.rounds_max):
             self.decide(work)
             if not work.decision.actions:
-                await self.leave(work)
+                await self.finish_work(work)
                 return
             await self._take_steps(work)
             if not work.is_open:
@@ -248,22 +248,22 @@ class BatchRun(ABC, Generic[WorkT]):
         for step in work.decision.actions:
             match step:
                 case AddFinalizer():
-                    await self.hold(work)
+                    await self.add_finalizer(work)
                 case RemoveFinalizer():
                     # Events come first: the resource may be gone afterwards.
                     await self.report_events(work, unreported)
                     unreported = ()
-                    await self.release(work)
+                    await self.remove_finalizer(work)
                 case _ if not await self.take_step(work, step):
                     return
         await self.report_events(work, unreported)
 
-    async def hold(self, work: WorkT) -> None:
+    async def add_finalizer(self, work: WorkT) -> None:
         """Add the finalizer."""
         work.body = await add_finalizer(self.environment.kubernetes, self.api, work.body)
         work.desired = replace(work.desired, has_finalizer=True)
 
-    async def release(self, work: WorkT) -> None:
+    async def remove_finalizer(self, work: WorkT) -> None:
         """Remove the finalizer. A resource that was deleted is gone then, and its work is closed."""
         await remove_finalizer(self.environment.kubernetes, self.api, work.body)
         work.desired = replace(work.desired, has_finalizer=False)
@@ -280,7 +280,7 @@ class BatchRun(ABC, Generic[WorkT]):
                 work.body, event.reason, event.message, warning=event.is_warning
             )
 
-    async def leave(self, work: WorkT) -> None:
+    async def finish_work(self, work: WorkT) -> None:
         """Write the status of a decision without steps, and close the work. Raises KubernetesError."""
         work.is_open = False
         decision = work.decision
@@ -305,7 +305,7 @@ class BatchRun(ABC, Generic[WorkT]):
     async def _report_invalid(self, body: Json, problem: InvalidResource) -> None:
         async with self._turns:
             try:
-                outcome = await self._leave_invalid(body, problem)
+                outcome = await self._finish_invalid(body, problem)
             except NotFound:
                 return
             except KubernetesError as failure:
@@ -314,12 +314,12 @@ class BatchRun(ABC, Generic[WorkT]):
         if outcome is not None:
             self._outcomes.append(outcome)
 
-    async def _leave_invalid(self, body: Json, problem: InvalidResource) -> Outcome | None:
+    async def _finish_invalid(self, body: Json, problem: InvalidResource) -> Outcome | None:
         if is_deleted(body):
             # What it owned cannot be read from it, and stays.
             await remove_finalizer(self.environment.kubernetes, self.api, body)
             return None
-        stated = [ready(False, "InvalidSpec", f"{problem}; correct the resource")]
+        stated = [ready_condition(False, "InvalidSpec", f"{problem}; correct the resource")]
         written = await self.environment.write_status(body, status_of(body, self.status), stated)
         if written is not None:
             await self.environment.report_event(body, "InvalidSpec", str(problem), warning=True)
@@ -354,7 +354,7 @@ class Claims:
         for rivals in self._claims.values():
             rivals.sort()
 
-    def older(self, uid: str, cluster: str, thing: str) -> str | None:
+    def find_owner(self, uid: str, cluster: str, thing: str) -> str | None:
         """The name of the resource that owns it, and why, where that is not `uid`.
 
         A resource that is being deleted owns it until it is gone. Ages are in whole seconds. Of two resources made in
@@ -369,7 +369,7 @@ class Claims:
             return f"{holder.name}, which was made in the same second and has the lower uid"
         return f"{holder.name}, which is older"
 
-    def sharers(self, uid: str, cluster: str, thing: str) -> int:
+    def count_sharers(self, uid: str, cluster: str, thing: str) -> int:
         """The number of others that name it and will stay."""
         rivals = self._claims.get((cluster, thing), ())
         return sum(not claim.is_deleted and claim.uid != uid for claim in rivals)

@@ -10,7 +10,7 @@ from typing import Any, Final, Generic, Protocol, Self, TypeVar
 from odradek_operator.gateways.kubernetes import Json, metadata
 from odradek_operator.reconcilers.broker_failures import Failure
 from odradek_operator.reconcilers.reconciler import CLEANUP_FINALIZER, is_deleted, is_paused, status_of
-from odradek_operator.resources.conditions import Condition, ready
+from odradek_operator.resources.conditions import Condition, ready_condition
 from odradek_operator.resources.deletion import DeletionPolicy
 from odradek_operator.resources.structure import parse
 
@@ -103,9 +103,9 @@ class DesiredOf(Generic[Spec, Status]):
         wants = self.spec.deletion_policy is DeletionPolicy.DELETE
         if wants and not self.has_finalizer:
             return (AddFinalizer(),)
-        return () if wants else self.release()
+        return () if wants else self.release_steps()
 
-    def release(self) -> tuple[RemoveFinalizer, ...]:
+    def release_steps(self) -> tuple[RemoveFinalizer, ...]:
         """The step that removes a finalizer which is not needed: nothing is owned, or it stays."""
         is_owner = self.status.owner_uid == self.uid
         retains = self.spec.deletion_policy is DeletionPolicy.RETAIN
@@ -162,11 +162,11 @@ class DecisionOf(Generic[Action, Status]):
     ) -> Self | None:
         """The decision for a cluster that cannot be reached; None for one that can."""
         if reachability is Reachability.GONE:
-            gone = ready(False, "ClusterNotFound", problem)
-            release: Any = desired.release()  # All kinds have this step among theirs.
+            gone = ready_condition(False, "ClusterNotFound", problem)
+            release: Any = desired.release_steps()  # All kinds have this step among theirs.
             return cls.with_condition(desired, gone, *release, again_seconds=NO_CLUSTER_AGAIN_SECONDS)
         if reachability is Reachability.UNREACHABLE:
-            unreachable = ready(None, "ClusterUnreachable", problem)
+            unreachable = ready_condition(None, "ClusterUnreachable", problem)
             return cls.with_condition(desired, unreachable, again_seconds=UNREACHABLE_AGAIN_SECONDS)
         return None
 
@@ -177,4 +177,4 @@ def deletion_waits(what: str, why: str) -> Condition:
         f"{what} is to be deleted with this resource, and cannot be yet: {why}. It is tried for "
         f"{DELETION_SECONDS_MAX:g} s, and then it stays; set deletionPolicy to Retain to leave it there at once"
     )
-    return ready(False, "DeletionWaits", message)
+    return ready_condition(False, "DeletionWaits", message)

@@ -15,7 +15,7 @@ from typing import Any, Final, Protocol, TypeVar
 from odradek_operator.foundation.keys import Key
 from odradek_operator.foundation.metrics import ConditionBook
 from odradek_operator.gateways.kubernetes import Api, EventType, Json, Kubernetes, NotFound, api_of, metadata
-from odradek_operator.resources.conditions import PAUSED, Condition, condition, merged
+from odradek_operator.resources.conditions import PAUSED, Condition, condition, merge_conditions
 from odradek_operator.resources.structure import InvalidResource, parse, render
 
 PAUSED_ANNOTATION: Final = "odradek.io/paused"
@@ -61,9 +61,9 @@ class Environment:
         generation = int(metadata(body).get("generation") or 0)
         paused = is_paused(body)
         if paused and all(known.type != PAUSED for known in stated):
-            stated = [*stated, _paused_condition()]
+            stated = [*stated, _pause_condition()]
         before: Json = body.get("status") or {}
-        conditions = merged(known_conditions(body), stated, generation=generation, now=self.now())
+        conditions = merge_conditions(conditions_of(body), stated, generation=generation, now=self.now())
         after = render(replace(status, conditions=conditions, observed_generation=generation))
         self.conditions.note(key_of(body), {known.type: str(known.status) for known in conditions})
         if after == before:
@@ -97,7 +97,7 @@ def is_deleted(body: Json) -> bool:
     return bool(metadata(body).get("deletionTimestamp"))
 
 
-def known_conditions(body: Json) -> tuple[Condition, ...]:
+def conditions_of(body: Json) -> tuple[Condition, ...]:
     """The conditions that a resource's status has; those that cannot be read count as absent."""
     found: list[Condition] = []
     for raw in (body.get("status") or {}).get("conditions") or ():
@@ -135,6 +135,6 @@ async def add_finalizer(kubernetes: Kubernetes, api: Api, body: Json) -> Json:
     return await kubernetes.set_finalizers(api, body, [*finalizers, CLEANUP_FINALIZER])
 
 
-def _paused_condition() -> Condition:
+def _pause_condition() -> Condition:
     message = f"nothing is changed while the annotation {PAUSED_ANNOTATION} is true; remove it to continue"
     return condition(PAUSED, True, "Annotated", message)

@@ -1,7 +1,7 @@
 """Conditions: what is true of a resource, since when, why, and what to do.
 
-A reconciler states on each run which conditions hold. `merged` keeps the time of the last change where nothing has
-changed. So the same conditions make the same status, which is not written again.
+A reconciler states on each run which conditions hold. `merge_conditions` keeps the time of the last change where
+nothing has changed. So the same conditions make the same status, which is not written again.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def condition(type: str, holds: bool | None, reason: str, message: str = "") -> 
     return Condition(type=type, status=status, reason=reason, message=message)
 
 
-def ready(holds: bool | None, reason: str, message: str = "") -> Condition:
+def ready_condition(holds: bool | None, reason: str, message: str = "") -> Condition:
     """The condition that every resource has."""
     return condition(READY, holds, reason, message)
 
@@ -72,7 +72,7 @@ def is_ready(conditions: Iterable[Condition]) -> bool:
     return any(one.type == READY and one.status is ConditionStatus.TRUE for one in conditions)
 
 
-def merged(
+def merge_conditions(
     before: Iterable[Condition], stated: Iterable[Condition], *, generation: int, now: datetime
 ) -> tuple[Condition, ...]:
     """The conditions to write: those stated, with the time kept where the status is the same. Others go."""
@@ -81,11 +81,11 @@ def merged(
     for new in stated:
         old = known.get(new.type)
         same = old is not None and old.status == new.status and old.last_transition_time is not None
-        since = old.last_transition_time if same and old is not None else timestamp(now)
+        since = old.last_transition_time if same and old is not None else format_timestamp(now)
         result.append(replace(new, observed_generation=generation, last_transition_time=since))
     return tuple(result)
 
 
-def timestamp(moment: datetime) -> str:
+def format_timestamp(moment: datetime) -> str:
     """A time as the API has it: seconds, in UTC."""
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

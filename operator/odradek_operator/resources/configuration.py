@@ -59,11 +59,11 @@ class Configuration(Schema):
             if setting is None:
                 if key in self._protecting:
                     if text.strip() not in _harmless_words(find_setting(key)):
-                        problems.append(f"{path}: {self._unknown(str(key))}")
+                        problems.append(f"{path}: {self._describe_unknown(str(key))}")
                     continue
                 broken = missing_protection(str(key), text, find_setting)
                 if broken is not None or key not in self._promising:
-                    problems.append(f"{path}: {broken or self._unknown(str(key))}")
+                    problems.append(f"{path}: {broken or self._describe_unknown(str(key))}")
                 continue
             try:
                 setting.parse(text)
@@ -72,7 +72,7 @@ class Configuration(Schema):
             texts[key] = text
         return texts
 
-    def _unknown(self, key: str) -> str:
+    def _describe_unknown(self, key: str) -> str:
         if key in self._refused:
             return _cannot_be_set(key, self._refused[key])
         nearest = nearest_name(key, self.settings)

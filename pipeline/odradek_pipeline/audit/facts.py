@@ -153,7 +153,7 @@ class Reports:
             self.forgotten[key.session] = self.forgotten.get(key.session, 0) + counts.count
 
 
-def total(counts: Iterable[Counts]) -> Counts:
+def sum_counts(counts: Iterable[Counts]) -> Counts:
     """All of them together."""
     summed = Counts()
     for one in counts:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from odradek_pipeline.audit.facts import MIRRORED, TierFacts
 from odradek_pipeline.audit.state import AuditState, TierState
 from odradek_pipeline.audit.verdicts import Question, empty_windows, judge
-from odradek_pipeline.audit.watermarks import Watermark, advanced
+from odradek_pipeline.audit.watermarks import Watermark, advance_watermark
 
 
-def judged(state: AuditState, topic: str, now_ms: int) -> None:
+def judge_topic(state: AuditState, topic: str, now_ms: int) -> None:
     """Set the verdicts and watermarks of one topic, at each tier that was counted."""
     known = state.topics[topic]
     produced = state.reports.produced(topic, known.topic_id)
@@ -32,7 +32,7 @@ def judged(state: AuditState, topic: str, now_ms: int) -> None:
         empty = empty_windows(question, counted, before.complete_until_ms)
         previous = {**empty, **known.verdicts.get(name, {})}
         verdicts = judge(question, produced, sessions, facts, previous, before.version + 1)
-        known.watermarks[name] = advanced(before, question, sessions, name, previous, verdicts)
+        known.watermarks[name] = advance_watermark(before, question, sessions, name, previous, verdicts)
         known.verdicts[name] = verdicts
 
 

@@ -8,7 +8,7 @@ Span = tuple[int, int]
 Spans = Sequence[Span]
 
 
-def joined(spans: Iterable[Span]) -> list[Span]:
+def join_spans(spans: Iterable[Span]) -> list[Span]:
     """The same offsets in as few spans as there can be, sorted."""
     made: list[Span] = []
     for start, end in sorted(one for one in spans if one[0] < one[1]):
@@ -27,12 +27,12 @@ def append(spans: list[Span], span: Span) -> None:
         spans.append(span)
 
 
-def minus(whole: Iterable[Span], taken: Iterable[Span]) -> list[Span]:
+def subtract_spans(whole: Iterable[Span], taken: Iterable[Span]) -> list[Span]:
     """The offsets of `whole` that are in none of `taken`."""
     left: list[Span] = []
-    holes = joined(taken)
+    holes = join_spans(taken)
     at = 0
-    for start, end in joined(whole):
+    for start, end in join_spans(whole):
         while at < len(holes) and holes[at][1] <= start:
             at += 1
         next_ = at
@@ -46,18 +46,18 @@ def minus(whole: Iterable[Span], taken: Iterable[Span]) -> list[Span]:
     return left
 
 
-def common(first: Iterable[Span], second: Iterable[Span]) -> list[Span]:
+def intersect_spans(first: Iterable[Span], second: Iterable[Span]) -> list[Span]:
     """The offsets that are in both."""
-    whole = joined(first)
-    return minus(whole, minus(whole, second))
+    whole = join_spans(first)
+    return subtract_spans(whole, subtract_spans(whole, second))
 
 
-def size(spans: Iterable[Span]) -> int:
+def count_offsets(spans: Iterable[Span]) -> int:
     """The number of offsets; spans that overlap count twice."""
     return sum(end - start for start, end in spans)
 
 
-def twice(spans: Iterable[Span]) -> list[Span]:
+def find_overlaps(spans: Iterable[Span]) -> list[Span]:
     """The offsets that lie in two spans or more."""
     found: list[Span] = []
     reached = -1
@@ -65,4 +65,4 @@ def twice(spans: Iterable[Span]) -> list[Span]:
         if start < reached:
             found.append((start, min(end, reached)))
         reached = max(reached, end)
-    return joined(found)
+    return join_spans(found)

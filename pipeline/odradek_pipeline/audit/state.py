@@ -67,7 +67,7 @@ class AuditState:
             "version": self.version,
             "committed_ms": self.committed_ms,
             "audit_topic_id": self.audit_topic_id,
-            "positions": _numbered(self.positions),
+            "positions": _rows_by_number(self.positions),
             "sessions": [asdict(one) for one in reports.sessions.values()],
             "reports": [
                 [*key, sequence, *_counts_row(counts)] for key, (sequence, counts) in reports.counts.items()
@@ -140,7 +140,7 @@ def _tier_row(one: TierState) -> dict[str, Any]:
         "topic": one.topic,
         "topic_id": one.topic_id,
         "cluster_id": one.cluster_id,
-        "positions": _numbered(one.positions),
+        "positions": _rows_by_number(one.positions),
         "high_time_ms": one.high_time_ms,
         "counts": [[*at, *_counts_row(counts)] for at, counts in one.counts.items()],
     }
@@ -173,7 +173,7 @@ def _counts(row: Iterable[int]) -> Counts:
     return Counts(*row)
 
 
-def _numbered(positions: Mapping[int, int]) -> list[list[int]]:
+def _rows_by_number(positions: Mapping[int, int]) -> list[list[int]]:
     return [[number, offset] for number, offset in sorted(positions.items())]
 
 

@@ -16,7 +16,15 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from odradek_pipeline.audit.spans import Span, Spans, common, joined, minus, size, twice
+from odradek_pipeline.audit.spans import (
+    Span,
+    Spans,
+    count_offsets,
+    find_overlaps,
+    intersect_spans,
+    join_spans,
+    subtract_spans,
+)
 from odradek_pipeline.runs.ranges import OffsetRange, PartitionKey
 
 HOLE: Final = "hole"
@@ -96,54 +104,55 @@ class Tiling:
     faults: Sequence[Fault] = field(default_factory=tuple)
 
 
-def gaps(read: RangesRead, held: RowsHeld, start: int, readable: Spans) -> list[Span]:
+def find_gaps(read: RangesRead, held: RowsHeld, start: int, readable: Spans) -> list[Span]:
     """The offsets that only the log's own batches can explain."""
     checkable = [(max(read.held[0], start), read.held[1])]
-    return minus(checkable, [*held.dead, *readable])
+    return subtract_spans(checkable, [*held.dead, *readable])
 
 
-def tiled(read: RangesRead, held: RowsHeld, log: LogPicture) -> Tiling:
+def lay_tiles(read: RangesRead, held: RowsHeld, log: LogPicture) -> Tiling:
     """Lay the tiles of one partition."""
     start, end = read.held
-    rows, dead = joined(held.rows), joined(held.dead)
+    rows, dead = join_spans(held.rows), join_spans(held.dead)
     checkable = [(max(start, log.start), end)]
     below = [(start, min(log.start, end))]
-    readable = common(log.readable, checkable)
-    emptied = minus(checkable, log.readable) if log.is_compacted else log.compacted
-    compacted = minus(emptied, [*log.control, *log.aborted])
+    readable = intersect_spans(log.readable, checkable)
+    emptied = subtract_spans(checkable, log.readable) if log.is_compacted else log.compacted
+    compacted = subtract_spans(emptied, [*log.control, *log.aborted])
     known = [*log.control, *log.aborted, *compacted, *read.lost]
     faults: dict[str, list[Span]] = {
-        HOLE: minus([(start, end)], [*read.ranges, *read.lost, *_before_history(read)]),
-        OVERLAP: twice(read.ranges),
-        MISSING: minus(readable, [*rows, *dead, *read.lost]),
-        DOUBLED: joined(held.doubled),
-        FOREIGN: minus(rows, [(start, end)]),
-        UNCOMMITTED: common(rows, log.aborted),
-        UNKNOWN: minus(
-            common(rows, checkable), [*readable, *log.aborted, *([(0, end)] if log.is_compacted else [])]
+        HOLE: subtract_spans([(start, end)], [*read.ranges, *read.lost, *_before_history(read)]),
+        OVERLAP: find_overlaps(read.ranges),
+        MISSING: subtract_spans(readable, [*rows, *dead, *read.lost]),
+        DOUBLED: join_spans(held.doubled),
+        FOREIGN: subtract_spans(rows, [(start, end)]),
+        UNCOMMITTED: intersect_spans(rows, log.aborted),
+        UNKNOWN: subtract_spans(
+            intersect_spans(rows, checkable),
+            [*readable, *log.aborted, *([(0, end)] if log.is_compacted else [])],
         ),
-        UNEXPLAINED: minus(checkable, [*rows, *dead, *readable, *known]),
+        UNEXPLAINED: subtract_spans(checkable, [*rows, *dead, *readable, *known]),
     }
-    faults[UNEXPLAINED] = minus(faults[UNEXPLAINED], faults[HOLE])
-    faults[MISSING] = minus(faults[MISSING], faults[HOLE])
+    faults[UNEXPLAINED] = subtract_spans(faults[UNEXPLAINED], faults[HOLE])
+    faults[MISSING] = subtract_spans(faults[MISSING], faults[HOLE])
     taken = [*rows, *dead]
     return Tiling(
         key=read.key,
         held=read.held,
-        rows=size(common(rows, [(start, end)])),
-        dead=size(minus(common(dead, [(start, end)]), rows)),
-        control=size(common(log.control, checkable)),
-        aborted=size(minus(common(log.aborted, checkable), taken)),
-        compacted=size(minus(common(compacted, checkable), [*taken, *readable])),
-        passed_over=size(minus(common(read.lost, [(start, end)]), taken)),
-        unchecked=size(minus(below, [*taken, *read.lost])),
+        rows=count_offsets(intersect_spans(rows, [(start, end)])),
+        dead=count_offsets(subtract_spans(intersect_spans(dead, [(start, end)]), rows)),
+        control=count_offsets(intersect_spans(log.control, checkable)),
+        aborted=count_offsets(subtract_spans(intersect_spans(log.aborted, checkable), taken)),
+        compacted=count_offsets(subtract_spans(intersect_spans(compacted, checkable), [*taken, *readable])),
+        passed_over=count_offsets(subtract_spans(intersect_spans(read.lost, [(start, end)]), taken)),
+        unchecked=count_offsets(subtract_spans(below, [*taken, *read.lost])),
         faults=tuple(Fault(read.key, what, *span) for what, spans in faults.items() for span in spans),
     )
 
 
-def foreign_rows(rows: Mapping[PartitionKey, Spans], known: Collection[PartitionKey]) -> list[Fault]:
+def find_foreign_rows(rows: Mapping[PartitionKey, Spans], known: Collection[PartitionKey]) -> list[Fault]:
     """The rows of partitions that no run has read."""
-    strange = {key: joined(spans) for key, spans in rows.items() if key not in known}
+    strange = {key: join_spans(spans) for key, spans in rows.items() if key not in known}
     return [Fault(key, FOREIGN, *span) for key, spans in strange.items() for span in spans]
 
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from odradek.client.audit.counts import Counts
-from odradek_pipeline.audit.facts import CountsByWindow, Session, TierFacts, WindowOfPartition, total
+from odradek_pipeline.audit.facts import CountsByWindow, Session, TierFacts, WindowOfPartition, sum_counts
 
 COMPLETE: Final = "complete"
 LATE: Final = "late"
@@ -155,13 +155,13 @@ def judge(
     version: int,
 ) -> dict[int, Verdict]:
     """The verdicts on all windows that anyone counted, by start. `version` is the one that a reopening gets."""
-    produced_by = _by_start(produced)
-    found_by = _by_start(tier.counts)
+    produced_by = _group_by_start(produced)
+    found_by = _group_by_start(tier.counts)
     live = [one for one in sessions if not question.is_waived(one)]
     verdicts = {}
     for start_ms in sorted({*produced_by, *found_by}):
         if start_ms >= question.since_ms:
-            verdicts[start_ms] = _verdict(
+            verdicts[start_ms] = _judge_window(
                 question,
                 start_ms,
                 (produced_by.get(start_ms, {}), found_by.get(start_ms, {})),
@@ -173,7 +173,7 @@ def judge(
     return verdicts
 
 
-def _verdict(
+def _judge_window(
     question: Question,
     start_ms: int,
     counted: tuple[Mapping[int, Counts], Mapping[int, Counts]],
@@ -182,12 +182,12 @@ def _verdict(
     before: Verdict | None,
     version: int,
 ) -> Verdict:
-    expected, found = total(counted[0].values()), total(counted[1].values())
+    expected, found = sum_counts(counted[0].values()), sum_counts(counted[1].values())
     has_passed = before is not None and before.was_passing
     has_more = has_passed and before is not None and before.expected_sum != expected.sum_hash
     reopened_ms = question.now_ms if has_more else (before.reopened_ms if before is not None else 0)
-    differing = _differing(counted[0], counted[1], by_partition=bool(tier.ends))
-    word, reason = _word(question, start_ms, counted, differing, live, tier, (has_passed, reopened_ms))
+    differing = _list_differences(counted[0], counted[1], by_partition=bool(tier.ends))
+    word, reason = _choose_word(question, start_ms, counted, differing, live, tier, (has_passed, reopened_ms))
     if word == COMPLETE and (expected.late or reopened_ms):
         late = f"{expected.late} records" if expected.late else "records"
         word, reason = (
@@ -203,7 +203,7 @@ def _verdict(
         expected=expected.count,
         found=found.count,
         late=expected.late,
-        partitions=_shortened(differing),
+        partitions=_shorten_names(differing),
         reason=reason,
         first_seen_ms=question.now_ms if before is None else before.first_seen_ms,
         changed_ms=question.now_ms if is_new or before is None else before.changed_ms,
@@ -214,7 +214,7 @@ def _verdict(
     )
 
 
-def _word(
+def _choose_word(
     question: Question,
     start_ms: int,
     counted: tuple[Mapping[int, Counts], Mapping[int, Counts]],
@@ -227,7 +227,7 @@ def _word(
     end_ms = start_ms + question.window_ms
     if any(one.covers(question.topic, tier.tier, start_ms, question.window_ms) for one in question.waivers):
         return WAIVED, "accepted by an operator"
-    if blocked := _blocked(question, end_ms, live, tier.tier, has_passed=past[0]):
+    if blocked := _find_obstacle(question, end_ms, live, tier.tier, has_passed=past[0]):
         return blocked
     if not differing:
         return COMPLETE, ""
@@ -245,7 +245,7 @@ def _word(
         number for number, counts in produced.items() if found.get(number, Counts()).count < counts.count
     ]
     if not tier.ends:
-        short = short if total(found.values()).count < total(produced.values()).count else []
+        short = short if sum_counts(found.values()).count < sum_counts(produced.values()).count else []
     if short:
         behind = [
             number
@@ -255,15 +255,15 @@ def _word(
         if behind:
             return (
                 STALLED,
-                f"{tier.tier} stopped before partitions {_shortened(list(map(str, behind)))} of this window",
+                f"{tier.tier} stopped before partitions {_shorten_names(list(map(str, behind)))} of this window",
             )
         return MISSING, f"{tier.tier} is past this window and lacks records"
-    if total(found.values()).count > total(produced.values()).count:
+    if sum_counts(found.values()).count > sum_counts(produced.values()).count:
         return DUPLICATED, f"{tier.tier} has more records than producers reported"
     return CHANGED, f"{tier.tier} has as many records, and they are others"
 
 
-def _blocked(
+def _find_obstacle(
     question: Question, end_ms: int, live: Sequence[Session], tier: str, *, has_passed: bool
 ) -> tuple[str, str] | None:
     """Why a window cannot be decided yet: a producer that may still send, or whose reports are not all there."""
@@ -276,18 +276,18 @@ def _blocked(
     open_ = [one for one in live if not one.is_closed and question.low_time_ms(one, tier) < end_ms]
     dead = [one for one in open_ if one.is_dead(question.now_ms)]
     if dead:
-        return STALLED, f"producers fell silent: {_shortened(list(map(str, dead)))}"
+        return STALLED, f"producers fell silent: {_shorten_names(list(map(str, dead)))}"
     if open_:
-        return WAITING, f"producers may still send: {_shortened(list(map(str, open_)))}"
+        return WAITING, f"producers may still send: {_shorten_names(list(map(str, open_)))}"
     return None
 
 
-def _differing(
+def _list_differences(
     produced: Mapping[int, Counts], found: Mapping[int, Counts], *, by_partition: bool
 ) -> list[str]:
     """The partitions that differ, each as `number: found/expected`. A tier with other partitions is compared whole."""
     if not by_partition:
-        mine, theirs = total(produced.values()), total(found.values())
+        mine, theirs = sum_counts(produced.values()), sum_counts(found.values())
         if mine.is_same(theirs):
             return []
     return [
@@ -297,13 +297,13 @@ def _differing(
     ]
 
 
-def _by_start(counts: CountsByWindow) -> dict[int, dict[int, Counts]]:
+def _group_by_start(counts: CountsByWindow) -> dict[int, dict[int, Counts]]:
     found: dict[int, dict[int, Counts]] = {}
     for at, one in counts.items():
         found.setdefault(at.start_ms, {})[at.partition] = one
     return found
 
 
-def _shortened(names: Sequence[str]) -> str:
+def _shorten_names(names: Sequence[str]) -> str:
     shown = ", ".join(names[:_NAMED_MAX])
     return shown if len(names) <= _NAMED_MAX else f"{shown} and {len(names) - _NAMED_MAX} more"

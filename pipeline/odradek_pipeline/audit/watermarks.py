@@ -26,7 +26,7 @@ class Watermark:
     blocked_by: str = ""
 
 
-def advanced(
+def advance_watermark(
     before: Watermark,
     question: Question,
     sessions: Iterable[Session],
@@ -47,7 +47,7 @@ def advanced(
     )
 
 
-def reopened_since(verdicts: Iterable[Verdict], until_ms: int, version: int) -> list[Verdict]:
+def find_reopened(verdicts: Iterable[Verdict], until_ms: int, version: int) -> list[Verdict]:
     """The windows before a time that reopened after a version."""
     return [one for one in verdicts if one.start_ms < until_ms and one.version > version]
 

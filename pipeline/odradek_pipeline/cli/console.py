@@ -30,7 +30,7 @@ class JsonConsole:
 
     @property
     def steps(self) -> Steps:
-        return self._step
+        return self._show_step
 
     def __enter__(self) -> JsonConsole:
         return self
@@ -46,14 +46,14 @@ class JsonConsole:
     def notice(self, text: str) -> None:
         print(f"odradek-pipeline: {text}", file=sys.stderr, flush=True)
 
-    def summary(self, made: Summary) -> None:
+    def show_summary(self, made: Summary) -> None:
         listed = {made.rows_name: list(made.rows)} if made.rows_name else {}
-        self._line("summary", {**made.facts, **listed})
+        self._write_line("summary", {**made.facts, **listed})
 
-    def _step(self, name: str, /, **figures: object) -> None:
-        self._line(name, figures)
+    def _show_step(self, name: str, /, **figures: object) -> None:
+        self._write_line(name, figures)
 
-    def _line(self, event: str, content: Mapping[str, Any]) -> None:
+    def _write_line(self, event: str, content: Mapping[str, Any]) -> None:
         print(json.dumps({"event": event, **content}, default=str), flush=True)
 
 
@@ -78,7 +78,7 @@ class TerminalConsole:
 
     @property
     def steps(self) -> Steps:
-        return self._step
+        return self._show_step
 
     def __enter__(self) -> TerminalConsole:
         self._progress.start()
@@ -87,7 +87,7 @@ class TerminalConsole:
     def __exit__(
         self, kind: type[BaseException] | None, failure: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._end()
+        self._end_bar()
 
     def watch(self, spark: Any) -> None:
         self._watcher = threading.Thread(target=self._poll, args=(spark.sparkContext,), daemon=True)
@@ -96,16 +96,16 @@ class TerminalConsole:
     def notice(self, text: str) -> None:
         self._progress.console.print(text, style="yellow", highlight=False)
 
-    def summary(self, made: Summary) -> None:
+    def show_summary(self, made: Summary) -> None:
         from rich.console import Console
         from rich.table import Table
 
-        self._end()
+        self._end_bar()
         console = Console()
         console.print(made.title, style="bold", highlight=False)
         facts = Table.grid(padding=(0, 2))
         for name, value in made.facts.items():
-            facts.add_row(name.replace("_", " "), _shown(value))
+            facts.add_row(name.replace("_", " "), _format_value(value))
         console.print(facts)
         if made.rows:
             table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0))
@@ -114,10 +114,10 @@ class TerminalConsole:
                     name.replace("_", " "), justify="right" if isinstance(value, int) else "left"
                 )
             for row in made.rows:
-                table.add_row(*map(_shown, row.values()))
+                table.add_row(*map(_format_value, row.values()))
             console.print(table)
 
-    def _step(self, name: str, /, **figures: object) -> None:
+    def _show_step(self, name: str, /, **figures: object) -> None:
         said = ", ".join(
             f"{value:,} {key}" if isinstance(value, int) else f"{value} {key}"
             for key, value in figures.items()
@@ -137,14 +137,14 @@ class TerminalConsole:
                     done, total = done + stage.numCompletedTasks, total + stage.numTasks
             self._progress.update(self._row, completed=done, total=total or None)
 
-    def _end(self) -> None:
+    def _end_bar(self) -> None:
         self._ended.set()
         if self._watcher is not None:
             self._watcher.join(timeout=2)
         self._progress.stop()
 
 
-def _shown(value: Any) -> str:
+def _format_value(value: Any) -> str:
     if value is None:
         return "-"
     if isinstance(value, int) and not isinstance(value, bool):

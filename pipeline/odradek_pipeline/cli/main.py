@@ -17,13 +17,13 @@ from odradek_pipeline.cli.console import console_for
 from odradek_pipeline.cli.table import COMMANDS, GROUPS
 from odradek_pipeline.commands.command import Command
 from odradek_pipeline.errors import ExitCode, PipelineError
-from odradek_pipeline.settings.declared import Setting, made, settings_of
+from odradek_pipeline.settings.declared import Setting, make_settings, settings_of
 from odradek_pipeline.settings.files import read_file
 
 _CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
 
 
-def command_line() -> click.Group:
+def make_command_line() -> click.Group:
     """The group of all subcommands."""
     root = click.Group(
         name="odradek-pipeline",
@@ -32,11 +32,11 @@ def command_line() -> click.Group:
     )
     for name, one in COMMANDS.items():
         above, _, last = name.rpartition(" ")
-        root_or_group(root, above).add_command(click_command(one), last)
+        find_group(root, above).add_command(make_command(one), last)
     return root
 
 
-def root_or_group(root: click.Group, name: str) -> click.Group:
+def find_group(root: click.Group, name: str) -> click.Group:
     """The group that a command such as `audit wait` belongs to; it is made when it is first asked for."""
     if not name:
         return root
@@ -47,9 +47,9 @@ def root_or_group(root: click.Group, name: str) -> click.Group:
     return found
 
 
-def click_command(command: Command) -> click.Command:
+def make_command(command: Command) -> click.Command:
     """A command with an option for each setting, and `--config` for a file of them."""
-    options: list[click.Parameter] = [_option(one) for one in settings_of(command.settings).values()]
+    options: list[click.Parameter] = [_make_option(one) for one in settings_of(command.settings).values()]
     options.append(
         click.Option(
             ["--config"],
@@ -62,13 +62,13 @@ def click_command(command: Command) -> click.Command:
     return click.Command(
         command.name.rpartition(" ")[2],
         params=options,
-        callback=_callback(command),
+        callback=_make_callback(command),
         help=command.help,
         context_settings=_CONTEXT,
     )
 
 
-def _option(one: Setting) -> click.Option:
+def _make_option(one: Setting) -> click.Option:
     shown = one.shown_default
     meaning = f"{one.meaning} [default: {shown}]" if shown and one.kind is not bool else one.meaning
     if one.kind is bool:
@@ -84,17 +84,17 @@ def _option(one: Setting) -> click.Option:
     )
 
 
-def _callback(command: Command) -> Any:
+def _make_callback(command: Command) -> Any:
     def call(config: Path | None, verbose: bool, **given: Any) -> int:
         known = {name: settings_of(one.settings).keys() for name, one in COMMANDS.items()}
         values = {} if config is None else read_file(config, command.name, known)
         for name, value in given.items():
             if value not in (None, ()):
                 values[name] = (value, "--" + name.replace("_", "-"))
-        settings = made(command.settings, values)
+        settings = make_settings(command.settings, values)
         with console_for(settings.report) as console:
             made_summary = command.run(settings, console)
-            console.summary(made_summary)
+            console.show_summary(made_summary)
         return int(made_summary.exit_code)
 
     return call
@@ -103,7 +103,9 @@ def _callback(command: Command) -> Any:
 def run(arguments: Sequence[str]) -> int:
     """Run one subcommand and return its exit code."""
     try:
-        code = command_line().main(args=list(arguments), prog_name="odradek-pipeline", standalone_mode=False)
+        code = make_command_line().main(
+            args=list(arguments), prog_name="odradek-pipeline", standalone_mode=False
+        )
         return int(code) if isinstance(code, int) else int(ExitCode.OK)
     except click.exceptions.NoArgsIsHelpError as failure:
         failure.show()

@@ -13,12 +13,12 @@ from odradek_pipeline.metrics import METRICS
 from odradek_pipeline.settings.declared import Setting, settings_of
 
 
-def reference() -> str:
+def render_reference() -> str:
     """The whole page."""
-    return "\n".join(_parts()) + "\n"
+    return "\n".join(_render_parts()) + "\n"
 
 
-def _parts() -> Iterator[str]:
+def _render_parts() -> Iterator[str]:
     yield "# odradek-pipeline\n"
     yield "Generated from the settings (`python -m odradek_pipeline.cli.reference`); a test compares the two.\n"
     yield "A setting is a flag, or a key of the YAML file that `--config` names, with underscores in place of dashes."
@@ -28,7 +28,7 @@ def _parts() -> Iterator[str]:
         yield f"## odradek-pipeline {name}\n"
         yield f"{command.help}\n"
         yield "| flag | default | meaning |\n| --- | --- | --- |"
-        yield from (_row(one) for one in settings_of(command.settings).values())
+        yield from (_render_row(one) for one in settings_of(command.settings).values())
         yield "| `--config` |  | A YAML file of settings; flags win. |"
         yield "| `--verbose` | off | Show the trace of an error. |\n"
     yield "## Metrics\n"
@@ -43,7 +43,7 @@ def _parts() -> Iterator[str]:
     yield from (f"| {int(code)} | {meaning} |" for code, meaning in MEANINGS.items())
 
 
-def _row(one: Setting) -> str:
+def _render_row(one: Setting) -> str:
     values = " or ".join(f"`{choice}`" for choice in one.choices)
     meaning = f"{one.meaning} One of {values}." if values else one.meaning
     default = "required" if one.is_required else one.shown_default
@@ -51,4 +51,4 @@ def _row(one: Setting) -> str:
 
 
 if __name__ == "__main__":
-    print(reference(), end="")
+    print(render_reference(), end="")

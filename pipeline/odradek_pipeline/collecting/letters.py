@@ -11,8 +11,8 @@ from odradek.client.audit.counts import Counts, digest, window_start
 from odradek.client.client import Client
 from odradek.client.consumer.consumer import PartitionConsumer
 from odradek_pipeline.audit.facts import WindowOfPartition
-from odradek_pipeline.audit.spans import Span, joined, minus
-from odradek_pipeline.collecting.reports import SILENCE_MS, unread
+from odradek_pipeline.audit.spans import Span, join_spans, subtract_spans
+from odradek_pipeline.collecting.reports import SILENCE_MS, list_unread
 from odradek_pipeline.dead_letters import headers as names
 from odradek_pipeline.errors import AnswerTimeoutError
 
@@ -47,9 +47,9 @@ async def add_letters(client: Client, topic: str, into: Letters) -> int:
     count = 0
     async with PartitionConsumer(client, is_read_committed=True) as consumer:
         consumer.assign({key: starts[key] for key in keys if starts[key] < ends[key]})
-        while waiting := unread(consumer, ends):
+        while waiting := list_unread(consumer, ends):
             blocks = await consumer.poll_blocks(timeout_ms=SILENCE_MS)
-            if not blocks and unread(consumer, ends) == waiting:
+            if not blocks and list_unread(consumer, ends) == waiting:
                 raise AnswerTimeoutError(f"{waiting[0]} sent nothing for {SILENCE_MS // 1000} s")
             for block in blocks:
                 for _, _, key, value, headers in block.records():
@@ -70,7 +70,7 @@ async def add_letters(client: Client, topic: str, into: Letters) -> int:
 
 def spans_of(letters: Mapping[int, AuditedLetter]) -> list[Span]:
     """The offsets of letters."""
-    return joined((offset, offset + 1) for offset in letters)
+    return join_spans((offset, offset + 1) for offset in letters)
 
 
 def count_letters(
@@ -88,7 +88,7 @@ def count_letters(
     for origin, found in letters.items():
         if origin.topic_id != topic_id:
             continue
-        for start, end in minus(spans_of(found), rows.get(origin.partition, ())):
+        for start, end in subtract_spans(spans_of(found), rows.get(origin.partition, ())):
             for offset in range(start, end):
                 letter = found[offset]
                 at = WindowOfPartition(origin.partition, window_start(letter.timestamp_ms, window_ms))

@@ -17,7 +17,7 @@ from odradek.client.consumer.consumer import PartitionConsumer
 from odradek.wire.records.batch import TimestampType
 from odradek_pipeline.audit.facts import WindowOfPartition
 from odradek_pipeline.audit.state import TierState
-from odradek_pipeline.collecting.reports import SILENCE_MS, unread
+from odradek_pipeline.collecting.reports import SILENCE_MS, list_unread
 from odradek_pipeline.errors import AnswerTimeoutError, JobRefusedError
 
 
@@ -56,9 +56,9 @@ async def count_log(client: Client, tier: TierState, window_ms: int, notice: Cal
     count = 0
     async with PartitionConsumer(client, is_read_committed=True) as consumer:
         consumer.assign({key: offset for key, offset in offsets.items() if offset < ends[key]})
-        while waiting := unread(consumer, ends):
+        while waiting := list_unread(consumer, ends):
             blocks = await consumer.poll_blocks(timeout_ms=SILENCE_MS)
-            if not blocks and unread(consumer, ends) == waiting:
+            if not blocks and list_unread(consumer, ends) == waiting:
                 raise AnswerTimeoutError(f"{waiting[0]} sent nothing for {SILENCE_MS // 1000} s")
             for block in blocks:
                 count += _count(tier, block.between(0, ends[block.topic_partition]), window_ms)

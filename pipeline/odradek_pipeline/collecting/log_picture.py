@@ -14,7 +14,7 @@ from odradek.client.consumer.consumer import PartitionConsumer
 from odradek.foundation.ids import TopicPartition
 from odradek.wire.records.batch import BatchView
 from odradek.wire.records.record import records
-from odradek_pipeline.audit.spans import Span, Spans, append, joined, minus
+from odradek_pipeline.audit.spans import Span, Spans, append, join_spans, subtract_spans
 from odradek_pipeline.audit.tiles import LogPicture
 from odradek_pipeline.collecting.reports import SILENCE_MS
 from odradek_pipeline.errors import AnswerTimeoutError
@@ -23,7 +23,7 @@ from odradek_pipeline.errors import AnswerTimeoutError
 _NEAR: Final = 10_000
 
 
-async def readable_spans(
+async def read_spans(
     client: Client, wanted: Mapping[TopicPartition, Span], *, is_read_committed: bool
 ) -> dict[TopicPartition, list[Span]]:
     """The offsets of records in a span of each partition, or those of committed ones alone."""
@@ -43,12 +43,12 @@ async def readable_spans(
                     for one in block.records():
                         append(spans, (one.offset, one.offset + 1))
     return {
-        key: minus(spans, [(wanted[key][1], max([wanted[key][1], *(end for _, end in spans)]))])
+        key: subtract_spans(spans, [(wanted[key][1], max([wanted[key][1], *(end for _, end in spans)]))])
         for key, spans in found.items()
     }
 
 
-async def explained(
+async def read_picture(
     client: Client,
     key: TopicPartition,
     start: int,
@@ -62,7 +62,7 @@ async def explained(
     stored: list[Span] = []
     compacted: list[Span] = []
     async with PartitionConsumer(client) as consumer:
-        for first, end in _near(gaps):
+        for first, end in _widen_gaps(gaps):
             consumer.assign({key: first})
             while consumer.position(key) < end:
                 batches = await consumer.poll_batches(timeout_ms=SILENCE_MS)
@@ -70,13 +70,13 @@ async def explained(
                     raise AnswerTimeoutError(f"{key} sent nothing for {SILENCE_MS // 1000} s")
                 for _, batch in batches:
                     _sort(batch, control, stored, compacted)
-    aborted = minus(stored, readable)
+    aborted = subtract_spans(stored, readable)
     return LogPicture(
         start=start,
         readable=readable,
-        control=joined(control),
+        control=join_spans(control),
         aborted=aborted,
-        compacted=joined(compacted),
+        compacted=join_spans(compacted),
         is_compacted=is_compacted,
     )
 
@@ -92,14 +92,14 @@ def _sort(batch: BatchView, control: list[Span], stored: list[Span], compacted: 
             stored.append(whole)
         return
     held = [(one.offset, one.offset + 1) for one in records(batch)]
-    compacted += minus([whole], held)
+    compacted += subtract_spans([whole], held)
     if header.is_transactional:
         stored += held
 
 
-def _near(gaps: Iterable[Span]) -> list[Span]:
+def _widen_gaps(gaps: Iterable[Span]) -> list[Span]:
     made: list[Span] = []
-    for start, end in joined(gaps):
+    for start, end in join_spans(gaps):
         if made and start - made[-1][1] < _NEAR:
             made[-1] = (made[-1][0], end)
         else:

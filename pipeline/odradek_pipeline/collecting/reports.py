@@ -42,9 +42,9 @@ async def read_reports(
     count = 0
     async with PartitionConsumer(client, is_read_committed=True) as consumer:
         consumer.assign(offsets)
-        while unread(consumer, ends):
+        while list_unread(consumer, ends):
             blocks = await consumer.poll_blocks(timeout_ms=SILENCE_MS)
-            if not blocks and unread(consumer, ends) == list(offsets):
+            if not blocks and list_unread(consumer, ends) == list(offsets):
                 raise AnswerTimeoutError(f"{audit_topic} sent nothing for {SILENCE_MS // 1000} s")
             for block in blocks:
                 for record in block.between(0, ends[block.topic_partition]).records():
@@ -60,6 +60,6 @@ async def read_reports(
     return count
 
 
-def unread(consumer: PartitionConsumer, ends: dict[TopicPartition, int]) -> list[TopicPartition]:
+def list_unread(consumer: PartitionConsumer, ends: dict[TopicPartition, int]) -> list[TopicPartition]:
     """The assigned partitions that were not read up to their ends."""
     return [key for key in consumer.assignment if consumer.position(key) < ends[key]]

@@ -25,8 +25,8 @@ def digest_of_rows() -> Column:
     )
     text = functions.concat(
         _bytes(functions.concat(functions.expr("unix_millis(timestamp)"), functions.lit(":"))),
-        _sized("key"),
-        _sized("value"),
+        _size_and_bytes("key"),
+        _size_and_bytes("value"),
         _bytes(functions.expr("concat(if(headers is null, 0, size(headers)), ':')")),
         headers,
     )
@@ -34,7 +34,7 @@ def digest_of_rows() -> Column:
     return functions.conv(hexadecimal, 16, 10).cast("bigint")
 
 
-def _sized(column: str) -> Column:
+def _size_and_bytes(column: str) -> Column:
     length = functions.expr(f"concat(coalesce(cast(length({column}) as string), '-1'), ':')")
     return functions.concat(_bytes(length), functions.coalesce(functions.col(column), functions.expr("x''")))
 
@@ -70,7 +70,7 @@ def counts_of_rows(rows: DataFrame, window_ms: int) -> DataFrame:
     )
 
 
-def counted(rows: list[Any]) -> dict[WindowOfPartition, Counts]:
+def parse_counts(rows: list[Any]) -> dict[WindowOfPartition, Counts]:
     """The collected rows of one topic as counts."""
     mask = (1 << DIGEST_BITS) - 1
     return {
@@ -93,6 +93,6 @@ def count_table(rows: DataFrame, tier: TierState, window_ms: int, since_ms: int)
     )
     if since_ms > 0:
         wanted = wanted.where(functions.col("timestamp") >= functions.expr(f"timestamp_millis({since_ms})"))
-    tier.counts = counted(counts_of_rows(wanted, window_ms).collect())
+    tier.counts = parse_counts(counts_of_rows(wanted, window_ms).collect())
     tier.high_time_ms = max((at.start_ms for at in tier.counts), default=-1)
     return sum(one.count for one in tier.counts.values())

@@ -8,7 +8,7 @@ from odradek_pipeline.audit.spans import Span
 from odradek_pipeline.runs.ranges import PartitionKey
 
 
-def islands(offsets: DataFrame) -> DataFrame:
+def join_offsets(offsets: DataFrame) -> DataFrame:
     """Rows of (topic, _topic_id, partition, offset), each once, as their spans."""
     keys = ("topic", "_topic_id", "partition")
     order = Window.partitionBy(*keys).orderBy("offset")
@@ -19,13 +19,15 @@ def islands(offsets: DataFrame) -> DataFrame:
     )
 
 
-def row_spans(rows: DataFrame) -> tuple[dict[PartitionKey, list[Span]], dict[PartitionKey, list[Span]]]:
+def read_row_spans(rows: DataFrame) -> tuple[dict[PartitionKey, list[Span]], dict[PartitionKey, list[Span]]]:
     """The spans of a table's rows, and those of offsets that it has more than once."""
     counted = rows.groupBy("topic", "_topic_id", "partition", "offset").count()
-    return _spans(islands(counted.drop("count"))), _spans(islands(counted.where("count > 1").drop("count")))
+    return _collect_spans(join_offsets(counted.drop("count"))), _collect_spans(
+        join_offsets(counted.where("count > 1").drop("count"))
+    )
 
 
-def _spans(frame: DataFrame) -> dict[PartitionKey, list[Span]]:
+def _collect_spans(frame: DataFrame) -> dict[PartitionKey, list[Span]]:
     found: dict[PartitionKey, list[Span]] = {}
     for one in frame.collect():
         key = PartitionKey(one.topic, one["_topic_id"], one.partition)

@@ -77,18 +77,18 @@ class AuditFolder:
         self._store = store
         self._location = location
 
-    def newest(self) -> AuditState | None:
+    def read_newest(self) -> AuditState | None:
         """The newest state; None where there is no audit yet."""
-        names = [one.path for one in self._store.files(_FOLDER) if one.path.endswith(".json.z")]
+        names = [one.path for one in self._store.list_files(_FOLDER) if one.path.endswith(".json.z")]
         for name in reversed(names):
             content = self._store.read(name)
             if content is not None:
                 return AuditState.from_bytes(content, f"{self._location}/{name}")
         return None
 
-    def required(self) -> AuditState:
-        """As `newest`. Raises NotFoundError."""
-        found = self.newest()
+    def require_newest(self) -> AuditState:
+        """As `read_newest`. Raises NotFoundError."""
+        found = self.read_newest()
         if found is None:
             raise NotFoundError(
                 f"{self._location} has no audit: run `odradek-pipeline audit collect --audit {self._location}` first"
@@ -107,7 +107,7 @@ class AuditFolder:
         self._write("audit_counts", COUNTS_SCHEMA, _counts_rows(state))
         self._write("audit_verdicts", VERDICTS_SCHEMA, _verdict_rows(state))
         self._write("audit_watermark", WATERMARK_SCHEMA, _watermark_rows(state))
-        for one in self._store.files(_FOLDER):
+        for one in self._store.list_files(_FOLDER):
             if one.path < _name(state.version - _VERSIONS_KEPT):
                 self._store.remove(one.path)
 

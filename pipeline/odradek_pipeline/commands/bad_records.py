@@ -12,9 +12,9 @@ from pyspark import StorageLevel
 from pyspark.sql import Column, DataFrame, functions
 
 from odradek_pipeline.commands.command import DecodingSettings
-from odradek_pipeline.dead_letters.frames import letters
-from odradek_pipeline.dead_letters.writing import letter_topic, written
-from odradek_pipeline.decoding.decoder import ERROR, Decoder, columns_of, decoded_rows
+from odradek_pipeline.dead_letters.frames import make_letters
+from odradek_pipeline.dead_letters.writing import ensure_letter_topic, write_letters
+from odradek_pipeline.decoding.decoder import ERROR, Decoder, columns_of, decode_rows
 from odradek_pipeline.decoding.named import decoder_for
 from odradek_pipeline.decoding.schema import PROTOBUF, PartSchema, read_schema
 from odradek_pipeline.errors import BadRecordsError, SettingError
@@ -78,7 +78,7 @@ class Decoding:
         return Decoding(decoders, settings, connection, steps)
 
     @contextmanager
-    def good_rows(self, rows: DataFrame, record: RunRecord) -> Iterator[tuple[DataFrame, RunRecord]]:
+    def split_rows(self, rows: DataFrame, record: RunRecord) -> Iterator[tuple[DataFrame, RunRecord]]:
         """The rows to commit, and the record with its columns and its dead letters, which are written then.
 
         `rows` have the columns of a read. Raises BadRecordsError. Where bad records fail the run, they are found while
@@ -89,20 +89,20 @@ class Decoding:
             yield with_origin(rows, record.ranges, record.run), record
             return
         record = replace(record, columns=columns_of(self.decoders, record.columns))
-        decoded = with_origin(decoded_rows(rows, self.decoders), record.ranges, record.run)
+        decoded = with_origin(decode_rows(rows, self.decoders), record.ranges, record.run)
         with self.split(decoded, record) as found:
             yield found
 
     @contextmanager
     def split(self, decoded: DataFrame, record: RunRecord) -> Iterator[tuple[DataFrame, RunRecord]]:
-        """As `good_rows`, of rows that are decoded already."""
+        """As `split_rows`, of rows that are decoded already."""
         if self.settings.on_bad_record != DEAD_LETTER:
-            with _named_failure(record.run):
-                yield decoded.where(_or_raise()), record
+            with _name_failure(record.run):
+                yield decoded.where(_raise_at_bad()), record
             return
         decoded = decoded.persist(StorageLevel.DISK_ONLY)
         try:
-            counts = _counted(decoded)
+            counts = _count_records(decoded)
             self.steps(
                 DECODED, records=sum(one.records for one in counts), bad=sum(one.bad for one in counts)
             )
@@ -117,11 +117,11 @@ class Decoding:
     def _send(self, bad: DataFrame, dead: Sequence[DeadCount]) -> None:
         for topic in sorted({one.within.key.topic for one in dead}):
             name = self.settings.dead_letter_topic or topic + DEAD_LETTER_SUFFIX
-            target = letter_topic(self.connection.settings, name, topic)
-            of_topic = letters(
+            target = ensure_letter_topic(self.connection.settings, name, topic)
+            of_topic = make_letters(
                 bad.where(functions.col("topic") == topic), functions.lit(name), target.partitions
             )
-            count = written(of_topic, self.connection.settings)
+            count = write_letters(of_topic, self.connection.settings)
             self.steps(DEAD_LETTERS, topic=name, letters=count)
 
 
@@ -135,7 +135,7 @@ class Counted:
     error: str | None
 
 
-def _counted(decoded: DataFrame) -> list[Counted]:
+def _count_records(decoded: DataFrame) -> list[Counted]:
     is_bad = functions.col(ERROR).isNotNull()
     bad_offset = functions.when(is_bad, functions.col("offset"))
     found = decoded.groupBy("topic", "_topic_id", "partition").agg(
@@ -169,7 +169,7 @@ def _require_share(counts: Sequence[Counted], share_max: float, run: str) -> Non
         )
 
 
-def _or_raise() -> Column:
+def _raise_at_bad() -> Column:
     """True for a good row; the query fails at a bad one."""
     said = functions.concat(
         functions.lit(_MARKER), "topic", functions.lit("-"), "partition", functions.lit(" offset "), "offset",
@@ -181,7 +181,7 @@ def _or_raise() -> Column:
 
 
 @contextmanager
-def _named_failure(run: str) -> Iterator[None]:
+def _name_failure(run: str) -> Iterator[None]:
     try:
         yield
     except Exception as failure:  # Spark wraps what a row raises in several ways

@@ -77,7 +77,7 @@ class ConnectionSettings:
 
     def client_settings(self) -> dict[str, str]:
         """By the names of Kafka's clients. Raises SettingError."""
-        given = pairs(self.kafka, "--kafka")
+        given = parse_pairs(self.kafka, "--kafka")
         return {**given, "bootstrap.servers": self.bootstrap} if self.bootstrap else given
 
 
@@ -93,7 +93,7 @@ class SparkSettings:
 
     def spark_options(self) -> dict[str, str]:
         """Spark's options. Raises SettingError."""
-        options = pairs(self.conf, "--conf")
+        options = parse_pairs(self.conf, "--conf")
         return {**options, "spark.master": self.master} if self.master else options
 
 
@@ -235,7 +235,7 @@ class ReportSettings:
     )
 
 
-def pairs(given: Sequence[str], flag: str) -> dict[str, str]:
+def parse_pairs(given: Sequence[str], flag: str) -> dict[str, str]:
     """NAME=VALUE texts by name. Raises SettingError."""
     found = {}
     for one in given:

@@ -34,17 +34,17 @@ class LoadSettings(
 
 def run(settings: LoadSettings, console: Console) -> Summary:
     """Load what is new. Raises PipelineError."""
-    from odradek_pipeline.commands.work import new_record, nothing_to_do, summary, worker
+    from odradek_pipeline.commands.work import new_record, open_worker, summarize_nothing, summarize_run
     from odradek_pipeline.runs.plans import plan_load
     from odradek_pipeline.runs.record import LOAD, REFRESH
 
     start, stop = position(settings.start), position(settings.stop)
     topics = list(dict.fromkeys(settings.topic))
-    with worker(settings, settings.client_settings(), console) as work:
-        known = work.output.newest()
+    with open_worker(settings, settings.client_settings(), console) as work:
+        known = work.output.read_newest()
         plan = plan_load(
             known.holdings,
-            work.facts(topics, start, stop, settings),
+            work.read_facts(topics, start, stop, settings),
             start=start,
             stop=stop,
             on_truncated=settings.on_truncated,
@@ -54,9 +54,9 @@ def run(settings: LoadSettings, console: Console) -> Summary:
             console.notice(f"passed over {lost}: the log no longer has these offsets")
         has_news = bool(plan.ranges or plan.lost) or plan.holdings != known.holdings
         if not has_news and not known.is_covered:
-            return nothing_to_do(LOAD, settings.output, known)
+            return summarize_nothing(LOAD, settings.output, known)
         record = new_record(LOAD if has_news else REFRESH, known, plan)
-        return summary(work.commit(known, record, settings), settings.output)
+        return summarize_run(work.commit(known, record, settings), settings.output)
 
 
 COMMAND = Command(

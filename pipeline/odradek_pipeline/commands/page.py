@@ -40,17 +40,17 @@ class PageSettings(OutputSettings, ConnectionSettings, SparkSettings, ReportSett
 
 def run(settings: PageSettings, console: Console) -> Summary:
     """Write the page. Raises PipelineError."""
-    from odradek_pipeline.pages.document import page
-    from odradek_pipeline.pages.model import verdict
+    from odradek_pipeline.pages.document import render_page
+    from odradek_pipeline.pages.model import judge_table
 
     path = Path(settings.file)
     if not path.absolute().parent.is_dir():
         raise JobRefusedError(f"--file {path}: there is no folder {path.absolute().parent}")
-    data = page_data(settings, console)
+    data = read_page_data(settings, console)
     written = path.with_name(f"{path.name}.new")
-    written.write_text(page(data), encoding="utf-8")
+    written.write_text(render_page(data), encoding="utf-8")
     written.replace(path)  # a server never has half a page
-    level, sentences = verdict(data)
+    level, sentences = judge_table(data)
     facts = {
         "file": str(path),
         "output": settings.output,
@@ -61,17 +61,17 @@ def run(settings: PageSettings, console: Console) -> Summary:
     return Summary(f"{path} shows {len(data.runs)} runs of {settings.output}", facts)
 
 
-def page_data(settings: PageSettings, console: Console) -> PageData:
+def read_page_data(settings: PageSettings, console: Console) -> PageData:
     """The page as of now. Raises NotFoundError for a table without runs, and PipelineError."""
-    from odradek_pipeline.commands.work import history, now_ms
+    from odradek_pipeline.commands.work import now_ms, open_history
     from odradek_pipeline.pages.model import PageData
 
-    with history(settings, console) as table:
-        found = table.runs(settings.count)
+    with open_history(settings, console) as table:
+        found = table.list_runs(settings.count)
         if not found:
             raise NotFoundError(f"{settings.output} has no runs: nothing was loaded into it")
-        lag = _lag(settings, table.newest().holdings, console)
-    state = None if settings.audit is None else _audit(settings, settings.audit, console)
+        lag = _read_lag(settings, table.read_newest().holdings, console)
+    state = None if settings.audit is None else _read_audit(settings, settings.audit, console)
     return PageData(
         output=settings.output,
         output_format=settings.format,
@@ -104,7 +104,7 @@ def _run(one: Committed) -> RunRow:
     )
 
 
-def _lag(settings: PageSettings, held: Holdings, console: Console) -> list[LagRow] | None:
+def _read_lag(settings: PageSettings, held: Holdings, console: Console) -> list[LagRow] | None:
     """Lag by partition; None where no broker is named. A topic that is gone or made again has none."""
     from odradek_pipeline.pages.model import LagRow
 
@@ -114,7 +114,7 @@ def _lag(settings: PageSettings, held: Holdings, console: Console) -> list[LagRo
     return [
         LagRow(str(one.key(partition)), end, one.ends[partition])
         for topic in sorted(held.topics)
-        for one in _facts(connection, topic, console)
+        for one in _read_facts(connection, topic, console)
         for partition in sorted(one.ends)
         if (end := held.end(one.key(partition))) is not None
     ]
@@ -137,23 +137,23 @@ def _connection(settings: PageSettings) -> Connection | None:
         return None
 
 
-def _facts(connection: Connection, topic: str, console: Console) -> list[LogFacts]:
+def _read_facts(connection: Connection, topic: str, console: Console) -> list[LogFacts]:
     from odradek_pipeline.runs.positions import position
-    from odradek_pipeline.topics import log_facts
+    from odradek_pipeline.topics import read_log_facts
 
     latest = position("latest")
     try:
-        return log_facts(connection.settings, [topic], start=latest, stop=latest, is_read_committed=True)
+        return read_log_facts(connection.settings, [topic], start=latest, stop=latest, is_read_committed=True)
     except NotFoundError as failure:
         console.notice(f"the page has no lag of {topic}: {failure}")
         return []
 
 
-def _audit(settings: PageSettings, location: str, console: Console) -> AuditState:
+def _read_audit(settings: PageSettings, location: str, console: Console) -> AuditState:
     from odradek_pipeline.commands.audit.settings import open_folder
 
     with open_folder(location, settings, console) as folder:
-        return folder.required()
+        return folder.require_newest()
 
 
 def _windows(state: AuditState) -> list[WindowRow]:

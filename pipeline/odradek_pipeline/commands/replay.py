@@ -48,7 +48,7 @@ class ReplaySettings(ConnectionSettings, OutputSettings, ReadingSettings, SparkS
 
 def run(settings: ReplaySettings, console: Console) -> Summary:
     """Replace the rows of some ranges. Raises PipelineError."""
-    from odradek_pipeline.commands.work import new_record, nothing_to_do, summary, worker
+    from odradek_pipeline.commands.work import new_record, open_worker, summarize_nothing, summarize_run
     from odradek_pipeline.runs.plans import plan_replay, ranges_between
     from odradek_pipeline.runs.record import REPLAY
 
@@ -56,32 +56,32 @@ def run(settings: ReplaySettings, console: Console) -> Summary:
     if is_by_run == bool(settings.start or settings.stop):
         raise SettingError("say what to read again: --run or --since-run, or else --start and --stop")
     start, stop = position(settings.start or "earliest"), position(settings.stop or "latest")
-    with worker(settings, settings.client_settings(), console) as work:
-        known = work.output.newest()
+    with open_worker(settings, settings.client_settings(), console) as work:
+        known = work.output.read_newest()
         if known.record is None:
             raise NotFoundError(f"{settings.output} has no runs: nothing was loaded into it")
         wanted: Iterable[OffsetRange] = ()
         runs: list[str] = []
         if is_by_run:
-            found = chosen(settings, work.output.runs(None))
+            found = choose_runs(settings, work.output.list_runs(None))
             runs = [one.record.run for one in found]
             wanted = [range_ for one in found for range_ in one.record.ranges]
             topics = sorted({one.key.topic for one in wanted})
         else:
             topics = list(dict.fromkeys(settings.topic or known.holdings.topics))
-        facts = work.facts(topics, start, stop, settings)
+        facts = work.read_facts(topics, start, stop, settings)
         if not is_by_run:
             wanted = ranges_between(known.holdings, facts, start, stop)
         plan = plan_replay(known.holdings, facts, wanted, on_truncated=settings.on_truncated)
         for lost in plan.lost:
             console.notice(f"left as it is: {lost}, which the log no longer has")
         if not plan.ranges:
-            return nothing_to_do(REPLAY, settings.output, known)
+            return summarize_nothing(REPLAY, settings.output, known)
         record = new_record(REPLAY, known, plan, runs)
-        return summary(work.commit(known, record, settings), settings.output)
+        return summarize_run(work.commit(known, record, settings), settings.output)
 
 
-def chosen(settings: ReplaySettings, runs: Iterable[Committed]) -> list[Committed]:
+def choose_runs(settings: ReplaySettings, runs: Iterable[Committed]) -> list[Committed]:
     """The runs that are asked for, of all `runs`, newest first. Raises NotFoundError."""
     found: list[Committed] = []
     left = set(settings.run)

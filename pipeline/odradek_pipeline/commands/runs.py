@@ -31,10 +31,10 @@ class RunsSettings(OutputSettings, SparkSettings, ReportSettings):
 
 def run(settings: RunsSettings, console: Console) -> Summary:
     """The newest runs. Raises NotFoundError for an output that has none."""
-    from odradek_pipeline.commands.work import history
+    from odradek_pipeline.commands.work import open_history
 
-    with history(settings, console) as table:
-        found = table.runs(settings.count or None)
+    with open_history(settings, console) as table:
+        found = table.list_runs(settings.count or None)
     if not found:
         raise NotFoundError(f"{settings.output} has no runs: nothing was loaded into it")
     title = f"{settings.output}: {len(found)} runs, newest first"

@@ -13,10 +13,10 @@ from odradek_pipeline.runs.positions import position
 def run(settings: SnapshotSettings, console: Console) -> Summary:
     """Bring the table to the topics' last values. Raises PipelineError."""
     from odradek_pipeline.commands.snapshotting import Snapshot
-    from odradek_pipeline.commands.work import worker
+    from odradek_pipeline.commands.work import open_worker
 
     stop = position(settings.stop)
-    with worker(settings, settings.client_settings(), console) as work:
+    with open_worker(settings, settings.client_settings(), console) as work:
         return Snapshot(work, settings, stop, console).run()
 
 

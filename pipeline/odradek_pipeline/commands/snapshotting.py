@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame
 
 from odradek_pipeline.commands.command import RANGES, Console, Summary
 from odradek_pipeline.commands.snapshot_settings import SnapshotSettings
-from odradek_pipeline.commands.work import Worker, new_record, nothing_to_do, now_ms, summary
+from odradek_pipeline.commands.work import Worker, new_record, now_ms, summarize_nothing, summarize_run
 from odradek_pipeline.errors import TruncatedError
 from odradek_pipeline.last_values import last_of_each_key, without_tombstones
 from odradek_pipeline.outputs.output import Committed, MergingOutput, OutputState
@@ -23,9 +23,9 @@ from odradek_pipeline.runs.plans import PASS_OVER, LogFacts
 from odradek_pipeline.runs.positions import Position, position
 from odradek_pipeline.runs.ranges import OffsetRange
 from odradek_pipeline.runs.record import SNAPSHOT, RunRecord
-from odradek_pipeline.runs.snapshots import SnapshotPlan, aged, looked, plan_snapshot
+from odradek_pipeline.runs.snapshots import SnapshotPlan, find_aged, note_snapshot, plan_snapshot
 from odradek_pipeline.runs.steps import FINISHED, PLANNED
-from odradek_pipeline.topics import cleaning_of
+from odradek_pipeline.topics import read_cleaning
 
 # Of the time that tombstones stay: after half of it all is read again, after a quarter an empty commit renews it.
 _WHOLE_AFTER = 1 / 2
@@ -41,37 +41,37 @@ class Snapshot:
 
     def run(self) -> Summary:
         """Raises PipelineError."""
-        known = self._work.output.newest()
+        known = self._work.output.read_newest()
         looked_ms = now_ms()
-        cleaning = cleaning_of(self._work.connection.settings, self._topics)
-        facts = self._work.facts(self._topics, position("earliest"), self._stop, self._settings)
+        cleaning = read_cleaning(self._work.connection.settings, self._topics)
+        facts = self._work.read_facts(self._topics, position("earliest"), self._stop, self._settings)
         whole = set(self._topics) if self._settings.whole else set()
-        for topic in sorted(aged(known.snapshots, cleaning, looked_ms, _WHOLE_AFTER) - whole):
+        for topic in sorted(find_aged(known.snapshots, cleaning, looked_ms, _WHOLE_AFTER) - whole):
             self._console.notice(
                 f"{topic} is read whole: tombstones stay for {cleaning[topic].delete_retention_ms} ms, and the last "
                 "snapshot up to its end is older than half of that"
             )
             whole.add(topic)
-        made = self._planned(known, facts, whole)
+        made = self._plan(known, facts, whole)
         is_new = bool(made.plan.ranges or made.whole) or made.plan.holdings != known.holdings
         if (
             not is_new
             and not known.is_covered
-            and not aged(known.snapshots, cleaning, looked_ms, _RENEW_AFTER)
+            and not find_aged(known.snapshots, cleaning, looked_ms, _RENEW_AFTER)
         ):
-            return nothing_to_do(SNAPSHOT, self._settings.output, known)
+            return summarize_nothing(SNAPSHOT, self._settings.output, known)
         record = replace(
             new_record(SNAPSHOT, known, made.plan),
             scope=made.scope,
-            snapshots=looked(known.snapshots, facts, made.plan.holdings, looked_ms),
+            snapshots=note_snapshot(known.snapshots, facts, made.plan.holdings, looked_ms),
         )
         self._work.steps(PLANNED, ranges=len(record.ranges), span=record.span)
         committed = self._commit(known, record, made)
-        answer = self._summary(committed, made)
+        answer = self._summarize(committed, made)
         self._work.steps(FINISHED)
         return answer
 
-    def _planned(self, known: OutputState, facts: Sequence[LogFacts], whole: set[str]) -> SnapshotPlan:
+    def _plan(self, known: OutputState, facts: Sequence[LogFacts], whole: set[str]) -> SnapshotPlan:
         """Plan the run. If the log start passed the table, all can be read again: a snapshot has no history to lose."""
         on_recreated = self._settings.on_recreated
         try:
@@ -89,12 +89,12 @@ class Snapshot:
         if isinstance(output, MergingOutput) and record.ranges and not made.whole:
             changes = last_of_each_key(self._read(record.ranges, record))
             return output.merge(known, record, changes, self._work.steps)
-        there = None if made.whole.issuperset(self._topics) else output.rows()
-        frames = [self._last_values(one, record, made, there) for one in record.ranges]
+        there = None if made.whole.issuperset(self._topics) else output.read_rows()
+        frames = [self._merge_partition(one, record, made, there) for one in record.ranges]
         rows = reduce(DataFrame.unionByName, frames) if frames else no_rows(self._work.spark)
         return output.commit(known, record, rows, self._work.steps)
 
-    def _last_values(
+    def _merge_partition(
         self, one: OffsetRange, record: RunRecord, made: SnapshotPlan, there: DataFrame | None
     ) -> DataFrame:
         """All rows that a partition has after this run. A frame for each keeps partitions apart in files."""
@@ -104,11 +104,11 @@ class Snapshot:
         return without_tombstones(last_of_each_key(rows))
 
     def _read(self, ranges: Sequence[OffsetRange], record: RunRecord) -> DataFrame:
-        return with_origin(self._work.frame(ranges, self._settings), ranges, record.run)
+        return with_origin(self._work.read_frame(ranges, self._settings), ranges, record.run)
 
-    def _summary(self, committed: Committed, made: SnapshotPlan) -> Summary:
-        answer = summary(committed, self._settings.output)
-        rows = self._work.output.rows()
+    def _summarize(self, committed: Committed, made: SnapshotPlan) -> Summary:
+        answer = summarize_run(committed, self._settings.output)
+        rows = self._work.output.read_rows()
         keys = 0 if rows is None else rows.count()
         # Offsets without a row are most of them here: a key has one row.
         facts = {name: value for name, value in answer.facts.items() if name != "offsets_without_row"}

@@ -21,9 +21,9 @@ def run(settings: StreamSettings, console: Console) -> Summary:
     pace = (settings.trigger_ms, settings.max_trigger_delay_ms, settings.max_outage_ms)
     from odradek_pipeline.commands.stopping import stop_requests
     from odradek_pipeline.commands.streaming import Pace, Stream
-    from odradek_pipeline.commands.work import worker
+    from odradek_pipeline.commands.work import open_worker
 
-    with worker(settings, settings.client_settings(), console) as work, stop_requests() as stop:
+    with open_worker(settings, settings.client_settings(), console) as work, stop_requests() as stop:
         return Stream(work, settings, Pace(*pace), console, stop).run()
 
 

@@ -26,9 +26,9 @@ from odradek_pipeline.groups import show_positions
 from odradek_pipeline.outputs.output import Committed, OutputState
 from odradek_pipeline.runs.plans import LogFacts, Plan, plan_load
 from odradek_pipeline.runs.positions import position
-from odradek_pipeline.runs.queries import next_batch, require_driver, taken_over
+from odradek_pipeline.runs.queries import next_batch, require_driver, take_over
 from odradek_pipeline.runs.ranges import OffsetRange, PartitionKey
-from odradek_pipeline.runs.rates import Rates, ends_of, lag, pinned, pinned_later
+from odradek_pipeline.runs.rates import Rates, ends_of, measure_lag, pin_facts, pin_new_topics
 from odradek_pipeline.runs.record import QUERY, REFRESH, STREAM, RunRecord, run_id
 from odradek_pipeline.runs.steps import BATCH, CONNECTED, FINISHED, SHOWN, Steps
 
@@ -57,7 +57,7 @@ class Stream:
         self, work: Worker, settings: StreamSettings, pace: Pace, console: Console, stop: StopRequest
     ) -> None:
         # A load shows these two steps once; here they would come with each look at the logs.
-        self._work = replace(work, steps=_without(work.steps, CONNECTED, FINISHED))
+        self._work = replace(work, steps=_leave_out(work.steps, CONNECTED, FINISHED))
         self._settings, self._pace, self._console, self._stop = settings, pace, console, stop
         self._topics = list(dict.fromkeys(settings.topic))
         self._start = position(settings.start)
@@ -65,8 +65,8 @@ class Stream:
         self._rates = Rates(
             settings.max_offsets_per_trigger, settings.min_offsets_per_trigger, pace.delay_ms_max
         )
-        self._known = self._work.output.newest()
-        self._state = taken_over(self._known.queries, self._query, run_id(now_ms(), os.urandom(4)))
+        self._known = self._work.output.read_newest()
+        self._state = take_over(self._known.queries, self._query, run_id(now_ms(), os.urandom(4)))
         self._began = self._known.holdings
         self._batches = self._rows = self._offsets = self._dead = 0
         self._lag = 0
@@ -80,11 +80,11 @@ class Stream:
         ends: dict[PartitionKey, int] | None = None
         while not self._stop:
             began = self._stop.now_seconds()
-            facts = self._facts()
+            facts = self._read_facts()
             if facts is not None and self._settings.available_now:
-                ends = ends_of(facts) if ends is None else pinned_later(facts, ends)
-                facts = pinned(facts, ends)
-            is_done = facts is not None and not self._batch(facts)
+                ends = ends_of(facts) if ends is None else pin_new_topics(facts, ends)
+                facts = pin_facts(facts, ends)
+            is_done = facts is not None and not self._run_batch(facts)
             if is_done and self._settings.available_now:
                 break
             if facts is None or is_done:
@@ -94,12 +94,12 @@ class Stream:
                 pause = 0 if self._settings.available_now else self._pace.trigger_ms / 1000
             self._stop.wait_until(began + pause)
         self._console.steps(FINISHED)
-        return self._summary()
+        return self._summarize()
 
-    def _facts(self) -> list[LogFacts] | None:
+    def _read_facts(self) -> list[LogFacts] | None:
         """The log's facts; None while the brokers are out of reach for less than the stream bears."""
         try:
-            facts = self._work.facts(self._topics, self._start, _LATEST, self._settings)
+            facts = self._work.read_facts(self._topics, self._start, _LATEST, self._settings)
         except (UnreachableError, AnswerTimeoutError) as failure:
             now = self._stop.now_seconds()
             if self._unreachable_since is None:
@@ -112,21 +112,23 @@ class Stream:
         self._unreachable_since = None
         return facts
 
-    def _batch(self, facts: list[LogFacts]) -> bool:
+    def _run_batch(self, facts: list[LogFacts]) -> bool:
         """One batch, if one is due; whether there was one."""
-        self._lag = lag(facts, self._known.holdings)
-        plan = self._planned(self._known, facts)
+        self._lag = measure_lag(facts, self._known.holdings)
+        plan = self._plan_batch(self._known, facts)
         if not _has_news(plan, self._known) or not self._is_due(plan):
             return False
         for tries in range(1, TRIES_MAX + 1):
             self._look()
-            plan = self._planned(self._known, facts)
+            plan = self._plan_batch(self._known, facts)
             if not _has_news(plan, self._known):
                 return False
             for lost in plan.lost:
                 self._console.notice(f"passed over {lost}: the log no longer has these offsets")
             try:
-                self._committed(self._work.commit(self._known, self._record(plan), self._settings), facts)
+                self._note_commit(
+                    self._work.commit(self._known, self._make_record(plan), self._settings), facts
+                )
                 return True
             except FencedError as failure:
                 if tries == TRIES_MAX:
@@ -134,7 +136,7 @@ class Stream:
                 self._console.notice(f"planned again: {failure}")
         raise AssertionError("the last try returns or raises")
 
-    def _planned(self, known: OutputState, facts: list[LogFacts]) -> Plan:
+    def _plan_batch(self, known: OutputState, facts: list[LogFacts]) -> Plan:
         return plan_load(
             known.holdings,
             facts,
@@ -154,19 +156,19 @@ class Stream:
 
     def _look(self) -> None:
         """The table's holdings now. Raises FencedError when another driver took over."""
-        self._known = self._work.output.newest()
+        self._known = self._work.output.read_newest()
         require_driver(self._known.queries, self._query, self._state)
 
-    def _record(self, plan: Plan) -> RunRecord:
+    def _make_record(self, plan: Plan) -> RunRecord:
         state = next_batch(self._known.queries, self._query, self._state)
         queries = {**self._known.queries, self._query: state}
         return replace(new_record(STREAM, self._known, plan), details={QUERY: self._query}, queries=queries)
 
-    def _committed(self, committed: Committed, facts: list[LogFacts]) -> None:
+    def _note_commit(self, committed: Committed, facts: list[LogFacts]) -> None:
         record = committed.record
         self._known = OutputState(record, committed.version)
         self._news_since = None
-        self._lag = lag(facts, record.holdings)
+        self._lag = measure_lag(facts, record.holdings)
         self._batches += 1
         self._rows += committed.rows or 0
         self._offsets += record.span
@@ -186,7 +188,7 @@ class Stream:
     def _show(self) -> None:
         """The positions to the group. What fails is said: a stream does not end for its display."""
         self._upkeep_at = self._stop.now_seconds() + _UPKEEP_SECONDS
-        held = [one for one in self._held() if one.key.topic in self._topics]
+        held = [one for one in self._list_held() if one.key.topic in self._topics]
         if not self._settings.show_progress or not held:
             return
         about = "" if self._known.record is None else self._known.record.run
@@ -197,7 +199,7 @@ class Stream:
         else:
             self._work.steps(SHOWN, group=self._settings.group_id)
 
-    def _held(self) -> list[OffsetRange]:
+    def _list_held(self) -> list[OffsetRange]:
         return self._known.holdings.ranges()
 
     def _keep_up(self) -> None:
@@ -213,7 +215,7 @@ class Stream:
             self._known = OutputState(made.record, made.version)
         self._show()
 
-    def _summary(self) -> Summary:
+    def _summarize(self) -> Summary:
         settings = self._settings
         facts = {
             "kind": STREAM,
@@ -231,11 +233,11 @@ class Stream:
         }
         title = f"stream {self._query}: {self._rows} rows in {self._batches} batches into {settings.output}"
         code = ExitCode.INTERRUPTED if self._stop.signal is signal.SIGINT else ExitCode.OK
-        return Summary(title, facts, list(self._moved()), code, RANGES)
+        return Summary(title, facts, list(self._list_moves()), code, RANGES)
 
-    def _moved(self) -> Iterator[dict[str, object]]:
+    def _list_moves(self) -> Iterator[dict[str, object]]:
         """A row for each partition that this driver moved on."""
-        for one in self._held():
+        for one in self._list_held():
             before = self._began.end(one.key)
             start = one.start if before is None else before
             if start < one.end and one.key.topic in self._topics:
@@ -247,14 +249,14 @@ class Stream:
                 }
 
 
-def _without(steps: Steps, *names: str) -> Steps:
+def _leave_out(steps: Steps, *names: str) -> Steps:
     """`steps` that leave some of them out."""
 
-    def reached(name: str, /, **figures: object) -> None:
+    def report_step(name: str, /, **figures: object) -> None:
         if name not in names:
             steps(name, **figures)
 
-    return reached
+    return report_step
 
 
 def _has_news(plan: Plan, known: OutputState) -> bool:

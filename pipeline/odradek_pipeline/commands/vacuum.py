@@ -31,7 +31,7 @@ def run(settings: VacuumSettings, console: Console) -> Summary:
     """Remove what killed runs and replays left. Raises PipelineError."""
     import os
 
-    from odradek_pipeline.commands.work import now_ms, session
+    from odradek_pipeline.commands.work import now_ms, open_run_session
     from odradek_pipeline.outputs.parquet.store import open_store
     from odradek_pipeline.outputs.parquet.vacuum import vacuum
     from odradek_pipeline.runs.record import run_id
@@ -40,7 +40,7 @@ def run(settings: VacuumSettings, console: Console) -> Summary:
         raise JobRefusedError(
             f"vacuum is for Parquet: {settings.format} has its own, as VACUUM of Delta and expire_snapshots of Iceberg"
         )
-    with session(settings, console) as spark:
+    with open_run_session(settings, console) as spark:
         store = open_store(spark, settings.output)
         name = run_id(now_ms(), os.urandom(4))
         made = vacuum(store, name, settings.age_hours * 3_600_000, now_ms)

@@ -23,7 +23,7 @@ from odradek_pipeline.commands.command import (
     Summary,
 )
 from odradek_pipeline.errors import JobRefusedError
-from odradek_pipeline.metrics import RunMetrics, exposed
+from odradek_pipeline.metrics import RunMetrics, expose_metrics
 from odradek_pipeline.outputs.named import PARQUET, open_output
 from odradek_pipeline.outputs.output import Committed, History, MergingOutput, Output, OutputState
 from odradek_pipeline.outputs.parquet.output import ParquetHistory
@@ -37,7 +37,7 @@ from odradek_pipeline.runs.ranges import OffsetRange
 from odradek_pipeline.runs.record import REFRESH, SNAPSHOT, RunRecord, run_id
 from odradek_pipeline.runs.steps import CONNECTED, FINISHED, METRICS_SERVED, PLANNED, Steps
 from odradek_pipeline.session import Connection, connection_of, jars_for, open_session, options_for
-from odradek_pipeline.topics import log_facts
+from odradek_pipeline.topics import read_log_facts
 
 READ_COMMITTED = "read_committed"
 
@@ -56,32 +56,32 @@ class Worker:
     steps: Steps
     metrics: RunMetrics
 
-    def facts(
+    def read_facts(
         self, topics: Sequence[str], start: Position, stop: Position, reading: ReaderSettings
     ) -> list[LogFacts]:
         """The log's facts of `topics`, through the project's client."""
-        facts = log_facts(
+        facts = read_log_facts(
             self.connection.settings,
             topics,
             start=start,
             stop=stop,
             is_read_committed=reading.isolation == READ_COMMITTED,
         )
-        self.metrics.looked(facts)
+        self.metrics.note_ends(facts)
         self.steps(CONNECTED, topics=len(topics), partitions=sum(len(one.ends) for one in facts))
         return facts
 
-    def frame(self, ranges: Sequence[OffsetRange], reading: ReaderSettings) -> DataFrame:
+    def read_frame(self, ranges: Sequence[OffsetRange], reading: ReaderSettings) -> DataFrame:
         """The records of `ranges`, by the reader that the settings name."""
         options = ReadOptions(reading.isolation == READ_COMMITTED, reading.records_per_task)
-        return reader_named(reading.reader).frame(self.spark, self.connection, ranges, options)
+        return reader_named(reading.reader).read_frame(self.spark, self.connection, ranges, options)
 
     def commit(self, known: OutputState, record: RunRecord, reading: ReadingSettings) -> Committed:
         """Read the record's ranges and commit them with it."""
         try:
             return self._commit(known, record, reading)
         except Exception:
-            self.metrics.failed(record.kind)
+            self.metrics.count_failure(record.kind)
             raise
 
     def _commit(self, known: OutputState, record: RunRecord, reading: ReadingSettings) -> Committed:
@@ -91,57 +91,59 @@ class Worker:
             rows = no_rows(self.spark, record.columns)
             committed = self.output.commit(known, record, rows, self.steps)
         else:
-            frame = self.frame(record.ranges, reading)
-            with decoding.good_rows(frame, record) as (rows, decoded):
+            frame = self.read_frame(record.ranges, reading)
+            with decoding.split_rows(frame, record) as (rows, decoded):
                 committed = self.output.commit(known, decoded, rows, self.steps)
         self.steps(FINISHED)
         return committed
 
 
 @contextmanager
-def worker(settings: Any, client_settings: Mapping[str, str], console: Console) -> Iterator[Worker]:
+def open_worker(settings: Any, client_settings: Mapping[str, str], console: Console) -> Iterator[Worker]:
     """A worker with a session that ends with it."""
-    with session(settings, console) as spark:
+    with open_run_session(settings, console) as spark:
         connection = connection_of(spark, client_settings)
         metrics = RunMetrics()
-        output = observed(open_output(spark, settings.format, settings.output), metrics)
-        with serving(metrics, settings, console):
+        output = observe_output(open_output(spark, settings.format, settings.output), metrics)
+        with serve_metrics(metrics, settings, console):
             yield Worker(spark, connection, output, console.steps, metrics)
 
 
 @contextmanager
-def serving(metrics: RunMetrics, settings: Any, console: Console) -> Iterator[None]:
+def serve_metrics(metrics: RunMetrics, settings: Any, console: Console) -> Iterator[None]:
     """Show the metrics as the settings ask for it, if they do."""
     if not isinstance(settings, MetricsSettings):
         yield
         return
     port, path = settings.metrics_port, settings.metrics_file
-    with exposed(metrics, port=port, address=settings.metrics_address, path=path) as served:
+    with expose_metrics(metrics, port=port, address=settings.metrics_address, path=path) as served:
         if served is not None:
             console.steps(METRICS_SERVED, port=served)
         yield
 
 
 @contextmanager
-def session(settings: SparkSettings | OutputSettings, console: Console) -> Iterator[SparkSession]:
+def open_run_session(settings: SparkSettings | OutputSettings, console: Console) -> Iterator[SparkSession]:
     """Spark's session for these settings. One that was there before stays."""
     assert isinstance(settings, SparkSettings) and isinstance(settings, OutputSettings)
-    with spark_session(settings.format, settings, console) as spark:
+    with open_spark_session(settings.format, settings, console) as spark:
         yield spark
 
 
 @contextmanager
-def history(settings: Any, console: Console) -> Iterator[History]:
+def open_history(settings: Any, console: Console) -> Iterator[History]:
     """A table's history, with a Spark session only where its format or store needs one."""
     if settings.format == PARQUET and is_local(settings.output):
         yield ParquetHistory(LocalStore(local_path(settings.output)))
         return
-    with session(settings, console) as spark:
+    with open_run_session(settings, console) as spark:
         yield open_output(spark, settings.format, settings.output)
 
 
 @contextmanager
-def spark_session(output_format: str, settings: SparkSettings, console: Console) -> Iterator[SparkSession]:
+def open_spark_session(
+    output_format: str, settings: SparkSettings, console: Console
+) -> Iterator[SparkSession]:
     """Spark's session for tables of a format. One that was there before stays."""
     options = options_for(output_format, settings.spark_options())
     options.setdefault("spark.ui.showConsoleProgress", "false")  # the console has a bar of its own
@@ -183,7 +185,7 @@ def new_record(kind: str, known: OutputState, plan: Plan, replaced: Sequence[str
     )
 
 
-def summary(committed: Committed, output: str) -> Summary:
+def summarize_run(committed: Committed, output: str) -> Summary:
     """The answer of a run: its figures, and a row for each range."""
     record = committed.record
     seconds = (record.committed_ms - record.started_ms) / 1000
@@ -211,7 +213,7 @@ def summary(committed: Committed, output: str) -> Summary:
     return Summary(title, facts, rows, rows_name=RANGES)
 
 
-def nothing_to_do(kind: str, output: str, known: OutputState) -> Summary:
+def summarize_nothing(kind: str, output: str, known: OutputState) -> Summary:
     """The answer of a run that has nothing to read."""
     facts = {"kind": kind, "run": None, "output": output, "version": known.version, "rows": 0, "offsets": 0}
     return Summary(f"{kind}: {output} holds all there is", facts, rows_name=RANGES)
@@ -224,22 +226,22 @@ class ObservedOutput:
         self._output = output
         self._metrics = metrics
 
-    def newest(self) -> OutputState:
-        known = self._output.newest()
-        self._metrics.found(known.record, known.holdings)
+    def read_newest(self) -> OutputState:
+        known = self._output.read_newest()
+        self._metrics.note_holdings(known.record, known.holdings)
         return known
 
     def commit(self, known: OutputState, record: RunRecord, rows: DataFrame, steps: Steps) -> Committed:
         """As Output.commit."""
         committed = self._output.commit(known, record, rows, steps)
-        self._metrics.committed(committed.record, committed.rows, committed.size_bytes)
+        self._metrics.count_commit(committed.record, committed.rows, committed.size_bytes)
         return committed
 
-    def runs(self, count_max: int | None) -> Sequence[Committed]:
-        return self._output.runs(count_max)
+    def list_runs(self, count_max: int | None) -> Sequence[Committed]:
+        return self._output.list_runs(count_max)
 
-    def rows(self) -> DataFrame | None:
-        return self._output.rows()
+    def read_rows(self) -> DataFrame | None:
+        return self._output.read_rows()
 
 
 class ObservedMergingOutput(ObservedOutput):
@@ -252,11 +254,11 @@ class ObservedMergingOutput(ObservedOutput):
     def merge(self, known: OutputState, record: RunRecord, changes: DataFrame, steps: Steps) -> Committed:
         """As MergingOutput.merge."""
         committed = self._merging.merge(known, record, changes, steps)
-        self._metrics.committed(committed.record, committed.rows, committed.size_bytes)
+        self._metrics.count_commit(committed.record, committed.rows, committed.size_bytes)
         return committed
 
 
-def observed(output: Output, metrics: RunMetrics) -> Output:
+def observe_output(output: Output, metrics: RunMetrics) -> Output:
     """The output with its commits counted."""
     if isinstance(output, MergingOutput):
         return ObservedMergingOutput(output, metrics)

@@ -14,7 +14,7 @@ from typing import Any, Final, TypeVar
 
 from odradek.client.client import Client
 from odradek_pipeline.connector.options import Options
-from odradek_pipeline.connector.secured import secured
+from odradek_pipeline.connector.secured import make_network
 
 T = TypeVar("T")
 _CLOSE_SECONDS_MAX: Final = 10.0
@@ -24,7 +24,7 @@ class ClientLoop:
     """`with ClientLoop(options) as loop: cluster = loop.run(loop.client.refresh(None))`."""
 
     def __init__(self, options: Options) -> None:
-        self._bootstrap = options.needed("bootstrap.servers")
+        self._bootstrap = options.require_text("bootstrap.servers")
         self._client_id = options.text("client.id")
         self._request_timeout_ms = options.number("request.timeout.ms")
         self._security = options.security()
@@ -45,7 +45,7 @@ class ClientLoop:
             self._bootstrap,
             client_id=self._client_id,
             request_timeout_ms=self._request_timeout_ms,
-            network=secured(self._security, client_id=self._client_id),
+            network=make_network(self._security, client_id=self._client_id),
         )
         return await client.__aenter__()
 

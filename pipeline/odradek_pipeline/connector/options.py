@@ -114,7 +114,7 @@ class Options:
             if known in ignored:
                 continue
             if known not in self._declared:
-                raise OptionError(self._unknown(name))
+                raise OptionError(self._describe_unknown(name))
             if self._values.get(known, value) != value:
                 raise OptionError(
                     f"option {self._declared[known].name!r} is set twice, to {value!r} and another value"
@@ -133,7 +133,7 @@ class Options:
         """The options of connections that are encrypted or logged in. They may hold secrets."""
         return {one.name: self._values[one.name] for one in SECURITY if one.name in self._values}
 
-    def needed(self, name: str) -> str:
+    def require_text(self, name: str) -> str:
         """As `text`; raises OptionError when it is empty."""
         value = self.text(name)
         if not value:
@@ -172,7 +172,7 @@ class Options:
             raise OptionError(f"option {name!r} has to be a JSON object with names of topics")
         return value
 
-    def _unknown(self, name: str) -> str:
+    def _describe_unknown(self, name: str) -> str:
         known = [option.name for option in self._declared.values()]
         near = difflib.get_close_matches(_without_prefix(name), known, n=1)
         hint = f"; did you mean {near[0]!r}?" if near else f"; there are {', '.join(self._names)}"

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from odradek.network.network import Network
 
 
-def secured(settings: Mapping[str, str], *, client_id: str) -> Network | None:
+def make_network(settings: Mapping[str, str], *, client_id: str) -> Network | None:
     """None for connections in plain text. Raises SettingError and DependencyError of `odradek`."""
     if settings.get(SECURITY_PROTOCOL, PLAINTEXT).strip().upper() == PLAINTEXT:
         return None

@@ -16,7 +16,7 @@ _DLQ: Final = ", ".join(f"'{name}'" for name in names.NAMES)
 _HEADERS: Final = f"coalesce(headers, cast(array() as array<{_ENTRY}>))"
 
 
-def letters(bad: DataFrame, topic: Column, partitions: int) -> DataFrame:
+def make_letters(bad: DataFrame, topic: Column, partitions: int) -> DataFrame:
     """Rows with an error as records of a dead-letter topic: the columns of `LETTER_COLUMNS`.
 
     `topic` is the letters' topic, which has `partitions`. Letters of one partition keep their order.
@@ -31,7 +31,7 @@ def letters(bad: DataFrame, topic: Column, partitions: int) -> DataFrame:
         _header(names.RUN, functions.col(RUN)),
         _header(names.ERROR, functions.substring(ERROR, 1, names.ERROR_CHARACTERS_MAX)),
         _header(names.SCHEMA, functions.col(SCHEMA_LABEL)),
-        _header(names.ATTEMPT, attempts() + 1),
+        _header(names.ATTEMPT, count_attempts() + 1),
     )
     return bad.select(
         topic.alias("topic"),
@@ -42,7 +42,7 @@ def letters(bad: DataFrame, topic: Column, partitions: int) -> DataFrame:
     )
 
 
-def attempts() -> Column:
+def count_attempts() -> Column:
     """The number of earlier tries of a row: its header's, or 0."""
     said = functions.expr(f"try_cast(cast({_last(names.ATTEMPT)} as string) as int)")
     return functions.coalesce(said, functions.lit(0))
@@ -54,25 +54,25 @@ def without_attempt(rows: DataFrame) -> DataFrame:
     return rows.withColumn("headers", functions.expr(f"if(size({own}) = 0, null, {own})"))
 
 
-def origins(records: DataFrame) -> DataFrame:
+def restore_origins(records: DataFrame) -> DataFrame:
     """Records of a dead-letter topic as the rows that they were read as: the columns of a read, and `_topic_id`.
 
     The header of the attempt stays. Records that are no dead letters are left out.
     """
 
-    def said(name: str, kind: str) -> Column:
+    def parse_header(name: str, kind: str) -> Column:
         return functions.expr(f"try_cast(cast({_last(name)} as string) as {kind})")
 
     kept = ", ".join(f"'{name}'" for name in names.NAMES if name != names.ATTEMPT)
     found = records.select(
         "key",
         "value",
-        said(names.TOPIC, "string").alias("topic"),
-        said(names.PARTITION, "int").alias("partition"),
-        said(names.OFFSET, "bigint").alias("offset"),
-        functions.timestamp_millis(said(names.TIMESTAMP, "bigint")).alias("timestamp"),
+        parse_header(names.TOPIC, "string").alias("topic"),
+        parse_header(names.PARTITION, "int").alias("partition"),
+        parse_header(names.OFFSET, "bigint").alias("offset"),
+        functions.timestamp_millis(parse_header(names.TIMESTAMP, "bigint")).alias("timestamp"),
         functions.expr(f"filter({_HEADERS}, one -> one.key not in ({kept}))").alias("headers"),
-        said(names.TOPIC_ID, "string").alias(TOPIC_ID),
+        parse_header(names.TOPIC_ID, "string").alias(TOPIC_ID),
     )
     return found.where(
         "topic is not null and partition is not null and offset is not null and timestamp is not null "

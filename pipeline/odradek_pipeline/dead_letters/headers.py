@@ -57,7 +57,7 @@ class NoLetterError(ValueError):
     """A record of the topic is no dead letter; the text says what is missing."""
 
 
-def letter_of(headers: Iterable[tuple[str, bytes | None]]) -> Letter:
+def parse_letter(headers: Iterable[tuple[str, bytes | None]]) -> Letter:
     """The letter that a record's headers describe. Raises NoLetterError."""
     found: dict[str, str] = {}
     own = []
@@ -84,6 +84,6 @@ def letter_of(headers: Iterable[tuple[str, bytes | None]]) -> Letter:
         raise NoLetterError(f"a header is no number: {failure}") from failure
 
 
-def returned_headers(letter: Letter) -> list[tuple[str, bytes | None]]:
+def headers_to_return(letter: Letter) -> list[tuple[str, bytes | None]]:
     """The headers of a letter that goes back to its topic: the record's own, and how often it was tried."""
     return [*letter.headers, (ATTEMPT, str(letter.origin.attempt).encode())]

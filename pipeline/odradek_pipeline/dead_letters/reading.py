@@ -19,9 +19,9 @@ from odradek.client.consumer.consumer import PartitionConsumer
 from odradek.client.errors import ClientTimeout, ConnectionFailed
 from odradek.foundation.errors import OdradekError, UnknownTopicOrPartition
 from odradek.foundation.ids import TopicPartition
-from odradek_pipeline.dead_letters.headers import Letter, NoLetterError, Origin, letter_of
+from odradek_pipeline.dead_letters.headers import Letter, NoLetterError, Origin, parse_letter
 from odradek_pipeline.errors import AnswerTimeoutError, NotFoundError, PipelineError, UnreachableError
-from odradek_pipeline.topics import new_client
+from odradek_pipeline.topics import make_client
 
 T = TypeVar("T")
 _POLL_MS: Final = 1000
@@ -54,11 +54,11 @@ class Found:
     is_repeated: bool
 
 
-def asked(settings: Mapping[str, str], topic: str, work: Callable[[Client], Awaitable[T]]) -> T:
+def ask_brokers(settings: Mapping[str, str], topic: str, work: Callable[[Client], Awaitable[T]]) -> T:
     """Return `work`'s answer with a client of its own. Client errors become the pipeline's, each with its exit code."""
 
     async def ask() -> T:
-        async with new_client(settings) as client:
+        async with make_client(settings) as client:
             return await work(client)
 
     try:
@@ -73,7 +73,7 @@ def asked(settings: Mapping[str, str], topic: str, work: Callable[[Client], Awai
         raise PipelineError(f"the dead letters of {topic} cannot be handled: {failure}") from failure
 
 
-async def letter_log(client: Client, topic: str) -> LetterLog:
+async def read_letter_log(client: Client, topic: str) -> LetterLog:
     """Raises UnknownTopicOrPartition and the client's errors."""
     cluster = await client.with_retries(lambda: client.refresh([topic]))
     keys = cluster.partitions(topic)
@@ -85,7 +85,7 @@ async def letter_log(client: Client, topic: str) -> LetterLog:
     return LetterLog(starts, ends, waiting)
 
 
-async def scanned(client: Client, log: LetterLog) -> AsyncIterator[Found]:
+async def scan_letters(client: Client, log: LetterLog) -> AsyncIterator[Found]:
     """All letters up to the ends, in the order of each partition. A repeated one has the origin of an earlier one.
 
     Raises PipelineError where there are more origins than are remembered."""
@@ -97,7 +97,7 @@ async def scanned(client: Client, log: LetterLog) -> AsyncIterator[Found]:
             for one in await consumer.poll(timeout_ms=_POLL_MS):
                 key = TopicPartition(one.topic, one.partition)
                 if one.offset < log.ends[key]:
-                    yield _found(key, one, log, seen)
+                    yield _parse_found(key, one, log, seen)
             if len(seen) > ORIGINS_MAX:
                 raise PipelineError(
                     f"there are more than {ORIGINS_MAX} dead letters: delete what was handled, as with "
@@ -106,10 +106,10 @@ async def scanned(client: Client, log: LetterLog) -> AsyncIterator[Found]:
             left = {key for key in left if consumer.position(key) < log.ends[key]}
 
 
-def _found(key: TopicPartition, record: ConsumerRecord, log: LetterLog, seen: set[Origin]) -> Found:
+def _parse_found(key: TopicPartition, record: ConsumerRecord, log: LetterLog, seen: set[Origin]) -> Found:
     is_waiting = record.offset >= log.waiting[key]
     try:
-        letter = letter_of(record.headers)
+        letter = parse_letter(record.headers)
     except NoLetterError:
         return Found(key, record, None, is_waiting, False)
     is_repeated = letter.origin in seen

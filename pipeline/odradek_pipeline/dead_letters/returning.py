@@ -15,8 +15,8 @@ from odradek.client.client import Client
 from odradek.client.producer.producer import Producer
 from odradek.foundation.ids import TopicPartition
 from odradek.foundation.transaction_errors import ProducerFenced
-from odradek_pipeline.dead_letters.headers import Letter, returned_headers
-from odradek_pipeline.dead_letters.reading import Found, asked, group_of, letter_log, scanned
+from odradek_pipeline.dead_letters.headers import Letter, headers_to_return
+from odradek_pipeline.dead_letters.reading import Found, ask_brokers, group_of, read_letter_log, scan_letters
 from odradek_pipeline.errors import FencedError, RecreatedError
 from odradek_pipeline.runs.steps import Steps
 
@@ -47,7 +47,7 @@ def return_letters(
     async def work(client: Client) -> Returned:
         return await _Return(client, topic, attempts_max, batch_letters, steps).run()
 
-    return asked(settings, topic, work)
+    return ask_brokers(settings, topic, work)
 
 
 class _Return:
@@ -69,9 +69,9 @@ class _Return:
                 self._client, transactional_id=group, transaction_timeout_ms=_TRANSACTION_TIMEOUT_MS
             ) as producer:
                 # The positions after the producer's start: it ends what an earlier run has left open.
-                log = await letter_log(self._client, self._topic)
+                log = await read_letter_log(self._client, self._topic)
                 batch: list[Found] = []
-                async for one in scanned(self._client, log):
+                async for one in scan_letters(self._client, log):
                     if one.is_waiting:
                         batch.append(one)
                     if len(batch) == self._batch_letters:
@@ -97,7 +97,7 @@ class _Return:
                     letter.origin.topic,
                     one.record.value,
                     key=one.record.key,
-                    headers=returned_headers(letter),
+                    headers=headers_to_return(letter),
                     partition=letter.origin.partition,
                     timestamp_ms=max(letter.timestamp_ms, 0),
                 )

@@ -21,8 +21,8 @@ from odradek.foundation.errors import OdradekError, TopicAlreadyExists
 from odradek_pipeline.connector.client_loop import ClientLoop
 from odradek_pipeline.connector.options import CONNECTION, SECURITY, Options
 from odradek_pipeline.errors import PipelineError
-from odradek_pipeline.sink.rows import Group, groups
-from odradek_pipeline.topics import new_client
+from odradek_pipeline.sink.rows import Group, group_rows
+from odradek_pipeline.topics import make_client
 
 # A letter is its record and nine headers; a topic has to take the largest of them.
 _HEADER_BYTES_MAX: Final = 64 * 1024
@@ -39,19 +39,19 @@ class LetterTopic:
     is_new: bool
 
 
-def letter_topic(settings: Mapping[str, str], name: str, origin: str) -> LetterTopic:
+def ensure_letter_topic(settings: Mapping[str, str], name: str, origin: str) -> LetterTopic:
     """The dead-letter topic, made when it is missing: as many partitions as the origin, kept for ever.
 
     `settings` are those of Kafka's clients. Raises PipelineError.
     """
     try:
-        return asyncio.run(_topic(settings, name, origin))
+        return asyncio.run(_ensure_topic(settings, name, origin))
     except OdradekError as failure:
         raise PipelineError(f"the dead-letter topic {name} cannot be made or found: {failure}") from failure
 
 
-async def _topic(settings: Mapping[str, str], name: str, origin: str) -> LetterTopic:
-    async with new_client(settings) as client:
+async def _ensure_topic(settings: Mapping[str, str], name: str, origin: str) -> LetterTopic:
+    async with make_client(settings) as client:
         admin = Admin(client)
         there = {one.name: one for one in await admin.topics.list()}
         is_new = name not in there
@@ -67,26 +67,26 @@ async def _topic(settings: Mapping[str, str], name: str, origin: str) -> LetterT
         return LetterTopic(name, len(cluster.partitions(name)), is_new)
 
 
-def written(letters: DataFrame, settings: Mapping[str, str]) -> int:
+def write_letters(letters: DataFrame, settings: Mapping[str, str]) -> int:
     """Write the letters and wait until all are acknowledged. Returns how many there were. Raises what Spark raises."""
     wanted = {one.name for one in (*CONNECTION, *SECURITY)}
     given = {name: value for name, value in settings.items() if name in wanted}
 
     def send(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        yield from sent(batches, given)
+        yield from send_letters(batches, given)
 
     counted = letters.mapInArrow(send, _COUNTED)
     return sum(int(row.letters) for row in counted.collect())
 
 
-def sent(batches: Iterable[pa.RecordBatch], settings: Mapping[str, str]) -> Iterator[pa.RecordBatch]:
+def send_letters(batches: Iterable[pa.RecordBatch], settings: Mapping[str, str]) -> Iterator[pa.RecordBatch]:
     """Send one task's letters; the counts of them by topic, once all are acknowledged."""
     counts: dict[str, int] = {}
     loop: ClientLoop | None = None
     producer: Producer | None = None
     try:
         for batch in batches:
-            for group in groups(batch, ""):
+            for group in group_rows(batch, ""):
                 if loop is None:  # most tasks have no letters, and need no connection
                     loop = ClientLoop(Options(settings, CONNECTION)).__enter__()
                     producer = Producer(loop.client)

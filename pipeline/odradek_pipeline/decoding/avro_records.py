@@ -27,8 +27,8 @@ class AvroDecoder:
     def __init__(self, schema: PartSchema, mark: bytes) -> None:
         self.schema = schema
         self._mark = mark
-        self._wrapped = _wrapped(schema, len(mark))
-        self._fields = struct_in(schema, self._type())
+        self._wrapped = _wrap_schema(schema, len(mark))
+        self._fields = struct_in(schema, self._make_type())
 
     @property
     def columns(self) -> Columns:
@@ -51,7 +51,7 @@ class AvroDecoder:
             error, functions.coalesce(header_error, functions.when(content.isNotNull(), said))
         )
 
-    def _type(self) -> Any:
+    def _make_type(self) -> Any:
         """The type that Spark makes of the schema. Raises JobRefusedError, also without Spark's jar for Avro."""
         from pyspark.sql.avro.functions import from_avro
 
@@ -69,7 +69,7 @@ class AvroDecoder:
             raise JobRefusedError(f"{self.schema.name} is no schema of Avro: {said}") from failure
 
 
-def _wrapped(schema: PartSchema, mark_bytes: int) -> str:
+def _wrap_schema(schema: PartSchema, mark_bytes: int) -> str:
     try:
         inner = json.loads(schema.text)
     except ValueError as failure:

@@ -9,7 +9,7 @@ from pyspark.sql import Column, DataFrame, functions
 
 from odradek_pipeline.decoding.schema import HEADER_BYTES, PartSchema
 from odradek_pipeline.records import COLUMNS, READ_COLUMNS
-from odradek_pipeline.runs.columns import Columns, merged_columns, require_apart
+from odradek_pipeline.runs.columns import Columns, merge_columns, require_apart
 
 ERROR: Final = "_error"
 SCHEMA_LABEL: Final = "_schema"
@@ -40,10 +40,10 @@ def columns_of(decoders: Sequence[Decoder], there: Columns) -> tuple[Mapping[str
     for one in decoders:
         require_apart([str(column["name"]) for column in one.columns], names)
         names += [str(column["name"]) for column in one.columns]
-    return merged_columns(there, [column for one in decoders for column in one.columns])
+    return merge_columns(there, [column for one in decoders for column in one.columns])
 
 
-def decoded_rows(rows: DataFrame, decoders: Sequence[Decoder]) -> DataFrame:
+def decode_rows(rows: DataFrame, decoders: Sequence[Decoder]) -> DataFrame:
     """`rows` with the columns of all decoders, and with `_error` and `_schema`, which are null for a good record."""
     error = functions.lit(None).cast("string")
     label = functions.lit(None).cast("string")

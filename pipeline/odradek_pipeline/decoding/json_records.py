@@ -29,7 +29,7 @@ class JsonDecoder:
 
     def __init__(self, schema: PartSchema, mark: bytes) -> None:
         self.schema = schema
-        self._fields = _parsed(schema)
+        self._fields = _parse_schema(schema)
         self._mark = mark.hex()
 
     @property
@@ -63,7 +63,7 @@ class JsonDecoder:
             (found.getField(_CORRUPT).isNotNull(), "no JSON object with fields of the schema's types"),
             *(
                 (_field(found, path).isNull(), f"the required field {'.'.join(path)} is missing or null")
-                for path in _required(self._fields)
+                for path in _list_required(self._fields)
             ),
         ]
         error = functions.lit(None).cast("string")
@@ -72,7 +72,7 @@ class JsonDecoder:
         return functions.when(content.isNotNull(), error)
 
 
-def _parsed(schema: PartSchema) -> StructType:
+def _parse_schema(schema: PartSchema) -> StructType:
     text = schema.text.strip()
     try:
         kind: DataType = (
@@ -87,13 +87,13 @@ def _parsed(schema: PartSchema) -> StructType:
     return struct_in(schema, kind)
 
 
-def _required(fields: StructType, before: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+def _list_required(fields: StructType, before: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
     """The paths of fields that may not be null. Those in a struct that may be null itself are left out."""
     for one in fields.fields:
         if not one.nullable:
             yield (*before, one.name)
             if isinstance(one.dataType, StructType):
-                yield from _required(one.dataType, (*before, one.name))
+                yield from _list_required(one.dataType, (*before, one.name))
 
 
 def _field(found: Column, path: tuple[str, ...]) -> Column:

@@ -84,7 +84,7 @@ class MessageReader:
         from google.protobuf.message import DecodeError
 
         if self._schema.has_header:
-            content = _behind_indexes(content, self._indexes)
+            content = _skip_indexes(content, self._indexes)
         message = self._class()
         try:
             message.ParseFromString(content)
@@ -234,25 +234,25 @@ def _is_repeated(descriptor: Any) -> bool:
     return bool(descriptor.label == descriptor.LABEL_REPEATED if found is None else found)
 
 
-def _behind_indexes(content: bytes, wanted: tuple[int, ...]) -> bytes:
+def _skip_indexes(content: bytes, wanted: tuple[int, ...]) -> bytes:
     """Return the bytes behind the message indexes of a schema registry's serializer.
 
     The indexes are a count and numbers, as zigzag varints. A count of 0 stands for the first message of the file.
     Raises ValueError for another message than `wanted`.
     """
-    count, at = _varint(content, 0)
+    count, at = _read_varint(content, 0)
     if not 0 <= count <= _INDEXES_MAX:
         raise ValueError(f"{count} message indexes behind the header of the schema registry")
     found = []
     for _ in range(count):
-        index, at = _varint(content, at)
+        index, at = _read_varint(content, at)
         found.append(index)
     if tuple(found or [0]) != wanted:
         raise ValueError(f"another message of the schema: its indexes are {found or [0]}, not {list(wanted)}")
     return content[at:]
 
 
-def _varint(content: bytes, at: int) -> tuple[int, int]:
+def _read_varint(content: bytes, at: int) -> tuple[int, int]:
     value = shift = 0
     while True:
         if at >= len(content) or shift > 63:

@@ -40,14 +40,14 @@ class ProtobufDecoder:
         schema = self.schema
 
         def decode_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            return decoded_batches(batches, schema, bytes_column, (decoded, error))
+            return decode_each_batch(batches, schema, bytes_column, (decoded, error))
 
         mapped = rows.mapInArrow(decode_batches, StructType([*rows.schema.fields, *added]))
         said = functions.coalesce(functions.col(header_column), functions.col(error))
         return mapped.withColumn(error, said).drop(bytes_column, header_column)
 
 
-def decoded_batches(
+def decode_each_batch(
     batches: Iterable[pa.RecordBatch], schema: PartSchema, content: str, names: tuple[str, str]
 ) -> Iterator[pa.RecordBatch]:
     """Arrow batches with two more columns, called `names`: the message as a struct, and why it cannot be read."""

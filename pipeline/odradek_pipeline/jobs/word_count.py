@@ -34,10 +34,10 @@ def start(
         reader = reader.option("maxOffsetsPerTrigger", str(records_per_batch))
     # The start counts for a query's first run only; later its checkpoint does.
     records = reader.option("subscribe", source).option("startingOffsets", "earliest").load()
-    return _to_topic(counts(words(records)), connection, target, checkpoint=checkpoint, seconds=seconds)
+    return _write_to_topic(counts(words(records)), connection, target, checkpoint=checkpoint, seconds=seconds)
 
 
-def _to_topic(
+def _write_to_topic(
     rows: DataFrame, connection: Connection, topic: str, *, checkpoint: str, seconds: float | None
 ) -> StreamingQuery:
     """Start writing the columns `key` and `value`: rows that changed, at least once, as the connector does it.
@@ -52,7 +52,7 @@ def _to_topic(
     return writer.trigger(processingTime=f"{round(seconds * 1000)} milliseconds").start()
 
 
-def arguments(given: Sequence[str]) -> argparse.Namespace:
+def parse_arguments(given: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="word_count", description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--source", required=True, help="the topic whose values are counted")
     parser.add_argument(
@@ -70,7 +70,7 @@ def arguments(given: Sequence[str]) -> argparse.Namespace:
 
 def main() -> int:
     """It ends with --once, or when its query fails."""
-    wanted = arguments(sys.argv[1:])
+    wanted = parse_arguments(sys.argv[1:])
 
     def count(spark: SparkSession, connection: Connection) -> dict[str, object]:
         query = start(

@@ -21,8 +21,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from odradek_pipeline.errors import FencedError, RecordLostError
 from odradek_pipeline.outputs.output import Committed, OutputState
-from odradek_pipeline.outputs.texts import merge_into, record_in
-from odradek_pipeline.records import COLUMNS, aligned, is_in
+from odradek_pipeline.outputs.texts import merge_into, parse_record
+from odradek_pipeline.records import COLUMNS, align_columns, is_in
 from odradek_pipeline.runs.record import REPLACING, RunRecord
 from odradek_pipeline.runs.steps import PUBLISHED, WRITING, Steps
 
@@ -54,20 +54,20 @@ class DeltaOutput:
         self._location = location if urlsplit(location).scheme else str(Path(location).absolute())
         self._name = f"delta.`{self._location}`"
 
-    def newest(self) -> OutputState:
+    def read_newest(self) -> OutputState:
         """By the newest commit of ours. A table that was restored holds what it held at that version."""
         if not self._exists():
             return OutputState(None, 0)
         version, number = -1, 0
         limit: int | None = None
-        for row in self._history():
+        for row in self._read_history():
             version = max(version, row.version)
-            found = record_in(row.userMetadata, f"{self._location} version {row.version}")
+            found = parse_record(row.userMetadata, f"{self._location} version {row.version}")
             number = max(number, 0 if found is None else found.number)
             if limit is not None and row.version > limit:
                 continue
             if row.operation == "RESTORE":
-                limit = _restored(row, self._location)
+                limit = _restored_version(row, self._location)
             elif found is not None:
                 return OutputState(found, version, is_covered=row.version != version, last_number=number)
         if self._spark.read.format("delta").load(self._location).limit(1).count():
@@ -80,8 +80,10 @@ class DeltaOutput:
     def commit(self, known: OutputState, record: RunRecord, rows: DataFrame, steps: Steps) -> Committed:
         """One commit of Delta. A replay overwrites where its ranges are, and a snapshot its whole partitions."""
         steps(WRITING)
-        made = record.committed_at(time.time_ns() // 1_000_000)
-        writer = aligned(rows, made.columns).write.format("delta").option("userMetadata", made.to_text())
+        made = record.with_commit_time(time.time_ns() // 1_000_000)
+        writer = (
+            align_columns(rows, made.columns).write.format("delta").option("userMetadata", made.to_text())
+        )
         writer = writer.option("txnAppId", APPLICATION).option("txnVersion", str(made.number))
         if made.columns:
             writer = writer.option("mergeSchema", "true")  # a decoded column may be new
@@ -94,13 +96,13 @@ class DeltaOutput:
         except Exception as failure:  # Spark leaves Delta's own exceptions as Py4J's
             if not is_conflict(str(failure)):
                 raise
-            raise self._fenced(record) from failure
-        return self._found(known, record, steps)
+            raise self._fenced_error(record) from failure
+        return self._find_commit(known, record, steps)
 
     def merge(self, known: OutputState, record: RunRecord, changes: DataFrame, steps: Steps) -> Committed:
         """One commit by MERGE, which takes the record and the transaction from settings of the session."""
         steps(WRITING)
-        made = record.committed_at(time.time_ns() // 1_000_000)
+        made = record.with_commit_time(time.time_ns() // 1_000_000)
         settings = {
             "spark.databricks.delta.commitInfo.userMetadata": made.to_text(),
             "spark.databricks.delta.write.txnAppId": APPLICATION,
@@ -112,34 +114,34 @@ class DeltaOutput:
         except Exception as failure:  # Spark leaves Delta's own exceptions as Py4J's
             if not is_conflict(str(failure)):
                 raise
-            raise self._fenced(record) from failure
-        return self._found(known, record, steps)
+            raise self._fenced_error(record) from failure
+        return self._find_commit(known, record, steps)
 
-    def _found(self, known: OutputState, record: RunRecord, steps: Steps) -> Committed:
+    def _find_commit(self, known: OutputState, record: RunRecord, steps: Steps) -> Committed:
         """The commit of a run that has just written. Raises FencedError when Delta skipped it."""
         steps(PUBLISHED)
-        for row in self._history():
+        for row in self._read_history():
             if row.version <= known.version and known.record is not None:
                 break
-            found = record_in(row.userMetadata, self._location)
+            found = parse_record(row.userMetadata, self._location)
             if found is not None and found.run == record.run:
-                return _committed(row, found)
-        raise self._fenced(record)
+                return _parse_commit(row, found)
+        raise self._fenced_error(record)
 
-    def runs(self, count_max: int | None) -> Sequence[Committed]:
+    def list_runs(self, count_max: int | None) -> Sequence[Committed]:
         """By the commits that the log still has."""
         found: list[Committed] = []
         if not self._exists():
             return found
-        for row in self._history():
-            record = record_in(row.userMetadata, self._location)
+        for row in self._read_history():
+            record = parse_record(row.userMetadata, self._location)
             if record is not None:
-                found.append(_committed(row, record))
+                found.append(_parse_commit(row, record))
             if count_max is not None and len(found) == count_max:
                 break
         return found
 
-    def rows(self) -> DataFrame | None:
+    def read_rows(self) -> DataFrame | None:
         return self._spark.read.format("delta").load(self._location) if self._exists() else None
 
     def _exists(self) -> bool:
@@ -147,7 +149,7 @@ class DeltaOutput:
         session = self._spark._jsparkSession
         return bool(jvm.io.delta.tables.DeltaTable.isDeltaTable(session, self._location))
 
-    def _history(self) -> Iterator[Any]:
+    def _read_history(self) -> Iterator[Any]:
         """The commits, newest first, in pages that grow."""
         seen: int | None = None
         for count in _HISTORY_PAGES:
@@ -160,7 +162,7 @@ class DeltaOutput:
             if count is not None and len(rows) < count:
                 return
 
-    def _fenced(self, record: RunRecord) -> FencedError:
+    def _fenced_error(self, record: RunRecord) -> FencedError:
         return FencedError(
             f"another run committed to {self._location} while run {record.run} was at work. "
             "This run changed nothing; run it again"
@@ -184,7 +186,7 @@ def _session_settings(spark: SparkSession, settings: Mapping[str, str]) -> Itera
             spark.conf.unset(name)
 
 
-def _restored(row: Any, location: str) -> int:
+def _restored_version(row: Any, location: str) -> int:
     """The version that a RESTORE went back to."""
     text = (row.operationParameters or {}).get("version")
     if text is None or not str(text).isdecimal():
@@ -195,7 +197,7 @@ def _restored(row: Any, location: str) -> int:
     return int(text)
 
 
-def _committed(row: Any, record: RunRecord) -> Committed:
+def _parse_commit(row: Any, record: RunRecord) -> Committed:
     metrics = row.operationMetrics or {}
 
     def number(*names: str) -> int:

@@ -22,14 +22,14 @@ from pyspark.sql.types import StructType
 
 from odradek_pipeline.errors import FencedError, JobRefusedError, RecordLostError
 from odradek_pipeline.outputs.output import Committed, OutputState
-from odradek_pipeline.outputs.texts import merge_into, record_in
-from odradek_pipeline.records import COLUMNS, SCHEMA, aligned, is_in, no_rows, schema_with
-from odradek_pipeline.runs.columns import merged_columns
-from odradek_pipeline.runs.queries import merged
+from odradek_pipeline.outputs.texts import merge_into, parse_record
+from odradek_pipeline.records import COLUMNS, SCHEMA, align_columns, is_in, no_rows, schema_with
+from odradek_pipeline.runs.columns import merge_columns
+from odradek_pipeline.runs.queries import merge_queries
 from odradek_pipeline.runs.ranges import OffsetRange, PartitionKey
 from odradek_pipeline.runs.record import REPLAY, RETRY, RunRecord, began_ms
 from odradek_pipeline.runs.steps import PUBLISHED, PUBLISHING, WRITING, Steps
-from odradek_pipeline.runs.widening import widened
+from odradek_pipeline.runs.widening import widen_ranges
 
 PROPERTY: Final = "odradek.record"
 _PARTITIONED_BY: Final = ("topic", "_topic_id", "partition")
@@ -53,18 +53,18 @@ class IcebergOutput:
                 f"--conf spark.sql.catalog.{catalog}=org.apache.iceberg.spark.SparkCatalog with its type and warehouse"
             )
 
-    def newest(self) -> OutputState:
+    def read_newest(self) -> OutputState:
         """By the newest snapshot with a record, and by those between it and the one that it was planned on."""
         if not self._spark.catalog.tableExists(self._name):
             return OutputState(None, 0)
-        table = self._table()
+        table = self._load_table()
         current = table.currentSnapshot()
         if current is None:
             return OutputState(None, 0)
         version = int(current.snapshotId())
         found: RunRecord | None = None
         is_covered = False
-        for snapshot, record in self._snapshots(table):
+        for snapshot, record in self._walk_snapshots(table):
             if found is not None and snapshot == found.details.get("base"):
                 break
             if record is None:
@@ -73,8 +73,8 @@ class IcebergOutput:
                 found = record
             else:
                 # It was committed beside the newest one, on other ranges: both count, by their maximum.
-                holdings = record.holdings.extended(found.holdings.ranges(), found.cluster_id)
-                queries = merged(record.queries, found.queries)
+                holdings = record.holdings.with_ranges(found.holdings.ranges(), found.cluster_id)
+                queries = merge_queries(record.queries, found.queries)
                 number = max(found.number, record.number)
                 found = replace(
                     found,
@@ -82,7 +82,7 @@ class IcebergOutput:
                     number=number,
                     queries=queries,
                     snapshots={**record.snapshots, **found.snapshots},
-                    columns=merged_columns(record.columns, found.columns),
+                    columns=merge_columns(record.columns, found.columns),
                 )
         if found is None and int(current.summary().get("total-records") or 0) > 0:
             raise RecordLostError(
@@ -93,29 +93,29 @@ class IcebergOutput:
 
     def commit(self, known: OutputState, record: RunRecord, rows: DataFrame, steps: Steps) -> Committed:
         """One snapshot. It replaces all rows in the record's ranges, which for a load are none."""
-        base = known.version or self._created(record)
+        base = known.version or self._create_table(record)
         self._add_columns(record)
         replaced: Sequence[OffsetRange] = record.replacing
         survivors = 0
         if record.kind in (REPLAY, RETRY):
-            replaced = widened(record.ranges, self._file_ranges())
+            replaced = widen_ranges(record.ranges, self._read_file_ranges())
             around = self._spark.read.option("snapshot-id", str(base)).table(self._name)
             around = around.where(f"({is_in(replaced)}) and not ({is_in(record.ranges)})")
             survivors = around.count()
-            rows = aligned(rows, record.columns).unionByName(aligned(around, record.columns))
+            rows = align_columns(rows, record.columns).unionByName(align_columns(around, record.columns))
         steps(WRITING)
         details = {**record.details, "base": base, "survivors": survivors}
-        made = replace(record, details=details).committed_at(time.time_ns() // 1_000_000)
+        made = replace(record, details=details).with_commit_time(time.time_ns() // 1_000_000)
         self._write(rows, made, base, is_in(replaced))
-        return self._found(record, steps)
+        return self._find_commit(record, steps)
 
-    def _found(self, record: RunRecord, steps: Steps) -> Committed:
+    def _find_commit(self, record: RunRecord, steps: Steps) -> Committed:
         """The snapshot of a run that has just written."""
         steps(PUBLISHED)
-        for one in self._committed_runs():
+        for one in self._list_commits():
             if one.record.run == record.run:
                 return one
-        raise self._fenced(record)
+        raise self._fenced_error(record)
 
     def merge(self, known: OutputState, record: RunRecord, changes: DataFrame, steps: Steps) -> Committed:
         """MERGE takes no property of a snapshot. So it runs on a branch, and an empty commit there adds the record.
@@ -129,23 +129,23 @@ class IcebergOutput:
         self._spark.sql(f"ALTER TABLE {self._name} CREATE BRANCH {branch} AS OF VERSION {base}")
         try:
             self._spark.sql(merge_into(f"{self._name}.branch_{branch}"), changes=changes.select(*COLUMNS))
-            table = self._table()
+            table = self._load_table()
             written = table.snapshot(table.refs().get(branch).snapshotId()).summary()
             merged = {name: int(written.get(name) or 0) for name in _FIGURES}
             details = {**record.details, "base": base, "merged": merged}
-            made = replace(record, details=details).committed_at(time.time_ns() // 1_000_000)
+            made = replace(record, details=details).with_commit_time(time.time_ns() // 1_000_000)
             self._append(f"{self._name}.branch_{branch}", made)
             steps(PUBLISHING)
-            self._fast_forward(branch, record)
+            self._move_table(branch, record)
         finally:
             self._spark.sql(f"ALTER TABLE {self._name} DROP BRANCH IF EXISTS {branch}")
-        return self._found(record, steps)
+        return self._find_commit(record, steps)
 
     def _append(self, name: str, record: RunRecord) -> None:
         writer = no_rows(self._spark).writeTo(name)
         writer.option(f"snapshot-property.{PROPERTY}", record.to_text()).append()
 
-    def _fast_forward(self, branch: str, record: RunRecord) -> None:
+    def _move_table(self, branch: str, record: RunRecord) -> None:
         """Raises FencedError when another commit is on the table since the branch was made."""
         catalog, _, table = self._name.partition(".")
         try:
@@ -155,7 +155,7 @@ class IcebergOutput:
         except Exception as failure:  # Spark wraps what Iceberg raises in several ways
             if not any(name in str(failure) for name in (*_CONFLICTS, "not an ancestor")):
                 raise
-            raise self._fenced(record) from failure
+            raise self._fenced_error(record) from failure
 
     def _remove_branches(self, now_ms: int) -> None:
         """Those that killed merges left a day ago: a branch keeps its files from cleaning."""
@@ -163,32 +163,32 @@ class IcebergOutput:
             if row.name.startswith(_BRANCH) and _began_ms(row.name) < now_ms - _BRANCH_AGE_MS:
                 self._spark.sql(f"ALTER TABLE {self._name} DROP BRANCH IF EXISTS {row.name}")
 
-    def runs(self, count_max: int | None) -> Sequence[Committed]:
+    def list_runs(self, count_max: int | None) -> Sequence[Committed]:
         """By the snapshots that are left."""
         if not self._spark.catalog.tableExists(self._name):
             return []
         found: list[Committed] = []
-        for one in self._committed_runs():
+        for one in self._list_commits():
             found.append(one)
             if len(found) == count_max:
                 break
         return found
 
-    def rows(self) -> DataFrame | None:
+    def read_rows(self) -> DataFrame | None:
         return self._spark.table(self._name) if self._spark.catalog.tableExists(self._name) else None
 
-    def _created(self, record: RunRecord) -> int:
+    def _create_table(self, record: RunRecord) -> int:
         """Make the table and a first snapshot without a record, which the first load is validated against."""
         columns = ", ".join(_PARTITIONED_BY)
         self._spark.sql(
             f"CREATE TABLE IF NOT EXISTS {self._name} ({SCHEMA}) USING iceberg "
             f"PARTITIONED BY ({columns}) TBLPROPERTIES ('write.distribution-mode'='none')"
         )
-        if self._table().currentSnapshot() is None:
+        if self._load_table().currentSnapshot() is None:
             no_rows(self._spark).writeTo(self._name).append()
-        now = self.newest()
+        now = self.read_newest()
         if now.record is not None:
-            raise self._fenced(record)
+            raise self._fenced_error(record)
         return now.version
 
     def _add_columns(self, record: RunRecord) -> None:
@@ -202,7 +202,7 @@ class IcebergOutput:
 
     def _write(self, rows: DataFrame, record: RunRecord, base: int, replaced: str) -> None:
         writer = (
-            aligned(rows, record.columns)
+            align_columns(rows, record.columns)
             .writeTo(self._name)
             .option(f"snapshot-property.{PROPERTY}", record.to_text())
         )
@@ -221,9 +221,9 @@ class IcebergOutput:
                     f"{self._name} has files that hold rows of these ranges and of others: another tool rewrote them. "
                     "Partition the table by topic, _topic_id and partition, or load into another table"
                 ) from failure
-            raise self._fenced(record) from failure
+            raise self._fenced_error(record) from failure
 
-    def _table(self) -> Any:
+    def _load_table(self) -> Any:
         jvm: Any = self._spark.sparkContext._jvm
         table = jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(
             self._spark._jsparkSession, self._name
@@ -231,22 +231,22 @@ class IcebergOutput:
         table.refresh()
         return table
 
-    def _snapshots(self, table: Any) -> Iterator[tuple[int, RunRecord | None]]:
+    def _walk_snapshots(self, table: Any) -> Iterator[tuple[int, RunRecord | None]]:
         """The current snapshot and its parents, as far as they are left, with their records."""
         snapshot = table.currentSnapshot()
         while snapshot is not None:
             number = int(snapshot.snapshotId())
-            yield number, record_in(snapshot.summary().get(PROPERTY), f"{self._name} snapshot {number}")
+            yield number, parse_record(snapshot.summary().get(PROPERTY), f"{self._name} snapshot {number}")
             parent = snapshot.parentId()
             snapshot = None if parent is None else table.snapshot(parent)
 
-    def _committed_runs(self) -> Iterator[Committed]:
-        table = self._table()
-        for number, record in self._snapshots(table):
+    def _list_commits(self) -> Iterator[Committed]:
+        table = self._load_table()
+        for number, record in self._walk_snapshots(table):
             if record is not None:
-                yield _committed(table.snapshot(number).summary(), number, record)
+                yield _parse_commit(table.snapshot(number).summary(), number, record)
 
-    def _file_ranges(self) -> list[OffsetRange]:
+    def _read_file_ranges(self) -> list[OffsetRange]:
         """The contents of each data file, by the bounds in the table's metadata."""
         bounds = "readable_metrics.offset.lower_bound as low, readable_metrics.offset.upper_bound as high"
         rows = self._spark.sql(
@@ -261,14 +261,14 @@ class IcebergOutput:
             for row in rows.collect()
         ]
 
-    def _fenced(self, record: RunRecord) -> FencedError:
+    def _fenced_error(self, record: RunRecord) -> FencedError:
         return FencedError(
             f"another run committed to {self._name} while run {record.run} was at work. "
             "This run changed nothing; run it again"
         )
 
 
-def _committed(summary: Any, version: int, record: RunRecord) -> Committed:
+def _parse_commit(summary: Any, version: int, record: RunRecord) -> Committed:
     merged = record.details.get("merged", {})
 
     def number(name: str) -> int:

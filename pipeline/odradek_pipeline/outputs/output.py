@@ -58,19 +58,19 @@ class Committed:
 class History(Protocol):
     """The table's own description, without its rows."""
 
-    def newest(self) -> OutputState:
+    def read_newest(self) -> OutputState:
         """Return what the output holds, by its newest record. The cost does not grow with what was loaded.
 
         Raises RecordLostError when there are rows without a record."""
         ...
 
-    def runs(self, count_max: int | None) -> Sequence[Committed]:
+    def list_runs(self, count_max: int | None) -> Sequence[Committed]:
         """The newest runs, newest first, or all there are."""
         ...
 
 
 class Output(History, Protocol):
-    """One table. A run calls `newest`, plans by what it says, and commits on top of it."""
+    """One table. A run calls `read_newest`, plans by what it says, and commits on top of it."""
 
     def commit(self, known: OutputState, record: RunRecord, rows: DataFrame, steps: Steps) -> Committed:
         """Add `rows` with their record; a replay's rows take the place of all rows in its ranges.
@@ -78,7 +78,7 @@ class Output(History, Protocol):
         Raises FencedError, and leaves the output as it was, when another run committed these ranges since `known`."""
         ...
 
-    def rows(self) -> DataFrame | None:
+    def read_rows(self) -> DataFrame | None:
         """The table as it is now; None when there is none yet."""
         ...
 

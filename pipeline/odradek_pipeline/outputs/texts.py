@@ -7,7 +7,7 @@ import json
 from odradek_pipeline.runs.record import RunRecord
 
 
-def record_in(text: str | None, where: str) -> RunRecord | None:
+def parse_record(text: str | None, where: str) -> RunRecord | None:
     """The record in a text; None for a text that is not ours. Raises RecordLostError for one of a later format."""
     if not text or '"holdings"' not in text:
         return None

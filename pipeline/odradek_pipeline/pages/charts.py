@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from odradek_pipeline.pages.marks import Markup, element, joined
+from odradek_pipeline.pages.marks import Markup, element, join_markup
 
 _WIDTH: Final = 720
 _HEIGHT: Final = 200
@@ -128,7 +128,7 @@ def nice_top(largest: float) -> float:
     return next(power * factor for factor in (1, 2, 5, 10) if power * factor >= largest * 0.999999)
 
 
-def short(value: float) -> str:
+def format_number(value: float) -> str:
     """A number for an axis: `1.5k`, `20M`."""
     for power, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if value >= power:
@@ -137,9 +137,9 @@ def short(value: float) -> str:
 
 
 def _line_at(y: float, value: float) -> Markup:
-    return joined(
+    return join_markup(
         element("line", x1=_LEFT, x2=_WIDTH - _RIGHT, y1=y, y2=y, class_="grid"),
-        element("text", short(value), x=_LEFT - 8, y=y + 4, class_="axis", text_anchor="end"),
+        element("text", format_number(value), x=_LEFT - 8, y=y + 4, class_="axis", text_anchor="end"),
     )
 
 

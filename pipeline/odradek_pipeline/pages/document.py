@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 from typing import Final
 
 from odradek_pipeline.pages.charts import Bar, Cell, bars, calendar, level_bars
-from odradek_pipeline.pages.marks import Markup, element, joined, moment, size
-from odradek_pipeline.pages.model import BAD, GOOD, LEVELS, WARNING, PageData, RunRow, WindowRow, verdict
+from odradek_pipeline.pages.marks import Markup, element, join_markup, moment, size
+from odradek_pipeline.pages.model import BAD, GOOD, LEVELS, WARNING, PageData, RunRow, WindowRow, judge_table
 from odradek_pipeline.pages.style import style
 
 _HOUR_MS: Final = 3_600_000
@@ -23,16 +23,16 @@ _SAID: Final = {GOOD: "Nothing to do", WARNING: "To be looked at", BAD: "Records
 _GLYPHS: Final = {GOOD: "", WARNING: "?", BAD: "x"}
 
 
-def page(data: PageData) -> str:
+def render_page(data: PageData) -> str:
     """The whole file."""
-    head = joined(
+    head = join_markup(
         Markup('<meta charset="utf-8">'),
         Markup('<meta name="viewport" content="width=device-width, initial-scale=1">'),
         Markup(f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'),
         element("title", f"Runs of {data.output}"),
         Markup(f"<style>{style()}</style>"),
     )
-    body = joined(
+    body = join_markup(
         _header(data),
         element("div", _rows(data.runs), _seconds(data.runs), class_="plots"),
         _lag(data),
@@ -43,7 +43,7 @@ def page(data: PageData) -> str:
 
 
 def _header(data: PageData) -> Markup:
-    level, sentences = verdict(data)
+    level, sentences = judge_table(data)
     span = "no runs yet"
     if data.runs:
         span = f"runs {data.runs[0].number:,} to {data.runs[-1].number:,}, " + (
@@ -93,7 +93,7 @@ def _lag(data: PageData) -> Markup:
         return _card("Lag", element("p", "Not asked: add --bootstrap to the command.", class_="muted"))
     given = [
         Bar(
-            shortened(one.partition),
+            shorten_label(one.partition),
             f"{one.partition}: the table's next offset is {one.next_offset:,}, and the log ends at {one.log_end:,}",
             {"lag": one.lag},
         )
@@ -123,7 +123,7 @@ def _audit(data: PageData) -> Markup:
         "p",
         "worst window of each hour, in UTC:",
         *(
-            joined(_key(level), f"{name} {_GLYPHS[level]}".rstrip())
+            join_markup(_key(level), f"{name} {_GLYPHS[level]}".rstrip())
             for level, name in ((GOOD, "passed"), (WARNING, "not decided"), (BAD, "failed"))
         ),
         class_="muted",
@@ -204,7 +204,7 @@ def _row(data: PageData, one: RunRow) -> Markup:
     second = element(
         "tr", element("td"), element("td", element("code", command, class_="command"), colspan=11)
     )
-    return joined(first, second)
+    return join_markup(first, second)
 
 
 def _ranges(one: RunRow) -> str:
@@ -213,7 +213,7 @@ def _ranges(one: RunRow) -> str:
     return f"{shown} and {more:,} more" if more > 0 else shown
 
 
-def shortened(label: str) -> str:
+def shorten_label(label: str) -> str:
     """The end of a label, where a partition's number is."""
     return label if len(label) <= _LABEL_MAX else "…" + label[1 - _LABEL_MAX :]
 

@@ -19,10 +19,10 @@ def element(name: str, /, *content: object, **attributes: object) -> Markup:
         for key, value in attributes.items()
         if value is not None
     )
-    return Markup(f"<{name}{given}>{joined(*content)}</{name}>")
+    return Markup(f"<{name}{given}>{join_markup(*content)}</{name}>")
 
 
-def joined(*content: object) -> Markup:
+def join_markup(*content: object) -> Markup:
     """All of it, one after another; what is no markup is escaped."""
     return Markup("".join(one if isinstance(one, Markup) else escape(_text(one)) for one in content))
 

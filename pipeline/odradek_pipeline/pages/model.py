@@ -108,31 +108,33 @@ class PageData:
         return shlex.join([*words, *self.options, "--run", run.run])
 
 
-def verdict(data: PageData) -> tuple[str, list[str]]:
+def judge_table(data: PageData) -> tuple[str, list[str]]:
     """The worst level of all that is shown, and a sentence for each thing to look at."""
     found: list[tuple[str, str]] = []
     failing = [one for one in data.windows or () if LEVELS.get(one.verdict, BAD) == BAD]
     if failing:
-        found.append((BAD, f"{counted(len(failing), 'window')} of the audit failed"))
+        found.append((BAD, f"{format_count(len(failing), 'window')} of the audit failed"))
     lost = sum(one.lost for one in data.runs)
     if lost:
-        found.append((BAD, f"{counted(lost, 'offset')} gone from the log before a run read them"))
+        found.append((BAD, f"{format_count(lost, 'offset')} gone from the log before a run read them"))
     open_windows = [one for one in data.windows or () if LEVELS.get(one.verdict) == WARNING]
     if open_windows:
-        found.append((WARNING, f"{counted(len(open_windows), 'window')} of the audit not decided"))
+        found.append((WARNING, f"{format_count(len(open_windows), 'window')} of the audit not decided"))
     dead = sum(one.dead for one in data.runs)
     if dead:
         retried = sum(one.rows or 0 for one in data.runs if one.kind == "retry")
-        found.append((WARNING, f"{counted(dead, 'dead letter')} written, {retried:,} retried into the table"))
+        found.append(
+            (WARNING, f"{format_count(dead, 'dead letter')} written, {retried:,} retried into the table")
+        )
     behind = sum(one.lag for one in data.lag or ())
     if behind:
-        found.append((WARNING, f"{counted(behind, 'offset')} behind the log"))
+        found.append((WARNING, f"{format_count(behind, 'offset')} behind the log"))
     if not found:
         return GOOD, ["Nothing lost, nothing dead, nothing behind"]
     levels = [level for level, _ in found]
     return (BAD if BAD in levels else WARNING), [said for _, said in found]
 
 
-def counted(count: int, thing: str) -> str:
+def format_count(count: int, thing: str) -> str:
     """`1 window`, `1,200 windows`."""
     return f"{count:,} {thing}{'' if count == 1 else 's'}"

@@ -91,10 +91,10 @@ _RULES: Final = (
 
 def style() -> str:
     """The style of the page."""
-    dark = f"@media (prefers-color-scheme: dark) {{ :root {{ {_named(DARK)} }} }}"
+    dark = f"@media (prefers-color-scheme: dark) {{ :root {{ {_name_colours(DARK)} }} }}"
     rules = "\n".join(f"{selector} {{ {said} }}" for selector, said in _RULES)
-    return f":root {{ color-scheme: light dark; {_named(LIGHT)} }}\n{dark}\n{rules}\n"
+    return f":root {{ color-scheme: light dark; {_name_colours(LIGHT)} }}\n{dark}\n{rules}\n"
 
 
-def _named(colours: dict[str, str]) -> str:
+def _name_colours(colours: dict[str, str]) -> str:
     return " ".join(f"--{name}: {value};" for name, value in colours.items())

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from odradek_pipeline.errors import JobRefusedError
 from odradek_pipeline.reading.offsets_options import range_options
-from odradek_pipeline.reading.reader import ReadOptions, layers
+from odradek_pipeline.reading.reader import ReadOptions, split_layers
 from odradek_pipeline.records import READ_COLUMNS
 from odradek_pipeline.runs.ranges import OffsetRange
 from odradek_pipeline.session import CONNECTOR_PACKAGE, Connection
@@ -26,12 +26,12 @@ _POLL_RECORDS_DEFAULT: Final = "10000"
 class KafkaReader:
     """`format("kafka")` for ranges that are planned already."""
 
-    def frame(
+    def read_frame(
         self, spark: SparkSession, connection: Connection, ranges: Sequence[OffsetRange], options: ReadOptions
     ) -> DataFrame:
         """Raises JobRefusedError when the connector is not on the class path."""
         try:
-            frames = [_loaded(spark, connection, layer, options) for layer in layers(ranges)]
+            frames = [_load(spark, connection, layer, options) for layer in split_layers(ranges)]
         except PySparkException as failure:
             if "kafka" not in str(failure) or "source" not in str(failure).lower():
                 raise
@@ -42,7 +42,7 @@ class KafkaReader:
         return reduce(DataFrame.unionByName, frames)
 
 
-def _loaded(
+def _load(
     spark: SparkSession, connection: Connection, ranges: Sequence[OffsetRange], options: ReadOptions
 ) -> DataFrame:
     settings = {"kafka.max.poll.records": _POLL_RECORDS_DEFAULT, **connection.for_reading()}

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from odradek_pipeline.connector.options import SECURITY
 from odradek_pipeline.errors import JobRefusedError
 from odradek_pipeline.reading.offsets_options import range_options
-from odradek_pipeline.reading.reader import ReadOptions, layers
+from odradek_pipeline.reading.reader import ReadOptions, split_layers
 from odradek_pipeline.records import READ_COLUMNS
 from odradek_pipeline.runs.ranges import OffsetRange
 from odradek_pipeline.session import Connection
@@ -24,7 +24,7 @@ _KNOWN: Final = ("bootstrap.servers", "client.id", "request.timeout.ms", "max.pa
 class OdradekReader:
     """`format("odradek")` for ranges that are planned already."""
 
-    def frame(
+    def read_frame(
         self, spark: SparkSession, connection: Connection, ranges: Sequence[OffsetRange], options: ReadOptions
     ) -> DataFrame:
         """Raises JobRefusedError when the data source is not installed."""
@@ -34,7 +34,7 @@ class OdradekReader:
         try:
             frames = [
                 spark.read.format("odradek").options(**settings, **range_options(layer, options)).load()
-                for layer in layers(ranges)
+                for layer in split_layers(ranges)
             ]
         except PySparkException as failure:
             if failure.getCondition() != "DATA_SOURCE_NOT_FOUND":

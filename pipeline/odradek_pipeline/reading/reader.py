@@ -23,14 +23,14 @@ class ReadOptions:
 class Reader(Protocol):
     """Reads exactly the ranges that it is given, or fails: what the log no longer has is an error, never a gap."""
 
-    def frame(
+    def read_frame(
         self, spark: SparkSession, connection: Connection, ranges: Sequence[OffsetRange], options: ReadOptions
     ) -> DataFrame:
         """The rows of `ranges`, with the columns `records.READ_COLUMNS`; no task reads two partitions."""
         ...
 
 
-def layers(ranges: Sequence[OffsetRange]) -> list[list[OffsetRange]]:
+def split_layers(ranges: Sequence[OffsetRange]) -> list[list[OffsetRange]]:
     """`ranges` in lists that have each partition once, for connectors that take one range of a partition."""
     made: list[list[OffsetRange]] = []
     seen: dict[object, int] = {}

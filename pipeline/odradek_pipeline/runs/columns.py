@@ -11,7 +11,7 @@ from odradek_pipeline.errors import JobRefusedError
 Columns = Sequence[Mapping[str, Any]]
 
 
-def merged_columns(there: Columns, added: Columns) -> tuple[Mapping[str, Any], ...]:
+def merge_columns(there: Columns, added: Columns) -> tuple[Mapping[str, Any], ...]:
     """All columns of `there`, then those of `added` that it does not have. Names differ by more than their case.
 
     Raises JobRefusedError for a column that has another type.
@@ -21,7 +21,8 @@ def merged_columns(there: Columns, added: Columns) -> tuple[Mapping[str, Any], .
         before = known.setdefault(str(one["name"]).lower(), one)
         if before["type"] != one["type"]:
             raise JobRefusedError(
-                f"column {one['name']} is {shown(before['type'])} in the table and {shown(one['type'])} in the schema. "
+                f"column {one['name']} is {format_type(before['type'])} in the table and "
+                f"{format_type(one['type'])} in the schema. "
                 "Add --value-prefix or --key-prefix for columns of other names, or load into another table"
             )
     return tuple(known.values())
@@ -38,6 +39,6 @@ def require_apart(names: Iterable[str], taken: Iterable[str]) -> None:
         seen.add(name.lower())
 
 
-def shown(kind: object) -> str:
+def format_type(kind: object) -> str:
     """A type as people read it."""
     return kind if isinstance(kind, str) else json.dumps(kind)

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from odradek_pipeline.errors import FencedError, NotFoundError, RecreatedError, TruncatedError
-from odradek_pipeline.runs.columns import merged_columns
+from odradek_pipeline.runs.columns import merge_columns
 from odradek_pipeline.runs.positions import Position
-from odradek_pipeline.runs.queries import merged, require_batch_free
-from odradek_pipeline.runs.ranges import Holdings, OffsetRange, PartitionKey, joined
+from odradek_pipeline.runs.queries import merge_queries, require_batch_free
+from odradek_pipeline.runs.ranges import Holdings, OffsetRange, PartitionKey, join_ranges
 from odradek_pipeline.runs.record import EXTENDING, QUERY, SNAPSHOT, RunRecord
 
 FAIL: Final = "fail"
@@ -93,13 +93,13 @@ def plan_load(
             ranges.append(OffsetRange(key, begin, max(begin, _stop(one, partition, stop))))
     cluster_id = facts[0].cluster_id if facts else None
     if offsets_max is not None:
-        ranges = limited(ranges, offsets_max)
-    holdings = held.extended(ranges, cluster_id)
+        ranges = limit_ranges(ranges, offsets_max)
+    holdings = held.with_ranges(ranges, cluster_id)
     filled = tuple(one for one in ranges if not one.is_empty)
     return Plan(filled, holdings, cluster_id, tuple(lost), tuple(joining))
 
 
-def limited(ranges: Sequence[OffsetRange], offsets_max: int) -> list[OffsetRange]:
+def limit_ranges(ranges: Sequence[OffsetRange], offsets_max: int) -> list[OffsetRange]:
     """The beginnings of `ranges`, with at most `offsets_max` offsets in sum, shared by length as in Spark's connector.
 
     What rounding leaves over goes to the longest. A range may become empty.
@@ -129,12 +129,12 @@ def plan_replay(
     by_topic = {one.topic: one for one in facts}
     ranges: list[OffsetRange] = []
     lost: list[OffsetRange] = []
-    for one in joined(clipped(wanted, held)):
+    for one in join_ranges(clip_ranges(wanted, held)):
         topic = by_topic.get(one.key.topic)
         if topic is None:
             raise NotFoundError(f"there is no topic {one.key.topic!r} to read {one} from again")
         if topic.topic_id != one.key.topic_id:
-            raise _recreated(one.key.topic, one.key.topic_id, topic)
+            raise _recreated_error(one.key.topic, one.key.topic_id, topic)
         begin, gap = _readable(topic, one.key.partition, one.start, on_truncated, one.end)
         lost += gap
         ranges.append(replace(one, start=min(begin, one.end)))
@@ -155,10 +155,10 @@ def ranges_between(
                 begin = _first_start(one, partition, start)
                 until = end if stop.text == "latest" else min(end, _stop(one, partition, stop))
                 found.append(OffsetRange(one.key(partition), begin, max(begin, until)))
-    return clipped(found, held)
+    return clip_ranges(found, held)
 
 
-def clipped(ranges: Iterable[OffsetRange], held: Holdings) -> list[OffsetRange]:
+def clip_ranges(ranges: Iterable[OffsetRange], held: Holdings) -> list[OffsetRange]:
     """The parts of `ranges` that are held. Ranges of a topic that was replaced by another of its name stay."""
     all_held = {one.key: one for one in held.ranges()}
     found = []
@@ -213,19 +213,19 @@ def _require_next(mine: RunRecord, newest: Holdings) -> None:
             )
 
 
-def rebased(mine: RunRecord, newest: RunRecord) -> RunRecord:
+def rebase_record(mine: RunRecord, newest: RunRecord) -> RunRecord:
     """`mine` as it follows `newest`: its number, and its own ranges on top of what the newest record holds."""
     holdings = newest.holdings
     if mine.kind in (*EXTENDING, SNAPSHOT):
         own = mine.holdings.ranges(sorted({one.key.topic for one in mine.ranges}))
-        holdings = holdings.extended(own, mine.cluster_id)
+        holdings = holdings.with_ranges(own, mine.cluster_id)
     return replace(
         mine,
         number=newest.number + 1,
         holdings=holdings,
-        queries=merged(newest.queries, mine.queries),
+        queries=merge_queries(newest.queries, mine.queries),
         snapshots={**newest.snapshots, **mine.snapshots},
-        columns=merged_columns(newest.columns, mine.columns),
+        columns=merge_columns(newest.columns, mine.columns),
     )
 
 
@@ -236,11 +236,13 @@ def _is_new(held: Holdings, facts: LogFacts, on_recreated: str) -> bool:
     if known.topic_id == facts.topic_id:
         return False
     if on_recreated != START_AGAIN:
-        raise _recreated(facts.topic, known.topic_id, facts, known.cluster_id)
+        raise _recreated_error(facts.topic, known.topic_id, facts, known.cluster_id)
     return True
 
 
-def _recreated(topic: str, held_id: str, facts: LogFacts, held_cluster: str | None = None) -> RecreatedError:
+def _recreated_error(
+    topic: str, held_id: str, facts: LogFacts, held_cluster: str | None = None
+) -> RecreatedError:
     where = ""
     if held_cluster is not None and held_cluster != facts.cluster_id:
         where = f" The output's rows are from cluster {held_cluster}, and this is {facts.cluster_id}."

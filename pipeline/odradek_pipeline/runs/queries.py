@@ -30,7 +30,7 @@ class QueryState(NamedTuple):
 Queries = Mapping[str, QueryState]
 
 
-def taken_over(queries: Queries, query: str, driver: str) -> QueryState:
+def take_over(queries: Queries, query: str, driver: str) -> QueryState:
     """The state with which `driver` begins: the epoch above the last one."""
     last = queries.get(query)
     return QueryState(driver, 1, 0) if last is None else QueryState(driver, last.epoch + 1, last.batch)
@@ -64,7 +64,7 @@ def require_batch_free(theirs: Queries, query: str, mine: QueryState) -> None:
         )
 
 
-def merged(one: Queries, other: Queries) -> dict[str, QueryState]:
+def merge_queries(one: Queries, other: Queries) -> dict[str, QueryState]:
     """The later state of each query, of two records that were committed beside each other."""
     return {
         name: max(

@@ -116,7 +116,7 @@ class Holdings:
             for number, (start, end) in sorted(self.topics[name].partitions.items())
         ]
 
-    def extended(self, ranges: Sequence[OffsetRange], cluster_id: str | None) -> Holdings:
+    def with_ranges(self, ranges: Sequence[OffsetRange], cluster_id: str | None) -> Holdings:
         """These holdings after a load of `ranges`. A topic with another id takes the place of the former one."""
         topics = dict(self.topics)
         for one in ranges:
@@ -137,7 +137,7 @@ class Holdings:
         return Holdings({held.topic: held for held in map(TopicHolding.from_json, rows)})
 
 
-def subtracted(whole: OffsetRange, taken: Iterable[OffsetRange]) -> list[OffsetRange]:
+def subtract_ranges(whole: OffsetRange, taken: Iterable[OffsetRange]) -> list[OffsetRange]:
     """The rest of `whole` without `taken`, sorted."""
     left = []
     start = whole.start
@@ -150,7 +150,7 @@ def subtracted(whole: OffsetRange, taken: Iterable[OffsetRange]) -> list[OffsetR
     return left
 
 
-def joined(ranges: Iterable[OffsetRange]) -> list[OffsetRange]:
+def join_ranges(ranges: Iterable[OffsetRange]) -> list[OffsetRange]:
     """The same offsets in as few ranges as there can be, sorted; empty ones are left out."""
     made: list[OffsetRange] = []
     for one in sorted(one for one in ranges if not one.is_empty):
@@ -162,7 +162,7 @@ def joined(ranges: Iterable[OffsetRange]) -> list[OffsetRange]:
     return made
 
 
-def spanned(ranges: Iterable[OffsetRange]) -> list[OffsetRange]:
+def span_ranges(ranges: Iterable[OffsetRange]) -> list[OffsetRange]:
     """One range for each partition, from the first offset of its ranges to the last."""
     made: dict[PartitionKey, OffsetRange] = {}
     for one in ranges:

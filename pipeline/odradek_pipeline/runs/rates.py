@@ -30,7 +30,7 @@ def ends_of(facts: Sequence[LogFacts]) -> dict[PartitionKey, int]:
     return {one.key(partition): end for one in facts for partition, end in one.ends.items()}
 
 
-def pinned(facts: Sequence[LogFacts], ends: Mapping[PartitionKey, int]) -> list[LogFacts]:
+def pin_facts(facts: Sequence[LogFacts], ends: Mapping[PartitionKey, int]) -> list[LogFacts]:
     """`facts` up to fixed ends. Partitions that have none, since they joined later, are left out."""
     return [
         replace(
@@ -45,13 +45,13 @@ def pinned(facts: Sequence[LogFacts], ends: Mapping[PartitionKey, int]) -> list[
     ]
 
 
-def pinned_later(facts: Sequence[LogFacts], ends: Mapping[PartitionKey, int]) -> dict[PartitionKey, int]:
+def pin_new_topics(facts: Sequence[LogFacts], ends: Mapping[PartitionKey, int]) -> dict[PartitionKey, int]:
     """`ends` with those of topics that were made again since they were fixed."""
     known = {key.topic_id for key in ends}
     return {**ends_of([one for one in facts if one.topic_id not in known]), **ends}
 
 
-def lag(facts: Sequence[LogFacts], held: Holdings) -> int:
+def measure_lag(facts: Sequence[LogFacts], held: Holdings) -> int:
     """The offsets between what is held and the ends of `facts`, from the log start where nothing is held."""
     behind = 0
     for one in facts:

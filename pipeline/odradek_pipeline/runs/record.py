@@ -92,7 +92,7 @@ class RunRecord:
         """The ranges in which the rows of a run in REPLACING take the place of others."""
         return self.scope or self.ranges
 
-    def committed_at(self, moment_ms: int) -> RunRecord:
+    def with_commit_time(self, moment_ms: int) -> RunRecord:
         return replace(self, committed_ms=moment_ms)
 
     def as_json(self) -> dict[str, Any]:

@@ -32,7 +32,9 @@ class SnapshotPlan:
     whole: frozenset[str]
 
 
-def aged(read_ms: Mapping[str, int], cleaning: Mapping[str, Cleaning], now_ms: int, share: float) -> set[str]:
+def find_aged(
+    read_ms: Mapping[str, int], cleaning: Mapping[str, Cleaning], now_ms: int, share: float
+) -> set[str]:
     """The topics of `cleaning` of which a snapshot at `read_ms` is older than that share of a tombstone's time."""
     return {
         topic
@@ -43,7 +45,7 @@ def aged(read_ms: Mapping[str, int], cleaning: Mapping[str, Cleaning], now_ms: i
     }
 
 
-def looked(
+def note_snapshot(
     read_ms: Mapping[str, int], facts: Sequence[LogFacts], after: Holdings, now_ms: int
 ) -> dict[str, int]:
     """`read_ms` after a snapshot that asked for `facts` at `now_ms`, and after which the table holds `after`.

@@ -60,17 +60,17 @@ class Setting:
             return "on" if self.default else "off"
         return str(self.default)
 
-    def checked(self, given: Any, source: str) -> Any:
+    def check_value(self, given: Any, source: str) -> Any:
         """`given` as a value of this setting. Raises SettingError, naming `source`."""
         if self.is_repeated:
             many = given if isinstance(given, Sequence) and not isinstance(given, str) else [given]
-            return tuple(str(self._scalar(one, source)) for one in many)
-        return self._scalar(given, source)
+            return tuple(str(self._check_scalar(one, source)) for one in many)
+        return self._check_scalar(given, source)
 
-    def _scalar(self, given: Any, source: str) -> Any:
+    def _check_scalar(self, given: Any, source: str) -> Any:
         value: Any = given
         if self.kind in (int, float) and isinstance(given, str):
-            value = _number(given, self.kind)
+            value = _parse_number(given, self.kind)
         elif self.kind is float and type(given) is int:
             value = float(given)
         elif self.kind is str and isinstance(given, int | float) and not isinstance(given, bool):
@@ -122,14 +122,14 @@ def settings_of(declared: SettingsClass) -> dict[str, Setting]:
     return found
 
 
-def made(declared: SettingsClass, given: Mapping[str, tuple[Any, str]]) -> Any:
+def make_settings(declared: SettingsClass, given: Mapping[str, tuple[Any, str]]) -> Any:
     """An object of `declared` from values by name, each with the source it is from. Raises SettingError.
 
     A value of None counts as not given.
     """
     known = settings_of(declared)
     values = {
-        name: known[name].checked(value, source)
+        name: known[name].check_value(value, source)
         for name, (value, source) in given.items()
         if value is not None
     }
@@ -148,7 +148,7 @@ def _kind(hint: Any) -> tuple[type, bool]:
     return hint, False
 
 
-def _number(text: str, kind: type) -> Any:
+def _parse_number(text: str, kind: type) -> Any:
     try:
         return kind(text.replace("_", ""))
     except ValueError:

@@ -27,7 +27,7 @@ def read_file(path: Path, command: str, known: Mapping[str, Collection[str]]) ->
 
     Raises SettingError: no file, no YAML, a key that no command has.
     """
-    content = _content(path)
+    content = _read_content(path)
     names = {name for of_one in known.values() for name in of_one}
     found: dict[str, tuple[Any, str]] = {}
     for key, value in content.items():
@@ -44,7 +44,7 @@ def read_file(path: Path, command: str, known: Mapping[str, Collection[str]]) ->
     return found
 
 
-def _content(path: Path) -> Mapping[Any, Any]:
+def _read_content(path: Path) -> Mapping[Any, Any]:
     try:
         if path.stat().st_size > FILE_BYTES_MAX:
             raise SettingError(f"{path} is larger than {FILE_BYTES_MAX} bytes: name a file of settings")

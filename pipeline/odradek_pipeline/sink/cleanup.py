@@ -13,7 +13,7 @@ from odradek.client.producer.producer import Producer
 from odradek_pipeline.connector.client_loop import ClientLoop
 from odradek_pipeline.sink.driver import open_ids
 from odradek_pipeline.sink.markers import MarkerState, read_on
-from odradek_pipeline.sink.settings import SinkSettings, parsed
+from odradek_pipeline.sink.settings import SinkSettings, parse_options
 
 _TIMEOUT_MS = 60_000
 
@@ -25,7 +25,7 @@ def clean_up(options: Mapping[str, str]) -> int:
     from that checkpoint writes the batch again that it was in. Raises OptionError.
     """
     settings = SinkSettings.of(options, is_stream=True)
-    with ClientLoop(parsed(options)) as loop:
+    with ClientLoop(parse_options(options)) as loop:
         return loop.run(_clean_up(loop.client, settings))
 
 

@@ -94,7 +94,7 @@ async def begin(client: Client, settings: SinkSettings, bootstrap: str) -> Begun
             f"allows less: {failure}"
         ) from failure
     except ProducerFenced as failure:
-        raise _fenced(settings, failure) from failure
+        raise _fenced_error(settings, failure) from failure
     if known == NO_IDENTITY:
         await _drop_open(client, settings)
     while len(_EPOCHS) >= _EPOCHS_MAX:
@@ -121,12 +121,12 @@ async def check_begun(client: Client, settings: SinkSettings, begun: Begun) -> N
     """Raise SinkFencedError where another driver has begun since."""
     found = await TransactionAdmin(client).describe(settings.id_of(DRIVER))
     if (found.producer_id, found.producer_epoch) != begun.identity:
-        raise _fenced(
+        raise _fenced_error(
             settings, f"its epoch is {found.producer_epoch}, and this driver's was {begun.identity.epoch}"
         )
 
 
-def _fenced(settings: SinkSettings, why: object) -> SinkFencedError:
+def _fenced_error(settings: SinkSettings, why: object) -> SinkFencedError:
     return SinkFencedError(
         f"another driver writes as sink {settings.sink!r} now ({why}). Stop one of them; the one that is started last "
         "continues. Two queries need checkpoints or 'sinkId's of their own"
@@ -134,7 +134,7 @@ def _fenced(settings: SinkSettings, why: object) -> SinkFencedError:
 
 
 class Ending:
-    """The end of one batch: `commit` or `abort`. `reached` is called with the name of each step that is done."""
+    """The end of one batch: `commit` or `abort`. `note_step` is called with the name of each step that is done."""
 
     def __init__(self, client: Client, settings: SinkSettings, begun: Begun, query: str, batch: int) -> None:
         self._client = client
@@ -143,33 +143,33 @@ class Ending:
         self._query = query
         self._batch = batch
 
-    def reached(self, step: str) -> None:
+    def note_step(self, step: str) -> None:
         """Nothing; a test ends the process here."""
 
     async def commit(self, written: Sequence[Written]) -> None:
         """End the tasks' transactions. Raises SinkFencedError, PlanNotDeterministicError, the client's errors."""
         markers = self._begun.markers
         await read_on(self._client, markers)
-        total = self._marker(written)
+        total = self._make_marker(written)
         done = markers.committed.get(BATCH)
         if done is not None and done.is_of(self._query, self._batch):
             _check_same(total, done, "the whole batch")
             return
         self._check_plan(total)
         try:
-            async with self._producer() as producer:
+            async with self._make_producer() as producer:
                 await self._write(producer, {PLAN: total})
-                self.reached("plan")
+                self.note_step("plan")
                 for one in written:
                     if one.prepared is not None:
                         await end_prepared(self._client, one.prepared, is_commit=True)
-                        self.reached(f"task-{one.task}")
+                        self.note_step(f"task-{one.task}")
                 await self._write(producer, {BATCH: total})
-                self.reached("batch")
+                self.note_step("batch")
                 if not self._settings.is_lasting:
                     await self._write(producer, dict.fromkeys([PLAN, BATCH, *(one.task for one in written)]))
         except (ProducerFenced, InvalidProducerEpoch) as failure:
-            raise _fenced(self._settings, failure) from failure
+            raise _fenced_error(self._settings, failure) from failure
 
     async def abort(self, written: Sequence[Written]) -> None:
         """Abort the tasks' transactions that are not committed."""
@@ -188,7 +188,7 @@ class Ending:
                     "task %d stays open until the batch is replayed or times out: %s", one.task, failure
                 )
 
-    def _marker(self, written: Sequence[Written]) -> Marker:
+    def _make_marker(self, written: Sequence[Written]) -> Marker:
         identity = self._begun.identity
         return Marker(
             self._query,
@@ -211,7 +211,7 @@ class Ending:
         if plan is not None and plan.is_of(self._query, self._batch) and is_begun:
             _check_same(total, plan, "the batch, of which some tasks are committed,")
 
-    def _producer(self) -> Producer:
+    def _make_producer(self) -> Producer:
         return Producer(
             self._client,
             transactional_id=self._settings.id_of(DRIVER),
@@ -224,7 +224,7 @@ class Ending:
         topic, partition = markers.partition
         async with producer.transaction():
             for name, marker in found.items():
-                value = None if marker is None else with_epoch(marker, producer.identity).encoded()
+                value = None if marker is None else with_epoch(marker, producer.identity).encode()
                 await producer.send(topic, value, key=markers.key(name), partition=partition)
 
 

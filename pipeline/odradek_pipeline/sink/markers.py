@@ -53,7 +53,7 @@ class Marker:
     epoch: int = -1
     version: int = _VERSION
 
-    def encoded(self) -> bytes:
+    def encode(self) -> bytes:
         """The value of its record."""
         return json.dumps(asdict(self), sort_keys=True).encode()
 
@@ -96,7 +96,7 @@ class MarkerState:
             name: marker
             for record in records(batch)
             if record.offset >= self.next_offset and record.key is not None
-            for name, marker in [self._parsed(record.key, record.value)]
+            for name, marker in [self._parse_marker(record.key, record.value)]
             if name is not None
         }
         if header.is_transactional:
@@ -104,7 +104,7 @@ class MarkerState:
         else:
             self._apply(found)
 
-    def _parsed(self, key: bytes, value: bytes | None) -> tuple[str | None, Marker | None]:
+    def _parse_marker(self, key: bytes, value: bytes | None) -> tuple[str | None, Marker | None]:
         prefix = self.key("")
         if not key.startswith(prefix):
             return None, None

@@ -66,7 +66,7 @@ def check_schema(schema: StructType, topic: str) -> None:
             raise OptionError(f"column {name!r} is {kind.simpleString()}; cast it to string or binary first")
 
 
-def groups(batch: pa.RecordBatch, topic: str) -> Iterator[Group]:
+def group_rows(batch: pa.RecordBatch, topic: str) -> Iterator[Group]:
     """The rows of an Arrow batch by topic and partition. Raises OptionError for a row without a topic."""
     columns = {name: batch.column(number) for number, name in enumerate(batch.schema.names)}
     values = columns["value"].cast(pa.binary()).to_pylist()

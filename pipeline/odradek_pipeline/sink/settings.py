@@ -51,7 +51,7 @@ class SinkSettings:
     @classmethod
     def of(cls, given: Mapping[str, str], *, is_stream: bool) -> SinkSettings:
         """Raises OptionError."""
-        options = parsed(given)
+        options = parse_options(given)
         sink = options.text("sinkId")
         location = next((value for name, value in given.items() if name.lower() == "checkpointlocation"), "")
         if not sink and is_stream:
@@ -62,12 +62,12 @@ class SinkSettings:
             sink = hashlib.sha256(location.rstrip("/").encode()).hexdigest()[:24]
         if "/" in sink:
             raise OptionError(f"option 'sinkId' is {sink!r}; it cannot have a slash")
-        options.needed("bootstrap.servers")
+        options.require_text("bootstrap.servers")
         return cls(
             sink=sink or uuid.uuid4().hex,
             is_lasting=bool(sink),
             topic=options.text("topic"),
-            marker_topic=options.needed("markerTopic"),
+            marker_topic=options.require_text("markerTopic"),
             timeout_ms=options.number("transaction.timeout.ms", low=1000),
             compression=options.one_of("compression.type", "none", "gzip", "snappy", "lz4", "zstd"),
             batch_bytes=options.number("batch.size", low=1024),
@@ -83,6 +83,6 @@ def prefix_of(sink: str) -> str:
     return f"{_PREFIX}{sink}."
 
 
-def parsed(given: Mapping[str, str]) -> Options:
+def parse_options(given: Mapping[str, str]) -> Options:
     """The options of the sink. Raises OptionError for an unknown one."""
     return Options(given, WRITING, ignored=_SPARKS)

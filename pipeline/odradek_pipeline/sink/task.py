@@ -16,7 +16,7 @@ from odradek.client.producer.producer import Producer
 from odradek_pipeline.connector.client_loop import ClientLoop
 from odradek_pipeline.sink.driver import Begun, PlanNotDeterministicError, Written, check_begun
 from odradek_pipeline.sink.markers import Marker, read_on
-from odradek_pipeline.sink.rows import Group, groups
+from odradek_pipeline.sink.rows import Group, group_rows
 from odradek_pipeline.sink.settings import SinkSettings
 
 _DIGESTS = 2**64
@@ -42,7 +42,7 @@ def write(
     begun: Begun,
     place: TaskPlace,
     *,
-    reached: Callable[[str], None],
+    note_step: Callable[[str], None],
 ) -> Written:
     """Write the rows of one task. Raises SinkFencedError, PlanNotDeterministicError, and the client's errors."""
     client = loop.client
@@ -60,10 +60,10 @@ def write(
         loop.run(read_on(client, markers))
         found = markers.committed.get(str(place.task))
         if found is not None and found.query == place.query and found.batch >= place.batch:
-            return _compared(rows, settings, found, place)
+            return _compare_replay(rows, settings, found, place)
         loop.run(producer.begin_transaction())
         count = digest = 0
-        for group in _groups(rows, settings):
+        for group in _group_all(rows, settings):
             loop.run(_send(producer, group))
             count += len(group.values)
             digest += group.digest()
@@ -71,15 +71,15 @@ def write(
         topic, partition = markers.partition
         loop.run(_send_marker(producer, topic, partition, markers.key(place.task), marker))
         prepared = loop.run(producer.prepare_transaction())
-        reached("flushed")
+        note_step("flushed")
         return Written(place.task, count, digest % _DIGESTS, prepared)
     finally:
         loop.run(producer.close(is_flushing=False))
 
 
-def _groups(rows: Iterator[pa.RecordBatch], settings: SinkSettings) -> Iterator[Group]:
+def _group_all(rows: Iterator[pa.RecordBatch], settings: SinkSettings) -> Iterator[Group]:
     for batch in rows:
-        yield from groups(batch, settings.topic)
+        yield from group_rows(batch, settings.topic)
 
 
 async def _send(producer: Producer, group: Group) -> None:
@@ -91,10 +91,10 @@ async def _send(producer: Producer, group: Group) -> None:
 
 
 async def _send_marker(producer: Producer, topic: str, partition: int, key: bytes, marker: Marker) -> None:
-    await producer.send(topic, marker.encoded(), key=key, partition=partition)
+    await producer.send(topic, marker.encode(), key=key, partition=partition)
 
 
-def _compared(
+def _compare_replay(
     rows: Iterator[pa.RecordBatch], settings: SinkSettings, found: Marker, place: TaskPlace
 ) -> Written:
     if found.batch > place.batch:
@@ -103,7 +103,7 @@ def _compared(
             f"{place.batch} is to be written. The checkpoint is older than the topic; begin a new one behind its rows"
         )
     count = digest = 0
-    for group in _groups(rows, settings):
+    for group in _group_all(rows, settings):
         count += len(group.values)
         digest += group.digest()
     if (count, digest % _DIGESTS) != (found.rows, found.digest):

@@ -24,7 +24,7 @@ from odradek_pipeline.connector.client_loop import ClientLoop
 from odradek_pipeline.connector.options import OptionError
 from odradek_pipeline.sink.driver import Begun, Ending, Written, begin
 from odradek_pipeline.sink.rows import check_schema
-from odradek_pipeline.sink.settings import SinkSettings, parsed
+from odradek_pipeline.sink.settings import SinkSettings, parse_options
 from odradek_pipeline.sink.task import TaskPlace, write
 
 _QUERY_ID = "sql.streaming.queryId"
@@ -59,13 +59,13 @@ class SinkWriter:
     def __getstate__(self) -> dict[str, Any]:
         """Begins the batch: Spark pickles a writer on its way to the tasks, and twice, so the first one counts."""
         if self._begun is None:
-            options = parsed(self._given)
+            options = parse_options(self._given)
             with ClientLoop(options) as loop:
-                bootstrap = options.needed("bootstrap.servers")
+                bootstrap = options.require_text("bootstrap.servers")
                 self._begun = loop.run(begin(loop.client, self._settings, bootstrap))
         return dict(vars(self))
 
-    def reached(self, step: str) -> None:
+    def note_step(self, step: str) -> None:
         """Nothing; a test ends the process here."""
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskMessage:
@@ -82,8 +82,8 @@ class SinkWriter:
     def write_as(self, iterator: Iterator[pa.RecordBatch], place: TaskPlace) -> TaskMessage:
         """As `write`, with the task's place."""
         assert self._begun is not None, "a writer is pickled before it comes to a task"
-        with ClientLoop(parsed(self._given)) as loop:
-            written = write(iterator, loop, self._settings, self._begun, place, reached=self.reached)
+        with ClientLoop(parse_options(self._given)) as loop:
+            written = write(iterator, loop, self._settings, self._begun, place, note_step=self.note_step)
         return TaskMessage(written, self._begun, place.query, place.batch)
 
     def end(self, messages: Sequence[WriterCommitMessage | None], *, is_commit: bool) -> None:
@@ -93,7 +93,7 @@ class SinkWriter:
             return  # a batch without tasks
         first = found[0]
         written = sorted((message.written for message in found), key=lambda one: one.task)
-        with ClientLoop(parsed(self._given)) as loop:
+        with ClientLoop(parse_options(self._given)) as loop:
             ending = self.ending(loop.client, self._settings, first.begun, first.query, first.batch)
             loop.run(ending.commit(written) if is_commit else ending.abort(written))
 

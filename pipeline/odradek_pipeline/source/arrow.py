@@ -59,7 +59,7 @@ def record_batch(blocks: Sequence[RecordBlock], *, with_headers: bool) -> pa.Rec
     arrays = [
         _binary(columns.data, columns.key_start[chosen], columns.key_size[chosen]),
         _binary(columns.data, columns.value_start[chosen], columns.value_size[chosen]),
-        _repeated(topic, count),
+        _repeat_text(topic, count),
         _numbers(np.full(count, partition, np.int32), pa.int32()),
         _numbers(columns.offset[chosen], pa.int64()),
         _numbers(columns.timestamp_ms[chosen] * 1000, pa.timestamp("us", tz="UTC")),
@@ -76,7 +76,7 @@ def _numbers(values: Any, kind: pa.DataType) -> pa.Array:
     return pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(np.ascontiguousarray(values))])
 
 
-def _repeated(text: str, count: int) -> pa.Array:
+def _repeat_text(text: str, count: int) -> pa.Array:
     encoded = text.encode()
     offsets = np.arange(count + 1, dtype=np.int32) * np.int32(len(encoded))
     return pa.Array.from_buffers(
@@ -114,7 +114,10 @@ def _headers(data: bytes, starts: Ints, ends: Ints) -> pa.Array:
                 values.append(value)
         edges.append(len(keys))
     pairs = pa.StructArray.from_buffers(
-        _PAIR, len(keys), [None], children=[_joined(keys, pa.string()), _joined(values, pa.binary())]
+        _PAIR,
+        len(keys),
+        [None],
+        children=[_join_arrays(keys, pa.string()), _join_arrays(values, pa.binary())],
     )
     offsets = np.array(edges, np.int32)
     validity = np.packbits(np.diff(offsets) > 0, bitorder="little")
@@ -123,7 +126,7 @@ def _headers(data: bytes, starts: Ints, ends: Ints) -> pa.Array:
     )
 
 
-def _joined(parts: Sequence[bytes | None], kind: pa.DataType) -> pa.Array:
+def _join_arrays(parts: Sequence[bytes | None], kind: pa.DataType) -> pa.Array:
     edges = np.zeros(len(parts) + 1, np.int32)
     np.cumsum([len(part or b"") for part in parts], out=edges[1:])
     validity = np.packbits(np.array([part is not None for part in parts], np.bool_), bitorder="little")

@@ -12,10 +12,10 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from odradek_pipeline.connector.client_loop import ClientLoop
 from odradek_pipeline.connector.options import READING, Options
-from odradek_pipeline.source.positions import ending, resolve, starting
+from odradek_pipeline.source.positions import parse_end, parse_start, resolve
 from odradek_pipeline.source.ranges import OffsetInputPartition, split
 from odradek_pipeline.source.reading import ReadSettings, read
-from odradek_pipeline.source.topics import Subscription, checked_starts, find
+from odradek_pipeline.source.topics import Subscription, check_starts, find
 
 
 class BatchReader(DataSourceReader):
@@ -25,15 +25,15 @@ class BatchReader(DataSourceReader):
         self._given = dict(options)
         parsed = Options(self._given, READING)
         Subscription.of(parsed)
-        starting(parsed, is_stream=False)
-        ending(parsed)
+        parse_start(parsed, is_stream=False)
+        parse_end(parsed)
         ReadSettings.of(parsed)
 
     def partitions(self) -> Sequence[InputPartition]:
         """The ranges of the tasks. Raises OptionError, DataLossError, and the client's errors."""
         options = Options(self._given, READING)
         with ClientLoop(options) as loop:
-            ranges = loop.run(_ranges(loop, options))
+            ranges = loop.run(_plan_ranges(loop, options))
         return split(
             ranges,
             tasks_min=options.number_if_set("minPartitions"),
@@ -47,14 +47,16 @@ class BatchReader(DataSourceReader):
         return read(partition, Options(self._given, READING))
 
 
-async def _ranges(loop: ClientLoop, options: Options) -> list[OffsetInputPartition]:
+async def _plan_ranges(loop: ClientLoop, options: Options) -> list[OffsetInputPartition]:
     client, settings = loop.client, ReadSettings.of(options)
     known = await find(client, Subscription.of(options))
     keys = known.partitions
     is_committed = settings.is_read_committed
-    starts = await resolve(client, starting(options, is_stream=False), keys, is_read_committed=is_committed)
-    ends = await resolve(client, ending(options), keys, is_read_committed=is_committed)
-    starts = await checked_starts(client, starts, ends, is_failing=settings.is_failing_on_loss)
+    starts = await resolve(
+        client, parse_start(options, is_stream=False), keys, is_read_committed=is_committed
+    )
+    ends = await resolve(client, parse_end(options), keys, is_read_committed=is_committed)
+    starts = await check_starts(client, starts, ends, is_failing=settings.is_failing_on_loss)
     return [
         OffsetInputPartition(key.topic, key.partition, known.ids[key.topic], starts[key], ends[key])
         for key in keys

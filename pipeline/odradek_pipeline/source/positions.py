@@ -31,11 +31,11 @@ class OffsetRangeLimit:
     is_latest_without_match: bool = True
 
 
-def starting(options: Options, *, is_stream: bool) -> OffsetRangeLimit:
+def parse_start(options: Options, *, is_stream: bool) -> OffsetRangeLimit:
     """Return the position at which a read begins. Raises OptionError."""
     is_latest = options.one_of("startingOffsetsByTimestampStrategy", "error", "latest") == "latest"
     default = "latest" if is_stream else "earliest"
-    position = _position(options, "starting", default=default, is_latest_without_match=is_latest)
+    position = _parse_position(options, "starting", default=default, is_latest_without_match=is_latest)
     if not is_stream and (position.word == LATEST or LATEST in position.offsets.values()):
         raise OptionError(
             "a batch cannot start at the latest offset, as it would read nothing; set 'startingOffsets'"
@@ -43,9 +43,9 @@ def starting(options: Options, *, is_stream: bool) -> OffsetRangeLimit:
     return position
 
 
-def ending(options: Options) -> OffsetRangeLimit:
+def parse_end(options: Options) -> OffsetRangeLimit:
     """Return the position at which a batch ends. Raises OptionError."""
-    position = _position(options, "ending", default="latest", is_latest_without_match=True)
+    position = _parse_position(options, "ending", default="latest", is_latest_without_match=True)
     if position.word == EARLIEST or EARLIEST in position.offsets.values():
         raise OptionError(
             "a batch cannot end at the earliest offset, as it would read nothing; set 'endingOffsets'"
@@ -53,7 +53,7 @@ def ending(options: Options) -> OffsetRangeLimit:
     return position
 
 
-def _position(
+def _parse_position(
     options: Options, edge: str, *, default: str, is_latest_without_match: bool
 ) -> OffsetRangeLimit:
     word = LATEST if edge == "ending" else EARLIEST
@@ -63,17 +63,17 @@ def _position(
         return OffsetRangeLimit(name, word, time_ms=time_ms, is_latest_without_match=is_latest_without_match)
     name = f"{edge}OffsetsByTimestamp"
     if options.is_set(name):
-        times = by_partition(options.json(name), name, low=0)
+        times = parse_by_partition(options.json(name), name, low=0)
         return OffsetRangeLimit(name, word, times_ms=times, is_latest_without_match=is_latest_without_match)
     name = f"{edge}Offsets"
     text = options.text(name).lower() if options.is_set(name) else default
     if text in ("earliest", "latest"):
         return OffsetRangeLimit(name, EARLIEST if text == "earliest" else LATEST)
-    offsets = by_partition(options.json(name), name, low=EARLIEST)
+    offsets = parse_by_partition(options.json(name), name, low=EARLIEST)
     return OffsetRangeLimit(name, word, offsets=offsets)
 
 
-def by_partition(given: Mapping[str, Any], name: str, *, low: int) -> dict[TopicPartition, int]:
+def parse_by_partition(given: Mapping[str, Any], name: str, *, low: int) -> dict[TopicPartition, int]:
     """`{"orders": {"0": 10}}` as a mapping. Raises OptionError."""
     found: dict[TopicPartition, int] = {}
     for topic, numbers in given.items():
@@ -103,12 +103,12 @@ async def resolve(
 ) -> dict[TopicPartition, int]:
     """The offset of each partition at this edge. Raises OptionError, and the brokers' errors."""
     if position.time_ms is not None:
-        return await _at_times(
+        return await _find_at_times(
             client, position, dict.fromkeys(partitions, position.time_ms), is_read_committed
         )
     if position.times_ms:
         _check_all_named(position, position.times_ms, partitions)
-        return await _at_times(client, position, position.times_ms, is_read_committed)
+        return await _find_at_times(client, position, position.times_ms, is_read_committed)
     if position.offsets:
         _check_all_named(position, position.offsets, partitions)
         wanted = {key: offset for key, offset in position.offsets.items() if offset < 0}
@@ -130,7 +130,7 @@ def _check_all_named(
         )
 
 
-async def _at_times(
+async def _find_at_times(
     client: Client,
     position: OffsetRangeLimit,
     times_ms: Mapping[TopicPartition, int],

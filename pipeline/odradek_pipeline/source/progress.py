@@ -34,7 +34,7 @@ class GroupProgress(StreamingQueryListener):
     def __init__(self, group_id: str, options: Mapping[str, str], *, query_name: str | None = None) -> None:
         self._group_id = group_id
         self._options = Options(options, CONNECTION)
-        self._options.needed("bootstrap.servers")
+        self._options.require_text("bootstrap.servers")
         self._query_name = query_name
 
     def onQueryStarted(self, event: Any) -> None:
@@ -76,6 +76,6 @@ def _offsets(text: str | None) -> Mapping[Any, int]:
     """The offsets in a source's JSON; none of another source's."""
     try:
         given = json.loads(text or "null")
-        return StreamOffset.parsed(given).offsets if isinstance(given, dict) else {}
+        return StreamOffset.parse(given).offsets if isinstance(given, dict) else {}
     except (ValueError, KeyError, TypeError):
         return {}

@@ -69,7 +69,7 @@ def split(
     return pieces
 
 
-def shared_by_lag(lags: Sequence[int], total_max: int) -> list[int]:
+def share_by_lag(lags: Sequence[int], total_max: int) -> list[int]:
     """Return the number of offsets that a batch takes of each partition; all together are at most `total_max`.
 
     Each gets its share by lag, rounded down, and what is left goes to the first ones. So a batch is never empty.

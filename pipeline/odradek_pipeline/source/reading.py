@@ -62,7 +62,7 @@ def read(wanted: OffsetInputPartition, options: Options) -> Iterator[pa.RecordBa
         reading = _Reading(loop, wanted, settings)
         loop.run(reading.start())
         try:
-            yield from reading.batches()
+            yield from reading.read_batches()
         finally:
             loop.run(reading.consumer.close())
 
@@ -97,13 +97,13 @@ class _Reading:
         )
         self.consumer.assign({wanted.key: wanted.start})
 
-    def batches(self) -> Iterator[pa.RecordBatch]:
+    def read_batches(self) -> Iterator[pa.RecordBatch]:
         """Arrow batches, each of many of Kafka's batches."""
         if self._is_other_topic:
             return
         held: list[RecordBlock] = []
         rows = size_bytes = 0
-        for block in self._blocks():
+        for block in self._read_blocks():
             held.append(block)
             # A batch of Kafka's is split only at the edges of the range, so its header's count is near enough.
             rows += block.header.record_count
@@ -114,7 +114,7 @@ class _Reading:
         if held:
             yield record_batch(held, with_headers=self._settings.with_headers)
 
-    def _blocks(self) -> Iterator[RecordBlock]:
+    def _read_blocks(self) -> Iterator[RecordBlock]:
         start, end = self._range.start, self._range.end
         position = start
         moved_at = time.monotonic()
@@ -140,13 +140,13 @@ class _Reading:
         except OffsetOutOfRange as failure:
             what = f"{key} no longer has offset {self.consumer.position(key)} of {self._range}"
             report("truncated", f"{what} ({failure})", is_failing=self._settings.is_failing_on_loss)
-            return [], await self._after_gap()
+            return [], await self._skip_gap()
         except UnknownTopicOrPartition as failure:
             report("deleted", str(failure), is_failing=self._settings.is_failing_on_loss)
             return [], self._range.end
         return blocks, self.consumer.position(key)
 
-    async def _after_gap(self) -> int:
+    async def _skip_gap(self) -> int:
         key = self._range.key
         first = (await LogAdmin(self._loop.client).offsets_at([key], EARLIEST))[key]
         if first <= self.consumer.position(key):

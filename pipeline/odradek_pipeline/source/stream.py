@@ -20,11 +20,11 @@ from odradek.foundation.errors import UnknownTopicOrPartition
 from odradek.foundation.ids import TopicPartition
 from odradek_pipeline.connector.client_loop import ClientLoop
 from odradek_pipeline.connector.options import READING, Options
-from odradek_pipeline.source.positions import resolve, starting
-from odradek_pipeline.source.ranges import OffsetInputPartition, shared_by_lag, split
+from odradek_pipeline.source.positions import parse_start, resolve
+from odradek_pipeline.source.ranges import OffsetInputPartition, share_by_lag, split
 from odradek_pipeline.source.reading import ReadSettings, read
 from odradek_pipeline.source.stream_offset import StreamOffset
-from odradek_pipeline.source.topics import KnownPartitions, Subscription, checked_starts, find, report
+from odradek_pipeline.source.topics import KnownPartitions, Subscription, check_starts, find, report
 
 # A partition that was added later begins here: what was written to it before it was seen belongs to the stream.
 _NEW_PARTITION_START = 0
@@ -37,7 +37,7 @@ class StreamReader(DataSourceStreamReader):
         self._given = dict(options)
         parsed = Options(self._given, READING)
         Subscription.of(parsed)
-        starting(parsed, is_stream=True)
+        parse_start(parsed, is_stream=True)
         self._settings = ReadSettings.of(parsed)
         self._offsets_max = parsed.number_if_set("maxOffsetsPerTrigger")
         self._is_available_now = parsed.flag("availableNow")
@@ -48,12 +48,12 @@ class StreamReader(DataSourceStreamReader):
 
     def initialOffset(self) -> dict[str, Any]:
         """Return the position at which a stream without a checkpoint begins."""
-        return self._initial().as_json()
+        return self._start_offset().as_json()
 
     def latestOffset(self) -> dict[str, Any]:
         """The end of the next batch; the present position when there is nothing new."""
         if self._fixed_end is None:
-            end = self._opened().run(self._latest(self._position or self._initial()))
+            end = self._open_loop().run(self._find_end(self._position or self._start_offset()))
             if not self._is_available_now:
                 return end.as_json()
             self._fixed_end = end
@@ -61,12 +61,12 @@ class StreamReader(DataSourceStreamReader):
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """The ranges of a batch. At a restart Spark asks with the end of the last batch twice, which has none."""
-        since, until = StreamOffset.parsed(start), StreamOffset.parsed(end)
+        since, until = StreamOffset.parse(start), StreamOffset.parse(end)
         self._position = until
         if start == end:
             return []
         options = Options(self._given, READING)
-        ranges = self._opened().run(self._ranges(since, until))
+        ranges = self._open_loop().run(self._plan_ranges(since, until))
         return split(
             ranges,
             tasks_min=options.number_if_set("minPartitions"),
@@ -88,52 +88,52 @@ class StreamReader(DataSourceStreamReader):
         if loop is not None:
             loop.__exit__(None, None, None)
 
-    def _opened(self) -> ClientLoop:
+    def _open_loop(self) -> ClientLoop:
         if self._loop is None:
             self._loop = ClientLoop(Options(self._given, READING)).__enter__()
         return self._loop
 
-    def _initial(self) -> StreamOffset:
+    def _start_offset(self) -> StreamOffset:
         if self._first is None:
-            self._first = self._opened().run(self._found_initial())
+            self._first = self._open_loop().run(self._find_start())
         return self._first
 
-    async def _found_initial(self) -> StreamOffset:
+    async def _find_start(self) -> StreamOffset:
         options = Options(self._given, READING)
         known = await self._find()
         offsets = await resolve(
-            self._opened().client,
-            starting(options, is_stream=True),
+            self._open_loop().client,
+            parse_start(options, is_stream=True),
             known.partitions,
             is_read_committed=self._settings.is_read_committed,
         )
         return StreamOffset(known.ids, offsets, is_initial=True)
 
     async def _find(self) -> KnownPartitions:
-        return await find(self._opened().client, Subscription.of(Options(self._given, READING)))
+        return await find(self._open_loop().client, Subscription.of(Options(self._given, READING)))
 
-    async def _latest(self, position: StreamOffset) -> StreamOffset:
+    async def _find_end(self, position: StreamOffset) -> StreamOffset:
         """The end of the batch that begins at `position`. Raises DataLossError."""
         try:
             known = await self._find()
         except UnknownTopicOrPartition as failure:
             report("deleted", str(failure), is_failing=self._settings.is_failing_on_loss)
             return position
-        ends = await LogAdmin(self._opened().client).offsets_at(
+        ends = await LogAdmin(self._open_loop().client).offsets_at(
             known.partitions, LATEST, read_committed=self._settings.is_read_committed
         )
-        starts = self._starts(position, known, ends)
+        starts = self._check_starts(position, known, ends)
         keys = list(known.partitions)
         lags = [ends[key] - starts[key] for key in keys]
         if self._offsets_max is not None and not self._is_available_now:
-            lags = shared_by_lag(lags, self._offsets_max)
+            lags = share_by_lag(lags, self._offsets_max)
         offsets = {key: starts[key] + lag for key, lag in zip(keys, lags, strict=True)}
         ids = {name: known.ids[name] for name in {key.topic for key in keys}}
         if offsets == dict(position.offsets) and ids == dict(position.ids) and not position.is_initial:
             return position  # as the same text, so that Spark sees no new data
         return StreamOffset(ids, offsets, starts=position.offsets if position.is_initial else None)
 
-    def _starts(
+    def _check_starts(
         self, position: StreamOffset, known: KnownPartitions, ends: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, int]:
         """Return each partition's start. Raises DataLossError for one that was deleted, recreated or shortened."""
@@ -154,8 +154,8 @@ class StreamReader(DataSourceStreamReader):
                 starts[key] = ends[key] if not self._settings.is_read_committed else start
         return starts
 
-    async def _ranges(self, since: StreamOffset, until: StreamOffset) -> list[OffsetInputPartition]:
-        client, is_failing = self._opened().client, self._settings.is_failing_on_loss
+    async def _plan_ranges(self, since: StreamOffset, until: StreamOffset) -> list[OffsetInputPartition]:
+        client, is_failing = self._open_loop().client, self._settings.is_failing_on_loss
         known = await self._find()
         for name, topic_id in until.ids.items():
             if known.ids.get(name) != topic_id:
@@ -170,7 +170,7 @@ class StreamReader(DataSourceStreamReader):
             if key in present and known.ids.get(key.topic) == until.ids[key.topic]
         }
         starts = {key: _start_of(key, since, until.ids) for key in ends}
-        starts = await checked_starts(client, starts, ends, is_failing=is_failing)
+        starts = await check_starts(client, starts, ends, is_failing=is_failing)
         return [
             OffsetInputPartition(key.topic, key.partition, until.ids[key.topic], starts[key], ends[key])
             for key in sorted(ends)

@@ -41,7 +41,7 @@ class StreamOffset:
         return found
 
     @classmethod
-    def parsed(cls, given: Mapping[str, Any]) -> StreamOffset:
+    def parse(cls, given: Mapping[str, Any]) -> StreamOffset:
         """The inverse of `as_json`. Raises ValueError for what another source or another version wrote."""
         if given.get("version") != _VERSION or not isinstance(given.get("topics"), dict):
             raise ValueError(

@@ -61,10 +61,10 @@ class Subscription:
                     f"option 'subscribePattern' is no regular expression: {failure}"
                 ) from failure
             return cls(pattern=options.text("subscribePattern"))
-        return cls(assigned=_assigned(options))
+        return cls(assigned=_parse_assigned(options))
 
 
-def _assigned(options: Options) -> tuple[TopicPartition, ...]:
+def _parse_assigned(options: Options) -> tuple[TopicPartition, ...]:
     given = options.json("assign")
     for topic, numbers in given.items():
         if not isinstance(numbers, list) or not all(type(one) is int and one >= 0 for one in numbers):
@@ -92,21 +92,21 @@ async def find(client: Client, subscription: Subscription) -> KnownPartitions:
     else:
         names = subscription.names or sorted({key.topic for key in subscription.assigned})
         wanted = list(names)
-        cluster = await client.with_retries(lambda: _described(client, wanted))
+        cluster = await client.with_retries(lambda: _describe_topics(client, wanted))
     partitions = subscription.assigned or [key for name in names for key in cluster.partitions(name)]
     for key in partitions:
         cluster.partition(key)
     return KnownPartitions(tuple(partitions), {name: str(cluster.topic(name).id) for name in names})
 
 
-async def _described(client: Client, names: Sequence[str]) -> ClusterInfo:
+async def _describe_topics(client: Client, names: Sequence[str]) -> ClusterInfo:
     cluster = await client.refresh(names)
     for name in names:
         cluster.topic(name)
     return cluster
 
 
-async def checked_starts(
+async def check_starts(
     client: Client,
     starts: Mapping[TopicPartition, int],
     ends: Mapping[TopicPartition, int],

@@ -107,7 +107,7 @@ def test_brokers_read_their_file_without_a_word_of_doubt() -> None:
     of = context(brokers={"config": {"num.partitions": 5}}, listeners=[NODE_PORT])
     file = brokers.broker_config_map(of)["data"]["broker.properties"]
     settings = Settings(
-        {**parse_properties(file, source="file"), "advertised.listeners": scripts.advertised(of, 0)}
+        {**parse_properties(file, source="file"), "advertised.listeners": scripts.advertised_listeners(of, 0)}
     )
     assert settings.warnings == ()
     assert settings.num_partitions == 5 and settings.default_replication_factor == 3

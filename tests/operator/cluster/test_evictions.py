@@ -8,7 +8,7 @@ from odradek_operator.desired.names import CAUGHT_UP_LABEL
 from odradek_operator.foundation.keys import Key
 from odradek_operator.gateways.cluster_admin import RestartAnswer
 from odradek_operator.gateways.kubernetes import DISRUPTION_BUDGETS, PODS, Json, metadata
-from odradek_operator.reconcilers.cluster.evictions import outdated_budgets
+from odradek_operator.reconcilers.cluster.evictions import find_outdated_budgets
 from tests.operator.support.cluster_world import ClusterWorld
 from tests.support.loop import run
 
@@ -54,7 +54,7 @@ def broker_pods(world: ClusterWorld) -> list[Json]:
 
 
 def outdated(world: ClusterWorld) -> set[Key]:
-    return run(outdated_budgets(world.kubernetes, world.brokers, ()))
+    return run(find_outdated_budgets(world.kubernetes, world.brokers, ()))
 
 
 def test_one_broker_may_go_where_all_are_in_sync_and_each_has_one_budget(world: ClusterWorld) -> None:

@@ -42,7 +42,7 @@ from odradek_operator.gateways.kubernetes import (
 )
 from odradek_operator.gateways.secrets import Secrets, SecretTaken
 from odradek_operator.main.lease import Lease
-from odradek_operator.main.process import KINDS, requested
+from odradek_operator.main.process import KINDS, find_requests
 from odradek_operator.reconcilers.applying import OWNED
 from odradek_operator.reconcilers.cluster.reconciler import ClusterReconciler
 from odradek_operator.reconcilers.reconciler import Environment, add_finalizer, remove_finalizer
@@ -273,7 +273,7 @@ async def test_the_charts_rights_suffice_for_all_that_the_operator_does(server: 
         await operator.reconcile(key)
         (grown,) = await person.list(VOLUME_CLAIMS, "odradek")
         assert grown["spec"]["resources"]["requests"]["storage"] == "20Gi"
-        assert await requested(kubernetes, ["odradek"]) == {key}
+        assert await find_requests(kubernetes, ["odradek"]) == {key}
         fields = {"involvedObject.kind": "Cluster", "involvedObject.name": "events", "type": "Normal"}
         assert await kubernetes.list(EVENTS, "odradek", fields=fields)
         assert not await kubernetes.list(EVENTS, "odradek", fields=fields | {"type": "Warning"})

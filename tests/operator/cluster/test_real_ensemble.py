@@ -193,7 +193,7 @@ def test_probe_and_operator_distinguish_serving_from_listening(ensemble: Ensembl
         return subprocess.run(command, timeout=30, check=False).returncode == 0
 
     def mode(id: int) -> str | None:
-        return asyncio.run(HttpClusterAdmin(None).zookeeper_mode("127.0.0.1", ensemble[id].client))  # type: ignore[arg-type]
+        return asyncio.run(HttpClusterAdmin(None).read_zookeeper_mode("127.0.0.1", ensemble[id].client))  # type: ignore[arg-type]
 
     assert not is_ready(1) and mode(1) is None
     ensemble.found(1, 2, 3)

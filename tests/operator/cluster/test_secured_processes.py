@@ -210,12 +210,12 @@ async def test_the_operator_asks_the_http_ports_over_tls(world: ClusterWorld, pr
         await admin.secure(properties["bootstrap.servers"], properties, key)
         answer = await admin.restart_answer("127.0.0.1", _admin_port(processes), key)
         assert answer.known
-        health = await admin.health("127.0.0.1", _admin_port(processes, "controller"), key)
+        health = await admin.read_health("127.0.0.1", _admin_port(processes, "controller"), key)
         assert health is not None and health.is_active_controller
-        found = await times.at(asked, pods_context(properties))
+        found = await times.fetch_times(asked, pods_context(properties))
         assert abs(found[TopicPartition("aged", 0)] / 1000 - time.time()) < 600
         stranger = client_properties("", "SSL", authority=_pair(world, "events-cluster-ca").certificate)
-        assert await times.at(asked, pods_context(stranger)) == {}
+        assert await times.fetch_times(asked, pods_context(stranger)) == {}
     finally:
         await times.close()
         await admin.close()

@@ -18,7 +18,7 @@ from odradek_operator.gateways.kubernetes import (
     Json,
     metadata,
 )
-from odradek_operator.reconcilers.cluster.spreading import enough
+from odradek_operator.reconcilers.cluster.spreading import judge_room
 from odradek_operator.resources.pods import Pod
 from tests.operator.support.cluster_world import ClusterWorld
 
@@ -203,18 +203,18 @@ def test_a_pod_that_finds_no_place_because_of_it_makes_it_loose() -> None:
     ],
 )
 def test_only_nodes_that_take_the_pods_count(nodes: list[Json], pod: Json, expected: bool) -> None:
-    assert enough(nodes, Pod(**pod), count=3, label=ZONE_LABEL).nodes is expected
+    assert judge_room(nodes, Pod(**pod), count=3, label=ZONE_LABEL).nodes is expected
 
 
 def test_zones_suffice_with_all_nodes_in_three_or_as_many_as_pods() -> None:
     def zones(*names: str | None, count: int) -> bool:
         nodes = [node(f"node-{number}", zone) for number, zone in enumerate(names)]
-        return enough(nodes, Pod(), count=count, label=ZONE_LABEL).zones
+        return judge_room(nodes, Pod(), count=count, label=ZONE_LABEL).zones
 
     assert zones("a", "b", "c", "a", count=5)
     assert zones("a", "b", count=2)
     assert not zones("a", "b", count=3)
     assert not zones("a", "b", "c", None, count=3), "a strict spread would leave that node out"
-    assert enough([node("a", "a")], Pod(), count=1, label=ZONE_LABEL) == Hardness(), (
+    assert judge_room([node("a", "a")], Pod(), count=1, label=ZONE_LABEL) == Hardness(), (
         "one pod is spread over nothing"
     )

@@ -166,7 +166,7 @@ def test_an_older_process_without_the_metric_counts_as_connected(monkeypatch: py
     monkeypatch.setattr(admin, "_get", get)
 
     async def ask_all() -> list[Health | None]:
-        return [await admin.health(host, 9644, KEY) for host in ("active", "older", "nobody")]
+        return [await admin.read_health(host, 9644, KEY) for host in ("active", "older", "nobody")]
 
     assert asyncio.run(ask_all()) == [
         Health(is_active_controller=True, followers=3, has_session=False),
@@ -191,7 +191,7 @@ async def test_a_server_that_does_not_serve_has_no_mode() -> None:
     server = await asyncio.start_server(answer, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
     admin = HttpClusterAdmin(None)  # type: ignore[arg-type]
-    assert [await admin.zookeeper_mode("127.0.0.1", port) for _ in answers] == ["leader", None]
+    assert [await admin.read_zookeeper_mode("127.0.0.1", port) for _ in answers] == ["leader", None]
     assert asked == [b"srvr", b"srvr"]
     server.close()
     await server.wait_closed()

@@ -16,13 +16,13 @@ def topic(name: str, uid: str, second: int) -> Json:
 
 def test_the_oldest_has_it() -> None:
     claims = Claims([topic("b", "1", 2), topic("a", "2", 1)], field="name")
-    assert claims.older("1", "demo", "orders") == "a, which is older"
-    assert claims.older("2", "demo", "orders") is None
+    assert claims.find_owner("1", "demo", "orders") == "a, which is older"
+    assert claims.find_owner("2", "demo", "orders") is None
 
 
 def test_of_two_of_one_second_the_other_learns_how_it_was_decided() -> None:
     for bodies in ([topic("b", "1", 1), topic("a", "2", 1)], [topic("a", "2", 1), topic("b", "1", 1)]):
         claims = Claims(bodies, field="name")
-        assert claims.older("1", "demo", "orders") is None
-        reason = claims.older("2", "demo", "orders")
+        assert claims.find_owner("1", "demo", "orders") is None
+        reason = claims.find_owner("2", "demo", "orders")
         assert reason == "b, which was made in the same second and has the lower uid"

@@ -28,7 +28,7 @@ class Brokers:
         self.drained: list[int] = []
 
     @asynccontextmanager
-    async def client(self, _: str) -> AsyncIterator[Any]:
+    async def connect_client(self, _: str) -> AsyncIterator[Any]:
         yield self
 
     async def drain_progress(self, broker: int) -> DrainProgress:
@@ -50,7 +50,7 @@ def test_a_broker_counts_as_empty_only_after_it_is_cordoned(monkeypatch: pytest.
     admin = HttpClusterAdmin(cast(Any, brokers))
 
     def left() -> int:
-        return run(admin.drain("b:9092", (2, 3), bytes_per_second=None))
+        return run(admin.drain_brokers("b:9092", (2, 3), bytes_per_second=None))
 
     assert left() > 0
     assert brokers.cordoned == {2, 3}
@@ -94,4 +94,4 @@ def test_brokers_with_a_full_directory_are_named_and_silent_ones_omitted(
 
     monkeypatch.setattr(cluster_admin, "directories", directories)
     admin = HttpClusterAdmin(cast(Any, Brokers()))
-    assert run(admin.full_directories("b:9092", (0, 1, 2))) == {0: "/b"}
+    assert run(admin.find_full_directories("b:9092", (0, 1, 2))) == {0: "/b"}

@@ -53,19 +53,21 @@ class Brokers:
         self.resets: dict[str, tuple[str, ...]] = {}
 
     @asynccontextmanager
-    async def client(self, bootstrap: str, *, is_secured: bool = False) -> AsyncIterator[None]:
+    async def connect_client(self, bootstrap: str, *, is_secured: bool = False) -> AsyncIterator[None]:
         if bootstrap == "silent":
             await asyncio.sleep(SILENT_SECONDS)
             raise ConnectionFailed("nobody answers")
         yield
 
-    def https(self, bootstrap: str) -> None:
+    def https_context(self, bootstrap: str) -> None:
         """Their HTTP ports are without TLS."""
 
     def groups(self, *_: Any) -> Brokers:
         return self
 
-    async def look(self, expected: Mapping[str, Iterable[str]]) -> tuple[GroupsSeen, dict[str, OdradekError]]:
+    async def describe(
+        self, expected: Mapping[str, Iterable[str]]
+    ) -> tuple[GroupsSeen, dict[str, OdradekError]]:
         if self.refusal is not None:
             raise self.refusal
         # They go once offsets are set, before that is seen.

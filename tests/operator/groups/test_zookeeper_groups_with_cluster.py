@@ -101,7 +101,7 @@ def test_a_resource_shows_owners_and_lag_and_changes_nothing(cluster: ClusterWit
         await wait_for_shares((first, 2), (second, 1))
         await asyncio.to_thread(write, cluster, topic, 4)  # two in partition 0, one in each other
         async with Client(cluster.bootstrap) as client:
-            seen, failures = await BrokerGroups(client, world.record_times).look({"billing": [topic]})
+            seen, failures = await BrokerGroups(client, world.record_times).describe({"billing": [topic]})
         assert failures == {}
         assert seen.groups["billing"].is_in_zookeeper
         assert {where.partition: offset for where, offset in seen.groups["billing"].committed.items()} == {

@@ -39,7 +39,7 @@ from odradek_operator.main.strip_finalizers import strip
 from odradek_operator.main.watching import WatchesEnded
 from odradek_operator.reconcilers.reconciler import CLEANUP_FINALIZER, Environment, Reconciler
 from odradek_operator.resources.cluster_status import ClusterStatus
-from odradek_operator.resources.conditions import ready
+from odradek_operator.resources.conditions import ready_condition
 from tests.operator.support.api_server import ApiServer
 from tests.operator.support.gateway import gateway_to
 from tests.operator.support.world import manifest
@@ -67,7 +67,7 @@ class Noting:
     async def reconcile(self, key: Key) -> float | None:
         body = await self._environment.kubernetes.get(APIS[key.kind], key.namespace, key.name)
         if body is not None:
-            await self._environment.write_status(body, ClusterStatus(), [ready(True, "Fine")])
+            await self._environment.write_status(body, ClusterStatus(), [ready_condition(True, "Fine")])
         self._seen.put_nowait(key)
         return None
 

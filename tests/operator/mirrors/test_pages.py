@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from odradek_operator.gateways.mirrors import HttpMirrorWorkers, WorkerPage, page_of
+from odradek_operator.gateways.mirrors import HttpMirrorWorkers, WorkerPage, parse_page
 
 PAGE: dict[str, Any] = {
     "name": "shop.copy",
@@ -49,7 +49,7 @@ async def asked(text: str, status: int = 200) -> list[WorkerPage | None]:
     await web.TCPSite(runner, "127.0.0.1", 0).start()
     workers = HttpMirrorWorkers()
     try:
-        return list(await workers.pages(["127.0.0.1"], runner.addresses[0][1]))
+        return list(await workers.fetch_pages(["127.0.0.1"], runner.addresses[0][1]))
     finally:
         await workers.close()
         await runner.cleanup()
@@ -76,7 +76,7 @@ def test_a_worker_that_is_away_is_no_answer() -> None:
     async def story() -> list[WorkerPage | None]:
         workers = HttpMirrorWorkers()
         try:
-            return list(await workers.pages(["127.0.0.1"], 1))
+            return list(await workers.fetch_pages(["127.0.0.1"], 1))
         finally:
             await workers.close()
 
@@ -85,5 +85,5 @@ def test_a_worker_that_is_away_is_no_answer() -> None:
 
 def test_what_a_newer_worker_adds_is_no_error() -> None:
     odd = {"flows": [{"source": "a", "new": 1, "partitions": [{"topic": "t", "lag": -1, "more": []}, 7]}, 3]}
-    (flow,) = page_of(odd).flows
+    (flow,) = parse_page(odd).flows
     assert [(one.topic, one.lag) for one in flow.partitions] == [("t", 0)]

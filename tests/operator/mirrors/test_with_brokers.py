@@ -27,7 +27,7 @@ from odradek_operator.desired.mirror_settings import mirror_properties
 from odradek_operator.desired.user_secret import Login, UserConnection, user_files
 from odradek_operator.gateways.kubernetes import Json
 from odradek_operator.gateways.mirrors import HttpMirrorWorkers, WorkerPage
-from odradek_operator.reconcilers.user.decide import wanted_acls
+from odradek_operator.reconcilers.user.decide import acls_of
 from odradek_operator.reconcilers.user.facts import Desired
 from odradek_operator.resources.mirror import MirrorSpec
 from odradek_operator.resources.structure import parse
@@ -79,7 +79,7 @@ async def make_user(broker: SecuredBroker, name: str) -> dict[str, str | bytes]:
     async with Client(broker.bootstraps["OWN"]) as client:
         admin = Admin(client)
         await admin.scram.alter([ScramPassword(name, password.mechanism, password.password)])
-        assert all(one is None for one in await admin.acls.create(sorted(wanted_acls(desired))))
+        assert all(one is None for one in await admin.acls.create(sorted(acls_of(desired))))
     connection = UserConnection(
         bootstrap=broker.bootstraps["INTERNAL"], protocol="SASL_SSL", authority=broker.authority.pem
     )
@@ -128,7 +128,7 @@ async def seen(port: int, wanted: Any, log: Path) -> WorkerPage:
     try:
         (page,) = await eventually(
             "the worker's page is as wanted",
-            lambda: workers.pages(["127.0.0.1"], port),
+            lambda: workers.fetch_pages(["127.0.0.1"], port),
             lambda pages: pages[0] is not None and wanted(pages[0]),
             more=log.read_text,
         )

@@ -61,7 +61,7 @@ class Brokers:
         self.asked.append(broker)
         return self.answers.get(broker, RestartAnswer(known=True))
 
-    async def health(self, host: str, port: int, cluster: Key) -> Health | None:
+    async def read_health(self, host: str, port: int, cluster: Key) -> Health | None:
         assert port == 9644
         for component in ("controller", "broker"):
             for pod in self._pods(component):
@@ -82,7 +82,7 @@ class Brokers:
     def forget(self, cluster: Key) -> None:
         self.secured.clear()
 
-    async def zookeeper_mode(self, host: str, port: int) -> str | None:
+    async def read_zookeeper_mode(self, host: str, port: int) -> str | None:
         assert port == 2181
         pods = self._pods("zookeeper")
         (name,) = [metadata(pod)["name"] for pod in pods if (pod.get("status") or {}).get("podIP") == host]
@@ -92,7 +92,7 @@ class Brokers:
             return "standalone"
         return "leader" if name == f"{self.cluster}-zookeeper-{self.leader - 1}" else "follower"
 
-    async def ensemble(self, addresses: Sequence[str]) -> EnsembleConfiguration:
+    async def read_ensemble(self, addresses: Sequence[str]) -> EnsembleConfiguration:
         if not self.voters:
             self.voters = tuple(range(1, len(self._pods("zookeeper")) + 1))
         return EnsembleConfiguration(voters=self.voters, version=f"{0x100000000 + self.resizes:x}")
@@ -105,14 +105,14 @@ class Brokers:
         self.resizes += 1
         if self.loses_answers:
             raise EnsembleError("ZooKeeper: ConnectionLoss")
-        return await self.ensemble(addresses)
+        return await self.read_ensemble(addresses)
 
     @staticmethod
     def _is_ready(pod: Json) -> bool:
         conditions = (pod.get("status") or {}).get("conditions", ())
         return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
 
-    async def settings(self, bootstrap: str, broker: int) -> Mapping[str, InForce]:
+    async def read_settings(self, bootstrap: str, broker: int) -> Mapping[str, InForce]:
         if self.failure is not None:
             raise self.failure
         if broker in self.silent:
@@ -134,7 +134,7 @@ class Brokers:
             key: InForce(value=value, given=True, own_override=True) for key, value in own.items()
         }
 
-    async def full_directories(self, bootstrap: str, brokers: Collection[int]) -> Mapping[int, str]:
+    async def find_full_directories(self, bootstrap: str, brokers: Collection[int]) -> Mapping[int, str]:
         return {broker: path for broker, path in self.full.items() if broker in brokers}
 
     async def set_defaults(self, bootstrap: str, values: Mapping[str, str | None]) -> None:
@@ -146,10 +146,12 @@ class Brokers:
             else:
                 self.overrides[key] = value
 
-    async def cluster_id(self, bootstrap: str) -> str | None:
+    async def read_cluster_id(self, bootstrap: str) -> str | None:
         return "cluster-1"
 
-    async def spread(self, bootstrap: str, onto: Collection[int], *, bytes_per_second: int | None) -> int:
+    async def fill_brokers(
+        self, bootstrap: str, onto: Collection[int], *, bytes_per_second: int | None
+    ) -> int:
         self.cordoned -= set(onto)
         begun = 0
         for broker in onto:
@@ -158,7 +160,7 @@ class Brokers:
                 begun += 4
         return begun
 
-    async def arriving(self, bootstrap: str, brokers: Collection[int]) -> int:
+    async def count_arriving(self, bootstrap: str, brokers: Collection[int]) -> int:
         left = sum(self.moving_to.get(broker, 0) for broker in brokers)
         for broker in brokers:
             if self.moving_to.get(broker):
@@ -170,7 +172,9 @@ class Brokers:
         if self.too_few:
             raise InvalidReplicationFactor("orders-0 is to have 3 replicas and only 2 brokers take any")
 
-    async def drain(self, bootstrap: str, leaving: Collection[int], *, bytes_per_second: int | None) -> int:
+    async def drain_brokers(
+        self, bootstrap: str, leaving: Collection[int], *, bytes_per_second: int | None
+    ) -> int:
         self.cordoned |= set(leaving)
         left = sum(self.replicas.get(broker, 0) for broker in leaving)
         for broker in leaving:

@@ -39,7 +39,7 @@ class Workers:
         self.page: WorkerPage | None = running(orders=3)
         self.asked: list[tuple[str, ...]] = []
 
-    async def pages(self, hosts: Sequence[str], port: int) -> Sequence[WorkerPage | None]:
+    async def fetch_pages(self, hosts: Sequence[str], port: int) -> Sequence[WorkerPage | None]:
         assert port == 9644
         self.asked.append(tuple(hosts))
         return [self.page for _ in hosts]

@@ -16,7 +16,7 @@ from odradek.client.admin.results import ConfigChange, ResourceType
 from odradek_operator.gateways.kubernetes import TOPICS
 from odradek_operator.gateways.topic_values import ActualTopic, Partition
 from odradek_operator.main.cli import main
-from odradek_operator.main.export import documents, resource_name
+from odradek_operator.main.export import render_documents, resource_name
 from tests.operator.support.broker_world import NAMESPACE, BrokerWithAdmin, BrokerWorld, play
 
 DNS_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
@@ -31,7 +31,7 @@ def test_a_document_says_what_there_is() -> None:
     found = topic(
         "Orders_v2", {"retention.ms": "5", "cleanup.policy": "compact", "remote.storage.enable": "false"}
     )
-    (text,) = documents([found], cluster="main", namespace="shop")
+    (text,) = render_documents([found], cluster="main", namespace="shop")
     assert "# left out: remote.storage.enable=false" in text
     manifest = yaml.safe_load(text)
     assert manifest["metadata"] == {"name": resource_name("Orders_v2"), "namespace": "shop"}

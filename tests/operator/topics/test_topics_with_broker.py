@@ -125,14 +125,14 @@ async def test_without_the_cluster_nothing_hangs(world: BrokerWorld) -> None:
 @in_world()
 async def test_many_topics_are_one_pass(world: BrokerWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     looks: list[int] = []
-    look = BrokerTopics.look
+    look = BrokerTopics.describe
 
     async def counted(self: BrokerTopics, names: Any) -> Any:
         found = await look(self, names)
         looks.append(len(found.topics))
         return found
 
-    monkeypatch.setattr(BrokerTopics, "look", counted)
+    monkeypatch.setattr(BrokerTopics, "describe", counted)
 
     names = [unique() for _ in range(250)]
     for name in names:

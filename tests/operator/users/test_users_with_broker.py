@@ -18,7 +18,7 @@ from odradek.foundation.properties import parse_properties
 from odradek.foundation.security_errors import TopicAuthorizationFailed
 from odradek_operator.desired.user_secret import ROTATION_ANNOTATION
 from odradek_operator.foundation.authority_keys import AuthorityKeys
-from odradek_operator.foundation.certificates import KeyPair, facts_of, is_issued_by, issue, new_authority
+from odradek_operator.foundation.certificates import KeyPair, facts_of, is_issued_by, issue, make_authority
 from odradek_operator.gateways.kubernetes import CLUSTERS, SECRETS, USERS
 from tests.operator.support.broker_world import BrokerWorld, in_world
 from tests.support.broker_process import SecuredBroker
@@ -263,7 +263,7 @@ async def test_a_user_follows_new_keys_of_the_authorities(world: _World) -> None
     await world.user("gina")
     files = world.secret("gina")
     old = world.broker.signing.pair
-    new = new_authority("new", days=100, now=world.now)
+    new = make_authority("new", days=100, now=world.now)
     # Announced: clients trust both, and keep their certificates.
     world.give_keys(AuthorityKeys(old, following=new))
     await world.user("gina")
@@ -311,7 +311,7 @@ async def test_whatever_happens_between_two_writes_the_next_operator_goes_on(wor
 
 def test_an_authority_of_another_name_signs_nothing_for_it() -> None:
     now = datetime(2026, 1, 1, tzinfo=UTC)
-    one, other = (new_authority("a", days=10, now=now) for _ in range(2))
+    one, other = (make_authority("a", days=10, now=now) for _ in range(2))
     leaf = issue(one, "x", days=100, now=now)
     assert is_issued_by(leaf.certificate, one.certificate)
     assert not is_issued_by(leaf.certificate, other.certificate)

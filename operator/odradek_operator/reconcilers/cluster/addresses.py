@@ -57,8 +57,8 @@ def external_addresses(
                 what = "an address from the load balancer" if host is None else "a port of the nodes"
                 pending.append(Pending(listener.name, broker, what))
             if host is None and listener.type is ListenerType.LOAD_BALANCER:
-                host = _known_host(known_hosts.get(listener.name, ()), broker)
-            found.append(None if host is None or port is None else f"{_bracketed(host)}:{port}")
+                host = _host_before(known_hosts.get(listener.name, ()), broker)
+            found.append(None if host is None or port is None else f"{_bracket_host(host)}:{port}")
         addresses[listener.name] = tuple(found)
     return ExternalAddresses(addresses, tuple(pending))
 
@@ -70,13 +70,13 @@ def bootstrap_address(context: Context, listener: Listener, objects: Objects, no
         return None
     match listener.type:
         case ListenerType.INTERNAL:
-            return f"{context.dns(service_name(context, listener, None))}:{listener.port}"
+            return f"{context.dns_name(service_name(context, listener, None))}:{listener.port}"
         case ListenerType.LOAD_BALANCER:
             host = _ingress(service)
-            return None if host is None else f"{_bracketed(host)}:{listener.port}"
+            return None if host is None else f"{_bracket_host(host)}:{listener.port}"
         case ListenerType.NODE_PORT:
             port = _node_port(service)
-            return None if port is None or not nodes else f"{_bracketed(nodes[0])}:{port}"
+            return None if port is None or not nodes else f"{_bracket_host(nodes[0])}:{port}"
 
 
 def _host(context: Context, listener: Listener, given: BrokerAddress, service: Json | None) -> str | None:
@@ -91,7 +91,7 @@ def _host(context: Context, listener: Listener, given: BrokerAddress, service: J
         )
     match listener.type:
         case ListenerType.INTERNAL:
-            return context.dns(service_name(context, listener, given.broker))
+            return context.dns_name(service_name(context, listener, given.broker))
         case ListenerType.NODE_PORT:
             return NODE_IP
         case ListenerType.LOAD_BALANCER:
@@ -117,10 +117,10 @@ def _ingress(service: Json | None) -> str | None:
     return (found[0].get("hostname") or found[0].get("ip")) if found else None
 
 
-def _known_host(addresses: Sequence[str], broker: int) -> str | None:
+def _host_before(addresses: Sequence[str], broker: int) -> str | None:
     address = addresses[broker] if broker < len(addresses) else PENDING
     return None if address == PENDING else address.rpartition(":")[0].strip("[]")
 
 
-def _bracketed(host: str) -> str:
+def _bracket_host(host: str) -> str:
     return f"[{host}]" if ":" in host else host

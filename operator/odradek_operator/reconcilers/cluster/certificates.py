@@ -14,14 +14,14 @@ from typing import Final, NamedTuple
 from odradek_operator.desired import security
 from odradek_operator.desired.client_properties import client_properties
 from odradek_operator.desired.names import ROTATE_AUTHORITY_ANNOTATION
-from odradek_operator.foundation.authority_keys import AuthorityKeys, KeyPolicy, keys_of, stepped
+from odradek_operator.foundation.authority_keys import AuthorityKeys, KeyPolicy, keys_of, step_keys
 from odradek_operator.foundation.certificates import (
     ORGANIZATION,
     KeyPair,
     facts_of,
     is_issued_by,
     issue,
-    new_authority,
+    make_authority,
 )
 from odradek_operator.foundation.keys import Key
 from odradek_operator.gateways.kubernetes import Json, metadata
@@ -59,7 +59,7 @@ class OperatorCertificates:
 
     _known: dict[Key, _Own] = field(default_factory=dict)
 
-    def properties(
+    def client_properties(
         self, key: Key, bootstrap: str, authority: AuthorityKeys, *, now: datetime
     ) -> Mapping[str, str]:
         """Kafka's client properties by which the operator connects to a Cluster's brokers."""
@@ -91,11 +91,13 @@ async def settle_authorities(run: ReconcileRun) -> Authorities | None:
     context = run.context
     if not security.needs_certificates(context.spec):
         return None
-    cluster = await _authority(run, "cluster-ca", f"{context.name} brokers")
-    clients = await _authority(run, "clients-ca", f"{context.name} clients")
+    cluster = await _ensure_authority(run, "cluster-ca", f"{context.name} brokers")
+    clients = await _ensure_authority(run, "clients-ca", f"{context.name} clients")
     if security.is_secured(context.spec):
         bootstrap = context.own_bootstrap
-        properties = run.certificates.properties(run.key, bootstrap, cluster, now=run.environment.now())
+        properties = run.certificates.client_properties(
+            run.key, bootstrap, cluster, now=run.environment.now()
+        )
         await run.admin.secure(bootstrap, properties, run.key)
     return Authorities(cluster, clients)
 
@@ -107,7 +109,7 @@ async def settle_broker_certificate(
     context, now = run.context, run.environment.now()
     wanted = security.broker_names(context, _hosts(run, addresses))
     secret = await _read(run, "broker-tls")
-    pair = _pair(secret)
+    pair = _read_pair(secret)
     if pair is None or not _serves(run, pair, authorities.cluster.issuing, wanted, now):
         pair = issue(
             authorities.cluster.issuing,
@@ -151,13 +153,13 @@ def _hosts(run: ReconcileRun, addresses: ExternalAddresses) -> Iterable[str]:
             yield from nodes if host == NODE_IP else [host]
 
 
-async def _authority(run: ReconcileRun, suffix: str, common_name: str) -> AuthorityKeys:
+async def _ensure_authority(run: ReconcileRun, suffix: str, common_name: str) -> AuthorityKeys:
     wanted, now = run.context.spec.certificates, run.environment.now()
     rotation = (metadata(run.body).get("annotations") or {}).get(ROTATE_AUTHORITY_ANNOTATION, "")
     secret = await _read(run, suffix)
-    known = None if secret is None else keys_of(security.decoded(secret))
+    known = None if secret is None else keys_of(security.decode_secret(secret))
     if known is None:
-        issuing = new_authority(common_name, days=wanted.authority_validity_days, now=now)
+        issuing = make_authority(common_name, days=wanted.authority_validity_days, now=now)
         authority = AuthorityKeys(issuing, rotation=rotation)
     else:
         policy = KeyPolicy(
@@ -165,16 +167,16 @@ async def _authority(run: ReconcileRun, suffix: str, common_name: str) -> Author
             timedelta(days=wanted.renewal_days),
             timedelta(days=wanted.authority_overlap_days),
         )
-        authority, event = stepped(known, policy, common_name=common_name, rotation=rotation, now=now)
+        authority, event = step_keys(known, policy, common_name=common_name, rotation=rotation, now=now)
         if event is not None:
             await run.report_event(event.reason, f"the authority {suffix} {event.message}")
     await _write(run, security.authority_secret(run.context, suffix, authority.files()), secret)
     return authority
 
 
-def _pair(secret: Json | None) -> KeyPair | None:
+def _read_pair(secret: Json | None) -> KeyPair | None:
     """The key pair of a Secret; None where there is none, or one that cannot be read."""
-    files = {} if secret is None else security.decoded(secret)
+    files = {} if secret is None else security.decode_secret(secret)
     certificate = files.get(security.CERTIFICATE_KEY, b"").decode(errors="replace")
     key = files.get(security.PRIVATE_KEY_KEY, b"").decode(errors="replace")
     try:
@@ -185,7 +187,7 @@ def _pair(secret: Json | None) -> KeyPair | None:
 
 
 async def _read(run: ReconcileRun, suffix: str) -> Json | None:
-    name = run.context.called(suffix)
+    name = run.context.object_name(suffix)
     try:
         found = await Secrets(run.environment.kubernetes).read(run.key.namespace, name)
     except SecretTaken:

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping
 
 from odradek_operator.desired.names import BROKER, CONTROLLER, ZOOKEEPER
 from odradek_operator.reconcilers.cluster.findings import Findings
-from odradek_operator.reconcilers.cluster.rolling import Roll, named
+from odradek_operator.reconcilers.cluster.rolling import Roll, format_names
 from odradek_operator.reconcilers.cluster.run import ReconcileRun
 from odradek_operator.reconcilers.cluster.scaling import Reason
 from odradek_operator.reconcilers.reconciler import PAUSED_ANNOTATION
-from odradek_operator.resources.conditions import PAUSED, READY, Condition, condition, ready
+from odradek_operator.resources.conditions import PAUSED, READY, Condition, condition, ready_condition
 
 ROLLING = "Rolling"
 SCALING = "Scaling"
@@ -26,9 +26,9 @@ DATA_LOST = "ZookeeperDataLost"
 
 def conditions(run: ReconcileRun, found: Findings) -> list[Condition]:
     """The conditions of a Cluster. Those besides Ready and Rolling are there only while there is something to say."""
-    stated = [_ready(run, found), _rolling(found)]
+    stated = [_ready_condition(run, found), _rolling_condition(found)]
     if found.move.movement is not None or found.move.problem:
-        stated.append(_scaling(found))
+        stated.append(_scaling_condition(found))
     if found.pending:
         first = found.pending[0]
         more = f" and {len(found.pending) - 1} more" if len(found.pending) > 1 else ""
@@ -40,7 +40,7 @@ def conditions(run: ReconcileRun, found: Findings) -> list[Condition]:
     if found.volume_problem:
         stated.append(condition(VOLUMES, False, "NotChanged", found.volume_problem))
     elif found.disks.full_directories:
-        stated.append(condition(VOLUMES, False, "Full", _full(found.disks.full_directories)))
+        stated.append(condition(VOLUMES, False, "Full", _describe_full(found.disks.full_directories)))
     if found.unreachable:
         stated.append(condition(REACHABLE, False, "NoAnswer", found.unreachable))
     if found.settings.problem:
@@ -63,53 +63,55 @@ def conditions(run: ReconcileRun, found: Findings) -> list[Condition]:
     return stated
 
 
-def paused_conditions(known: Iterable[Condition]) -> list[Condition]:
+def conditions_when_paused(known: Iterable[Condition]) -> list[Condition]:
     """The conditions of a paused Cluster: all are unknown, as the operator does not check them."""
     message = f"the operator does not look at this Cluster while the annotation {PAUSED_ANNOTATION} is true"
     types = dict.fromkeys([READY, *(one.type for one in known if one.type != PAUSED)])
     return [condition(type, None, "Paused", message) for type in types]
 
 
-def _full(directories: Mapping[int, str]) -> str:
+def _describe_full(directories: Mapping[int, str]) -> str:
     # Without free bytes, which change with every look.
-    brokers = named(tuple(f"broker {broker} ({path})" for broker, path in sorted(directories.items())))
+    brokers = format_names(tuple(f"broker {broker} ({path})" for broker, path in sorted(directories.items())))
     return (
         f"the volumes of these are full, and refuse records until they have room: {brokers}. Give "
         "brokers.storage.size more, delete topics, or shorten their retention"
     )
 
 
-def _ready(run: ReconcileRun, found: Findings) -> Condition:
+def _ready_condition(run: ReconcileRun, found: Findings) -> Condition:
     wanted, present = run.context.spec.brokers.replicas, run.context.brokers
     serving = sum(pod.ready for pod in found.pods)
     if found.data_problem:
-        return ready(False, DATA_LOST, found.data_problem)
+        return ready_condition(False, DATA_LOST, found.data_problem)
     if run.refused_image is not None:
         message = f"{run.refused_image.message}. Brokers and controllers continue with {run.context.image}"
-        return ready(False, run.refused_image.reason, message)
+        return ready_condition(False, run.refused_image.reason, message)
     if found.zookeeper is not None and found.zookeeper.ready * 2 <= found.zookeeper.wanted:
         servers = found.zookeeper
         message = f"{servers.ready} of {servers.wanted} ZooKeeper servers are ready; more than half must be"
-        message = _because(message, found.pod_problems.get(ZOOKEEPER))
-        return ready(False, "ZookeeperNotReady", message)
+        message = _append_problem(message, found.pod_problems.get(ZOOKEEPER))
+        return ready_condition(False, "ZookeeperNotReady", message)
     if run.controllers().ready == 0:
         message = "no controller is ready: nothing can be made or elected"
-        message = _because(message, found.pod_problems.get(CONTROLLER))
-        return ready(False, "ControllersNotReady", message)
+        message = _append_problem(message, found.pod_problems.get(CONTROLLER))
+        return ready_condition(False, "ControllersNotReady", message)
     if serving and {pod.broker for pod in found.pods if pod.ready} <= set(found.settings.unknown):
         message = f"the pods of {serving} brokers are ready, and none of them answers the operator"
-        return ready(None, "NoAnswer", f"{message}: {found.unreachable}" if found.unreachable else message)
+        return ready_condition(
+            None, "NoAnswer", f"{message}: {found.unreachable}" if found.unreachable else message
+        )
     # Brokers that are to go serve until they are empty.
     surplus = f"; {wanted} wanted once the others are empty" if present > wanted else ""
     if serving >= present:
         if found.roll.left:
             message = f"all brokers serve; {len(found.roll.left)} are to be restarted{surplus}"
-            return ready(True, "Rolling", message)
+            return ready_condition(True, "Rolling", message)
         serve = "the broker serves" if present == 1 else f"all {present} brokers serve"
-        return ready(True, "Serving", serve + surplus)
+        return ready_condition(True, "Serving", serve + surplus)
     if found.roll.left and serving >= present - 1:
         message = f"{serving} of {present} brokers serve while one restarts{surplus}"
-        return ready(True, "Rolling", message)
+        return ready_condition(True, "Rolling", message)
     reasons = [
         f"broker {pod.broker}: {pod.problem or ('stopping' if pod.deleting else 'starting')}"
         for pod in found.pods
@@ -117,29 +119,29 @@ def _ready(run: ReconcileRun, found: Findings) -> Condition:
     ]
     message = (
         f"{serving} of {present} brokers serve; "
-        f"{named(tuple(reasons)) or found.pod_problems.get(BROKER) or 'their pods are being made'}{surplus}"
+        f"{format_names(tuple(reasons)) or found.pod_problems.get(BROKER) or 'their pods are being made'}{surplus}"
     )
-    return ready(False, "BrokersNotReady", message)
+    return ready_condition(False, "BrokersNotReady", message)
 
 
-def _because(message: str, problem: str | None) -> str:
+def _append_problem(message: str, problem: str | None) -> str:
     return f"{message}. {problem}" if problem else message
 
 
-def _rolling(found: Findings) -> Condition:
+def _rolling_condition(found: Findings) -> Condition:
     roll, servers, unknown = found.roll, found.server_roll, found.settings.unknown
     if servers.left:
-        parts = [f"ZooKeeper servers to be restarted: {named(servers.left)}"]
+        parts = [f"ZooKeeper servers to be restarted: {format_names(servers.left)}"]
         if servers.replace is not None:
             parts.append(f"now {servers.replace.name}: {servers.why}")
         if servers.waiting:
             parts.append(f"waiting: {servers.waiting}")
         return condition(ROLLING, True, "Waiting" if servers.waiting else "Restarting", ". ".join(parts))
-    return _brokers_rolling(roll, unknown)
+    return _broker_roll_condition(roll, unknown)
 
 
-def _brokers_rolling(roll: Roll, unknown: tuple[int, ...]) -> Condition:
-    silent = named(tuple(str(broker) for broker in unknown))
+def _broker_roll_condition(roll: Roll, unknown: tuple[int, ...]) -> Condition:
+    silent = format_names(tuple(str(broker) for broker in unknown))
     if not roll.left and unknown:
         message = (
             f"whether these must be restarted is not known, as they do not report their settings: {silent}"
@@ -147,7 +149,7 @@ def _brokers_rolling(roll: Roll, unknown: tuple[int, ...]) -> Condition:
         return condition(ROLLING, None, "NoAnswer", message)
     if not roll.left:
         return condition(ROLLING, False, "Current", "all brokers are as they are wanted")
-    parts = [f"to be restarted: {named(tuple(str(broker) for broker in roll.left))}"]
+    parts = [f"to be restarted: {format_names(tuple(str(broker) for broker in roll.left))}"]
     if roll.replace is not None:
         parts.append(f"now broker {roll.replace.broker}: {roll.why}")
     if roll.waiting:
@@ -157,17 +159,17 @@ def _brokers_rolling(roll: Roll, unknown: tuple[int, ...]) -> Condition:
     if roll.never_safe:
         parts.append(
             "away while their broker restarts, since they need all of their replicas in sync: "
-            f"{named(roll.never_safe)}; give them a replica more, or lower min.insync.replicas"
+            f"{format_names(roll.never_safe)}; give them a replica more, or lower min.insync.replicas"
         )
     return condition(ROLLING, True, "Waiting" if roll.waiting else "Restarting", ". ".join(parts))
 
 
-def _scaling(found: Findings) -> Condition:
+def _scaling_condition(found: Findings) -> Condition:
     if found.move.problem:
         return condition(SCALING, False, "Blocked", found.move.problem)
     movement = found.move.movement
     assert movement is not None
-    which = named(tuple(str(broker) for broker in movement.brokers))
+    which = format_names(tuple(str(broker) for broker in movement.brokers))
     what = "emptied" if movement.reason == Reason.DOWN else "filled"
     return condition(
         SCALING,

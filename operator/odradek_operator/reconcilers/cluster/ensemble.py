@@ -32,12 +32,12 @@ def with_size(spec: ClusterSpec, name: str, before: ClusterStatus, objects: Obje
     if before.ensemble is not None and before.ensemble.voters:
         size = max(servers.replicas or len(before.ensemble.voters), *before.ensemble.voters)
     else:
-        there = _there(name, before, objects)
+        there = _size_before(name, before, objects)
         size = there or servers.replicas or (1 if spec.brokers.replicas == 1 else ENSEMBLE_SIZE)
     return replace(spec, zookeeper=replace(spec.zookeeper, servers=replace(servers, replicas=size)))
 
 
-def _there(name: str, before: ClusterStatus, objects: Objects) -> int | None:
+def _size_before(name: str, before: ClusterStatus, objects: Objects) -> int | None:
     """The number of servers: by the status, the StatefulSet, or volumes that an earlier Cluster left."""
     if before.zookeeper is not None and before.zookeeper.wanted:
         return before.zookeeper.wanted

@@ -45,7 +45,7 @@ async def resize_ensemble(run: ReconcileRun, pods: Sequence[BrokerPod], roll: Se
         return EnsembleFound()
     found = EnsembleFound()
     try:
-        members = await run.admin.ensemble(addresses)
+        members = await run.admin.read_ensemble(addresses)
         found = replace(found, ensemble=Ensemble(voters=members.voters, version=members.version))
         waits_for = steadiness.waits_for(await observe(run, pods), takes_server=True)
         if roll.left:
@@ -69,7 +69,7 @@ async def resize_ensemble(run: ReconcileRun, pods: Sequence[BrokerPod], roll: Se
 
 async def _remove_claims(run: ReconcileRun, size: int, before: Ensemble) -> bool:
     """Delete volume claims of servers that have left; whether there were any."""
-    claims = run.claims(run.context.called(ZOOKEEPER))
+    claims = run.claims(run.context.object_name(ZOOKEEPER))
     former = claims_of_former_servers(claims, size, before.voters)
     for claim in former:
         name = str(metadata(claim)["name"])

@@ -47,7 +47,7 @@ class EvictionVerdict:
     problem: str | None = None
 
 
-def verdict(
+def judge_evictions(
     pods: Sequence[facts.BrokerPod], answers: Mapping[int, RestartAnswer], *, wanted: int
 ) -> EvictionVerdict:
     """The summary of the brokers' pods and answers. `wanted` is how many pods there should be."""
@@ -99,7 +99,7 @@ async def restart_answers(
     return {broker: answer for (broker, _), answer in zip(asked, answers, strict=True)}
 
 
-async def outdated_budgets(
+async def find_outdated_budgets(
     kubernetes: Kubernetes, admin: ClusterAdmin, namespaces: Sequence[str]
 ) -> set[Key]:
     """The Clusters whose brokers' budget is open and should be held, or the other way round.
@@ -133,10 +133,10 @@ async def _ask(
     admin: ClusterAdmin, pods: Sequence[facts.BrokerPod], cluster: Key, *, wanted: int
 ) -> EvictionVerdict:
     """The verdict. Brokers are asked only if all are ready."""
-    without_asking = verdict(pods, {}, wanted=wanted)
+    without_asking = judge_evictions(pods, {}, wanted=wanted)
     if without_asking.problem is None:
         return without_asking
-    return verdict(pods, await restart_answers(admin, pods, cluster), wanted=wanted)
+    return judge_evictions(pods, await restart_answers(admin, pods, cluster), wanted=wanted)
 
 
 def _key_of(body: Json) -> Key | None:

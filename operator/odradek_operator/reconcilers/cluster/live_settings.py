@@ -37,7 +37,7 @@ async def settle_settings(run: ReconcileRun, pods: Sequence[facts.BrokerPod]) ->
     """Alter what brokers take while they run, and find the brokers that must restart for the rest."""
     serving = [pod for pod in pods if pod.ready]
     # Together: a silent broker delays no other.
-    answers = await asyncio.gather(*(_settings_of(run, pod.broker) for pod in serving))
+    answers = await asyncio.gather(*(_read_settings(run, pod.broker) for pod in serving))
     in_force: dict[int, Mapping[str, InForce]] = {}
     cluster_id = unreachable = None
     for pod, answer in zip(serving, answers, strict=True):
@@ -47,7 +47,7 @@ async def settle_settings(run: ReconcileRun, pods: Sequence[facts.BrokerPod]) ->
             in_force[pod.broker] = answer
     try:
         if in_force:
-            cluster_id = await run.admin.cluster_id(run.context.own_bootstrap)
+            cluster_id = await run.admin.read_cluster_id(run.context.own_bootstrap)
     except OdradekError as failure:
         unreachable = f"brokers do not answer the operator: {failure}"
     wanted = {pod.broker: _file_of(run, pod) for pod in serving}
@@ -56,7 +56,7 @@ async def settle_settings(run: ReconcileRun, pods: Sequence[facts.BrokerPod]) ->
         plan=plan,
         unknown=tuple(pod.broker for pod in serving if pod.broker not in in_force),
         cluster_id=cluster_id,
-        problem=await _alter(run, plan) or _covered(plan),
+        problem=await _alter(run, plan) or _describe_covered(plan),
         unreachable=unreachable,
     )
 
@@ -77,13 +77,13 @@ async def _alter(run: ReconcileRun, plan: SettingsPlan) -> str | None:
     return None
 
 
-def _covered(plan: SettingsPlan) -> str | None:
+def _describe_covered(plan: SettingsPlan) -> str | None:
     """The advice about a broker whose own values cover those of the Cluster."""
     if not plan.covered:
         return None
     broker, keys = list(plan.covered.items())[-1]
     return (
-        f"broker {broker} has values of its own for {rolling.named(keys)}, which cover what the Cluster says; "
+        f"broker {broker} has values of its own for {rolling.format_names(keys)}, which cover what the Cluster says; "
         f"take them back: odradek configs unset broker {broker} {' '.join(keys)}"
     )
 
@@ -96,22 +96,22 @@ async def read_disks(
     if not serving:
         return DisksFound()
     try:
-        found = await run.admin.full_directories(run.context.own_bootstrap, serving)
+        found = await run.admin.find_full_directories(run.context.own_bootstrap, serving)
     except OdradekError as failure:
         return DisksFound(unreachable=f"brokers do not report their disks to the operator: {failure}")
     return DisksFound(full_directories=found)
 
 
-async def _settings_of(run: ReconcileRun, broker: int) -> Mapping[str, InForce] | OdradekError:
+async def _read_settings(run: ReconcileRun, broker: int) -> Mapping[str, InForce] | OdradekError:
     try:
-        return await run.admin.settings(run.context.own_bootstrap, broker)
+        return await run.admin.read_settings(run.context.own_bootstrap, broker)
     except OdradekError as failure:
         return failure
 
 
 def _file_of(run: ReconcileRun, pod: facts.BrokerPod) -> Mapping[str, str]:
     file = settings.broker_settings(run.context)
-    advertised = scripts.advertised(run.context, pod.broker)
+    advertised = scripts.advertised_listeners(run.context, pod.broker)
     node_address = pod.node_address or ""
     host = f"[{node_address}]" if ":" in node_address else node_address
     return file | {"advertised.listeners": advertised.replace(addresses.NODE_IP, host)}

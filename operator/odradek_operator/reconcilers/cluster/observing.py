@@ -13,7 +13,7 @@ from odradek_operator.reconcilers.cluster.run import ReconcileRun
 Answer = TypeVar("Answer")
 
 
-async def unsteady(run: ReconcileRun, pods: Sequence[facts.BrokerPod]) -> str | None:
+async def find_unsteadiness(run: ReconcileRun, pods: Sequence[facts.BrokerPod]) -> str | None:
     """The condition that a step waits for before it takes a broker or controller which serves."""
     return steadiness.waits_for(await observe(run, pods), takes_server=False)
 
@@ -28,9 +28,9 @@ async def observe(run: ReconcileRun, pods: Sequence[facts.BrokerPod]) -> steadin
         if facts.pod_is_ready(pod)
     }
     modes, of_brokers, of_controllers = await asyncio.gather(
-        _ask(servers, lambda host: run.admin.zookeeper_mode(host, ZOOKEEPER_PORT)),
-        _ask(brokers, lambda host: run.admin.health(host, HTTP_PORT, run.key)),
-        _ask(controllers, lambda host: run.admin.health(host, HTTP_PORT, run.key)),
+        _ask(servers, lambda host: run.admin.read_zookeeper_mode(host, ZOOKEEPER_PORT)),
+        _ask(brokers, lambda host: run.admin.read_health(host, HTTP_PORT, run.key)),
+        _ask(controllers, lambda host: run.admin.read_health(host, HTTP_PORT, run.key)),
     )
     state = run.zookeeper()
     return steadiness.Observed(
@@ -44,8 +44,8 @@ async def observe(run: ReconcileRun, pods: Sequence[facts.BrokerPod]) -> steadin
 async def _ask(
     addresses: Mapping[str, str | None], ask: Callable[[str], Awaitable[Answer | None]]
 ) -> dict[str, Answer | None]:
-    async def one(address: str | None) -> Answer | None:
+    async def ask_one(address: str | None) -> Answer | None:
         return None if address is None else await ask(address)
 
-    answers = await asyncio.gather(*(one(address) for address in addresses.values()))
+    answers = await asyncio.gather(*(ask_one(address) for address in addresses.values()))
     return dict(zip(addresses, answers, strict=True))

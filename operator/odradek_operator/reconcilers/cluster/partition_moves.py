@@ -34,22 +34,22 @@ async def move_partitions(run: ReconcileRun, pods: Sequence[BrokerPod]) -> MoveF
         if run.scale.stop_drain:
             await run.admin.stop_drain(run.context.own_bootstrap, run.scale.stop_drain)
         if movement.reason == scaling.Reason.DOWN:
-            return MoveFound(movement=await _empty(run, movement, bytes_per_second))
-        return MoveFound(movement=await _fill(run, movement, pods, bytes_per_second))
+            return MoveFound(movement=await _drain_brokers(run, movement, bytes_per_second))
+        return MoveFound(movement=await _fill_brokers(run, movement, pods, bytes_per_second))
     except InvalidReplicationFactor as refusal:
         return MoveFound(movement=movement, problem=f"brokers cannot be emptied: {refusal}")
     except OdradekError as failure:
         return MoveFound(movement=movement, unreachable=f"partitions cannot be moved now: {failure}")
 
 
-async def _empty(run: ReconcileRun, movement: Movement, bytes_per_second: int | None) -> Movement:
+async def _drain_brokers(run: ReconcileRun, movement: Movement, bytes_per_second: int | None) -> Movement:
     bootstrap = run.context.own_bootstrap
     await run.admin.check_drain(bootstrap, movement.brokers)
-    left = await run.admin.drain(bootstrap, movement.brokers, bytes_per_second=bytes_per_second)
-    return scaling.progressed(movement, begun=0, left=left)
+    left = await run.admin.drain_brokers(bootstrap, movement.brokers, bytes_per_second=bytes_per_second)
+    return scaling.update_movement(movement, begun=0, left=left)
 
 
-async def _fill(
+async def _fill_brokers(
     run: ReconcileRun, movement: Movement, pods: Sequence[BrokerPod], bytes_per_second: int | None
 ) -> Movement | None:
     """The movement after this step; None when it has ended."""
@@ -57,13 +57,13 @@ async def _fill(
     serving = {pod.broker for pod in pods if pod.ready}
     if not serving.issuperset(movement.brokers):
         return movement
-    begun = await run.admin.spread(bootstrap, movement.brokers, bytes_per_second=bytes_per_second)
-    left = await run.admin.arriving(bootstrap, movement.brokers)
+    begun = await run.admin.fill_brokers(bootstrap, movement.brokers, bytes_per_second=bytes_per_second)
+    left = await run.admin.count_arriving(bootstrap, movement.brokers)
     if begun or left:
-        return scaling.progressed(movement, begun=begun, left=left)
+        return scaling.update_movement(movement, begun=begun, left=left)
     if bytes_per_second is not None:
         await run.admin.end_throttle(bootstrap)
-    which = rolling.named(tuple(str(broker) for broker in movement.brokers))
+    which = rolling.format_names(tuple(str(broker) for broker in movement.brokers))
     await mark_contents_stale(run)
     await run.report_event("BrokersFilled", f"brokers {which} have their share of all partitions")
     return None

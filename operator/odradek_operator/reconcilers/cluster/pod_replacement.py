@@ -12,7 +12,7 @@ from odradek_operator.desired.names import VOLUME
 from odradek_operator.gateways.kubernetes import NODES, PODS, VOLUME_CLAIMS, Forbidden, metadata
 from odradek_operator.reconcilers.cluster import ensemble_rolling, evictions, facts, rolling, steadiness
 from odradek_operator.reconcilers.cluster.ensemble_rolling import ServerRoll
-from odradek_operator.reconcilers.cluster.observing import observe, unsteady
+from odradek_operator.reconcilers.cluster.observing import find_unsteadiness, observe
 from odradek_operator.reconcilers.cluster.rolling import Roll
 from odradek_operator.reconcilers.cluster.run import ReconcileRun
 
@@ -55,8 +55,10 @@ async def roll_brokers(
     answers = await evictions.restart_answers(run.admin, rolling.needs_answers(pods, reasons), run.key)
     roll = rolling.next_pod(pods, reasons, answers, wanted=state.wanted)
     if roll.replace is not None and roll.replace.ready:
-        waiting = "ZooKeeper's servers are being replaced" if servers_change else await unsteady(run, pods)
-        roll = rolling.held(roll, waiting)
+        waiting = (
+            "ZooKeeper's servers are being replaced" if servers_change else await find_unsteadiness(run, pods)
+        )
+        roll = rolling.hold_roll(roll, waiting)
     if roll.replace is not None:
         await _replace(run, roll, roll.replace)
     return roll
@@ -66,7 +68,7 @@ async def _replace(run: ReconcileRun, roll: Roll, pod: facts.BrokerPod) -> None:
     if roll.never_safe:
         message = (
             f"while broker {pod.broker} restarts, these take no records with acks=all: "
-            f"{rolling.named(roll.never_safe)}"
+            f"{rolling.format_names(roll.never_safe)}"
         )
         await run.report_event("PartitionsAway", message, warning=True)
     if pod.replace:
@@ -87,7 +89,7 @@ async def roll_controllers(run: ReconcileRun, pods: Sequence[facts.BrokerPod], *
     if is_held or not (state.there and state.settled and state.ready == state.wanted == state.current):
         return
     asking = [(name, pod) for name, pod in run.controller_pods().items() if facts.asks_for_roll(pod)]
-    if not asking or await unsteady(run, pods) is not None:
+    if not asking or await find_unsteadiness(run, pods) is not None:
         return
     name, pod = asking[0]
     await run.report_event("PodRestarts", f"{name}: it was asked to be restarted")

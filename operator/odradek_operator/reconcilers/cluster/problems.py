@@ -43,14 +43,14 @@ async def read_problems(
     of_pods: dict[str, str] = {}
     events = _Events(kubernetes, context.namespace, now)
     for component, kind in _SETS:
-        name = context.called(component)
+        name = context.object_name(component)
         body = objects.get((kind, name))
         state = set_state(body)
         if body is None or state.ready >= state.wanted:
             continue
         pods = [one for (sort, pod), one in objects.items() if sort == "Pod" and pod.startswith(f"{name}-")]
         if len(pods) < state.wanted:
-            refused = replica_failure(body) if kind == "Deployment" else await events.newest(kind, name)
+            refused = replica_failure(body) if kind == "Deployment" else await events.find_newest(kind, name)
             if refused is not None:
                 not_made[component] = f"Kubernetes does not make the pods: {refused}"
         for pod in pods:
@@ -58,17 +58,17 @@ async def read_problems(
                 continue
             pod_name = str(metadata(pod)["name"])
             claim = objects.get(("PersistentVolumeClaim", f"{VOLUME}-{pod_name}"))
-            of_claim = await _claim_problem(events, claim)
+            of_claim = await _find_claim_problem(events, claim)
             if (problem := of_claim or pod_problem(pod)) is not None:
                 of_pods[pod_name] = problem
     return Problems(not_made, of_pods)
 
 
-async def _claim_problem(events: _Events, claim: Json | None) -> str | None:
+async def _find_claim_problem(events: _Events, claim: Json | None) -> str | None:
     if claim is None or (claim.get("status") or {}).get("phase") != "Pending":
         return None
     name = str(metadata(claim)["name"])
-    warning = await events.newest("PersistentVolumeClaim", name)
+    warning = await events.find_newest("PersistentVolumeClaim", name)
     if warning is None:
         return None
     class_ = (claim.get("spec") or {}).get("storageClassName")
@@ -91,7 +91,7 @@ class _Events:
         self._namespace = namespace
         self._oldest = now - _EVENT_AGE_MAX
 
-    async def newest(self, kind: str, name: str) -> str | None:
+    async def find_newest(self, kind: str, name: str) -> str | None:
         """The newest warning of an object, None where there is none or it may not be read."""
         fields = {"involvedObject.kind": kind, "involvedObject.name": name, "type": "Warning"}
         try:

@@ -53,7 +53,7 @@ from odradek_operator.reconcilers.cluster.certificates import (
     settle_authorities,
     settle_broker_certificate,
 )
-from odradek_operator.reconcilers.cluster.conditions import paused_conditions
+from odradek_operator.reconcilers.cluster.conditions import conditions_when_paused
 from odradek_operator.reconcilers.cluster.contents import mark_contents_stale
 from odradek_operator.reconcilers.cluster.ensemble_resizing import resize_ensemble
 from odradek_operator.reconcilers.cluster.findings import Findings
@@ -65,9 +65,9 @@ from odradek_operator.reconcilers.cluster.status import BLOCKED_SECONDS, BUSY_SE
 from odradek_operator.reconcilers.ownership import ObjectsOfOthers
 from odradek_operator.reconcilers.reconciler import (
     Environment,
+    conditions_of,
     is_deleted,
     is_paused,
-    known_conditions,
     status_of,
 )
 from odradek_operator.resources.cluster import ClusterSpec
@@ -102,7 +102,7 @@ class ClusterReconciler:
             return None
         before = status_of(body, ClusterStatus)
         if is_paused(body):
-            await environment.write_status(body, before, paused_conditions(known_conditions(body)))
+            await environment.write_status(body, before, conditions_when_paused(conditions_of(body)))
             return None
         try:
             spec = parse(ClusterSpec, body["spec"])
@@ -151,7 +151,7 @@ class ClusterReconciler:
             before = begun
             if there.there:
                 # Remembered before anything is done, so that the next operator knows what was begun.
-                body = await self._environment.write_status(body, before, known_conditions(body)) or body
+                body = await self._environment.write_status(body, before, conditions_of(body)) or body
         sized = ensemble.with_size(spec, key.name, before, objects)
         return ReconcileRun(
             key=key,
@@ -228,7 +228,7 @@ class ClusterReconciler:
         self, run: ReconcileRun, found: Findings
     ) -> tuple[ReconcileRun, Findings]:
         """Remove the pods of brokers that are empty, and their volumes as the deletion policy says."""
-        gone = scaling.named_brokers(found.move.movement)
+        gone = scaling.format_brokers(found.move.movement)
         run = run.with_context(brokers=run.context.spec.brokers.replicas)
         volume_problem = await apply_brokers(run) or found.volume_problem
         await mark_contents_stale(run)
@@ -360,7 +360,7 @@ async def apply_controllers(run: ReconcileRun, *, is_held: bool) -> None:
 async def _protect_active_controller(run: ReconcileRun) -> None:
     for name, pod in run.controller_pods().items():
         address = (pod.get("status") or {}).get("podIP")
-        health = None if address is None else await run.admin.health(address, HTTP_PORT, run.key)
+        health = None if address is None else await run.admin.read_health(address, HTTP_PORT, run.key)
         active = health is not None and health.is_active_controller
         cost = "100" if active else None
         if (metadata(pod).get("annotations") or {}).get(DELETION_COST) == cost:

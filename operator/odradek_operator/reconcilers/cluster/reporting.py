@@ -15,9 +15,9 @@ from odradek_operator.reconcilers.cluster.findings import Findings
 from odradek_operator.reconcilers.cluster.problems import Problems, read_problems
 from odradek_operator.reconcilers.cluster.run import ReconcileRun
 from odradek_operator.reconcilers.cluster.status import again_seconds, cluster_status
-from odradek_operator.reconcilers.reconciler import Environment, known_conditions
+from odradek_operator.reconcilers.reconciler import Environment, conditions_of
 from odradek_operator.resources.cluster_status import ClusterStatus
-from odradek_operator.resources.conditions import READY, is_ready, ready
+from odradek_operator.resources.conditions import READY, is_ready, ready_condition
 
 _EVENTS_MAX: Final = 3
 
@@ -27,7 +27,7 @@ async def report(run: ReconcileRun, found: Findings) -> float | None:
     environment = run.environment
     problems = await read_problems(environment.kubernetes, run.context, run.objects, environment.now())
     found = _with_problems(run, found, problems)
-    known = known_conditions(run.body)
+    known = conditions_of(run.body)
     if found.data_problem and not any(one.reason == DATA_LOST for one in known):
         await run.report_event(DATA_LOST, found.data_problem, warning=True)
     if (refused := run.refused_image) and not any(one.message.startswith(refused.message) for one in known):
@@ -53,9 +53,9 @@ async def report_unready(
     holds: bool | None = False,
 ) -> None:
     """Write a status that leaves all but Ready as it is; an event where the reason or the message is new."""
-    others = [one for one in known_conditions(body) if one.type != READY]
-    known = next((one for one in known_conditions(body) if one.type == READY), None)
-    await environment.write_status(body, before, [ready(holds, reason, message), *others])
+    others = [one for one in conditions_of(body) if one.type != READY]
+    known = next((one for one in conditions_of(body) if one.type == READY), None)
+    await environment.write_status(body, before, [ready_condition(holds, reason, message), *others])
     if known is None or (known.reason, known.message) != (reason, message):
         await environment.report_event(body, reason, message, warning=True)
 
@@ -82,7 +82,7 @@ def _with_problems(run: ReconcileRun, found: Findings, problems: Problems) -> Fi
         pod_problems={
             component: problem
             for component in (BROKER, CONTROLLER, ZOOKEEPER)
-            if (problem := problems.of(component, f"{run.context.called(component)}-")) is not None
+            if (problem := problems.of(component, f"{run.context.object_name(component)}-")) is not None
         },
         data_problem=ensemble.data_problem(
             pods,
@@ -96,7 +96,7 @@ def _with_problems(run: ReconcileRun, found: Findings, problems: Problems) -> Fi
 
 async def _report_problems(run: ReconcileRun, problems: Problems) -> None:
     """An event for what keeps pods from coming up, once for each that is new."""
-    known = next((one.message for one in known_conditions(run.body) if one.type == READY), "")
+    known = next((one.message for one in conditions_of(run.body) if one.type == READY), "")
     found = [*problems.not_made.values(), *dict.fromkeys(problems.of_pods.values())]
     for problem in found[:_EVENTS_MAX]:
         # Times, counts and the numbers of pods change in what is the same problem.

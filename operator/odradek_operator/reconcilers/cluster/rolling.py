@@ -73,7 +73,7 @@ def next_pod(
     unready = [pod for pod in pods if not pod.ready]
     for pod in unready:
         if pod.broker in reasons:
-            return Roll(left=left, replace=pod, why=_why(reasons[pod.broker]))
+            return Roll(left=left, replace=pod, why=_format_reasons(reasons[pod.broker]))
     if unready:
         because = f": {unready[0].problem}" if unready[0].problem else ""
         return Roll(left=left, waiting=f"broker {unready[0].broker} is not ready yet{because}")
@@ -83,16 +83,18 @@ def next_pod(
             continue
         answer = answers.get(pod.broker, RestartAnswer(known=False))
         if pod.replace and answer.only_here:
-            waiting = waiting or _would_be_lost(pod, answer.only_here)
+            waiting = waiting or _describe_loss(pod, answer.only_here)
         elif answer.allowed and (pod.replace or not answer.refused_writes):
             # A new volume is no fuller than it should be.
-            return Roll(left=left, replace=pod, why=_why(reasons[pod.broker]), never_safe=answer.never_safe)
+            return Roll(
+                left=left, replace=pod, why=_format_reasons(reasons[pod.broker]), never_safe=answer.never_safe
+            )
         else:
             waiting = waiting or why_it_waits(pod.broker, answer)
     return Roll(left=left, waiting=waiting)
 
 
-def held(roll: Roll, waits_for: str | None) -> Roll:
+def hold_roll(roll: Roll, waits_for: str | None) -> Roll:
     """The same roll, or one that waits: a broker that serves stays while the cluster is not steady (`steadiness`).
 
     Otherwise no broker could take over its partitions, or it could not come back.
@@ -102,7 +104,7 @@ def held(roll: Roll, waits_for: str | None) -> Roll:
     return Roll(left=roll.left, waiting=waits_for)
 
 
-def named(partitions: tuple[str, ...]) -> str:
+def format_names(partitions: tuple[str, ...]) -> str:
     """Some of them by name."""
     more = len(partitions) - _NAMED_MAX
     return ", ".join(partitions[:_NAMED_MAX]) + (f" and {more} more" if more > 0 else "")
@@ -114,10 +116,10 @@ def why_it_waits(broker: int, answer: RestartAnswer) -> str:
         return f"broker {broker} does not say yet whether it may restart"
     if answer.refused_writes:
         return f"broker {broker} may not start again: {answer.refused_writes}"
-    return f"without broker {broker} these would have too few replicas in sync: {named(answer.waiting_for)}"
+    return f"without broker {broker} these would have too few replicas in sync: {format_names(answer.waiting_for)}"
 
 
-def _would_be_lost(pod: BrokerPod, partitions: int) -> str:
+def _describe_loss(pod: BrokerPod, partitions: int) -> str:
     return (
         f"broker {pod.broker} serves and has the only replica of {count(partitions, 'partition')}, which a "
         f"new volume would lose. Give their topics more replicas, take {REPLACE_ANNOTATION} off its pod "
@@ -125,5 +127,5 @@ def _would_be_lost(pod: BrokerPod, partitions: int) -> str:
     )
 
 
-def _why(reasons: tuple[str, ...]) -> str:
-    return named(reasons)
+def _format_reasons(reasons: tuple[str, ...]) -> str:
+    return format_names(reasons)

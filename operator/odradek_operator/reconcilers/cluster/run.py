@@ -27,7 +27,7 @@ from odradek_operator.resources.cluster_status import ClusterStatus
 class ClientPropertiesSource(Protocol):
     """The properties by which the operator connects: they hold its own certificates."""
 
-    def properties(
+    def client_properties(
         self, key: Key, bootstrap: str, authority: AuthorityKeys, *, now: datetime
     ) -> Mapping[str, str]:
         """Kafka's client properties by which the operator connects to a Cluster's brokers."""
@@ -63,7 +63,7 @@ class ReconcileRun:
     @property
     def broker_set(self) -> Json | None:
         """The brokers' StatefulSet as it is."""
-        return self.objects.get(("StatefulSet", self.context.called(BROKER)))
+        return self.objects.get(("StatefulSet", self.context.object_name(BROKER)))
 
     def brokers(self) -> facts.SetState:
         """The state of the brokers' StatefulSet."""
@@ -71,13 +71,13 @@ class ReconcileRun:
 
     def controllers(self) -> facts.SetState:
         """The state of the controllers' Deployment."""
-        return facts.set_state(self.objects.get(("Deployment", self.context.called(CONTROLLER))))
+        return facts.set_state(self.objects.get(("Deployment", self.context.object_name(CONTROLLER))))
 
     def zookeeper(self) -> facts.SetState | None:
         """The state of the ZooKeeper servers' StatefulSet; None where the Cluster runs no ZooKeeper."""
         if self.context.spec.zookeeper.servers is None:
             return None
-        return facts.set_state(self.objects.get(("StatefulSet", self.context.called(ZOOKEEPER))))
+        return facts.set_state(self.objects.get(("StatefulSet", self.context.object_name(ZOOKEEPER))))
 
     def broker_pods(self) -> tuple[facts.BrokerPod, ...]:
         """The brokers' pods."""
@@ -86,7 +86,7 @@ class ReconcileRun:
 
     def server_pods(self) -> tuple[facts.ServerPod, ...]:
         """The ZooKeeper servers' pods."""
-        stateful_set = self.objects.get(("StatefulSet", self.context.called(ZOOKEEPER)))
+        stateful_set = self.objects.get(("StatefulSet", self.context.object_name(ZOOKEEPER)))
         return facts.server_pods(self.objects, stateful_set)
 
     def controller_pods(self) -> dict[str, Json]:

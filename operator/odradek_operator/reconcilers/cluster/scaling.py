@@ -70,11 +70,11 @@ def scale(*, wanted: int, there: int | None, before: Movement | None) -> Scale:
     return Scale(pods=wanted, movement=movement, stop_drain=stay)
 
 
-def named_brokers(movement: Movement | None) -> str:
+def format_brokers(movement: Movement | None) -> str:
     """The brokers of a movement, for a sentence."""
     return ", ".join(str(broker) for broker in movement.brokers) if movement is not None else ""
 
 
-def progressed(movement: Movement, *, begun: int, left: int) -> Movement:
+def update_movement(movement: Movement, *, begun: int, left: int) -> Movement:
     """The movement after a look: `begun` partitions have just set out, `left` are on their way."""
     return replace(movement, total=max(movement.total + begun, left), left=left)

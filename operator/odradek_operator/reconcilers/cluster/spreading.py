@@ -34,13 +34,13 @@ async def decide_spread(run: ReconcileRun) -> Mapping[str, Hardness]:
         if is_given(spec, pod):
             found[component] = strictness(spec, Hardness())
             continue
-        kept = kept_hardness(run.objects, component, run.context.called(component), zone_label(spec))
+        kept = read_hardness(run.objects, component, run.context.object_name(component), zone_label(spec))
         if kept is None:
             if nodes is None:
-                nodes = await _nodes(run)
-            kept = enough(nodes, pod, count=count, label=zone_label(spec))
+                nodes = await _list_nodes(run)
+            kept = judge_room(nodes, pod, count=count, label=zone_label(spec))
         elif (kept.nodes or kept.zones) and (
-            name := waiting_pod(run.objects, component, run.environment.now(), spec)
+            name := find_waiting_pod(run.objects, component, run.environment.now(), spec)
         ):
             message = (
                 f"{name} finds no place where it keeps the spread even; {component} pods are spread as far as possible "
@@ -69,15 +69,17 @@ def is_given(spec: ClusterSpec, pod: Pod) -> bool:
     return bool(pod.topology_spread_constraints) or Strictness.AUTO not in asked
 
 
-def kept_hardness(objects: Objects, component: str, name: str, label: str) -> Hardness | None:
+def read_hardness(objects: Objects, component: str, name: str, label: str) -> Hardness | None:
     """The set's own value, or that of its pods while it is made again; None where there is neither."""
     there = objects.get((_SETS[component], name))
     if there is not None:
-        return _hardness(there["spec"]["template"]["spec"], label)
-    return next((_hardness(body.get("spec") or {}, label) for _, body in _pods(objects, component)), None)
+        return _parse_hardness(there["spec"]["template"]["spec"], label)
+    return next(
+        (_parse_hardness(body.get("spec") or {}, label) for _, body in _pods(objects, component)), None
+    )
 
 
-def enough(nodes: Iterable[Json], pod: Pod, *, count: int, label: str) -> Hardness:
+def judge_room(nodes: Iterable[Json], pod: Pod, *, count: int, label: str) -> Hardness:
     """Whether there are nodes and zones enough for so many pods, one on each."""
     if (pod.affinity or {}).get("nodeAffinity"):
         return Hardness()  # Which nodes it leaves is the scheduler's to say.
@@ -91,7 +93,7 @@ def enough(nodes: Iterable[Json], pod: Pod, *, count: int, label: str) -> Hardne
     )
 
 
-def waiting_pod(objects: Objects, component: str, now: datetime, spec: ClusterSpec) -> str | None:
+def find_waiting_pod(objects: Objects, component: str, now: datetime, spec: ClusterSpec) -> str | None:
     """A pod of this kind that the scheduler has long left out because of the spread."""
     if Strictness.AUTO not in (spec.spread.nodes, spec.spread.zones):
         return None
@@ -108,7 +110,7 @@ def waiting_pod(objects: Objects, component: str, now: datetime, spec: ClusterSp
     return None
 
 
-async def _nodes(run: ReconcileRun) -> list[Json]:
+async def _list_nodes(run: ReconcileRun) -> list[Json]:
     try:
         return list(await run.environment.kubernetes.list(NODES, None))
     except Forbidden:
@@ -132,7 +134,7 @@ def _pods(objects: Objects, component: str) -> Iterable[tuple[str, Json]]:
             yield name, body
 
 
-def _hardness(pod_spec: Mapping[str, Any], label: str) -> Hardness:
+def _parse_hardness(pod_spec: Mapping[str, Any], label: str) -> Hardness:
     hard = {
         one.get("topologyKey")
         for one in pod_spec.get("topologySpreadConstraints") or ()

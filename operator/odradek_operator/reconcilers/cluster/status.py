@@ -47,7 +47,7 @@ def cluster_status(run: ReconcileRun, found: Findings) -> ClusterStatus:
         bound_volumes=tuple(
             component
             for component in (BROKER, ZOOKEEPER)
-            if any(is_bound(claim) for claim in run.claims(context.called(component)))
+            if any(is_bound(claim) for claim in run.claims(context.object_name(component)))
         ),
     )
 

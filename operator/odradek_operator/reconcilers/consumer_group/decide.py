@@ -15,7 +15,7 @@ from odradek_operator.reconcilers.consumer_group.facts import (
     Resolve,
     ScaleWorkload,
 )
-from odradek_operator.reconcilers.consumer_group.observed import observed_status
+from odradek_operator.reconcilers.consumer_group.observed import group_status
 from odradek_operator.reconcilers.consumer_group.positions import missing_topics, partitions_of, time_of
 from odradek_operator.reconcilers.consumer_group.reset import ENDED, next_step
 from odradek_operator.reconcilers.decisions import (
@@ -27,7 +27,7 @@ from odradek_operator.reconcilers.decisions import (
     RemoveFinalizer,
     deletion_waits,
 )
-from odradek_operator.resources.conditions import Condition, condition, ready
+from odradek_operator.resources.conditions import Condition, condition, ready_condition
 from odradek_operator.resources.consumer_group import ConsumerGroupStatus, Phase
 from odradek_operator.resources.deletion import DeletionPolicy
 
@@ -46,30 +46,35 @@ STARTED = "Started"
 def decide(desired: Desired, actual: Actual) -> Decision:
     """The next steps, or the status to write where there are none."""
     if desired.is_deleted:
-        return _deletion(desired, actual)
+        return _decide_deletion(desired, actual)
     if actual.older is not None:
         message = (
             f"the group {desired.group_id} belongs to the ConsumerGroup {actual.older}; delete one of the two"
         )
-        return Decision.with_condition(desired, ready(False, "GroupTaken", message), *desired.release())
+        return Decision.with_condition(
+            desired, ready_condition(False, "GroupTaken", message), *desired.release_steps()
+        )
     absence = Decision.without_cluster(desired, actual.reachability, actual.problem)
     if absence is not None:
         return absence
     if actual.failure is not None:
-        refused = ready(False, actual.failure.reason, actual.failure.message)
+        refused = ready_condition(False, actual.failure.reason, actual.failure.message)
         pause = REFUSED_AGAIN_SECONDS if actual.failure.is_lasting else START_AGAIN_SECONDS
         return Decision.with_condition(desired, refused, again_seconds=pause)
     assert actual.group is not None
     if desired.is_paused:
-        return _shown(
-            desired, actual, desired.status, ready(None, "Paused", "nothing is changed while this is paused")
+        return _decide_status(
+            desired,
+            actual,
+            desired.status,
+            ready_condition(None, "Paused", "nothing is changed while this is paused"),
         )
     if held := desired.finalizer_steps():
         return Decision(actions=held)
-    return _governed(desired, actual, actual.group)
+    return _decide_governed(desired, actual, actual.group)
 
 
-def _governed(desired: Desired, actual: Actual, group: ActualGroup) -> Decision:
+def _decide_governed(desired: Desired, actual: Actual, group: ActualGroup) -> Decision:
     status = desired.status
     again_seconds: float | None = None
     step = next_step(desired, actual, group)
@@ -80,9 +85,11 @@ def _governed(desired: Desired, actual: Actual, group: ActualGroup) -> Decision:
     start = _start(desired, actual, group)
     if isinstance(start, Decision):
         return start
-    if scaling := _scaling(desired, actual):
+    if scaling := _scaling_actions(desired, actual):
         return Decision(actions=scaling)
-    decision = _shown(replace(desired, status=status), actual, status, ready(True, "Governed"), start)
+    decision = _decide_status(
+        replace(desired, status=status), actual, status, ready_condition(True, "Governed"), start
+    )
     if again_seconds is not None:
         decision = replace(decision, again_seconds=again_seconds)
     return decision
@@ -134,7 +141,7 @@ def _start(desired: Desired, actual: Actual, group: ActualGroup) -> Decision | C
     )
 
 
-def _scaling(desired: Desired, actual: Actual) -> tuple[Action, ...]:
+def _scaling_actions(desired: Desired, actual: Actual) -> tuple[Action, ...]:
     spec, seen = desired.spec, actual.workload
     if spec.workload is None or spec.replicas is None or seen is None or seen.replicas is None:
         return ()
@@ -148,17 +155,19 @@ def _scaling(desired: Desired, actual: Actual) -> tuple[Action, ...]:
 # --- deletion ------------------------------------------------------------------------------------------------------
 
 
-def _deletion(desired: Desired, actual: Actual) -> Decision:
+def _decide_deletion(desired: Desired, actual: Actual) -> Decision:
     if not desired.has_finalizer:
         return Decision()
     go = Decision(actions=(RemoveFinalizer(),))
     if desired.spec.deletion_policy is DeletionPolicy.RETAIN or desired.status.owner_uid != desired.uid:
         return go
     if actual.group is not None and actual.group.is_in_zookeeper:
-        return replace(go, events=(_kept(desired, "it is kept in ZooKeeper, where brokers change nothing"),))
+        return replace(
+            go, events=(_group_kept_event(desired, "it is kept in ZooKeeper, where brokers change nothing"),)
+        )
     if desired.is_paused or actual.sharers:
         why = "this resource was paused" if desired.is_paused else "another ConsumerGroup names it too"
-        return replace(go, events=(_kept(desired, why),))
+        return replace(go, events=(_group_kept_event(desired, why),))
     if actual.reachability is Reachability.GONE:
         return go
     is_late = desired.deleted_seconds >= DELETION_SECONDS_MAX
@@ -171,7 +180,9 @@ def _deletion(desired: Desired, actual: Actual) -> Decision:
         problem = f"it has {count(len(actual.group.members), 'member')}; stop its consumers"
     if problem:
         if is_late:
-            return replace(go, events=(_kept(desired, f"not in {DELETION_SECONDS_MAX:g} s: {problem}"),))
+            return replace(
+                go, events=(_group_kept_event(desired, f"not in {DELETION_SECONDS_MAX:g} s: {problem}"),)
+            )
         waits = deletion_waits(f"the group {desired.group_id}", problem)
         return Decision.with_condition(desired, waits, again_seconds=UNREACHABLE_AGAIN_SECONDS)
     if actual.group is None or actual.group.state is None:
@@ -179,7 +190,7 @@ def _deletion(desired: Desired, actual: Actual) -> Decision:
     return Decision(actions=(DeleteGroup(desired.group_id), RemoveFinalizer()))
 
 
-def _kept(desired: Desired, why: str) -> Event:
+def _group_kept_event(desired: Desired, why: str) -> Event:
     message = f"the group {desired.group_id} was not deleted with its resource: {why}; delete it by hand if it is to go"
     return Event("GroupKept", message, is_warning=True)
 
@@ -187,7 +198,7 @@ def _kept(desired: Desired, why: str) -> Event:
 # --- the status ---------------------------------------------------------------------------------------------------
 
 
-def _shown(
+def _decide_status(
     desired: Desired,
     actual: Actual,
     status: ConsumerGroupStatus,
@@ -196,7 +207,7 @@ def _shown(
 ) -> Decision:
     assert actual.group is not None
     assert actual.seen is not None
-    shown = observed_status(replace(desired, status=status), actual)
+    shown = group_status(replace(desired, status=status), actual)
     conditions = [first]
     missing = missing_topics(desired.spec.topics, actual.seen)
     if desired.spec.topics:
@@ -205,7 +216,9 @@ def _shown(
     if start is not None:
         conditions.append(start)
     conditions += [
-        one for one in (_members(desired, actual), _lag(desired, shown), _reset(shown)) if one is not None
+        one
+        for one in (_members_condition(desired, actual), _lag_condition(desired, shown), _reset(shown))
+        if one is not None
     ]
     is_quiet = not actual.group.members and not (shown.lag and shown.lag.messages)
     again_seconds = QUIET_AGAIN_SECONDS if is_quiet and start is None else LOOK_AGAIN_SECONDS
@@ -214,12 +227,12 @@ def _shown(
     return Decision(
         status=shown,
         conditions=tuple(conditions),
-        events=_changes(desired, conditions),
+        events=_change_events(desired, conditions),
         again_seconds=again_seconds,
     )
 
 
-def _members(desired: Desired, actual: Actual) -> Condition | None:
+def _members_condition(desired: Desired, actual: Actual) -> Condition | None:
     assert actual.group is not None
     current, expected, wanted = len(actual.group.members), desired.spec.members, desired.spec.replicas
     if expected is None and wanted is None:
@@ -227,7 +240,7 @@ def _members(desired: Desired, actual: Actual) -> Condition | None:
     members = count(current, "member")
     low = wanted if expected is None or expected.min is None else expected.min
     high = None if expected is None else expected.max
-    if (problem := _workload_problem(desired, actual)) is not None:
+    if (problem := _workload_condition(desired, actual)) is not None:
         return problem
     if low is not None and current < low:
         message = f"the group has {members}, and {low} are expected; look at the consumers that are missing"
@@ -238,7 +251,7 @@ def _members(desired: Desired, actual: Actual) -> Condition | None:
     return condition(MEMBERS_AS_EXPECTED, True, "AsExpected")
 
 
-def _workload_problem(desired: Desired, actual: Actual) -> Condition | None:
+def _workload_condition(desired: Desired, actual: Actual) -> Condition | None:
     """Why the workload is not scaled."""
     workload, seen = desired.spec.workload, actual.workload
     if workload is None or seen is None:
@@ -257,7 +270,7 @@ def _workload_problem(desired: Desired, actual: Actual) -> Condition | None:
     return None
 
 
-def _lag(desired: Desired, shown: ConsumerGroupStatus) -> Condition | None:
+def _lag_condition(desired: Desired, shown: ConsumerGroupStatus) -> Condition | None:
     objective, lag = desired.spec.lag, shown.lag
     if objective is None or lag is None:
         return None
@@ -289,7 +302,7 @@ def _reset(shown: ConsumerGroupStatus) -> Condition | None:
 _REPORTED = (MEMBERS_AS_EXPECTED, LAG_WITHIN_OBJECTIVE, TOPICS_EXIST, STARTED)
 
 
-def _changes(desired: Desired, conditions: list[Condition]) -> tuple[Event, ...]:
+def _change_events(desired: Desired, conditions: list[Condition]) -> tuple[Event, ...]:
     """The changes that are worth an event: a condition that ceases to hold, or holds again."""
     before = {known.type: str(known.status) for known in desired.status.conditions}
     events = []

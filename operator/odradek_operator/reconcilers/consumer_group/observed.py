@@ -9,7 +9,7 @@ from datetime import datetime
 from odradek_operator.gateways.group_values import ActualGroup, GroupsSeen
 from odradek_operator.gateways.groups import next_offsets
 from odradek_operator.reconcilers.consumer_group.facts import Actual, Desired
-from odradek_operator.resources.conditions import timestamp
+from odradek_operator.resources.conditions import format_timestamp
 from odradek_operator.resources.consumer_group import (
     ASSIGNED_SHOWN_MAX,
     MEMBERS_SHOWN_MAX,
@@ -22,7 +22,7 @@ from odradek_operator.resources.consumer_group import (
 )
 
 
-def observed_status(desired: Desired, actual: Actual) -> ConsumerGroupStatus:
+def group_status(desired: Desired, actual: Actual) -> ConsumerGroupStatus:
     """The status of the group, which this resource governs. `measured_at` moves when something else does."""
     group, seen, before = actual.group, actual.seen, desired.status
     assert group is not None
@@ -55,7 +55,7 @@ def observed_status(desired: Desired, actual: Actual) -> ConsumerGroupStatus:
             sorted(rows, key=lambda row: (-row.messages, row.topic, row.partition))[:PARTITIONS_SHOWN_MAX]
         ),
     )
-    return status if status == before else replace(status, measured_at=timestamp(actual.now))
+    return status if status == before else replace(status, measured_at=format_timestamp(actual.now))
 
 
 def partition_lags(

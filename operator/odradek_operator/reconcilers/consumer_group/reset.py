@@ -29,7 +29,7 @@ from odradek_operator.reconcilers.consumer_group.positions import (
     time_of,
 )
 from odradek_operator.reconcilers.decisions import Event
-from odradek_operator.resources.conditions import timestamp
+from odradek_operator.resources.conditions import format_timestamp
 from odradek_operator.resources.consumer_group import (
     SNAPSHOT_PARTITIONS_MAX,
     ConsumerGroupStatus,
@@ -69,36 +69,36 @@ def next_step(desired: Desired, actual: Actual, group: ActualGroup) -> Step | No
     if known is not None and (wish is None or wish.id != known.id or known.phase in ENDED):
         if known.phase not in ENDED:
             why = "it was taken back before it had ended"
-            return _ended(desired, actual, replace(known, phase=Phase.REFUSED, message=why))
+            return _end_reset(desired, actual, replace(known, phase=Phase.REFUSED, message=why))
         if known.fenced:
-            return _unfence(desired, known, group)
+            return _unfence_members(desired, known, group)
         if digest(known.id) not in group.resets:
-            return _remember(group, known)
+            return _remember_reset(group, known)
         if wish is None or wish.id == known.id:
             return None
     if wish is None:
         return None
     if known is None or known.id != wish.id:
         if digest(wish.id) in group.resets:
-            return _repeated(desired, actual, wish)
-        known = ResetStatus(id=wish.id, phase=Phase.WAITING, started_at=timestamp(actual.now))
+            return _refuse_repeat(desired, actual, wish)
+        known = ResetStatus(id=wish.id, phase=Phase.WAITING, started_at=format_timestamp(actual.now))
     if group.is_in_zookeeper:
         why = (
             "the group is kept in ZooKeeper, where its own consumers alone change offsets; use seek of their "
             "ConsumerConnector, and take reset away"
         )
-        return _ended(desired, actual, replace(known, phase=Phase.REFUSED, message=why))
+        return _end_reset(desired, actual, replace(known, phase=Phase.REFUSED, message=why))
     if known.phase is Phase.APPLYING and known.target is not None:
-        return _apply(desired, actual, group, known)
+        return _apply_reset(desired, actual, group, known)
     if group.members:
-        return _members_in_the_way(desired, actual, group, known, wish)
-    return _prepare(desired, actual, group, known, wish)
+        return _handle_members(desired, actual, group, known, wish)
+    return _prepare_reset(desired, actual, group, known, wish)
 
 
 # --- members -------------------------------------------------------------------------------------------------------
 
 
-def _members_in_the_way(
+def _handle_members(
     desired: Desired, actual: Actual, group: ActualGroup, known: ResetStatus, wish: Reset
 ) -> Step:
     members = count(len(group.members), "member")
@@ -107,21 +107,21 @@ def _members_in_the_way(
             f"the group has {members}; stop its consumers, or set whenActive to Wait or Fence, and give the "
             "reset a new id"
         )
-        return _ended(desired, actual, replace(known, phase=Phase.REFUSED, message=why))
+        return _end_reset(desired, actual, replace(known, phase=Phase.REFUSED, message=why))
     if wish.when_active is WhenActive.WAIT:
         message = f"waits for {members} to leave; stop the group's consumers"
         waiting = replace(known, phase=Phase.WAITING, message=message)
         return Step(status=replace(desired.status, reset=waiting), again_seconds=WAITING_AGAIN_SECONDS)
-    return _fence(desired, actual, group, known)
+    return _fence_members(desired, actual, group, known)
 
 
-def _fence(desired: Desired, actual: Actual, group: ActualGroup, known: ResetStatus) -> Step:
+def _fence_members(desired: Desired, actual: Actual, group: ActualGroup, known: ResetStatus) -> Step:
     if _seconds_since(known.started_at, actual.now) > FENCING_SECONDS_MAX:
         why = (
             f"after {FENCING_SECONDS_MAX:g} s the group still had {count(len(group.members), 'member')}. Look at "
             f"the log of broker {group.coordinator}, which coordinates the group, and give the reset a new id"
         )
-        return _ended(desired, actual, replace(known, phase=Phase.REFUSED, message=why))
+        return _end_reset(desired, actual, replace(known, phase=Phase.REFUSED, message=why))
     if not known.fenced:
         message = f"puts out {count(len(group.members), 'member')}; clients rejoin by themselves"
         # An applying reset keeps its target: only its fence had run out.
@@ -139,7 +139,7 @@ def _fence(desired: Desired, actual: Actual, group: ActualGroup, known: ResetSta
     return Step(status=replace(desired.status, reset=known), again_seconds=FENCING_AGAIN_SECONDS)
 
 
-def _unfence(desired: Desired, known: ResetStatus, group: ActualGroup) -> Step:
+def _unfence_members(desired: Desired, known: ResetStatus, group: ActualGroup) -> Step:
     if group.fenced_until_ms:
         return Step(actions=(SetFence(group.group_id, 0),))
     return Step(actions=(Note(replace(desired.status, reset=replace(known, fenced=False))),))
@@ -148,7 +148,9 @@ def _unfence(desired: Desired, known: ResetStatus, group: ActualGroup) -> Step:
 # --- offsets -------------------------------------------------------------------------------------------------------
 
 
-def _prepare(desired: Desired, actual: Actual, group: ActualGroup, known: ResetStatus, wish: Reset) -> Step:
+def _prepare_reset(
+    desired: Desired, actual: Actual, group: ActualGroup, known: ResetStatus, wish: Reset
+) -> Step:
     """The group is empty: find out where it is to continue, and write that down with where it was."""
     assert actual.seen is not None
     topics = wish.topics or desired.spec.topics or sorted({where.topic for where in group.committed})
@@ -156,30 +158,30 @@ def _prepare(desired: Desired, actual: Actual, group: ActualGroup, known: ResetS
     missing = missing_topics(topics, actual.seen)
     if missing:
         why = f"there is no topic {', '.join(missing)}; correct topics, and give the reset a new id"
-        return _ended(desired, actual, replace(refused, message=why))
+        return _end_reset(desired, actual, replace(refused, message=why))
     partitions = partitions_of(topics, actual.seen)
     if not partitions:
         why = "the group has committed nothing and no topics are named; name topics, and give the reset a new id"
-        return _ended(desired, actual, replace(refused, message=why))
+        return _end_reset(desired, actual, replace(refused, message=why))
     if len(partitions) > SNAPSHOT_PARTITIONS_MAX:
         why = (
             f"{len(partitions)} partitions are more than the {SNAPSHOT_PARTITIONS_MAX} whose offsets can be kept for "
             "an undo. Reset some topics at a time, each with a new id"
         )
-        return _ended(desired, actual, replace(refused, message=why))
+        return _end_reset(desired, actual, replace(refused, message=why))
     target = _snapshot_target(desired, partitions) if wish.to.at is ResetAt.SNAPSHOT else actual.resolved
     if target is None:
         try:
             when = time_of(wish.to, actual.now)
         except ValueError as problem:
             why = f"{problem}; correct it, and give the reset a new id"
-            return _ended(desired, actual, replace(refused, message=why))
+            return _end_reset(desired, actual, replace(refused, message=why))
         return Step(actions=(Resolve(dict.fromkeys(partitions, when)),))
     if not target:
         why = "there is no snapshot of these topics to go back to; the last reset made none"
-        return _ended(desired, actual, replace(refused, message=why))
+        return _end_reset(desired, actual, replace(refused, message=why))
     before = {where: group.committed[where] for where in target if where in group.committed}
-    snapshot = Snapshot(reset_id=wish.id, taken_at=timestamp(actual.now), offsets=table_of(before))
+    snapshot = Snapshot(reset_id=wish.id, taken_at=format_timestamp(actual.now), offsets=table_of(before))
     applying = replace(known, phase=Phase.APPLYING, target=table_of(target), message="")
     return Step(actions=(Note(replace(desired.status, reset=applying, snapshot=snapshot)),))
 
@@ -191,22 +193,22 @@ def _snapshot_target(desired: Desired, partitions: list[TopicPartition]) -> dict
     return {where: kept[where] for where in partitions if where in kept}
 
 
-def _apply(desired: Desired, actual: Actual, group: ActualGroup, known: ResetStatus) -> Step:
+def _apply_reset(desired: Desired, actual: Actual, group: ActualGroup, known: ResetStatus) -> Step:
     assert known.target is not None
     target = offsets_of(known.target)
     if all(group.committed.get(where) == offset for where, offset in target.items()):
-        return _done(desired, actual, known, len(target))
+        return _complete_reset(desired, actual, known, len(target))
     if not group.members:
         if digest(known.id) not in group.resets:
-            return _remember(group, known)
+            return _remember_reset(group, known)
         return Step(actions=(SetOffsets(group.group_id, target),))
     snapshot = {} if desired.status.snapshot is None else offsets_of(desired.status.snapshot.offsets)
     if was_applied(target, before=snapshot, now=group.committed):
         # The consumers that came back have continued from there.
-        return _done(desired, actual, known, len(target))
+        return _complete_reset(desired, actual, known, len(target))
     wish = desired.spec.reset
     assert wish is not None
-    return _members_in_the_way(desired, actual, group, known, wish)
+    return _handle_members(desired, actual, group, known, wish)
 
 
 def was_applied(target: Offsets, *, before: Offsets, now: Offsets) -> bool:
@@ -221,15 +223,15 @@ def was_applied(target: Offsets, *, before: Offsets, now: Offsets) -> bool:
     return all(now.get(where, -1) >= offset for where, offset in target.items())
 
 
-def _done(desired: Desired, actual: Actual, known: ResetStatus, partitions: int) -> Step:
+def _complete_reset(desired: Desired, actual: Actual, known: ResetStatus, partitions: int) -> Step:
     what = f"offsets of {count(partitions, 'partition')} were set"
     message = f"{what}; to: {{at: Snapshot}} with a new id takes that back"
     done = replace(known, phase=Phase.DONE, message=message, target=None)
-    return _ended(desired, actual, done)
+    return _end_reset(desired, actual, done)
 
 
-def _ended(desired: Desired, actual: Actual, known: ResetStatus) -> Step:
-    ended = replace(known, finished_at=timestamp(actual.now))
+def _end_reset(desired: Desired, actual: Actual, known: ResetStatus) -> Step:
+    ended = replace(known, finished_at=format_timestamp(actual.now))
     is_done = ended.phase is Phase.DONE
     what = f"the reset {ended.id} {'is made' if is_done else 'is refused'}: {ended.message}"
     event = Event("OffsetsReset" if is_done else "ResetRefused", what, is_warning=not is_done)
@@ -241,14 +243,16 @@ def digest(reset_id: str) -> str:
     return hashlib.sha256(reset_id.encode()).hexdigest()[:_DIGEST_LENGTH]
 
 
-def _remember(group: ActualGroup, known: ResetStatus) -> Step:
+def _remember_reset(group: ActualGroup, known: ResetStatus) -> Step:
     digests = (*group.resets, digest(known.id))[-RESETS_REMEMBERED_MAX:]
     return Step(actions=(RememberResets(group.group_id, digests),))
 
 
-def _repeated(desired: Desired, actual: Actual, wish: Reset) -> Step:
+def _refuse_repeat(desired: Desired, actual: Actual, wish: Reset) -> Step:
     message = "a reset of this id has ended before, and is not made twice; give it a new id to have it made"
-    known = ResetStatus(id=wish.id, phase=Phase.REPEATED, message=message, finished_at=timestamp(actual.now))
+    known = ResetStatus(
+        id=wish.id, phase=Phase.REPEATED, message=message, finished_at=format_timestamp(actual.now)
+    )
     event = Event("ResetNotRepeated", f"the reset {wish.id} is not made: {message}")
     return Step(actions=(Note(replace(desired.status, reset=known)),), events=(event,))
 

@@ -41,7 +41,7 @@ from odradek_operator.reconcilers.consumer_group.facts import (
     WorkloadSeen,
 )
 from odradek_operator.reconcilers.decisions import Reachability
-from odradek_operator.reconcilers.reconciler import Environment, known_conditions
+from odradek_operator.reconcilers.reconciler import Environment, conditions_of
 from odradek_operator.resources.consumer_group import ConsumerGroupSpec, ConsumerGroupStatus
 from odradek_operator.resources.workloads import ScalableWorkload, scalable_workloads
 
@@ -81,29 +81,31 @@ class GroupRun(BatchRun[GroupWork]):
         desired = Desired.read(body, spec=ConsumerGroupSpec, status=ConsumerGroupStatus, now=now)
         return GroupWork(body, desired, Actual(now=now), Decision())
 
-    def claimed(self, work: GroupWork) -> str:
+    def name_on_brokers(self, work: GroupWork) -> str:
         return work.desired.group_id
 
     def decide(self, work: GroupWork) -> None:
         work.decision = decide(work.desired, work.actual)
 
     async def run_rounds(self, works: Sequence[GroupWork], client: Client, cluster: Json) -> None:
-        https = self._brokers.https(self._bootstrap(cluster))
+        https = self._brokers.https_context(self._bootstrap(cluster))
         groups, scalable = BrokerGroups(client, self._record_times, https), scalable_workloads(cluster)
         for work in works:
             work.groups, work.scalable = groups, scalable
         await self._observe(works, groups)
-        await self.each(works, self._rounds_of_one)
+        await self.run_each(works, self._run_one)
 
-    async def _rounds_of_one(self, work: GroupWork) -> None:
+    async def _run_one(self, work: GroupWork) -> None:
         work.actual = replace(work.actual, now=self.environment.now())
         await self._observe_workload(work)
-        await self.settle(work)
+        await self.take_rounds(work)
 
     # --- observing ----------------------------------------------------------------------------------------------------
 
     async def _observe(self, works: Sequence[GroupWork], groups: BrokerGroups) -> None:
-        seen, failures = await groups.look({work.desired.group_id: _topics(work.desired) for work in works})
+        seen, failures = await groups.describe(
+            {work.desired.group_id: _topics(work.desired) for work in works}
+        )
         for work in works:
             refused = failures.get(work.desired.group_id)
             if refused is not None and is_unreachable(refused):
@@ -133,7 +135,7 @@ class GroupRun(BatchRun[GroupWork]):
     async def take_step(self, work: GroupWork, step: Note | Resolve | ScaleWorkload | GroupStep) -> bool:
         match step:
             case Note(status):
-                noted = await self.environment.write_status(work.body, status, known_conditions(work.body))
+                noted = await self.environment.write_status(work.body, status, conditions_of(work.body))
                 work.body = noted or work.body
                 work.desired = replace(work.desired, status=status)
                 work.actual = replace(work.actual, resolved=None)
@@ -141,7 +143,7 @@ class GroupRun(BatchRun[GroupWork]):
             case ScaleWorkload():
                 return await self._scale(work, step)
             case _:
-                return await self._on_brokers(work, step)
+                return await self._change_on_brokers(work, step)
 
     async def _scale(self, work: GroupWork, step: ScaleWorkload) -> bool:
         try:
@@ -155,7 +157,7 @@ class GroupRun(BatchRun[GroupWork]):
         await self._observe_workload(work)
         return True
 
-    async def _on_brokers(self, work: GroupWork, step: Resolve | GroupStep) -> bool:
+    async def _change_on_brokers(self, work: GroupWork, step: Resolve | GroupStep) -> bool:
         assert work.groups is not None, f"{step} without a cluster"
         is_taken = True
         try:

@@ -13,7 +13,7 @@ from typing import Final
 from odradek_operator.desired.mirror_names import ConnectionFiles
 from odradek_operator.desired.pods import digest
 from odradek_operator.gateways.kubernetes import CLUSTERS, CONFIG_MAPS, USERS, Json, Kubernetes
-from odradek_operator.reconcilers.reconciler import is_deleted, known_conditions, status_of
+from odradek_operator.reconcilers.reconciler import conditions_of, is_deleted, status_of
 from odradek_operator.resources.conditions import READY, is_ready
 from odradek_operator.resources.mirror import Connection, MirrorSpec
 from odradek_operator.resources.user import UserStatus
@@ -39,7 +39,7 @@ class Connections:
     problems: tuple[Problem, ...] = ()
 
 
-async def connections(kubernetes: Kubernetes, namespace: str, spec: MirrorSpec) -> Connections:
+async def find_connections(kubernetes: Kubernetes, namespace: str, spec: MirrorSpec) -> Connections:
     """Return how workers connect to all clusters of a Mirror. Raises KubernetesError."""
     named: Sequence[tuple[str, Connection]] = [
         (spec.target_alias, spec.target),
@@ -54,7 +54,7 @@ async def connections(kubernetes: Kubernetes, namespace: str, spec: MirrorSpec) 
             if connection.client_secret is not None:
                 files.append(ConnectionFiles(alias=alias, secret=connection.client_secret))
             continue
-        found, problem = await _of_cluster(kubernetes, namespace, alias, connection)
+        found, problem = await _find_cluster_files(kubernetes, namespace, alias, connection)
         if found is not None:
             files.append(found)
         if problem is not None:
@@ -62,7 +62,7 @@ async def connections(kubernetes: Kubernetes, namespace: str, spec: MirrorSpec) 
     return Connections(files=tuple(files), bootstraps=tuple(bootstraps), problems=tuple(problems))
 
 
-async def _of_cluster(
+async def _find_cluster_files(
     kubernetes: Kubernetes, namespace: str, alias: str, connection: Connection
 ) -> tuple[ConnectionFiles | None, Problem | None]:
     name = str(connection.cluster)
@@ -71,16 +71,16 @@ async def _of_cluster(
         message = f"there is no Cluster {name} in the namespace {namespace}; make it, or name another cluster"
         return None, Problem(reason="ClusterNotFound", message=message)
     if connection.user is not None:
-        found, problem = await _of_user(kubernetes, namespace, alias, name, connection.user)
+        found, problem = await _find_user_files(kubernetes, namespace, alias, name, connection.user)
     else:
-        found, problem = await _without_user(kubernetes, namespace, alias, name, cluster)
-    if problem is None and not is_ready(known_conditions(cluster)):
+        found, problem = await _find_binding_files(kubernetes, namespace, alias, name, cluster)
+    if problem is None and not is_ready(conditions_of(cluster)):
         message = f"the Cluster {name} is not ready yet{_reason_of(cluster)}; the mirror starts when it is"
         problem = Problem(reason="ClusterNotReady", message=message, may_pass=True)
     return found, problem
 
 
-async def _of_user(
+async def _find_user_files(
     kubernetes: Kubernetes, namespace: str, alias: str, cluster: str, name: str
 ) -> tuple[ConnectionFiles | None, Problem | None]:
     user = await kubernetes.get(USERS, namespace, name)
@@ -104,7 +104,7 @@ async def _of_user(
     return files, None
 
 
-async def _without_user(
+async def _find_binding_files(
     kubernetes: Kubernetes, namespace: str, alias: str, name: str, cluster: Json
 ) -> tuple[ConnectionFiles | None, Problem | None]:
     listener = (cluster.get("spec") or {}).get("internalListener") or {}
@@ -121,5 +121,5 @@ async def _without_user(
 
 def _reason_of(body: Json) -> str:
     """The message about a resource that is not ready."""
-    ready = next((one for one in known_conditions(body) if one.type == READY), None)
+    ready = next((one for one in conditions_of(body) if one.type == READY), None)
     return f" ({ready.reason}: {ready.message})" if ready is not None and ready.message else ""

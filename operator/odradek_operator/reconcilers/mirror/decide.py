@@ -11,7 +11,13 @@ from odradek_operator.desired.mirror_names import MirrorContext
 from odradek_operator.gateways.mirrors import STATES_BY_URGENCY, FlowSeen, PartitionSeen, WorkerPage
 from odradek_operator.reconcilers.cluster.facts import SetState
 from odradek_operator.reconcilers.mirror.connecting import Problem
-from odradek_operator.resources.conditions import Condition, ConditionStatus, condition, ready, timestamp
+from odradek_operator.resources.conditions import (
+    Condition,
+    ConditionStatus,
+    condition,
+    format_timestamp,
+    ready_condition,
+)
 from odradek_operator.resources.mirror_status import (
     ERROR_LENGTH_MAX,
     TOPICS_SHOWN_MAX,
@@ -49,7 +55,7 @@ class Verdict:
     again_seconds: float | None
 
 
-def blocking(problems: Iterable[Problem], *, is_running: bool) -> Problem | None:
+def find_blocking_problem(problems: Iterable[Problem], *, is_running: bool) -> Problem | None:
     """The problem because of which nothing is made or changed now; workers that run outlive one that may pass."""
     return next((one for one in problems if not (one.may_pass and is_running)), None)
 
@@ -67,57 +73,61 @@ def judge(context: MirrorContext, before: MirrorStatus, seen: Seen, now: datetim
     )
     pages = [page for page in seen.pages if page is not None]
     if pages:
-        status = _measured(context, status, pages, now, is_whole=None not in seen.pages)
-    stopped = blocking(seen.problems, is_running=seen.workers.there)
+        status = _add_measures(context, status, pages, now, is_whole=None not in seen.pages)
+    stopped = find_blocking_problem(seen.problems, is_running=seen.workers.there)
     if stopped is not None:
-        refused = ready(False, stopped.reason, stopped.message)
+        refused = ready_condition(False, stopped.reason, stopped.message)
         return Verdict(status=status, conditions=(refused,), again_seconds=WAITING_SECONDS)
     if context.spec.paused:
         message = "all workers are stopped, and continue where they stopped; set paused to false"
-        paused = ready(False, "Paused", message)
+        paused = ready_condition(False, "Paused", message)
         return Verdict(status=status, conditions=(paused,), again_seconds=None)
     if not seen.workers.settled or seen.workers.ready < seen.workers.wanted or not seen.workers.wanted:
-        waits = _workers_not_ready(context, seen, pages)
-        mirroring = (_mirroring(pages),) if pages else ()
+        waits = _workers_condition(context, seen, pages)
+        mirroring = (_mirroring_condition(pages),) if pages else ()
         return Verdict(status=status, conditions=(waits, *mirroring), again_seconds=STARTING_SECONDS)
     if not pages:
         message = (
             "no worker answers the operator at its HTTP port; do NetworkPolicies or a firewall allow that?"
         )
-        unknown = ready(None, "NoAnswer", message)
+        unknown = ready_condition(None, "NoAnswer", message)
         return Verdict(status=status, conditions=(unknown,), again_seconds=WAITING_SECONDS)
-    mirroring_now = _mirroring(pages)
+    mirroring_now = _mirroring_condition(pages)
     if mirroring_now.status is ConditionStatus.TRUE:
-        stated = ready(True, "Ready", f"workers mirror {status.from_} into {status.target}")
+        stated = ready_condition(True, "Ready", f"workers mirror {status.from_} into {status.target}")
     else:
-        stated = ready(False, mirroring_now.reason, mirroring_now.message)
+        stated = ready_condition(False, mirroring_now.reason, mirroring_now.message)
     return Verdict(status=status, conditions=(stated, mirroring_now), again_seconds=WATCHED_SECONDS)
 
 
-def _workers_not_ready(context: MirrorContext, seen: Seen, pages: Sequence[WorkerPage]) -> Condition:
+def _workers_condition(context: MirrorContext, seen: Seen, pages: Sequence[WorkerPage]) -> Condition:
     wanted = context.workers
     message = f"{seen.workers.ready} of {wanted} workers serve"
-    why = [seen.pod_problem, *(problem.message for problem in seen.problems), _shown(_errors(pages))]
+    why = [
+        seen.pod_problem,
+        *(problem.message for problem in seen.problems),
+        _format_errors(_list_errors(pages)),
+    ]
     message = "; ".join([message, *filter(None, why)])
-    return ready(False, "WorkersNotReady", message)
+    return ready_condition(False, "WorkersNotReady", message)
 
 
-def _mirroring(pages: Sequence[WorkerPage]) -> Condition:
+def _mirroring_condition(pages: Sequence[WorkerPage]) -> Condition:
     """Whether all that is wanted is mirrored, as workers say."""
-    errors = _shown(_errors(pages))
+    errors = _format_errors(_list_errors(pages))
     if not errors:
         return condition(MIRRORING, True, "Running", "all partitions of all sources are mirrored")
     return condition(MIRRORING, False, "Failing", errors)
 
 
-def _shown(errors: Iterable[str]) -> str:
+def _format_errors(errors: Iterable[str]) -> str:
     """Each error once, the first ones in words."""
     each = list(dict.fromkeys(errors))
     more = len(each) - _ERRORS_SHOWN_MAX
     return "; ".join(each[:_ERRORS_SHOWN_MAX]) + (f"; and {more} more" if more > 0 else "")
 
 
-def _errors(pages: Iterable[WorkerPage]) -> Iterable[str]:
+def _list_errors(pages: Iterable[WorkerPage]) -> Iterable[str]:
     for page in pages:
         for flow in page.flows:
             if flow.is_failing:
@@ -130,7 +140,7 @@ def _errors(pages: Iterable[WorkerPage]) -> Iterable[str]:
 # --- measures -----------------------------------------------------------------------------------------------------
 
 
-def _measured(
+def _add_measures(
     context: MirrorContext,
     status: MirrorStatus,
     pages: Sequence[WorkerPage],
@@ -140,11 +150,11 @@ def _measured(
 ) -> MirrorStatus:
     flows = [flow for page in pages for flow in page.flows]
     sources = tuple(
-        _source(one.alias, [flow for flow in flows if flow.source == one.alias])
+        _source_status(one.alias, [flow for flow in flows if flow.source == one.alias])
         for one in context.spec.sources
     )
-    topics = _topics(flows)
-    lag = _sum(one.lag for one in topics)
+    topics = _list_topics(flows)
+    lag = _sum_lags(one.lag for one in topics)
     if not is_whole:  # a worker that does not answer has partitions too
         lag, sources = None, tuple(replace(one, lag=None) for one in sources)
     # What is not known may be the furthest.
@@ -156,10 +166,10 @@ def _measured(
         sources=sources,
         furthest=tuple(topics[:TOPICS_SHOWN_MAX]),
     )
-    return measured if measured == status else replace(measured, measured_at=timestamp(now))
+    return measured if measured == status else replace(measured, measured_at=format_timestamp(now))
 
 
-def _source(alias: str, flows: Sequence[FlowSeen]) -> MirrorSourceStatus:
+def _source_status(alias: str, flows: Sequence[FlowSeen]) -> MirrorSourceStatus:
     partitions = [one for flow in flows for one in flow.partitions]
     states = [flow.state for flow in flows]
     error = next((flow.error for flow in flows if flow.error), None)
@@ -169,12 +179,12 @@ def _source(alias: str, flows: Sequence[FlowSeen]) -> MirrorSourceStatus:
         state=next((one for one in STATES_BY_URGENCY if one in states), None),
         topics=len({one.topic for one in partitions}),
         partitions=len(partitions),
-        lag=_sum(one.lag for one in partitions),
+        lag=_sum_lags(one.lag for one in partitions),
         last_error=None if error is None else error[:ERROR_LENGTH_MAX],
     )
 
 
-def _topics(flows: Iterable[FlowSeen]) -> list[MirroredTopic]:
+def _list_topics(flows: Iterable[FlowSeen]) -> list[MirroredTopic]:
     by_name: dict[tuple[str, str], list[PartitionSeen]] = {}
     for flow in flows:
         for partition in flow.partitions:
@@ -184,7 +194,7 @@ def _topics(flows: Iterable[FlowSeen]) -> list[MirroredTopic]:
             source=source,
             topic=topic,
             partitions=len(partitions),
-            lag=_sum(one.lag for one in partitions),
+            lag=_sum_lags(one.lag for one in partitions),
             lag_seconds=max(
                 (one.lag_seconds for one in partitions if one.lag_seconds is not None), default=None
             ),
@@ -193,7 +203,7 @@ def _topics(flows: Iterable[FlowSeen]) -> list[MirroredTopic]:
     ]
 
 
-def _sum(lags: Iterable[int | None]) -> int | None:
+def _sum_lags(lags: Iterable[int | None]) -> int | None:
     """The sum; None where one is not known, or where there is none: a part of the sum would look like a small lag."""
     known = list(lags)
     return None if not known or None in known else sum(lag for lag in known if lag is not None)

@@ -34,24 +34,24 @@ from odradek_operator.gateways.mirrors import MirrorWorkers, WorkerPage
 from odradek_operator.reconcilers.applying import Applier
 from odradek_operator.reconcilers.cluster.facts import pod_is_ready, pod_problem, set_state
 from odradek_operator.reconcilers.cluster.problems import replica_failure
-from odradek_operator.reconcilers.mirror.connecting import Connections, connections
+from odradek_operator.reconcilers.mirror.connecting import Connections, find_connections
 from odradek_operator.reconcilers.mirror.decide import (
     STARTING_SECONDS,
     WATCHED_SECONDS,
     Seen,
     Verdict,
-    blocking,
+    find_blocking_problem,
     judge,
 )
 from odradek_operator.reconcilers.ownership import MIRROR_OWNER, ObjectsOfOthers
 from odradek_operator.reconcilers.reconciler import (
     Environment,
+    conditions_of,
     is_deleted,
     is_paused,
-    known_conditions,
     status_of,
 )
-from odradek_operator.resources.conditions import READY, Condition, ready
+from odradek_operator.resources.conditions import READY, Condition, ready_condition
 from odradek_operator.resources.mirror import MirrorSpec
 from odradek_operator.resources.mirror_status import MirrorStatus
 from odradek_operator.resources.structure import InvalidResource, parse
@@ -83,39 +83,41 @@ class MirrorReconciler:
             environment.conditions.forget(key)
             return None
         if is_paused(body):
-            stated = ready(None, "Paused", "nothing is looked at, and workers continue")
+            stated = ready_condition(None, "Paused", "nothing is looked at, and workers continue")
             await environment.write_status(body, status_of(body, MirrorStatus), [stated])
             return None
         try:
             spec = parse(MirrorSpec, body.get("spec") or {})
         except InvalidResource as invalid:
-            await self._report(body, ready(False, "InvalidSpec", f"{invalid}; correct the resource"))
+            await self._report(
+                body, ready_condition(False, "InvalidSpec", f"{invalid}; correct the resource")
+            )
             return None
         image = spec.image or self._settings.broker_image
         if not image:
             message = "no image is known: set spec.image, or start the operator with --broker-image"
-            await self._report(body, ready(False, "NoImage", message))
+            await self._report(body, ready_condition(False, "NoImage", message))
             return None
         return await self._carry_out(key, body, spec, image)
 
     async def _carry_out(self, key: Key, body: Json, spec: MirrorSpec, image: str) -> float | None:
         kubernetes = self._environment.kubernetes
-        found = await connections(kubernetes, key.namespace, spec)
+        found = await find_connections(kubernetes, key.namespace, spec)
         context = self._context(key, body, spec, image, found)
         objects = await self._applier.read(key, str(metadata(body)["uid"]))
-        is_running = ("Deployment", context.called(MIRROR)) in objects
-        if blocking(found.problems, is_running=is_running) is None:
+        is_running = ("Deployment", context.object_name(MIRROR)) in objects
+        if find_blocking_problem(found.problems, is_running=is_running) is None:
             try:
                 manifests = mirror_manifests(context)
                 await self._applier.apply_all(key, manifests, objects)
                 await self._applier.prune(key, manifests, objects, owner=str(metadata(body)["uid"]))
             except ObjectsOfOthers as taken:
                 reason = "EarlierMirror" if taken.are_earlier else "ObjectsOfOthers"
-                await self._report(body, ready(False, reason, str(taken)))
+                await self._report(body, ready_condition(False, reason, str(taken)))
                 return STARTING_SECONDS if taken.are_earlier else BLOCKED_SECONDS
             except (Refused, Forbidden) as refusal:
                 # Another try changes nothing: the Mirror must change, or the operator's rights.
-                await self._report(body, _refused(refusal))
+                await self._report(body, _refusal_condition(refusal))
                 raise
         verdict = await self._judge(key, body, context, found, objects)
         await self._environment.write_status(body, verdict.status, verdict.conditions)
@@ -147,7 +149,7 @@ class MirrorReconciler:
         found: Connections,
         objects: Objects,
     ) -> Verdict:
-        deployment = objects.get(("Deployment", context.called(MIRROR)))
+        deployment = objects.get(("Deployment", context.object_name(MIRROR)))
         pods = [one for (kind, _), one in objects.items() if kind == "Pod" and not is_deleted(one)]
         problems = [problem for pod in pods if not pod_is_ready(pod) and (problem := pod_problem(pod))]
         seen = Seen(
@@ -155,16 +157,16 @@ class MirrorReconciler:
             pod_problem=replica_failure(deployment or {}) or next(iter(problems), None),
             problems=found.problems,
             # Also of those that are not ready: their pages say why.
-            pages=await self._pages(key, pods),
+            pages=await self._fetch_pages(key, pods),
         )
         return judge(context, status_of(body, MirrorStatus), seen, self._environment.now())
 
-    async def _pages(self, key: Key, pods: list[Json]) -> tuple[WorkerPage | None, ...]:
+    async def _fetch_pages(self, key: Key, pods: list[Json]) -> tuple[WorkerPage | None, ...]:
         hosts = tuple(sorted(str(ip) for pod in pods if (ip := (pod.get("status") or {}).get("podIP"))))
         now = asyncio.get_running_loop().time()
         asked_at, asked, pages = self._asked.get(key, (0.0, (), ()))
         if hosts != asked or now - asked_at >= WATCHED_SECONDS or None in pages:
-            pages = tuple(await self._workers.pages(hosts, HTTP_PORT))
+            pages = tuple(await self._workers.fetch_pages(hosts, HTTP_PORT))
             self._asked[key] = (now, hosts, pages)
         return pages
 
@@ -177,7 +179,7 @@ class MirrorReconciler:
 
     async def _report_news(self, body: Json, stated: tuple[Condition, ...]) -> None:
         """An event where Ready has a new reason."""
-        known = {one.type: one for one in known_conditions(body)}
+        known = {one.type: one for one in conditions_of(body)}
         now = next(one for one in stated if one.type == READY)
         before = known.get(READY)
         if before is not None and (before.status, before.reason) == (now.status, now.reason):
@@ -193,9 +195,11 @@ def _is_bad(now: Condition, known: Mapping[str, Condition]) -> bool:
     return now.reason != "WorkersNotReady" or was_ready
 
 
-def _refused(refusal: Forbidden | Refused) -> Condition:
+def _refusal_condition(refusal: Forbidden | Refused) -> Condition:
     if isinstance(refusal, Forbidden):
         reason, what = "Forbidden", "give the operator's role this right, or lift the quota that forbids it"
     else:
         reason, what = "Refused", "correct what this Mirror asks for"
-    return ready(False, reason, f"Kubernetes refuses what belongs to this Mirror; {what}: {refusal}")
+    return ready_condition(
+        False, reason, f"Kubernetes refuses what belongs to this Mirror; {what}: {refusal}"
+    )

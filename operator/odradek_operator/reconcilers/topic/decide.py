@@ -21,9 +21,9 @@ from odradek_operator.reconcilers.decisions import (
     deletion_waits,
 )
 from odradek_operator.reconcilers.topic.facts import Action, Actual, Decision, Desired, NoteCreating
-from odradek_operator.reconcilers.topic.observed import observed_status
+from odradek_operator.reconcilers.topic.observed import topic_status
 from odradek_operator.reconcilers.topic.replicas import with_replicas
-from odradek_operator.resources.conditions import Condition, condition, ready
+from odradek_operator.resources.conditions import Condition, condition, ready_condition
 from odradek_operator.resources.deletion import DeletionPolicy
 from odradek_operator.resources.topic import AdoptionPolicy, DriftMode, TopicStatus
 
@@ -40,42 +40,44 @@ ALREADY_EXISTS = "TopicAlreadyExists"
 def decide(desired: Desired, actual: Actual) -> Decision:
     """The next steps, or the status to write where there are none."""
     if desired.is_deleted:
-        return _deletion(desired, actual)
+        return _decide_deletion(desired, actual)
     if actual.older is not None:
         return Decision.with_condition(
             desired,
-            ready(
+            ready_condition(
                 False,
                 "TopicTaken",
                 f"the topic {desired.topic} belongs to the Topic {actual.older}; delete one of the two",
             ),
-            *desired.release(),
+            *desired.release_steps(),
         )
     if desired.topic.startswith(INTERNAL_PREFIX):
         message = (
             f"{desired.topic} is one of the brokers' own topics, which they look after; name another one"
         )
-        return Decision.with_condition(desired, ready(False, "InternalTopic", message), *desired.release())
+        return Decision.with_condition(
+            desired, ready_condition(False, "InternalTopic", message), *desired.release_steps()
+        )
     absence = Decision.without_cluster(desired, actual.reachability, actual.problem)
     if absence is not None:
         return absence
     if desired.is_paused:
-        return _paused(desired, actual)
+        return _decide_paused(desired, actual)
     held = desired.finalizer_steps()
     if held:
         # Before anything that a deletion would have to undo.
         return Decision(actions=held)
     if actual.failure is not None:
-        return _refused(desired, actual)
+        return _decide_refused(desired, actual)
     if actual.topic is None:
-        return _missing(desired, actual)
-    return _existing(desired, actual, actual.topic)
+        return _decide_missing(desired, actual)
+    return _decide_existing(desired, actual, actual.topic)
 
 
 # --- deletion ------------------------------------------------------------------------------------------------------
 
 
-def _deletion(desired: Desired, actual: Actual) -> Decision:
+def _decide_deletion(desired: Desired, actual: Actual) -> Decision:
     if not desired.has_finalizer:
         return Decision()
     go = Decision(actions=(RemoveFinalizer(),))
@@ -83,27 +85,32 @@ def _deletion(desired: Desired, actual: Actual) -> Decision:
     if desired.spec.deletion_policy is DeletionPolicy.RETAIN or desired.status.owner_uid != desired.uid:
         return go
     if desired.is_paused:
-        return replace(go, events=(_kept(desired, "this resource was paused"),))
+        return replace(go, events=(_topic_kept_event(desired, "this resource was paused"),))
     if actual.sharers:
-        return replace(go, events=(_kept(desired, "another Topic names it too"),))
+        return replace(go, events=(_topic_kept_event(desired, "another Topic names it too"),))
     if actual.reachability is Reachability.GONE:
         return go
     if actual.reachability is Reachability.UNREACHABLE or actual.failure is not None:
         why = actual.problem if actual.failure is None else actual.failure.message
         if desired.deleted_seconds >= DELETION_SECONDS_MAX:
             return replace(
-                go, events=(_kept(desired, f"it could not be deleted in {DELETION_SECONDS_MAX:g} s: {why}"),)
+                go,
+                events=(
+                    _topic_kept_event(
+                        desired, f"it could not be deleted in {DELETION_SECONDS_MAX:g} s: {why}"
+                    ),
+                ),
             )
         waits = deletion_waits(f"the topic {desired.topic}", why)
         return Decision.with_condition(desired, waits, again_seconds=UNREACHABLE_AGAIN_SECONDS)
     if topic is None:
         return go
     if str(topic.id) != desired.status.topic_id:
-        return replace(go, events=(_kept(desired, "it is another one than this resource had"),))
+        return replace(go, events=(_topic_kept_event(desired, "it is another one than this resource had"),))
     return Decision(actions=(Delete(desired.topic), RemoveFinalizer()))
 
 
-def _kept(desired: Desired, why: str) -> Event:
+def _topic_kept_event(desired: Desired, why: str) -> Event:
     message = f"the topic {desired.topic} was not deleted with its resource: {why}; delete it by hand if it is to go"
     return Event("TopicKept", message, is_warning=True)
 
@@ -111,11 +118,11 @@ def _kept(desired: Desired, why: str) -> Event:
 # --- a topic that is not there -------------------------------------------------------------------------------------
 
 
-def _missing(desired: Desired, actual: Actual) -> Decision:
+def _decide_missing(desired: Desired, actual: Actual) -> Decision:
     spec = desired.spec
     if actual.made_now:
         # Brokers learn of a new topic one after another.
-        waits = ready(False, "Creating", "the topic was made and does not show on every broker yet")
+        waits = ready_condition(False, "Creating", "the topic was made and does not show on every broker yet")
         return Decision(status=desired.status, conditions=(waits,), again_seconds=SOON_AGAIN_SECONDS)
     is_lost = desired.status.owner_uid == desired.uid and desired.status.topic_id is not None
     is_drift = is_lost and desired.status.applied_generation == desired.generation
@@ -125,7 +132,9 @@ def _missing(desired: Desired, actual: Actual) -> Decision:
             "it made again, empty"
         )
         return Decision.with_condition(
-            desired, ready(False, "TopicMissing", message), condition(DRIFTED, True, "TopicMissing", message)
+            desired,
+            ready_condition(False, "TopicMissing", message),
+            condition(DRIFTED, True, "TopicMissing", message),
         )
     steps: list[Action] = []
     if spec.adoption_policy is not AdoptionPolicy.ADOPT and desired.status.creating != desired.uid:
@@ -138,32 +147,32 @@ def _missing(desired: Desired, actual: Actual) -> Decision:
     return Decision(actions=tuple(steps), events=events)
 
 
-def _refused(desired: Desired, actual: Actual) -> Decision:
+def _decide_refused(desired: Desired, actual: Actual) -> Decision:
     assert actual.failure is not None
     failure = actual.failure
     if failure.reason == ALREADY_EXISTS:
-        return _made_by_another(desired, actual)
+        return _decide_made_by_another(desired, actual)
     events: tuple[Event, ...] = ()
     if _ready_reason(desired) != failure.reason:
         events = (Event(failure.reason, failure.message, is_warning=True),)
     status = desired.status
     if actual.topic is not None and (status.owner_uid == desired.uid or actual.made_now):
-        status = observed_status(desired, actual)
+        status = topic_status(desired, actual)
     return Decision(
         status=status,
-        conditions=(ready(False, failure.reason, failure.message),),
+        conditions=(ready_condition(False, failure.reason, failure.message),),
         events=events,
         again_seconds=REFUSED_AGAIN_SECONDS if failure.is_lasting else UNREACHABLE_AGAIN_SECONDS,
     )
 
 
-def _made_by_another(desired: Desired, actual: Actual) -> Decision:
+def _decide_made_by_another(desired: Desired, actual: Actual) -> Decision:
     """The topic was made between the read and this run's Create.
 
     Either another client made it, or an earlier run of this operator that was interrupted after NoteCreating.
     """
     status = replace(desired.status, creating=None) if actual.noted_now else desired.status
-    waits = ready(
+    waits = ready_condition(
         False, "Creating", "the topic was made by another client at this moment; it is looked at again"
     )
     return Decision(status=status, conditions=(waits,), again_seconds=SOON_AGAIN_SECONDS)
@@ -172,13 +181,13 @@ def _made_by_another(desired: Desired, actual: Actual) -> Decision:
 # --- a topic that is there -----------------------------------------------------------------------------------------
 
 
-def _existing(desired: Desired, actual: Actual, topic: ActualTopic) -> Decision:
+def _decide_existing(desired: Desired, actual: Actual, topic: ActualTopic) -> Decision:
     is_own = desired.status.owner_uid == desired.uid and desired.status.topic_id == str(topic.id)
     is_own = is_own or actual.made_now or desired.status.creating == desired.uid
-    differences = _differences(desired, topic)
+    differences = _list_differences(desired, topic)
     events: list[Event] = []
     if not is_own:
-        refusal = _adoption(desired, topic, differences)
+        refusal = _refuse_adoption(desired, topic, differences)
         if refusal is not None:
             return refusal
         if desired.status.topic_id is not None:
@@ -192,24 +201,24 @@ def _existing(desired: Desired, actual: Actual, topic: ActualTopic) -> Decision:
         desired = replace(desired, status=replace(desired.status, applied_generation=None))
     is_drift = desired.status.applied_generation == desired.generation
     if not differences:
-        return _settled(desired, actual, events)
+        return _decide_settled(desired, actual, events)
     if is_drift and desired.spec.drift is DriftMode.OFF:
-        return _settled(desired, actual, events)
+        return _decide_settled(desired, actual, events)
     if is_drift and desired.spec.drift is DriftMode.WARN:
-        return _drifted(desired, actual, differences)
+        return _decide_drifted(desired, actual, differences)
     if len(topic.partitions) > desired.spec.partitions:
-        return _too_many_partitions(desired, actual, topic)
+        return _decide_too_many_partitions(desired, actual, topic)
     try:
-        actions = _steps(desired, actual, topic)
+        actions = _plan_steps(desired, actual, topic)
     except ValueError as problem:
         message = f"{problem}; add brokers to the Cluster or set replicas to fewer"
         return Decision(
-            status=observed_status(desired, actual),
-            conditions=(ready(False, "TooFewBrokers", message),),
+            status=topic_status(desired, actual),
+            conditions=(ready_condition(False, "TooFewBrokers", message),),
             again_seconds=REFUSED_AGAIN_SECONDS,
         )
     if not actions:
-        return _moving(desired, actual, events)
+        return _decide_moving(desired, actual, events)
     if is_drift:
         changes = "; ".join(differences)
         message = f"the topic {desired.topic} was changed by other means and is changed back: {changes}"
@@ -217,7 +226,7 @@ def _existing(desired: Desired, actual: Actual, topic: ActualTopic) -> Decision:
     return Decision(actions=actions, events=tuple(events))
 
 
-def _differences(desired: Desired, topic: ActualTopic) -> list[str]:
+def _list_differences(desired: Desired, topic: ActualTopic) -> list[str]:
     """Return the differences of the topic from the wanted state, in words."""
     spec = desired.spec
     found = []
@@ -248,7 +257,7 @@ def _config_changes(desired: Desired, topic: ActualTopic) -> dict[str, str | Non
 _NOT_OURS = frozenset({"leader.replication.throttled.replicas", "follower.replication.throttled.replicas"})
 
 
-def _adoption(desired: Desired, topic: ActualTopic, differences: list[str]) -> Decision | None:
+def _refuse_adoption(desired: Desired, topic: ActualTopic, differences: list[str]) -> Decision | None:
     """Why the topic is left alone, or None when it may be taken."""
     policy = desired.spec.adoption_policy
     if policy is AdoptionPolicy.ADOPT:
@@ -268,11 +277,11 @@ def _adoption(desired: Desired, topic: ActualTopic, differences: list[str]) -> D
             "AdoptIfEqual to take the topic over, or name another one"
         )
     return Decision.with_condition(
-        desired, ready(False, reason, message), again_seconds=REFUSED_AGAIN_SECONDS
+        desired, ready_condition(False, reason, message), again_seconds=REFUSED_AGAIN_SECONDS
     )
 
 
-def _steps(desired: Desired, actual: Actual, topic: ActualTopic) -> tuple[Action, ...]:
+def _plan_steps(desired: Desired, actual: Actual, topic: ActualTopic) -> tuple[Action, ...]:
     """Raises ValueError when there are too few brokers."""
     steps: list[Action] = []
     changes = _config_changes(desired, topic)
@@ -291,14 +300,14 @@ def _steps(desired: Desired, actual: Actual, topic: ActualTopic) -> tuple[Action
 # --- the status ---------------------------------------------------------------------------------------------------
 
 
-def _settled(desired: Desired, actual: Actual, events: list[Event]) -> Decision:
+def _decide_settled(desired: Desired, actual: Actual, events: list[Event]) -> Decision:
     """All is as wanted, or left as it is."""
-    status = replace(observed_status(desired, actual), applied_generation=desired.generation)
+    status = replace(topic_status(desired, actual), applied_generation=desired.generation)
     if status.replicas_change is not None:
-        return _moving(desired, actual, events)
+        return _decide_moving(desired, actual, events)
     return Decision(
         status=status,
-        conditions=(_served(status), *_drift_condition(desired)),
+        conditions=(_ready_condition(status), *_drift_condition(desired)),
         events=tuple(events),
         again_seconds=_healing_seconds(status),
     )
@@ -310,44 +319,44 @@ def _healing_seconds(status: TopicStatus) -> float | None:
     return UNDER_REPLICATED_AGAIN_SECONDS if status.under_replicated else None
 
 
-def _served(status: TopicStatus) -> Condition:
+def _ready_condition(status: TopicStatus) -> Condition:
     if status.offline:
-        return ready(
+        return ready_condition(
             False,
             "PartitionsOffline",
             f"{status.offline} of {status.partitions} partitions have no leader; bring back the brokers that keep them",
         )
     if status.under_replicated:
-        return ready(
+        return ready_condition(
             True,
             "UnderReplicated",
             f"{status.under_replicated} of {status.partitions} partitions have a replica that is not in sync; look at "
             "the Cluster's brokers if it does not pass",
         )
-    return ready(True, "AsWanted")
+    return ready_condition(True, "AsWanted")
 
 
 def _drift_condition(desired: Desired) -> tuple[Condition, ...]:
     return () if desired.spec.drift is DriftMode.OFF else (condition(DRIFTED, False, "AsWanted"),)
 
 
-def _drifted(desired: Desired, actual: Actual, differences: list[str]) -> Decision:
+def _decide_drifted(desired: Desired, actual: Actual, differences: list[str]) -> Decision:
     message = (
         f"{'; '.join(differences)}; change the topic back, change this resource, or set drift to Enforce"
     )
-    status = observed_status(desired, actual)
+    status = topic_status(desired, actual)
     is_known = any(known.type == DRIFTED and known.status == "True" for known in desired.status.conditions)
     return Decision(
         status=status,
-        conditions=(_served(status), condition(DRIFTED, True, "ChangedElsewhere", message)),
+        conditions=(_ready_condition(status), condition(DRIFTED, True, "ChangedElsewhere", message)),
         events=() if is_known else (Event("Drifted", message, is_warning=True),),
         again_seconds=_healing_seconds(status),
     )
 
 
-def _moving(desired: Desired, actual: Actual, events: list[Event]) -> Decision:
+def _decide_moving(desired: Desired, actual: Actual, events: list[Event]) -> Decision:
     assert actual.topic is not None
-    status = observed_status(desired, actual)
+    status = topic_status(desired, actual)
     change = status.replicas_change
     is_whole = False
     message = "replicas are being moved"
@@ -361,30 +370,31 @@ def _moving(desired: Desired, actual: Actual, events: list[Event]) -> Decision:
         is_whole = all(len(partition.copied) == change.wanted for partition in moving) and not status.offline
     return Decision(
         status=status,
-        conditions=(ready(is_whole, "ReplicasMoving", message), *_drift_condition(desired)),
+        conditions=(ready_condition(is_whole, "ReplicasMoving", message), *_drift_condition(desired)),
         events=tuple(events),
         again_seconds=MOVING_AGAIN_SECONDS,
     )
 
 
-def _too_many_partitions(desired: Desired, actual: Actual, topic: ActualTopic) -> Decision:
+def _decide_too_many_partitions(desired: Desired, actual: Actual, topic: ActualTopic) -> Decision:
     message = (
         f"the topic has {count(len(topic.partitions), 'partition')}, more than the {desired.spec.partitions} that are "
         f"wanted, and partitions never shrink; set partitions to {len(topic.partitions)}"
     )
     return Decision(
-        status=observed_status(desired, actual),
-        conditions=(ready(False, "MorePartitions", message),),
+        status=topic_status(desired, actual),
+        conditions=(ready_condition(False, "MorePartitions", message),),
         again_seconds=REFUSED_AGAIN_SECONDS,
     )
 
 
-def _paused(desired: Desired, actual: Actual) -> Decision:
+def _decide_paused(desired: Desired, actual: Actual) -> Decision:
     status = desired.status
     if actual.topic is not None and status.owner_uid == desired.uid:
-        status = observed_status(desired, actual)
+        status = topic_status(desired, actual)
     return Decision(
-        status=status, conditions=(ready(None, "Paused", "nothing is changed while this is paused"),)
+        status=status,
+        conditions=(ready_condition(None, "Paused", "nothing is changed while this is paused"),),
     )
 
 

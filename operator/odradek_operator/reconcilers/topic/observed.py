@@ -20,14 +20,14 @@ from odradek_operator.resources.topic import (
 )
 
 
-def observed_status(desired: Desired, actual: Actual) -> TopicStatus:
+def topic_status(desired: Desired, actual: Actual) -> TopicStatus:
     """The status of the topic, which belongs to the resource from here on."""
     topic = actual.topic
     assert topic is not None
     before = desired.status
     ill = [partition for partition in topic.partitions if not _is_well(partition)]
     states = tuple(_partition(partition, actual, before) for partition in ill[:PARTITIONS_SHOWN_MAX])
-    sums = _sums(actual.measures)
+    sums = _sum_measures(actual.measures)
     return replace(
         before,
         topic_name=topic.name,
@@ -43,7 +43,9 @@ def observed_status(desired: Desired, actual: Actual) -> TopicStatus:
         records=before.records if sums is None else sums[0],
         size_bytes=before.size_bytes if sums is None else sums[1],
         replicas_change=_replicas_change(desired, topic.partitions),
-        well_partitions=_ranges(partition.number for partition in topic.partitions if _is_well(partition)),
+        well_partitions=_format_ranges(
+            partition.number for partition in topic.partitions if _is_well(partition)
+        ),
         partition_states=states,
     )
 
@@ -53,7 +55,7 @@ def _is_well(partition: Partition) -> bool:
     return partition.leader >= 0 and is_whole and not partition.is_moving
 
 
-def _ranges(numbers: Iterable[int]) -> str | None:
+def _format_ranges(numbers: Iterable[int]) -> str | None:
     """Numbers in short, as 0-5,7; None for no numbers. What is too long for the status is shortened."""
     runs: list[list[int]] = []
     for number in sorted(numbers):
@@ -88,7 +90,7 @@ def _partition(partition: Partition, actual: Actual, before: TopicStatus) -> Par
     )
 
 
-def _sums(measures: Mapping[int, Measures] | None) -> tuple[int, int | None] | None:
+def _sum_measures(measures: Mapping[int, Measures] | None) -> tuple[int, int | None] | None:
     if measures is None:
         return None
     sizes = [found.size_bytes for found in measures.values() if found.size_bytes is not None]

@@ -26,7 +26,7 @@ def with_replicas(
     for partition in partitions:
         if len(partition.lasting) == wanted:
             continue
-        kept = _kept(partition, wanted)
+        kept = _replicas_to_keep(partition, wanted)
         for broker in set(partition.lasting) - set(kept):
             load[broker] -= 1
         while len(kept) < wanted:
@@ -37,7 +37,7 @@ def with_replicas(
     return changed
 
 
-def _kept(partition: Partition, wanted: int) -> list[int]:
+def _replicas_to_keep(partition: Partition, wanted: int) -> list[int]:
     def rank(broker: int) -> tuple[bool, bool, int]:
         return (
             broker != partition.leader,

@@ -20,7 +20,7 @@ from odradek_operator.reconcilers.broker_failures import failure_of
 from odradek_operator.reconcilers.decisions import AddFinalizer, RemoveFinalizer
 from odradek_operator.reconcilers.topic.decide import decide
 from odradek_operator.reconcilers.topic.facts import Action, Actual, Decision, Desired, NoteCreating
-from odradek_operator.resources.conditions import ready
+from odradek_operator.resources.conditions import ready_condition
 from odradek_operator.resources.topic import TopicSpec, TopicStatus
 
 
@@ -49,7 +49,7 @@ class TopicRun(BatchRun[TopicWork]):
         desired = Desired.read(body, spec=TopicSpec, status=TopicStatus, now=self.environment.now())
         return TopicWork(body, desired, Actual(), Decision())
 
-    def claimed(self, work: TopicWork) -> str:
+    def name_on_brokers(self, work: TopicWork) -> str:
         return work.desired.topic
 
     def decide(self, work: TopicWork) -> None:
@@ -59,15 +59,15 @@ class TopicRun(BatchRun[TopicWork]):
         topics = BrokerTopics(client)
         touched = list(works)
         for _ in range(self.rounds_max):
-            seen = await topics.look(work.desired.topic for work in touched)
+            seen = await topics.describe(work.desired.topic for work in touched)
             for work in touched:
                 _observe(work, seen)
             await self._decide_all(touched, topics)
-            await self.each(touched, self._before_brokers)
-            await self._on_brokers(
+            await self.run_each(touched, self._take_steps_before_brokers)
+            await self._take_steps_on_brokers(
                 [work for work in touched if work.is_open and work.decision.touches_brokers], topics
             )
-            await self.each([work for work in touched if work.is_open], self._after_brokers)
+            await self.run_each([work for work in touched if work.is_open], self._take_steps_after_brokers)
             touched = [work for work in works if work.is_open]
             if not touched:
                 return
@@ -94,23 +94,23 @@ class TopicRun(BatchRun[TopicWork]):
 
     # --- the steps of one round ---------------------------------------------------------------------------------------
 
-    async def _before_brokers(self, work: TopicWork) -> None:
+    async def _take_steps_before_brokers(self, work: TopicWork) -> None:
         for step in work.decision.actions:
             if isinstance(step, AddFinalizer):
-                await self.hold(work)
+                await self.add_finalizer(work)
             elif isinstance(step, NoteCreating):
                 await self.take_step(work, step)
 
     async def take_step(self, work: TopicWork, step: Action) -> bool:
         assert isinstance(step, NoteCreating), f"{step} is a step of a round over all topics"
         noted = replace(work.desired.status, creating=work.desired.uid)
-        stated = [ready(False, "Creating", "the topic is about to be made")]
+        stated = [ready_condition(False, "Creating", "the topic is about to be made")]
         work.body = await self.environment.write_status(work.body, noted, stated) or work.body
         work.desired = replace(work.desired, status=noted)
         work.actual = replace(work.actual, noted_now=True)
         return True
 
-    async def _on_brokers(self, works: Sequence[TopicWork], topics: BrokerTopics) -> None:
+    async def _take_steps_on_brokers(self, works: Sequence[TopicWork], topics: BrokerTopics) -> None:
         steps = [step for work in works for step in work.decision.actions if isinstance(step, OnBrokers)]
         if not steps:
             return
@@ -133,15 +133,15 @@ class TopicRun(BatchRun[TopicWork]):
             if failure is None:
                 await self.report_events(work)
 
-    async def _after_brokers(self, work: TopicWork) -> None:
+    async def _take_steps_after_brokers(self, work: TopicWork) -> None:
         decision = work.decision
         is_refused = work.actual.failure is not None and decision.touches_brokers
         if any(isinstance(step, RemoveFinalizer) for step in decision.actions) and not is_refused:
             if not decision.touches_brokers:
                 await self.report_events(work)
-            await self.release(work)
+            await self.remove_finalizer(work)
         if not decision.actions:
-            await self.leave(work)
+            await self.finish_work(work)
 
 
 def _observe(work: TopicWork, seen: TopicsSeen) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from odradek_operator.desired.security import (
     Secured,
-    decoded,
+    decode_secret,
     protocol_of,
 )
 from odradek_operator.desired.user_secret import UserConnection
@@ -36,18 +36,20 @@ class ClusterFacts:
         self._status = status_of(cluster, ClusterStatus)
         self._authorities: dict[str, AuthorityKeys] = {}
 
-    async def connection(self, user: UserSpec) -> UserConnection:
+    async def read_connection(self, user: UserSpec) -> UserConnection:
         """Raises CannotConnect, KubernetesError."""
-        name, listener, bootstrap = self._listener(user)
+        name, listener, bootstrap = self._choose_listener(user)
         if not bootstrap:
             raise CannotConnect(f"the address of the listener {name} is not known yet")
         authority: str | None = None
         if listener.tls:
             own = listener.certificate
-            authority = own.authority if own is not None else (await self.authority("cluster-ca")).trusted
+            authority = (
+                own.authority if own is not None else (await self.read_authority("cluster-ca")).trusted
+            )
         return UserConnection(bootstrap=bootstrap, protocol=protocol_of(listener), authority=authority)
 
-    def _listener(self, user: UserSpec) -> tuple[str, Secured, str | None]:
+    def _choose_listener(self, user: UserSpec) -> tuple[str, Secured, str | None]:
         wanted = user.authentication.type
         for name, listener, bootstrap in self._listeners():
             if user.listener not in (None, name):
@@ -71,7 +73,7 @@ class ClusterFacts:
         for listener in spec.listeners:
             yield listener.name, listener, known.get(listener.name)
 
-    async def authority(self, suffix: str) -> AuthorityKeys:
+    async def read_authority(self, suffix: str) -> AuthorityKeys:
         """An authority of the Cluster, with its keys. Raises CannotConnect, KubernetesError."""
         if suffix not in self._authorities:
             self._authorities[suffix] = await self._read(f"{self._name}-{suffix}")
@@ -86,7 +88,7 @@ class ClusterFacts:
         owners = metadata(found or {}).get("ownerReferences") or ()
         if found is None or not any(one.get("uid") == metadata(self._body)["uid"] for one in owners):
             raise missing
-        keys = keys_of(decoded(found))
+        keys = keys_of(decode_secret(found))
         if keys is None:
             raise missing
         return keys

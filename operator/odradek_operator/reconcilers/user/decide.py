@@ -39,7 +39,7 @@ from odradek_operator.reconcilers.decisions import (
     deletion_waits,
 )
 from odradek_operator.reconcilers.user.facts import Action, Actual, Decision, Desired, WriteSecret
-from odradek_operator.resources.conditions import ready, timestamp
+from odradek_operator.resources.conditions import format_timestamp, ready_condition
 from odradek_operator.resources.deletion import DeletionPolicy
 from odradek_operator.resources.user import AclPatternType, AclResourceType, AclRule, AclType, UserStatus
 
@@ -63,21 +63,25 @@ _QUOTA_KEYS: Final = {
 def decide(desired: Desired, actual: Actual) -> Decision:
     """The next steps, or the status to write where there are none."""
     if desired.is_deleted:
-        return _deletion(desired, actual)
+        return _decide_deletion(desired, actual)
     if actual.older is not None:
         message = f"the user {desired.user} belongs to the User {actual.older}; delete one of the two"
-        return Decision.with_condition(desired, ready(False, "UserTaken", message), *desired.release())
+        return Decision.with_condition(
+            desired, ready_condition(False, "UserTaken", message), *desired.release_steps()
+        )
     absence = Decision.without_cluster(desired, actual.reachability, actual.problem)
     if absence is not None:
         return absence
     if desired.is_paused:
-        return Decision(status=desired.status, conditions=(ready(None, "Paused", "nothing is looked at"),))
+        return Decision(
+            status=desired.status, conditions=(ready_condition(None, "Paused", "nothing is looked at"),)
+        )
     held = desired.finalizer_steps()
     if held:
         # Before anything that a deletion would have to undo.
         return Decision(actions=held)
     if actual.failure is not None:
-        refused = ready(False, actual.failure.reason, actual.failure.message)
+        refused = ready_condition(False, actual.failure.reason, actual.failure.message)
         again = REFUSED_AGAIN_SECONDS if actual.failure.is_lasting else UNREACHABLE_AGAIN_SECONDS
         return Decision.with_condition(desired, refused, again_seconds=again)
     for reason, problem in (
@@ -86,10 +90,10 @@ def decide(desired: Desired, actual: Actual) -> Decision:
         ("NoAuthorizer", _authorizer_problem(desired, actual)),
     ):
         if problem:
-            condition = ready(False, reason, problem)
+            condition = ready_condition(False, reason, problem)
             return Decision.with_condition(desired, condition, again_seconds=REFUSED_AGAIN_SECONDS)
-    steps = (*_former(desired, actual), *_rights(desired, actual), *_login(desired, actual))
-    return Decision(actions=steps) if steps else _settled(desired, actual)
+    steps = (*_plan_former(desired, actual), *_plan_rights(desired, actual), *_plan_login(desired, actual))
+    return Decision(actions=steps) if steps else _decide_settled(desired, actual)
 
 
 def needs_login(desired: Desired, actual: Actual) -> bool:
@@ -109,7 +113,7 @@ def next_mechanism(actual: Actual) -> str:
 # --- deletion -----------------------------------------------------------------------------------------------------
 
 
-def _deletion(desired: Desired, actual: Actual) -> Decision:
+def _decide_deletion(desired: Desired, actual: Actual) -> Decision:
     if not desired.has_finalizer:
         return Decision()
     go = Decision(actions=(RemoveFinalizer(),))
@@ -129,10 +133,10 @@ def _deletion(desired: Desired, actual: Actual) -> Decision:
         steps.append(ChangeAcls((), tuple(sorted(seen.acls))))
     if seen.quotas:
         steps.append(ChangeQuotas(desired.principal_name, dict.fromkeys(seen.quotas)))
-    return Decision(actions=(*steps, *_former(desired, actual), RemoveFinalizer()))
+    return Decision(actions=(*steps, *_plan_former(desired, actual), RemoveFinalizer()))
 
 
-def _former(desired: Desired, actual: Actual) -> list[Action]:
+def _plan_former(desired: Desired, actual: Actual) -> list[Action]:
     """Take away what the user had under another principal: with a password it is named otherwise."""
     steps: list[Action] = []
     former, name = actual.former, (desired.status.principal or "").removeprefix("User:")
@@ -156,7 +160,7 @@ def _authorizer_problem(desired: Desired, actual: Actual) -> str:
     )
 
 
-def wanted_acls(desired: Desired) -> frozenset[AclBinding]:
+def acls_of(desired: Desired) -> frozenset[AclBinding]:
     """The user's access control lists as brokers have them."""
     principal = f"User:{desired.principal_name}"
     return frozenset(binding for rule in desired.spec.acls for binding in _bindings(rule, principal))
@@ -179,15 +183,15 @@ def _bindings(rule: AclRule, principal: str) -> list[AclBinding]:
     ]
 
 
-def _rights(desired: Desired, actual: Actual) -> list[Action]:
+def _plan_rights(desired: Desired, actual: Actual) -> list[Action]:
     steps: list[Action] = []
     seen = actual.user
     if seen.acls is not None:
-        wanted = wanted_acls(desired)
+        wanted = acls_of(desired)
         add, remove = wanted - seen.acls, seen.acls - wanted
         if add or remove:
             steps.append(ChangeAcls(tuple(sorted(add)), tuple(sorted(remove))))
-    quotas = _wanted_quotas(desired)
+    quotas = _quotas_of(desired)
     changes: dict[str, float | None] = {
         key: value for key, value in quotas.items() if seen.quotas.get(key) != value
     }
@@ -197,7 +201,7 @@ def _rights(desired: Desired, actual: Actual) -> list[Action]:
     return steps
 
 
-def _wanted_quotas(desired: Desired) -> dict[str, float]:
+def _quotas_of(desired: Desired) -> dict[str, float]:
     quotas = desired.spec.quotas
     found = {key: getattr(quotas, field) for field, key in _QUOTA_KEYS.items()}
     return {key: float(value) for key, value in found.items() if value is not None}
@@ -206,14 +210,14 @@ def _wanted_quotas(desired: Desired) -> dict[str, float]:
 # --- the login ----------------------------------------------------------------------------------------------------
 
 
-def _login(desired: Desired, actual: Actual) -> list[Action]:
+def _plan_login(desired: Desired, actual: Actual) -> list[Action]:
     assert actual.connection is not None and actual.now is not None
     if needs_login(desired, actual):
         login = actual.fresh
         assert login is not None
         steps: list[Action] = []
         if isinstance(login.credential, Password):
-            steps.append(_set(login.credential))
+            steps.append(_set_password(login.credential))
         return [*steps, WriteSecret(login, is_new=True)]
     secret = actual.secret
     assert secret is not None and secret.login is not None
@@ -228,7 +232,7 @@ def _login(desired: Desired, actual: Actual) -> list[Action]:
         is_known = kept in actual.user.mechanisms and desired.status.secret_version == secret.version
         if not is_known:
             # It was edited, or taken away from the brokers.
-            steps.append(_set(credential))
+            steps.append(_set_password(credential))
     files = user_files(desired.user, actual.connection, secret.login)
     wanted = {name: text.encode() if isinstance(text, str) else text for name, text in files.items()}
     if wanted != dict(secret.files):
@@ -236,7 +240,7 @@ def _login(desired: Desired, actual: Actual) -> list[Action]:
     return steps
 
 
-def _set(password: Password) -> SetPassword:
+def _set_password(password: Password) -> SetPassword:
     return SetPassword(password.user, password.mechanism, password.password)
 
 
@@ -244,7 +248,7 @@ def _former_has_ended(status: UserStatus, now: datetime) -> bool:
     return status.former_until is not None and now >= datetime.fromisoformat(status.former_until)
 
 
-def _settled(desired: Desired, actual: Actual) -> Decision:
+def _decide_settled(desired: Desired, actual: Actual) -> Decision:
     secret, now = actual.secret, actual.now
     assert secret is not None and secret.login is not None and now is not None
     credential = secret.login.credential
@@ -253,7 +257,7 @@ def _settled(desired: Desired, actual: Actual) -> Decision:
     if kept is not None and actual.user.mechanisms - {kept}:
         overlap = timedelta(milliseconds=desired.spec.authentication.overlap)
         # A second is what the status can show.
-        former_until = desired.status.former_until or timestamp(now + overlap)
+        former_until = desired.status.former_until or format_timestamp(now + overlap)
     until = secret.certificate_until
     status = replace(
         desired.status,
@@ -263,7 +267,7 @@ def _settled(desired: Desired, actual: Actual) -> Decision:
         secret_version=secret.version,
         mechanism=kept,
         former_until=former_until,
-        certificate_until=None if until is None else timestamp(until),
+        certificate_until=None if until is None else format_timestamp(until),
     )
     again = None
     message = f"the Secret {desired.secret} has what a client needs"
@@ -271,4 +275,4 @@ def _settled(desired: Desired, actual: Actual) -> Decision:
         left = (datetime.fromisoformat(former_until) - now).total_seconds()
         again = max(1.0, left)
         message += f"; the former password is good until {former_until}"
-    return Decision(status=status, conditions=(ready(True, "Ready", message),), again_seconds=again)
+    return Decision(status=status, conditions=(ready_condition(True, "Ready", message),), again_seconds=again)

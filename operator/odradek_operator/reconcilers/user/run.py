@@ -15,7 +15,7 @@ from typing import ClassVar, Final
 from odradek.client.client import Client
 from odradek.foundation.errors import OdradekError
 from odradek_operator.desired.client_properties import Credential, Password
-from odradek_operator.desired.security import decoded
+from odradek_operator.desired.security import decode_secret
 from odradek_operator.desired.user_secret import (
     PKCS12_FILE,
     PKCS12_PASSWORD_FILE,
@@ -72,7 +72,7 @@ class UserRun(BatchRun[UserWork]):
         desired = replace(desired, rotation=str(annotations.get(ROTATION_ANNOTATION) or ""))
         return UserWork(body, desired, Actual(now=now), Decision())
 
-    def claimed(self, work: UserWork) -> str:
+    def name_on_brokers(self, work: UserWork) -> str:
         return work.desired.user
 
     def decide(self, work: UserWork) -> None:
@@ -82,14 +82,14 @@ class UserRun(BatchRun[UserWork]):
         users, facts = BrokerUsers(client), ClusterFacts(cluster, Secrets(self.environment.kubernetes))
         for work in works:
             work.users, work.cluster = users, facts
-        await self.each(works, self._rounds_of_one)
+        await self.run_each(works, self._run_one)
 
-    async def _rounds_of_one(self, work: UserWork) -> None:
+    async def _run_one(self, work: UserWork) -> None:
         work.actual = replace(work.actual, now=self.environment.now())
         await self._observe_brokers(work)
         if not work.desired.is_deleted:
             await self._observe_secret(work)
-        await self.settle(work)
+        await self.take_rounds(work)
 
     # --- observing ----------------------------------------------------------------------------------------------------
 
@@ -98,10 +98,10 @@ class UserRun(BatchRun[UserWork]):
         desired = work.desired
         former_name = (desired.status.principal or "").removeprefix("User:")
         try:
-            seen = await work.users.look(desired.user, user=desired.principal_name)
+            seen = await work.users.describe(desired.user, user=desired.principal_name)
             former = None
             if former_name and former_name != desired.principal_name:
-                former = await work.users.look(desired.user, user=former_name)
+                former = await work.users.describe(desired.user, user=former_name)
         except OdradekError as failure:
             self._fail_on_brokers(work, failure)
             return
@@ -117,11 +117,11 @@ class UserRun(BatchRun[UserWork]):
     async def _observe_secret(self, work: UserWork) -> None:
         assert work.cluster is not None
         try:
-            connection = await work.cluster.connection(work.desired.spec)
+            connection = await work.cluster.read_connection(work.desired.spec)
             work.actual = replace(work.actual, connection=connection)
             await self._read_secret(work)
             if needs_login(work.desired, work.actual):
-                work.actual = replace(work.actual, fresh=await self._fresh(work))
+                work.actual = replace(work.actual, fresh=await self._make_login(work))
         except CannotConnect as problem:
             work.actual = replace(work.actual, connection_problem=str(problem))
         except SecretTaken as problem:
@@ -136,11 +136,11 @@ class UserRun(BatchRun[UserWork]):
         if not any(one.get("uid") == work.desired.uid for one in owners):
             raise SecretTaken(name)
         work.secret = found
-        work.actual = replace(work.actual, secret=await self._seen(work, found))
+        work.actual = replace(work.actual, secret=await self._parse_secret(work, found))
 
-    async def _seen(self, work: UserWork, secret: Json) -> SecretSeen:
-        files = decoded(secret)
-        login = await self._login_of(
+    async def _parse_secret(self, work: UserWork, secret: Json) -> SecretSeen:
+        files = decode_secret(secret)
+        login = await self._parse_login(
             work, {name: text.decode("utf-8", "replace") for name, text in files.items()}
         )
         if login is not None and work.desired.has_certificate:
@@ -159,7 +159,7 @@ class UserRun(BatchRun[UserWork]):
             certificate_until=until,
         )
 
-    async def _login_of(self, work: UserWork, files: dict[str, str]) -> Login | None:
+    async def _parse_login(self, work: UserWork, files: dict[str, str]) -> Login | None:
         """The Secret's credentials, if they are of the wanted kind and good for a while yet."""
         user = work.desired.user
         if not work.desired.has_certificate:
@@ -174,14 +174,14 @@ class UserRun(BatchRun[UserWork]):
 
     async def _is_good(self, work: UserWork, certificate: str) -> bool:
         assert work.cluster is not None
-        authority = (await work.cluster.authority("clients-ca")).issuing
+        authority = (await work.cluster.read_authority("clients-ca")).issuing
         if not is_issued_by(certificate, authority.certificate):
             return False
         facts, (_, renewal_days) = facts_of(certificate), work.cluster.days
         left = facts.not_after - self.environment.now()
         return facts.common_name == work.desired.user and left > timedelta(days=renewal_days)
 
-    async def _fresh(self, work: UserWork) -> Login:
+    async def _make_login(self, work: UserWork) -> Login:
         """A new password or certificate. No client knows it yet."""
         assert work.cluster is not None
         user = work.desired.user
@@ -191,7 +191,7 @@ class UserRun(BatchRun[UserWork]):
                 user=user, mechanism=next_mechanism(work.actual), password=password
             )
             return Login(credential=credential)
-        authority = (await work.cluster.authority("clients-ca")).issuing
+        authority = (await work.cluster.read_authority("clients-ca")).issuing
         pair = issue(authority, user, days=work.cluster.days[0], now=self.environment.now())
         password = secrets.token_hex(_PASSWORD_BYTES)
         store = pkcs12_of(pair, authority.certificate, name=user, password=password)
@@ -215,10 +215,10 @@ class UserRun(BatchRun[UserWork]):
         if isinstance(step, ChangeQuotas) and step.user != name:
             former = None
         elif isinstance(step, ChangeAcls) and former is not None and not step.add:
-            former = after(former, step)
-            work.actual = replace(work.actual, user=after(work.actual.user, step))
+            former = apply_step(former, step)
+            work.actual = replace(work.actual, user=apply_step(work.actual.user, step))
         else:
-            work.actual = replace(work.actual, user=after(work.actual.user, step))
+            work.actual = replace(work.actual, user=apply_step(work.actual.user, step))
         work.actual = replace(work.actual, password_set=is_set, former=former)
         return True
 
@@ -235,7 +235,7 @@ class UserRun(BatchRun[UserWork]):
             files=user_files(desired.user, connection, step.login),
         )
         work.secret = await Secrets(self.environment.kubernetes).write(manifest, work.secret)
-        work.actual = replace(work.actual, secret=await self._seen(work, work.secret), fresh=None)
+        work.actual = replace(work.actual, secret=await self._parse_secret(work, work.secret), fresh=None)
         if step.is_new:
             # What was the former password until now is replaced, and the present one becomes the former.
             work.desired = replace(desired, status=replace(desired.status, former_until=None))
@@ -243,7 +243,7 @@ class UserRun(BatchRun[UserWork]):
             await self.environment.report_event(work.body, "LoginIssued", message)
 
 
-def after(seen: SeenUser, step: UserStep) -> SeenUser:
+def apply_step(seen: SeenUser, step: UserStep) -> SeenUser:
     """Brokers' knowledge of the user after a step."""
     match step:
         case SetPassword(_, mechanism, _):

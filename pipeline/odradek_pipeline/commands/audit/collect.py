@@ -63,25 +63,25 @@ class CollectSettings(ConnectionSettings, TableSettings, LetterTopicSettings, Au
 
 def run(settings: CollectSettings, console: Console) -> Summary:
     """Collect, judge and publish. Raises PipelineError."""
-    from odradek_pipeline.audit.judging import forget, judged
+    from odradek_pipeline.audit.judging import forget, judge_topic
     from odradek_pipeline.audit.state import AuditState
     from odradek_pipeline.commands.work import now_ms
 
     keep_ms = duration_ms(settings.keep, "--keep")
     with open_folder(settings.audit, settings, console) as folder:
-        state = folder.newest() or AuditState()
-        figures, letters = asyncio.run(_collected(settings, state, console))
+        state = folder.read_newest() or AuditState()
+        figures, letters = asyncio.run(_collect(settings, state, console))
         topics = [state.topics[name] for name in dict.fromkeys(settings.topic) if name in state.topics]
         if settings.output:
             figures["loaded"] = _count_table(settings, topics, letters, console)
         for one in topics:
-            judged(state, one.topic, now_ms())
+            judge_topic(state, one.topic, now_ms())
             forget(state, one.topic, keep_ms)
         folder.commit(state, now_ms())
     console.steps(FINISHED)
     facts = {"audit": settings.audit, "version": state.version, **figures}
     rows = [
-        {**watermark_row(one.topic, tier, mark), "verdicts": _words(one, tier)}
+        {**watermark_row(one.topic, tier, mark), "verdicts": _count_words(one, tier)}
         for one in topics
         for tier, mark in one.watermarks.items()
     ]
@@ -89,24 +89,24 @@ def run(settings: CollectSettings, console: Console) -> Summary:
     return Summary(title, facts, rows, rows_name="watermarks")
 
 
-async def _collected(
+async def _collect(
     settings: CollectSettings, state: AuditState, console: Console
 ) -> tuple[dict[str, Any], Letters]:
     """Read the reports, then the logs: what was reported was acknowledged before, so the logs have it."""
-    from odradek_pipeline.collecting.clients import asking, connection_by_flags
+    from odradek_pipeline.collecting.clients import connect_client, connection_by_flags
     from odradek_pipeline.collecting.log_counts import count_log, require_countable
     from odradek_pipeline.collecting.reports import read_reports
 
     connection = connection_by_flags(settings.client_settings())
     figures: dict[str, Any] = {"reports": 0, "stored": 0}
     audited: list[TopicState] = []
-    async with asking(connection, "the audit cannot be collected") as client:
+    async with connect_client(connection, "the audit cannot be collected") as client:
         for name in dict.fromkeys(settings.topic):
             await require_countable(client, name)
         figures["reports"] = await read_reports(client, settings.audit_topic, state, console.notice)
         console.steps(CONNECTED, topics=len(settings.topic), reports=figures["reports"])
         for name in dict.fromkeys(settings.topic):
-            known = await _topic_state(client, settings, state, name)
+            known = await _settle_topic_state(client, settings, state, name)
             if known is None:
                 console.notice(f"no producer reports counts of {name!r} yet, so there is nothing to compare")
                 continue
@@ -114,20 +114,20 @@ async def _collected(
             figures["stored"] += await count_log(
                 client, known.tiers["stored"], known.window_ms, console.notice
             )
-        letters = await settings.letters(client, settings.topic) if settings.output else {}
+        letters = await settings.read_letters(client, settings.topic) if settings.output else {}
     if settings.mirror_bootstrap is None:
         return figures, letters
     mirror = connection_by_flags(
         {**settings.client_settings(), "bootstrap.servers": settings.mirror_bootstrap}
     )
     figures["mirrored"] = 0
-    async with asking(mirror, "the mirror cannot be counted") as client:
+    async with connect_client(mirror, "the mirror cannot be counted") as client:
         for known in audited:
             figures["mirrored"] += await _count_mirror(client, settings, known, console)
     return figures, letters
 
 
-async def _topic_state(
+async def _settle_topic_state(
     client: Client, settings: CollectSettings, state: AuditState, name: str
 ) -> TopicState | None:
     """The state of a topic, begun where it is new. None while no producer reports it."""
@@ -186,14 +186,14 @@ def _count_table(
     from odradek_pipeline.audit.state import TierState
     from odradek_pipeline.collecting.letters import count_letters
     from odradek_pipeline.collecting.table_counts import count_table
-    from odradek_pipeline.collecting.table_spans import row_spans
-    from odradek_pipeline.commands.work import session
+    from odradek_pipeline.collecting.table_spans import read_row_spans
+    from odradek_pipeline.commands.work import open_run_session
     from odradek_pipeline.outputs.named import open_output
 
     count = 0
-    with session(settings, console) as spark:
+    with open_run_session(settings, console) as spark:
         output = open_output(spark, settings.format, settings.output)
-        known, rows = output.newest(), output.rows()
+        known, rows = output.read_newest(), output.read_rows()
         if known.snapshots:
             raise JobRefusedError(
                 f"{settings.output} has the last value of each key alone: it is no loaded tier"
@@ -206,7 +206,7 @@ def _count_table(
             if rows is not None:
                 count += count_table(rows, tier, one.window_ms, one.since_ms)
             if rows is not None and any(origin.topic_id == one.topic_id for origin in letters):
-                spans = row_spans(rows.where(rows.topic == one.topic))[0]
+                spans = read_row_spans(rows.where(rows.topic == one.topic))[0]
                 by_number = {
                     key.partition: found for key, found in spans.items() if key.topic_id == one.topic_id
                 }
@@ -214,7 +214,7 @@ def _count_table(
     return count
 
 
-def _words(topic: TopicState, tier: str) -> str:
+def _count_words(topic: TopicState, tier: str) -> str:
     found = Counter(one.word for one in topic.verdicts.get(tier, {}).values())
     return ", ".join(f"{count} {word}" for word, count in sorted(found.items()))
 

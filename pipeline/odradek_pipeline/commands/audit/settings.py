@@ -48,7 +48,7 @@ class LetterTopicSettings:
         metavar="NAME",
     )
 
-    async def letters(self, client: Client, topics: Iterable[str]) -> Letters:
+    async def read_letters(self, client: Client, topics: Iterable[str]) -> Letters:
         """The dead letters of all these topics."""
         from odradek_pipeline.collecting.letters import add_letters
         from odradek_pipeline.commands.bad_records import DEAD_LETTER_SUFFIX
@@ -71,17 +71,17 @@ class LetterTopicSettings:
 def open_folder(location: str, settings: SparkSettings, console: Console) -> Iterator[AuditFolder]:
     """An audit's folder, with a Spark session only where its store needs one."""
     from odradek_pipeline.collecting.tables import AuditFolder
-    from odradek_pipeline.commands.work import spark_session
+    from odradek_pipeline.commands.work import open_spark_session
     from odradek_pipeline.outputs.parquet.store import LocalStore, is_local, local_path, open_store
 
     if is_local(location):
         yield AuditFolder(LocalStore(local_path(location)), location)
         return
-    with spark_session("parquet", settings, console) as spark:
+    with open_spark_session("parquet", settings, console) as spark:
         yield AuditFolder(open_store(spark, location), location)
 
 
-def shown_time(milliseconds: int) -> str | None:
+def format_time(milliseconds: int) -> str | None:
     """A time in UTC for people; None for none."""
     if milliseconds < 0:
         return None
@@ -93,7 +93,7 @@ def watermark_row(topic: str, tier: str, mark: Any) -> dict[str, Any]:
     return {
         "topic": topic,
         "tier": tier,
-        "complete_until": shown_time(mark.complete_until_ms),
+        "complete_until": format_time(mark.complete_until_ms),
         "version": mark.version,
         "blocked_by": mark.blocked_by,
     }

@@ -47,22 +47,22 @@ class TilesSettings(ConnectionSettings, OutputSettings, LetterTopicSettings, Spa
 
 def run(settings: TilesSettings, console: Console) -> Summary:
     """Lay the tiles. The exit code is 0, or `unexplained`. Raises PipelineError."""
-    from odradek_pipeline.audit.tiles import foreign_rows
-    from odradek_pipeline.commands.work import session
+    from odradek_pipeline.audit.tiles import find_foreign_rows
+    from odradek_pipeline.commands.work import open_run_session
     from odradek_pipeline.outputs.named import open_output
 
-    with session(settings, console) as spark:
+    with open_run_session(settings, console) as spark:
         output = open_output(spark, settings.format, settings.output)
-        reads, former = _reads(settings, output)
+        reads, former = _list_reads(settings, output)
         console.steps(PLANNED, partitions=len(reads))
-        held = _rows(output)
-        tilings = asyncio.run(_tilings(settings, reads, held, console))
+        held = _read_rows(output)
+        tilings = asyncio.run(_lay_all(settings, reads, held, console))
     console.steps(FINISHED)
     faults = [fault for one in tilings for fault in one.faults]
     if former is not None:
         known = {*former, *(one.key for one in reads)}
         rows = {key: spans for key, spans in held[0].items() if key.topic in (settings.topic or (key.topic,))}
-        faults += foreign_rows(rows, known)
+        faults += find_foreign_rows(rows, known)
     compared = {one.key for one in tilings}
     facts = {
         "output": settings.output,
@@ -77,7 +77,7 @@ def run(settings: TilesSettings, console: Console) -> Summary:
     return Summary(f"{settings.output}: {word}", facts, [_row(one) for one in tilings], code, "tiles")
 
 
-def _reads(
+def _list_reads(
     settings: TilesSettings, output: Output
 ) -> tuple[list[RangesRead], frozenset[PartitionKey] | None]:
     """Return the ranges that the runs of the table read, by partition, and all partitions of any run.
@@ -87,12 +87,12 @@ def _reads(
     from odradek_pipeline.audit.tiles import ranges_read
     from odradek_pipeline.runs.record import EXTENDING
 
-    known = output.newest()
+    known = output.read_newest()
     if known.record is None:
         raise NotFoundError(f"{settings.output} has no runs: nothing was loaded into it")
     if known.snapshots:
         raise JobRefusedError(f"{settings.output} has the last value of each key, so its rows tile no log")
-    records = [one.record for one in output.runs(None)]
+    records = [one.record for one in output.list_runs(None)]
     ranges = [range_ for one in records if one.kind in EXTENDING for range_ in one.ranges]
     lost = [range_ for one in records for range_ in one.lost]
     is_whole = bool(records) and min(one.number for one in records) == 1
@@ -104,25 +104,25 @@ def _reads(
     return reads, frozenset(one.key for one in ranges) if is_whole else None
 
 
-def _rows(output: Output) -> Any:
-    from odradek_pipeline.collecting.table_spans import row_spans
+def _read_rows(output: Output) -> Any:
+    from odradek_pipeline.collecting.table_spans import read_row_spans
 
-    rows = output.rows()
-    return ({}, {}) if rows is None else row_spans(rows)
+    rows = output.read_rows()
+    return ({}, {}) if rows is None else read_row_spans(rows)
 
 
-async def _tilings(
+async def _lay_all(
     settings: TilesSettings, reads: list[RangesRead], rows: Any, console: Console
 ) -> list[Tiling]:
     from odradek_pipeline.audit.tiles import RowsHeld
-    from odradek_pipeline.collecting.clients import asking, connection_by_flags
+    from odradek_pipeline.collecting.clients import connect_client, connection_by_flags
     from odradek_pipeline.collecting.letters import OriginPartition, spans_of
 
     connection = connection_by_flags(settings.client_settings())
     spans, doubled = rows
     made = []
-    async with asking(connection, "the log cannot be compared") as client:
-        dead = await settings.letters(client, {one.key.topic for one in reads})
+    async with connect_client(connection, "the log cannot be compared") as client:
+        dead = await settings.read_letters(client, {one.key.topic for one in reads})
         console.steps(CONNECTED, partitions=len(reads))
         for read in reads:
             held = RowsHeld(
@@ -130,13 +130,13 @@ async def _tilings(
                 doubled.get(read.key, ()),
                 spans_of(dead.get(OriginPartition(read.key.topic_id, read.key.partition), {})),
             )
-            tiling = await _tiling(client, settings, read, held, console)
+            tiling = await _lay_partition(client, settings, read, held, console)
             if tiling is not None:
                 made.append(tiling)
     return made
 
 
-async def _tiling(
+async def _lay_partition(
     client: Client, settings: TilesSettings, read: RangesRead, held: RowsHeld, console: Console
 ) -> Tiling | None:
     """One partition against its log. None where the topic is gone or another one now, and its log with it."""
@@ -145,8 +145,8 @@ async def _tiling(
     from odradek.client.admin.results import ResourceType
     from odradek.foundation.errors import UnknownTopicOrPartition
     from odradek.foundation.ids import TopicPartition
-    from odradek_pipeline.audit.tiles import gaps, tiled
-    from odradek_pipeline.collecting.log_picture import explained, readable_spans
+    from odradek_pipeline.audit.tiles import find_gaps, lay_tiles
+    from odradek_pipeline.collecting.log_picture import read_picture, read_spans
 
     key = TopicPartition(read.key.topic, read.key.partition)
     try:
@@ -163,10 +163,10 @@ async def _tiling(
     start = (await admin.logs.offsets_at([key], EARLIEST))[key]
     first = max(start, read.held[0])
     is_read_committed = settings.isolation == "read_committed"
-    found = await readable_spans(client, {key: (first, read.held[1])}, is_read_committed=is_read_committed)
-    unread = gaps(read, held, start, found[key])
-    picture = await explained(client, key, start, found[key], unread, is_compacted=is_compacted)
-    return tiled(read, held, picture)
+    found = await read_spans(client, {key: (first, read.held[1])}, is_read_committed=is_read_committed)
+    unread = find_gaps(read, held, start, found[key])
+    picture = await read_picture(client, key, start, found[key], unread, is_compacted=is_compacted)
+    return lay_tiles(read, held, picture)
 
 
 def _row(one: Tiling) -> dict[str, Any]:

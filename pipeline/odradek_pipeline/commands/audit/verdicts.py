@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from odradek_pipeline.commands.audit.settings import (
     TIERS,
     AuditSettings,
+    format_time,
     open_folder,
-    shown_time,
     watermark_row,
 )
 from odradek_pipeline.commands.command import Command, Console, ReportSettings, Summary
@@ -30,7 +30,7 @@ class VerdictsSettings(AuditSettings, ReportSettings):
 def run(settings: VerdictsSettings, console: Console) -> Summary:
     """The verdicts. Raises NotFoundError without an audit."""
     with open_folder(settings.audit, settings, console) as folder:
-        state = folder.required()
+        state = folder.require_newest()
     found = [
         (one.is_passing, -one.start_ms, topic.topic, tier, one)
         for topic in state.topics.values()
@@ -50,7 +50,7 @@ def run(settings: VerdictsSettings, console: Console) -> Summary:
         {
             "topic": topic,
             "tier": tier,
-            "window_start": shown_time(one.start_ms),
+            "window_start": format_time(one.start_ms),
             "verdict": one.word,
             "expected": one.expected,
             "found": one.found,

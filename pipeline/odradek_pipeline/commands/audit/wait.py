@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from odradek_pipeline.commands.audit.settings import (
     TIERS,
     AuditSettings,
+    format_time,
     open_folder,
-    shown_time,
     watermark_row,
 )
 from odradek_pipeline.commands.command import Command, Console, ReportSettings, Summary
@@ -37,21 +37,21 @@ class WaitSettings(AuditSettings, ReportSettings):
 
 def run(settings: WaitSettings, console: Console) -> Summary:
     """Wait. The exit code is 0, `incomplete` or `reopened`. Raises PipelineError."""
-    from odradek_pipeline.audit.watermarks import Watermark, reopened_since
+    from odradek_pipeline.audit.watermarks import Watermark, find_reopened
 
     until_ms = time_ms(settings.until)
     deadline = time.monotonic() + duration_ms(settings.timeout, "--timeout") / 1000
     every_seconds = max(duration_ms(settings.every, "--every") / 1000, 0.1)
     with open_folder(settings.audit, settings, console) as folder:
         while True:
-            state = folder.newest()
+            state = folder.read_newest()
             topic = None if state is None else state.topics.get(settings.topic)
             mark, reopened = Watermark(blocked_by="no collection has compared it yet"), []
             if topic is not None:
                 mark = topic.watermarks.get(settings.tier, mark)
                 verdicts = topic.verdicts.get(settings.tier, {}).values()
                 if settings.since_version is not None:
-                    reopened = reopened_since(verdicts, until_ms, settings.since_version)
+                    reopened = find_reopened(verdicts, until_ms, settings.since_version)
             if reopened or mark.complete_until_ms >= until_ms:
                 break
             left_seconds = deadline - time.monotonic()
@@ -66,9 +66,9 @@ def run(settings: WaitSettings, console: Console) -> Summary:
     code = ExitCode.REOPENED if reopened else ExitCode.OK if is_complete else ExitCode.INCOMPLETE
     facts = {
         **watermark_row(settings.topic, settings.tier, mark),
-        "until": shown_time(until_ms),
+        "until": format_time(until_ms),
         "complete": is_complete,
-        "reopened": [shown_time(one.start_ms) for one in reopened],
+        "reopened": [format_time(one.start_ms) for one in reopened],
     }
     word = "reopened" if reopened else "complete" if is_complete else "incomplete"
     return Summary(f"{settings.topic} at {settings.tier} is {word}", facts, exit_code=code)

@@ -27,7 +27,7 @@ class WaiveSettings(AuditSettings, ReportSettings):
 
 def run(settings: WaiveSettings, console: Console) -> Summary:
     """Add the waiver, and judge again with what was collected. Raises PipelineError."""
-    from odradek_pipeline.audit.judging import judged
+    from odradek_pipeline.audit.judging import judge_topic
     from odradek_pipeline.audit.verdicts import Waiver
     from odradek_pipeline.commands.work import now_ms
 
@@ -35,7 +35,7 @@ def run(settings: WaiveSettings, console: Console) -> Summary:
     if is_span == (settings.session is not None) or (settings.start is None) != (settings.until is None):
         raise SettingError("say what to accept: --start and --until, or else --session")
     with open_folder(settings.audit, settings, console) as folder:
-        state = folder.required()
+        state = folder.require_newest()
         topic = state.topics.get(settings.topic)
         if topic is None:
             raise NotFoundError(f"{settings.audit} has no topic {settings.topic!r}: collect it first")
@@ -53,7 +53,7 @@ def run(settings: WaiveSettings, console: Console) -> Summary:
             made_ms=now_ms(),
         )
         state.waivers.append(made)
-        judged(state, settings.topic, now_ms())
+        judge_topic(state, settings.topic, now_ms())
         folder.commit(state, now_ms())
     rows = [watermark_row(settings.topic, tier, mark) for tier, mark in topic.watermarks.items()]
     facts = {"audit": settings.audit, "version": state.version, "waivers": len(state.waivers)}

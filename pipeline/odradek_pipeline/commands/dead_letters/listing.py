@@ -24,18 +24,18 @@ class ListSettings(LetterSettings, ConnectionSettings, ReportSettings):
 
 def run(settings: ListSettings, console: Console) -> Summary:
     """Counts of all letters, and rows of the newest. Raises PipelineError."""
-    from odradek_pipeline.dead_letters.reading import asked, letter_log, scanned
+    from odradek_pipeline.dead_letters.reading import ask_brokers, read_letter_log, scan_letters
     from odradek_pipeline.session import connection_of
 
     newest: deque[Found] = deque(maxlen=settings.count)
     counts: Counter[str] = Counter()
 
     async def work(client: Client) -> None:
-        async for one in scanned(client, await letter_log(client, settings.topic)):
+        async for one in scan_letters(client, await read_letter_log(client, settings.topic)):
             newest.append(one)
             counts.update([_state(one, settings.attempts_max)])
 
-    asked(connection_of(None, settings.client_settings()).settings, settings.topic, work)
+    ask_brokers(connection_of(None, settings.client_settings()).settings, settings.topic, work)
     facts = {
         "topic": settings.topic,
         "letters": counts.total() - counts["other"],

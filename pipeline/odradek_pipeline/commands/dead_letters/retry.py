@@ -19,9 +19,9 @@ from odradek_pipeline.commands.bad_records import Decoding
 from odradek_pipeline.commands.command import Summary
 from odradek_pipeline.commands.dead_letters.settings import RetrySettings
 from odradek_pipeline.commands.work import READ_COMMITTED, Worker, new_record
-from odradek_pipeline.dead_letters.frames import attempts, origins, without_attempt
-from odradek_pipeline.dead_letters.reading import LetterLog, asked, group_of, letter_log
-from odradek_pipeline.decoding.decoder import columns_of, decoded_rows
+from odradek_pipeline.dead_letters.frames import count_attempts, restore_origins, without_attempt
+from odradek_pipeline.dead_letters.reading import LetterLog, ask_brokers, group_of, read_letter_log
+from odradek_pipeline.decoding.decoder import columns_of, decode_rows
 from odradek_pipeline.errors import JobRefusedError, NotFoundError, SettingError
 from odradek_pipeline.groups import show_positions
 from odradek_pipeline.outputs.output import OutputState
@@ -29,7 +29,7 @@ from odradek_pipeline.reading.named import reader_named
 from odradek_pipeline.reading.reader import ReadOptions
 from odradek_pipeline.records import TOPIC_ID, is_in, with_origin
 from odradek_pipeline.runs.plans import Plan
-from odradek_pipeline.runs.ranges import Holdings, OffsetRange, PartitionKey, joined, spanned
+from odradek_pipeline.runs.ranges import Holdings, OffsetRange, PartitionKey, join_ranges, span_ranges
 from odradek_pipeline.runs.record import RETRY, RunRecord
 from odradek_pipeline.runs.steps import FINISHED, PLANNED
 
@@ -59,8 +59,10 @@ class Retry:
 
     def run(self) -> Summary:
         topic = self._settings.topic
-        log = asked(self._work.connection.settings, topic, lambda client: letter_log(client, topic))
-        for ranges in chunks(log, topic, self._settings.commit_letters):
+        log = ask_brokers(
+            self._work.connection.settings, topic, lambda client: read_letter_log(client, topic)
+        )
+        for ranges in split_chunks(log, topic, self._settings.commit_letters):
             self._commit(ranges)
         self._work.steps(FINISHED)
         counts = self._counts
@@ -77,7 +79,7 @@ class Retry:
         return Summary(f"{counts.rows} dead letters of {topic} are rows of {self._settings.output}", facts)
 
     def _commit(self, ranges: list[OffsetRange]) -> None:
-        known = self._work.output.newest()
+        known = self._work.output.read_newest()
         if known.record is None:
             raise NotFoundError(f"{self._settings.output} has no runs: nothing was loaded into it")
         plan = Plan((), known.holdings, known.record.cluster_id)
@@ -86,10 +88,10 @@ class Retry:
         if not decoding.decoders:
             raise SettingError("say how to decode: --value-format and --value-schema")
         record = replace(record, columns=columns_of(decoding.decoders, record.columns))
-        letters = self._letters(ranges).cache()
+        letters = self._read_letters(ranges).cache()
         try:
-            due = self._due(letters, known)
-            rows = decoded_rows(due, decoding.decoders)
+            due = self._select_due(letters, known)
+            rows = decode_rows(due, decoding.decoders)
             decoded = with_origin(rows, known.holdings.ranges(), record.run)
             with decoding.split(decoded, record) as (good, made):
                 self._counts.dead_again += made.dead_count
@@ -101,20 +103,20 @@ class Retry:
             self._work.connection.settings, group_of(self._settings.topic), ranges, f"retry {record.run}"
         )
 
-    def _letters(self, ranges: list[OffsetRange]) -> DataFrame:
+    def _read_letters(self, ranges: list[OffsetRange]) -> DataFrame:
         """The letters in `ranges` as the rows that they were: of each record the one that was tried most often."""
         options = ReadOptions(self._settings.isolation == READ_COMMITTED, self._settings.records_per_task)
         reader = reader_named(self._settings.reader)
-        rows = origins(reader.frame(self._work.spark, self._work.connection, ranges, options))
+        rows = restore_origins(reader.read_frame(self._work.spark, self._work.connection, ranges, options))
         newest_first = Window.partitionBy(*_ORIGIN).orderBy(functions.desc("_attempt"))
         return (
-            rows.withColumn("_attempt", attempts())
+            rows.withColumn("_attempt", count_attempts())
             .withColumn("_turn", functions.row_number().over(newest_first))
             .where("_turn = 1")
             .drop("_turn")
         )
 
-    def _due(self, letters: DataFrame, known: OutputState) -> DataFrame:
+    def _select_due(self, letters: DataFrame, known: OutputState) -> DataFrame:
         """The letters that were tried less often than allowed, and are no rows of the table yet."""
         found = letters.select(*_ORIGIN, "_attempt").collect()
         tried = [row for row in found if row["_attempt"] < self._settings.attempts_max]
@@ -123,10 +125,10 @@ class Retry:
         for one in ranges:
             require_held(one, known.holdings, self._settings.output)
         due = letters.where(functions.col("_attempt") < self._settings.attempts_max).drop("_attempt")
-        rows = self._work.output.rows()
+        rows = self._work.output.read_rows()
         if not ranges or rows is None:
             return due
-        there = rows.where(is_in(spanned(ranges))).select(*_ORIGIN)
+        there = rows.where(is_in(span_ranges(ranges))).select(*_ORIGIN)
         left = due.join(there, on=list(_ORIGIN), how="left_anti")
         self._counts.there += len(ranges) - left.count()
         return left
@@ -135,18 +137,18 @@ class Retry:
         places = good.select(*_ORIGIN).collect()
         if not places:
             return
-        ranges = tuple(joined(_range(row) for row in places))
+        ranges = tuple(join_ranges(_range(row) for row in places))
         # They are counted by the run that could not read them first.
         record = replace(record, ranges=ranges, dead=(), details={"letters": self._settings.topic})
         self._work.steps(PLANNED, ranges=len(ranges), span=record.span)
         # A file has rows of one partition, and a task writes one file.
-        parts = [without_attempt(good).where(is_in([one])).coalesce(1) for one in spanned(ranges)]
+        parts = [without_attempt(good).where(is_in([one])).coalesce(1) for one in span_ranges(ranges)]
         self._work.output.commit(known, record, reduce(DataFrame.unionByName, parts), self._work.steps)
         self._counts.rows += len(places)
         self._counts.commits += 1
 
 
-def chunks(log: LetterLog, topic: str, letters_max: int) -> Iterator[list[OffsetRange]]:
+def split_chunks(log: LetterLog, topic: str, letters_max: int) -> Iterator[list[OffsetRange]]:
     """The offsets that wait, in order, with at most `letters_max` at a time."""
     chunk: list[OffsetRange] = []
     room = letters_max

@@ -9,9 +9,9 @@ from odradek_pipeline.commands.dead_letters.settings import RetrySettings
 def run(settings: RetrySettings, console: Console) -> Summary:
     """Decode all that wait now. Raises PipelineError."""
     from odradek_pipeline.commands.dead_letters.retry import Retry
-    from odradek_pipeline.commands.work import worker
+    from odradek_pipeline.commands.work import open_worker
 
-    with worker(settings, settings.client_settings(), console) as work:
+    with open_worker(settings, settings.client_settings(), console) as work:
         return Retry(work, settings).run()
 
 

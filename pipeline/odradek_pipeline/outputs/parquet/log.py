@@ -25,7 +25,7 @@ from odradek_pipeline.outputs.parquet.manifests import (
     span_at,
 )
 from odradek_pipeline.outputs.parquet.store import Store
-from odradek_pipeline.runs.plans import rebased, require_unfenced
+from odradek_pipeline.runs.plans import rebase_record, require_unfenced
 from odradek_pipeline.runs.record import RunRecord
 
 FOLDER: Final = "_odradek"
@@ -43,18 +43,18 @@ class ManifestLog:
         self._store = store
         self._clock_ms = clock_ms
 
-    def newest(self) -> Manifest | None:
+    def read_newest(self) -> Manifest | None:
         """The newest manifest; None for a table without one. Raises RecordLostError for a log with a hole."""
-        version = self._hinted()
-        found = self.manifest(version) if version else None
+        version = self._read_hint()
+        found = self.read_manifest(version) if version else None
         if found is None:
-            version = self._listed()
-            found = self._required(version) if version else None
-        while (later := self.manifest(version + 1)) is not None:
+            version = self._list_newest()
+            found = self._require_manifest(version) if version else None
+        while (later := self.read_manifest(version + 1)) is not None:
             version, found = version + 1, later
         return found
 
-    def manifest(self, version: int) -> Manifest | None:
+    def read_manifest(self, version: int) -> Manifest | None:
         name = _manifest_name(version)
         content = self._store.read(name)
         return None if content is None else Manifest.from_bytes(content, name)
@@ -69,11 +69,11 @@ class ManifestLog:
         mine = record
         while len(since) < _RIVALS_MAX:
             version = base + len(since) + 1
-            made = Manifest(version, mine.committed_at(self._clock_ms()), tuple(added), tuple(removed))
+            made = Manifest(version, mine.with_commit_time(self._clock_ms()), tuple(added), tuple(removed))
             if self._store.create(_manifest_name(version), made.to_bytes()):
                 self._store.write(_HINT, str(version).encode())
                 return made
-            other = self._required(version)
+            other = self._require_manifest(version)
             if other.record.run == record.run:
                 return other  # it is there already, and the answer was lost
             since.append(other.record)
@@ -83,45 +83,45 @@ class ManifestLog:
                     f"run {other.record.run} replaced {len(shared)} files that this run was to replace. "
                     "This run changed nothing; run it again"
                 )
-            mine = rebased(record, other.record)
+            mine = rebase_record(record, other.record)
         raise FencedError(f"{_RIVALS_MAX} other runs committed while this one published; run it again")
 
-    def checkpoint(self, version: int) -> bool:
+    def make_checkpoint(self, version: int) -> bool:
         """Make the checkpoint that is due at `version`; False when none is."""
         span = span_at(version)
         if span == 1:
             return False
-        self._checkpoint(version, span)
+        self._write_checkpoint(version, span)
         return True
 
-    def live(self, version: int) -> dict[str, DataFile]:
+    def list_live(self, version: int) -> dict[str, DataFile]:
         """The files of the table at `version`, by path."""
         changes = NO_CHANGES
         for at, span in rungs(version):
-            changes = self._changes(at, span).followed_by(changes)
+            changes = self._read_changes(at, span).with_later(changes)
         return dict(changes.added)
 
-    def history(self, newest: int) -> Iterator[Manifest]:
+    def read_history(self, newest: int) -> Iterator[Manifest]:
         """The manifests up to `newest`, newest first."""
-        return (self._required(version) for version in range(newest, 0, -1))
+        return (self._require_manifest(version) for version in range(newest, 0, -1))
 
-    def _changes(self, version: int, span: int) -> Changes:
+    def _read_changes(self, version: int, span: int) -> Changes:
         if span == 1:
-            return changes_of(self._required(version))
+            return changes_of(self._require_manifest(version))
         name = _checkpoint_name(version, span)
         content = self._store.read(name)
         # A driver may have ended between a manifest and its checkpoint: the parts say the same.
-        return self._checkpoint(version, span) if content is None else Changes.from_bytes(content, name)
+        return self._write_checkpoint(version, span) if content is None else Changes.from_bytes(content, name)
 
-    def _checkpoint(self, version: int, span: int) -> Changes:
+    def _write_checkpoint(self, version: int, span: int) -> Changes:
         changes = NO_CHANGES
         for part in parts_of(version, span):
-            changes = changes.followed_by(self._changes(*part))
+            changes = changes.with_later(self._read_changes(*part))
         self._store.create(_checkpoint_name(version, span), changes.to_bytes(version, span))
         return changes
 
-    def _required(self, version: int) -> Manifest:
-        found = self.manifest(version)
+    def _require_manifest(self, version: int) -> Manifest:
+        found = self.read_manifest(version)
         if found is None:
             raise RecordLostError(
                 f"record-lost: {_manifest_name(version)} is missing below {self._store.url('')}. Restore it from a "
@@ -129,17 +129,17 @@ class ManifestLog:
             )
         return found
 
-    def _hinted(self) -> int:
+    def _read_hint(self) -> int:
         content = self._store.read(_HINT) or b""
         return int(content) if content.isdigit() and len(content) < 20 else 0
 
-    def _listed(self) -> int:
-        names = [one.path.rpartition("/")[2] for one in self._store.files(MANIFESTS)]
+    def _list_newest(self) -> int:
+        names = [one.path.rpartition("/")[2] for one in self._store.list_files(MANIFESTS)]
         versions = [int(name[:20]) for name in names if name[:20].isdigit() and name.endswith(".json")]
         return max(versions, default=0)
 
 
-def fenced_by(record: RunRecord, runs: Sequence[str]) -> RunRecord:
+def with_fenced_runs(record: RunRecord, runs: Sequence[str]) -> RunRecord:
     """`record` as that of a vacuum: the runs whose files it removes can no longer be published."""
     return replace(record, details={**record.details, "fenced": list(runs)})
 

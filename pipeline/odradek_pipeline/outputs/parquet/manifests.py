@@ -75,7 +75,7 @@ class Changes:
     added: Mapping[str, DataFile]
     removed: frozenset[str]
 
-    def followed_by(self, later: Changes) -> Changes:
+    def with_later(self, later: Changes) -> Changes:
         kept = {path: one for path, one in self.added.items() if path not in later.removed}
         removed = self.removed | {path for path in later.removed if path not in self.added}
         return Changes({**kept, **later.added}, frozenset(removed))

@@ -19,8 +19,8 @@ from odradek_pipeline.outputs.output import Committed, OutputState
 from odradek_pipeline.outputs.parquet.log import ManifestLog
 from odradek_pipeline.outputs.parquet.manifests import DataFile, Manifest
 from odradek_pipeline.outputs.parquet.store import Store, StoredFile, open_store
-from odradek_pipeline.records import aligned, is_in, no_rows, schema_with
-from odradek_pipeline.runs.ranges import OffsetRange, PartitionKey, spanned
+from odradek_pipeline.records import align_columns, is_in, no_rows, schema_with
+from odradek_pipeline.runs.ranges import OffsetRange, PartitionKey, span_ranges
 from odradek_pipeline.runs.record import REPLACING, RETRY, RunRecord
 from odradek_pipeline.runs.steps import PUBLISHED, PUBLISHING, WRITING, WRITTEN, Steps
 
@@ -40,17 +40,17 @@ class ParquetHistory:
         self._store = store
         self.log = ManifestLog(store, clock_ms)
 
-    def newest(self) -> OutputState:
+    def read_newest(self) -> OutputState:
         """By the newest manifest alone."""
-        found = self.log.newest()
+        found = self.log.read_newest()
         return OutputState(None, 0) if found is None else OutputState(found.record, found.version)
 
-    def runs(self, count_max: int | None) -> Sequence[Committed]:
+    def list_runs(self, count_max: int | None) -> Sequence[Committed]:
         """By the manifests, one small file for each run."""
-        newest = self.log.newest()
+        newest = self.log.read_newest()
         if newest is None:
             return []
-        return [_committed(one) for one in islice(self.log.history(newest.version), count_max)]
+        return [_parse_commit(one) for one in islice(self.log.read_history(newest.version), count_max)]
 
 
 class ParquetOutput(ParquetHistory):
@@ -64,12 +64,12 @@ class ParquetOutput(ParquetHistory):
         """Write the files, then publish their manifest. Files of a run that failed are removed, or left to a vacuum."""
         taken: list[DataFile] = []
         if record.kind in REPLACING:
-            taken = _overlapping(self.log.live(known.version).values(), record.replacing)
-            rows = self._with_survivors(aligned(rows, record.columns), taken, record)
+            taken = _find_overlapping(self.log.list_live(known.version).values(), record.replacing)
+            rows = self._add_survivors(align_columns(rows, record.columns), taken, record)
         folder = f"{DATA}/{record.run}"
         steps(WRITING)
         try:
-            added = self._write(aligned(rows, record.columns), folder) if record.ranges else []
+            added = self._write(align_columns(rows, record.columns), folder) if record.ranges else []
             _require_within(added, record, taken)
         except Exception:
             self._store.remove(folder)  # no manifest names it
@@ -82,14 +82,14 @@ class ParquetOutput(ParquetHistory):
             self._store.remove(folder)
             raise
         steps(PUBLISHED)
-        self.log.checkpoint(manifest.version)
-        return _committed(manifest)
+        self.log.make_checkpoint(manifest.version)
+        return _parse_commit(manifest)
 
-    def rows(self) -> DataFrame | None:
-        newest = self.log.newest()
+    def read_rows(self) -> DataFrame | None:
+        newest = self.log.read_newest()
         if newest is None:
             return None
-        return self._read(self.log.live(newest.version).values(), newest.record.columns)
+        return self._read(self.log.list_live(newest.version).values(), newest.record.columns)
 
     def _read(self, files: Iterable[DataFile], columns: Sequence[Mapping[str, Any]]) -> DataFrame:
         paths = [self._store.url(one.path) for one in files]
@@ -97,7 +97,7 @@ class ParquetOutput(ParquetHistory):
             return no_rows(self._spark, columns)
         return self._spark.read.schema(schema_with(columns)).parquet(*paths)
 
-    def _with_survivors(self, rows: DataFrame, taken: Sequence[DataFile], record: RunRecord) -> DataFrame:
+    def _add_survivors(self, rows: DataFrame, taken: Sequence[DataFile], record: RunRecord) -> DataFrame:
         """`rows` with what is not replaced of the files that a range splits. Each such file is one task."""
         split = [one for one in taken if not any(range_.contains(one.held) for range_ in record.replacing)]
         around = f"not ({is_in(record.replacing)})"
@@ -109,25 +109,25 @@ class ParquetOutput(ParquetHistory):
         writer.option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false").parquet(
             self._store.url(folder)
         )
-        stored = [one for one in self._store.files(folder) if one.path.endswith(".parquet")]
-        added = data_files(self._spark, self._store, stored)
+        stored = [one for one in self._store.list_files(folder) if one.path.endswith(".parquet")]
+        added = read_data_files(self._spark, self._store, stored)
         kept = {one.path for one in added}
         for one in stored:
             if one.path not in kept:
                 self._store.remove(one.path)
-        self._store.sync(sorted(kept))
+        self._store.sync_files(sorted(kept))
         return added
 
 
 def read_table(spark: SparkSession, location: str) -> DataFrame:
     """The rows of a Parquet output: those of its live files, and no others. Raises PipelineError without a table."""
-    found = ParquetOutput(spark, location).rows()
+    found = ParquetOutput(spark, location).read_rows()
     if found is None:
         raise PipelineError(f"{location} is no output of odradek-pipeline: it has no manifest")
     return found
 
 
-def _overlapping(files: Iterable[DataFile], ranges: Sequence[OffsetRange]) -> list[DataFile]:
+def _find_overlapping(files: Iterable[DataFile], ranges: Sequence[OffsetRange]) -> list[DataFile]:
     return [one for one in files if any(one.held.overlaps(range_) for range_ in ranges)]
 
 
@@ -149,10 +149,10 @@ def _rows(added: Iterable[DataFile], record: RunRecord) -> int:
 
 def _whole_ranges(record: RunRecord) -> Sequence[OffsetRange]:
     """The ranges of a run, as its files may span them: a retry has many small ones, and a file for a partition."""
-    return spanned(record.ranges) if record.kind == RETRY else record.replacing
+    return span_ranges(record.ranges) if record.kind == RETRY else record.replacing
 
 
-def _committed(manifest: Manifest) -> Committed:
+def _parse_commit(manifest: Manifest) -> Committed:
     return Committed(
         record=manifest.record,
         version=manifest.version,
@@ -162,7 +162,7 @@ def _committed(manifest: Manifest) -> Committed:
     )
 
 
-def data_files(spark: SparkSession, store: Store, files: Iterable[StoredFile]) -> list[DataFile]:
+def read_data_files(spark: SparkSession, store: Store, files: Iterable[StoredFile]) -> list[DataFile]:
     """The content of Parquet files, by their footers alone: rows, the partition, the first and the last offset.
 
     The footer is read through Spark's JVM, which can read it wherever Spark writes.

@@ -54,7 +54,7 @@ class Store(Protocol):
         """Make a file, or replace it; it may be lost with the machine."""
         ...
 
-    def files(self, folder: str) -> list[StoredFile]:
+    def list_files(self, folder: str) -> list[StoredFile]:
         """All files below a folder, by path; none when it does not exist."""
         ...
 
@@ -62,7 +62,7 @@ class Store(Protocol):
         """Remove a file, or a folder with all it has; nothing happens when there is none."""
         ...
 
-    def sync(self, paths: Iterable[str]) -> None:
+    def sync_files(self, paths: Iterable[str]) -> None:
         """Make files durable that Spark wrote."""
         ...
 
@@ -108,7 +108,7 @@ class LocalStore:
 
     def create(self, path: str, content: bytes) -> bool:
         final = self._root / path
-        written = self._written(final, content)
+        written = self._write_scratch(final, content)
         try:
             os.link(written, final)
         except FileExistsError:
@@ -120,9 +120,9 @@ class LocalStore:
 
     def write(self, path: str, content: bytes) -> None:
         final = self._root / path
-        self._written(final, content, is_durable=False).replace(final)
+        self._write_scratch(final, content, is_durable=False).replace(final)
 
-    def files(self, folder: str) -> list[StoredFile]:
+    def list_files(self, folder: str) -> list[StoredFile]:
         found = []
         for parent, _, names in os.walk(self._root / folder):
             for name in names:
@@ -138,7 +138,7 @@ class LocalStore:
         else:
             one.unlink(missing_ok=True)
 
-    def sync(self, paths: Iterable[str]) -> None:
+    def sync_files(self, paths: Iterable[str]) -> None:
         folders: set[Path] = set()
         for path in paths:
             one = self._root / path
@@ -148,7 +148,7 @@ class LocalStore:
         for folder in sorted(folders):
             _sync_folder(folder)
 
-    def _written(self, final: Path, content: bytes, *, is_durable: bool = True) -> Path:
+    def _write_scratch(self, final: Path, content: bytes, *, is_durable: bool = True) -> Path:
         final.parent.mkdir(parents=True, exist_ok=True)
         written = final.with_name(f".{final.name}.{os.getpid()}.{os.urandom(4).hex()}")
         with written.open("xb") as opened:
@@ -182,14 +182,14 @@ class HadoopStore:
             opened.close()
 
     def create(self, path: str, content: bytes) -> bool:
-        return self._renamed(path, content) if self._is_renaming else self._put(path, content)
+        return self._rename_scratch(path, content) if self._is_renaming else self._put(path, content)
 
     def write(self, path: str, content: bytes) -> None:
         opened = self._files.create(self._path(path), True)
         opened.write(content)
         opened.close()
 
-    def files(self, folder: str) -> list[StoredFile]:
+    def list_files(self, folder: str) -> list[StoredFile]:
         if not self._files.exists(self._path(folder)):
             return []
         listing = self._files.listFiles(self._path(folder), True)
@@ -203,13 +203,13 @@ class HadoopStore:
     def remove(self, path: str) -> None:
         self._files.delete(self._path(path), True)
 
-    def sync(self, paths: Iterable[str]) -> None:
+    def sync_files(self, paths: Iterable[str]) -> None:
         """A file that is closed is durable there."""
 
     def _path(self, path: str) -> Any:
         return self._jvm.org.apache.hadoop.fs.Path(self.url(path) if path else self._root)
 
-    def _renamed(self, path: str, content: bytes) -> bool:
+    def _rename_scratch(self, path: str, content: bytes) -> bool:
         folder, _, name = path.rpartition("/")
         written = f"{folder}/.{name}.{os.urandom(8).hex()}"
         self.write(written, content)

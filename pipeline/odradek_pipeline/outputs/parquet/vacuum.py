@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from odradek_pipeline.outputs.parquet.log import ManifestLog, fenced_by
+from odradek_pipeline.outputs.parquet.log import ManifestLog, with_fenced_runs
 from odradek_pipeline.outputs.parquet.manifests import Manifest
 from odradek_pipeline.outputs.parquet.store import Store, StoredFile
 from odradek_pipeline.runs.record import VACUUM, RunRecord, began_ms
@@ -30,14 +30,14 @@ class Vacuumed:
 def vacuum(store: Store, run: str, age_ms: int, clock_ms: Callable[[], int]) -> Vacuumed | None:
     """Remove what has been no part of the table for `age_ms`; None without a table. `run` is the name of this one."""
     log = ManifestLog(store, clock_ms)
-    newest = log.newest()
+    newest = log.read_newest()
     if newest is None:
         return None
     before_ms = clock_ms() - age_ms
-    found = _removable(store, log, newest, before_ms)
+    found = _find_removable(store, log, newest, before_ms)
     if not found:
         return Vacuumed(0, 0, ())
-    live_runs = {_run_of(path) for path in log.live(newest.version)}
+    live_runs = {_run_of(path) for path in log.list_live(newest.version)}
     fenced = tuple(sorted({_run_of(one.path) for one in found} - live_runs))
     record = RunRecord(
         run=run,
@@ -51,26 +51,26 @@ def vacuum(store: Store, run: str, age_ms: int, clock_ms: Callable[[], int]) -> 
         queries=newest.record.queries,
         snapshots=newest.record.snapshots,
     )
-    manifest = log.publish(newest.version, fenced_by(record, fenced), [], [])
-    log.checkpoint(manifest.version)
+    manifest = log.publish(newest.version, with_fenced_runs(record, fenced), [], [])
+    log.make_checkpoint(manifest.version)
     # One of them may have been published while this run looked; from here on none can.
-    live = log.live(manifest.version)
+    live = log.list_live(manifest.version)
     left = [one for one in found if one.path not in live]
     for one in left:
         store.remove(one.path)
     return Vacuumed(len(left), sum(one.size_bytes for one in left), fenced)
 
 
-def _removable(store: Store, log: ManifestLog, newest: Manifest, before_ms: int) -> list[StoredFile]:
-    live = log.live(newest.version)
+def _find_removable(store: Store, log: ManifestLog, newest: Manifest, before_ms: int) -> list[StoredFile]:
+    live = log.list_live(newest.version)
     replaced_lately: set[str] = set()
-    for manifest in log.history(newest.version):
+    for manifest in log.read_history(newest.version):
         if manifest.record.committed_ms < before_ms:
             break
         replaced_lately.update(manifest.removed)
     return [
         one
-        for one in store.files(_DATA)
+        for one in store.list_files(_DATA)
         if one.path not in live and one.path not in replaced_lately and _began_ms(one.path) < before_ms
     ]
 
