@@ -9,7 +9,7 @@ from enum import IntEnum
 from typing import ClassVar
 
 
-class ExitCode(IntEnum):
+class PipelineExitCode(IntEnum):
     """One number for each kind of outcome."""
 
     OK = 0
@@ -29,84 +29,84 @@ class ExitCode(IntEnum):
     INTERRUPTED = 130
 
 
-MEANINGS: dict[ExitCode, str] = {
-    ExitCode.OK: "done, also when there was nothing to do",
-    ExitCode.FAILED: "failed for another reason than those below; the message on stderr says which",
-    ExitCode.USAGE: "wrong use: an unknown option or setting, or a value that cannot be",
-    ExitCode.NOT_FOUND: "the topic, the output or the run that is named does not exist",
-    ExitCode.CONNECTION: "no broker could be reached",
-    ExitCode.TIMEOUT: "a broker did not answer in time",
-    ExitCode.TRUNCATED: "`truncated`: the log no longer has records that were to be read",
-    ExitCode.RECREATED: "`recreated`: the topic was deleted and made again, or the cluster is another one",
-    ExitCode.FENCED: "`fenced`: another run committed the same ranges first; this one changed nothing",
-    ExitCode.RECORD_LOST: "`record-lost`: the output has rows, and its record of ranges is gone",
-    ExitCode.BAD_RECORDS: "`bad-records`: a record could not be read, or more of them than are allowed",
-    ExitCode.INCOMPLETE: "`incomplete`: the topic is not complete up to the time that was asked for",
-    ExitCode.REOPENED: "`reopened`: windows before that time opened again after the version that was given",
-    ExitCode.UNEXPLAINED: "`unexplained`: a table and the log differ, and neither the log nor a run says why",
-    ExitCode.INTERRUPTED: "stopped by Ctrl-C",
+MEANINGS: dict[PipelineExitCode, str] = {
+    PipelineExitCode.OK: "done, also when there was nothing to do",
+    PipelineExitCode.FAILED: "failed for another reason than those below; the message on stderr says which",
+    PipelineExitCode.USAGE: "wrong use: an unknown option or setting, or a value that cannot be",
+    PipelineExitCode.NOT_FOUND: "the topic, the output or the run that is named does not exist",
+    PipelineExitCode.CONNECTION: "no broker could be reached",
+    PipelineExitCode.TIMEOUT: "a broker did not answer in time",
+    PipelineExitCode.TRUNCATED: "`truncated`: the log no longer has records that were to be read",
+    PipelineExitCode.RECREATED: "`recreated`: the topic was deleted and made again, or the cluster is another one",
+    PipelineExitCode.FENCED: "`fenced`: another run committed the same ranges first; this one changed nothing",
+    PipelineExitCode.RECORD_LOST: "`record-lost`: the output has rows, and its record of ranges is gone",
+    PipelineExitCode.BAD_RECORDS: "`bad-records`: a record could not be read, or more of them than are allowed",
+    PipelineExitCode.INCOMPLETE: "`incomplete`: the topic is not complete up to the time that was asked for",
+    PipelineExitCode.REOPENED: "`reopened`: windows before that time opened again after the version that was given",
+    PipelineExitCode.UNEXPLAINED: "`unexplained`: a table and the log differ, and neither the log nor a run says why",
+    PipelineExitCode.INTERRUPTED: "stopped by Ctrl-C",
 }
 
 
 class PipelineError(Exception):
     """A run cannot continue; the text says what happened, to what, and what to do."""
 
-    exit_code: ClassVar[ExitCode] = ExitCode.FAILED
+    exit_code: ClassVar[PipelineExitCode] = PipelineExitCode.FAILED
 
 
 class JobRefusedError(PipelineError):
     """A job is asked for what cannot be; the text says what can."""
 
-    exit_code = ExitCode.USAGE
+    exit_code = PipelineExitCode.USAGE
 
 
-class SettingError(JobRefusedError):
+class PipelineSettingError(JobRefusedError):
     """A setting that is unknown, missing, or has a value of another kind."""
 
 
 class NotFoundError(PipelineError):
     """A topic, an output or a run that does not exist."""
 
-    exit_code = ExitCode.NOT_FOUND
+    exit_code = PipelineExitCode.NOT_FOUND
 
 
 class UnreachableError(PipelineError):
     """No broker could be reached."""
 
-    exit_code = ExitCode.CONNECTION
+    exit_code = PipelineExitCode.CONNECTION
 
 
 class AnswerTimeoutError(PipelineError):
     """A broker did not answer in time."""
 
-    exit_code = ExitCode.TIMEOUT
+    exit_code = PipelineExitCode.TIMEOUT
 
 
 class TruncatedError(PipelineError):
     """The log start has passed offsets that were to be read, or the log ends before what was read from it."""
 
-    exit_code = ExitCode.TRUNCATED
+    exit_code = PipelineExitCode.TRUNCATED
 
 
 class RecreatedError(PipelineError):
     """The topic of this name has another id than the one that the output holds."""
 
-    exit_code = ExitCode.RECREATED
+    exit_code = PipelineExitCode.RECREATED
 
 
 class FencedError(PipelineError):
     """Another run committed first; nothing of this run is in the output."""
 
-    exit_code = ExitCode.FENCED
+    exit_code = PipelineExitCode.FENCED
 
 
 class RecordLostError(PipelineError):
     """The output has rows, and the record of their ranges cannot be found."""
 
-    exit_code = ExitCode.RECORD_LOST
+    exit_code = PipelineExitCode.RECORD_LOST
 
 
 class BadRecordsError(PipelineError):
     """Records cannot be read with the schema, and the run may not send them to the dead letters."""
 
-    exit_code = ExitCode.BAD_RECORDS
+    exit_code = PipelineExitCode.BAD_RECORDS

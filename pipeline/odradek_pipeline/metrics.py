@@ -31,7 +31,7 @@ _SECONDS: Final = (1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800, 3600)
 
 
 @dataclass(frozen=True, slots=True)
-class Metric:
+class RunMetric:
     """One metric. `kind` is counter, gauge or histogram; a counter's samples have `_total` behind the name."""
 
     name: str
@@ -44,39 +44,39 @@ class Metric:
         return f"{self.name}_total" if self.kind == "counter" else self.name
 
 
-RUNS: Final = Metric(
+RUNS: Final = RunMetric(
     "odradek_pipeline_runs", "counter", ("kind", "outcome"), "Runs by outcome: committed or failed."
 )
-ROWS: Final = Metric("odradek_pipeline_rows", "counter", ("kind",), "Rows committed.")
-BYTES: Final = Metric("odradek_pipeline_bytes", "counter", ("kind",), "Bytes of files committed.")
-OFFSETS: Final = Metric(
+ROWS: Final = RunMetric("odradek_pipeline_rows", "counter", ("kind",), "Rows committed.")
+BYTES: Final = RunMetric("odradek_pipeline_bytes", "counter", ("kind",), "Bytes of files committed.")
+OFFSETS: Final = RunMetric(
     "odradek_pipeline_offsets",
     "counter",
     ("kind",),
     "Offsets of the ranges committed, with or without a row.",
 )
-DEAD_LETTERS: Final = Metric(
+DEAD_LETTERS: Final = RunMetric(
     "odradek_pipeline_dead_letters", "counter", ("topic",), "Records that could not be read, by their topic."
 )
-LOST_OFFSETS: Final = Metric(
+LOST_OFFSETS: Final = RunMetric(
     "odradek_pipeline_lost_offsets", "counter", ("topic",), "Offsets that runs passed over as truncated."
 )
-RUN_SECONDS: Final = Metric(
+RUN_SECONDS: Final = RunMetric(
     "odradek_pipeline_run_seconds", "histogram", ("kind",), "Seconds from a run's plan to its commit."
 )
-LAST_COMMIT: Final = Metric(
+LAST_COMMIT: Final = RunMetric(
     "odradek_pipeline_last_commit_timestamp_seconds",
     "gauge",
     (),
     "When the table's newest run was committed.",
 )
-RUN_NUMBER: Final = Metric(
+RUN_NUMBER: Final = RunMetric(
     "odradek_pipeline_run_number", "gauge", (), "The number of the table's newest run; each batch is a run."
 )
-BATCH_NUMBER: Final = Metric(
+BATCH_NUMBER: Final = RunMetric(
     "odradek_pipeline_batch_number", "gauge", ("query",), "The number of a stream's newest batch."
 )
-LAG: Final = Metric(
+LAG: Final = RunMetric(
     "odradek_pipeline_lag_offsets",
     "gauge",
     ("topic", "partition"),
@@ -150,7 +150,7 @@ class RunMetrics:
             if held is not None:
                 self._of(LAG).labels(key.topic, str(key.partition)).set(max(end - held, 0))
 
-    def _of(self, metric: Metric) -> Any:
+    def _of(self, metric: RunMetric) -> Any:
         return self._made[metric.name]
 
 
@@ -183,7 +183,7 @@ def expose_metrics(
             write_to_textfile(path, metrics.registry)
 
 
-def _make_metric(metric: Metric, registry: CollectorRegistry) -> Counter | Gauge | Histogram:
+def _make_metric(metric: RunMetric, registry: CollectorRegistry) -> Counter | Gauge | Histogram:
     if metric.kind == "histogram":
         return Histogram(metric.name, metric.meaning, metric.labels, registry=registry, buckets=_SECONDS)
     kind = Counter if metric.kind == "counter" else Gauge

@@ -54,7 +54,7 @@ class ConnectionMissingError(JobRefusedError):
 
 
 @dataclass(frozen=True, slots=True)
-class Connection:
+class SparkConnection:
     """Settings of Kafka's clients, by their own names; `bootstrap.servers` is always among them."""
 
     settings: Mapping[str, str] = field(default_factory=dict)
@@ -75,7 +75,7 @@ def read_options(folder: Path) -> dict[str, str]:
     return {path.name: path.read_text().strip() for path in folder.iterdir() if path.name.startswith(PREFIX)}
 
 
-def read_connection(options: Mapping[str, str], folder: Path) -> Connection:
+def read_connection(options: Mapping[str, str], folder: Path) -> SparkConnection:
     """The connection that `options` and, below them, `folder` describe; ConnectionMissingError without brokers."""
     wanted = {**read_options(folder), **options}
     settings = {name.removeprefix(PREFIX): value for name, value in wanted.items() if name.startswith(PREFIX)}
@@ -84,7 +84,7 @@ def read_connection(options: Mapping[str, str], folder: Path) -> Connection:
             f"no brokers are named: add --bootstrap, set {PREFIX}bootstrap.servers in Spark's configuration, or mount "
             f"the ConfigMap NAME-spark of your Cluster at {folder}"
         )
-    return Connection(settings)
+    return SparkConnection(settings)
 
 
 def options_for(output_format: str | None, given: Mapping[str, str]) -> dict[str, str]:
@@ -110,7 +110,7 @@ def open_session(application: str, options: Mapping[str, str] | None = None) -> 
     return spark
 
 
-def connection_of(spark: SparkSession | None, given: Mapping[str, str] | None = None) -> Connection:
+def connection_of(spark: SparkSession | None, given: Mapping[str, str] | None = None) -> SparkConnection:
     """The connection of a session's configuration and of the folder that is mounted, below what is `given`.
 
     The names of `given` are those of Kafka's clients. A command that needs no session has the folder alone.
@@ -121,7 +121,7 @@ def connection_of(spark: SparkSession | None, given: Mapping[str, str] | None = 
     return read_connection(options, folder)
 
 
-def run_job(name: str, work: Callable[[SparkSession, Connection], Mapping[str, object]]) -> int:
+def run_job(name: str, work: Callable[[SparkSession, SparkConnection], Mapping[str, object]]) -> int:
     """A job as spark-submit runs it: prints what `work` returns as one line of JSON. 0 done, 2 refused.
 
     Spark's own errors leave it as they are.

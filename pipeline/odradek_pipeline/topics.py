@@ -30,11 +30,11 @@ from odradek_pipeline.errors import (
     AnswerTimeoutError,
     NotFoundError,
     PipelineError,
-    SettingError,
+    PipelineSettingError,
     UnreachableError,
 )
 from odradek_pipeline.runs.plans import LogFacts
-from odradek_pipeline.runs.positions import Position
+from odradek_pipeline.runs.positions import RunPosition
 from odradek_pipeline.runs.snapshots import Cleaning
 
 _CLEANUP_POLICY: Final = "cleanup.policy"
@@ -46,8 +46,8 @@ def read_log_facts(
     settings: Mapping[str, str],
     topics: Sequence[str],
     *,
-    start: Position,
-    stop: Position,
+    start: RunPosition,
+    stop: RunPosition,
     is_read_committed: bool,
 ) -> list[LogFacts]:
     """The facts of `topics`, in their order. `settings` are those of Kafka's clients.
@@ -65,8 +65,8 @@ def read_cleaning(settings: Mapping[str, str], topics: Sequence[str]) -> dict[st
 async def _read_facts(
     settings: Mapping[str, str],
     topics: Sequence[str],
-    start: Position,
-    stop: Position,
+    start: RunPosition,
+    stop: RunPosition,
     is_read_committed: bool,
 ) -> list[LogFacts]:
     with _translate_errors(settings, topics):
@@ -118,7 +118,7 @@ def make_client(settings: Mapping[str, str]) -> Client:
         known = read_client_properties(settings, source="the connection").values
         network = make_network(known, client_id=_CLIENT_ID)
     except (ClientSettingError, DependencyError) as failure:
-        raise SettingError(str(failure)) from failure
+        raise PipelineSettingError(str(failure)) from failure
     return Client(
         known[BOOTSTRAP_SERVERS],
         network=network,
@@ -130,7 +130,12 @@ def make_client(settings: Mapping[str, str]) -> Client:
 
 
 async def _read_topic_facts(
-    client: Client, cluster: ClusterInfo, name: str, start: Position, stop: Position, is_read_committed: bool
+    client: Client,
+    cluster: ClusterInfo,
+    name: str,
+    start: RunPosition,
+    stop: RunPosition,
+    is_read_committed: bool,
 ) -> LogFacts:
     topic = cluster.topic(name)
     keys = cluster.partitions(name)

@@ -264,7 +264,7 @@ def test_old_windows_are_forgotten_without_a_gap() -> None:
 
 def test_windows_before_the_first_report_are_not_judged() -> None:
     reports = Reports()
-    assert reports.produced("t", "id") == {}
+    assert reports.sum_produced("t", "id") == {}
     world = World()
     world.log, world.tier, world.read = [(0, 1), (0, 2)], [0, 1], 2
     world.collect()

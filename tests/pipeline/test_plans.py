@@ -16,7 +16,7 @@ from odradek_pipeline.runs.plans import (
     rebase_record,
     require_unfenced,
 )
-from odradek_pipeline.runs.positions import Position, PositionError, position
+from odradek_pipeline.runs.positions import PositionError, RunPosition, position
 from odradek_pipeline.runs.ranges import Holdings, OffsetRange, PartitionKey, join_ranges, subtract_ranges
 from odradek_pipeline.runs.record import LOAD, REPLAY, RunRecord, run_id
 
@@ -52,7 +52,7 @@ def held(*ranges: OffsetRange) -> Holdings:
     return Holdings.none().with_ranges(ranges, "c")
 
 
-def load(before: Holdings, now: LogFacts, start: Position = EARLIEST, **options: Any) -> list[OffsetRange]:
+def load(before: Holdings, now: LogFacts, start: RunPosition = EARLIEST, **options: Any) -> list[OffsetRange]:
     return list(plan_load(before, [now], start=start, stop=LATEST, **options).ranges)
 
 

@@ -11,7 +11,7 @@ import pytest
 from odradek_pipeline.cli.main import run
 from odradek_pipeline.cli.reference import render_reference
 from odradek_pipeline.cli.table import COMMANDS
-from odradek_pipeline.errors import MEANINGS, ExitCode, SettingError
+from odradek_pipeline.errors import MEANINGS, PipelineExitCode, PipelineSettingError
 from odradek_pipeline.settings.declared import make_settings, setting, settings_of
 from odradek_pipeline.settings.files import read_file
 from tests.support.broker_process import CHECKOUT
@@ -62,12 +62,12 @@ def test_a_file_has_keys_for_all_commands_and_sections(tmp_path: Path) -> None:
     ],
 )
 def test_a_wrong_file_says_what_is_wrong_where(tmp_path: Path, text: str, message: str) -> None:
-    with pytest.raises(SettingError, match=message):
+    with pytest.raises(PipelineSettingError, match=message):
         make_settings(Example, read_file(file_of(tmp_path, text), "example", KNOWN))
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(SettingError, match=r"absent\.yaml cannot be read: No such file"):
+    with pytest.raises(PipelineSettingError, match=r"absent\.yaml cannot be read: No such file"):
         read_file(tmp_path / "absent.yaml", "example", KNOWN)
 
 
@@ -75,19 +75,19 @@ def test_each_setting_says_what_it_means() -> None:
     for command in COMMANDS.values():
         for one in settings_of(command.settings).values():
             assert one.meaning.endswith("."), (command.name, one.name)
-    assert set(MEANINGS) == set(ExitCode)
+    assert set(MEANINGS) == set(PipelineExitCode)
 
 
 def test_wrong_use_ends_with_2(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    assert run(["load", "--topic", "t"]) == ExitCode.USAGE
+    assert run(["load", "--topic", "t"]) == PipelineExitCode.USAGE
     assert "--output must be given" in capsys.readouterr().err
-    assert run(["load", "--topics", "t"]) == ExitCode.USAGE
+    assert run(["load", "--topics", "t"]) == PipelineExitCode.USAGE
     assert "--topic" in capsys.readouterr().err
-    assert run(["load", "--topic", "t", "--output", "o", "--start", "soon"]) == ExitCode.USAGE
+    assert run(["load", "--topic", "t", "--output", "o", "--start", "soon"]) == PipelineExitCode.USAGE
     assert "'soon' is no position" in capsys.readouterr().err
     settings = file_of(tmp_path, "load:\n  topic: t\n  output: o\n  stop: soon\n")
-    assert run(["load", "--config", str(settings)]) == ExitCode.USAGE
-    assert run(["load", "--help"]) == ExitCode.OK
+    assert run(["load", "--config", str(settings)]) == PipelineExitCode.USAGE
+    assert run(["load", "--help"]) == PipelineExitCode.OK
     shown = capsys.readouterr().out
     assert all(
         one.flag in shown for one in settings_of(COMMANDS["load"].settings).values() if one.kind is not bool

@@ -7,9 +7,9 @@ import pytest
 from odradek.wire.records.batch import BatchView
 from odradek.wire.records.builder import build_batch
 from odradek.wire.records.control import build_marker
-from odradek_pipeline.sink.markers import Marker, MarkerState
+from odradek_pipeline.sink.markers import MarkerState, SinkMarker
 
-MARKER = Marker("query", batch=4, rows=10, digest=7)
+MARKER = SinkMarker("query", batch=4, rows=10, digest=7)
 
 
 def written(state: MarkerState, value: bytes | None, *, producer_id: int = 1) -> BatchView:

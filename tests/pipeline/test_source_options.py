@@ -15,7 +15,7 @@ from odradek_pipeline.connector.tables import option_table
 from odradek_pipeline.sink.settings import WRITING
 from odradek_pipeline.source.positions import parse_end, parse_start
 from odradek_pipeline.source.ranges import OffsetInputPartition, share_by_lag, split
-from odradek_pipeline.source.topics import Subscription
+from odradek_pipeline.source.topics import TopicSubscription
 from tests.support.broker_process import CHECKOUT
 
 
@@ -63,7 +63,7 @@ def test_wrong_options_are_named(given: dict[str, str], words: str) -> None:
 )
 def test_a_subscription_is_named_in_one_way(given: dict[str, str], words: str) -> None:
     with pytest.raises(OptionError, match=words):
-        Subscription.of(options(**given))
+        TopicSubscription.of(options(**given))
 
 
 def test_positions_have_the_stock_connectors_precedence() -> None:

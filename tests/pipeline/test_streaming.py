@@ -11,7 +11,7 @@ import pytest
 
 from odradek_pipeline.commands.stopping import StopRequest
 from odradek_pipeline.commands.stream_settings import StreamSettings
-from odradek_pipeline.commands.streaming import TRIES_MAX, Pace, Stream
+from odradek_pipeline.commands.streaming import TRIES_MAX, Stream, StreamPace
 from odradek_pipeline.errors import FencedError, JobRefusedError, UnreachableError
 from odradek_pipeline.outputs.output import Committed, OutputState
 from odradek_pipeline.outputs.parquet.log import ManifestLog
@@ -113,7 +113,7 @@ def played(
     given = {"topic": "t", "output": "/tables/o", "show_progress": False, **settings}
     stop = VirtualStop(script, waits)
     declared = make_settings(StreamSettings, {name: (value, "the test") for name, value in given.items()})
-    pace = Pace(declared.trigger_ms, declared.max_trigger_delay_ms, declared.max_outage_ms)
+    pace = StreamPace(declared.trigger_ms, declared.max_trigger_delay_ms, declared.max_outage_ms)
     return stop, Stream(worker, declared, pace, console, stop).run()  # type: ignore[arg-type]
 
 

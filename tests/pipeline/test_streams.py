@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from odradek_pipeline.errors import FencedError, SettingError
+from odradek_pipeline.errors import FencedError, PipelineSettingError
 from odradek_pipeline.runs.plans import LogFacts, limit_ranges, plan_load, rebase_record, require_unfenced
 from odradek_pipeline.runs.positions import position
 from odradek_pipeline.runs.queries import QueryState, merge_queries, next_batch, take_over
@@ -123,5 +123,5 @@ def test_durations() -> None:
         7_200_000,
         86_400_000,
     ]
-    with pytest.raises(SettingError, match="--trigger is 'soon'; write a duration as 500ms"):
+    with pytest.raises(PipelineSettingError, match="--trigger is 'soon'; write a duration as 500ms"):
         duration_ms("soon", "--trigger")

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from odradek_pipeline.errors import ExitCode
+from odradek_pipeline.errors import PipelineExitCode
 from odradek_pipeline.outputs.named import open_output
 from odradek_pipeline.runs.ranges import Holdings
 from tests.spark.killed_run import STOP
@@ -69,7 +69,7 @@ class Table:
             if driver.poll() is None:
                 os.killpg(driver.pid, signal.SIGCONT)
         assert done.code == 0, done
-        return self._ended(driver, (ExitCode.FENCED, 0))
+        return self._ended(driver, (PipelineExitCode.FENCED, 0))
 
     def interrupted(self, number: signal.Signals) -> int:
         """An endless stream whose process group gets a signal after its first batch; its exit code.
@@ -87,7 +87,7 @@ class Table:
             time.sleep(0.05)
         self.send()  # a batch may be at work
         os.killpg(driver.pid, number)
-        return self._ended(driver, (ExitCode.INTERRUPTED, 0))
+        return self._ended(driver, (PipelineExitCode.INTERRUPTED, 0))
 
     def _streaming(self, reader: str) -> tuple[str, ...]:
         rate = ("--max-offsets-per-trigger", str(RECORDS_PER_LOAD // 2))

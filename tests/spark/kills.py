@@ -19,7 +19,7 @@ from pathlib import Path
 from random import Random, SystemRandom
 from typing import Final
 
-from odradek_pipeline.errors import ExitCode
+from odradek_pipeline.errors import PipelineExitCode
 from odradek_pipeline.reading.named import READERS
 from odradek_pipeline.runs.steps import (
     BATCH,
@@ -92,7 +92,7 @@ def _kill(table: Table, kind: str, random: Random) -> bool:
     seconds = round(time.monotonic() - began, 1)
     line = {"kind": kind, "format": table.output_format, "point": point, "code": code, "seconds": seconds}
     print(json.dumps(line), flush=True)
-    return code in (KILLED, ExitCode.FENCED)
+    return code in (KILLED, PipelineExitCode.FENCED)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from odradek_pipeline.errors import ExitCode
+from odradek_pipeline.errors import PipelineExitCode
 from tests.spark.audited import BASE_MS, WINDOW_MS, AuditedProducer
 from tests.spark.records import send
 from tests.spark.tables import Ran, pipeline
@@ -86,8 +86,8 @@ def test_a_clean_run_is_complete(audited: Callable[[], Audited], spark: Any) -> 
         1: ("complete", 100, 100),
         2: ("waiting", 100, 100),
     }
-    assert one.wait(2).code == ExitCode.OK
-    assert one.wait(3).code == ExitCode.INCOMPLETE
+    assert one.wait(2).code == PipelineExitCode.OK
+    assert one.wait(3).code == PipelineExitCode.INCOMPLETE
     one.producer.low_time_ms = BASE_MS + 10 * WINDOW_MS
     one.producer.close()
     one.collect()
@@ -139,9 +139,9 @@ def test_loss_duplicates_and_changes_are_named(audited: Callable[[], Audited], s
         3: ("complete", 100, 100),
     }
     assert {word for word, _, _ in one.verdicts("stored").values()} == {"complete"}
-    assert one.wait(4).code == ExitCode.OK, "complete_until does not go back"
+    assert one.wait(4).code == PipelineExitCode.OK, "complete_until does not go back"
     again = one.wait(4, "--since-version", str(version))
-    assert (again.code, len(again.summary["reopened"])) == (ExitCode.REOPENED, 3)
+    assert (again.code, len(again.summary["reopened"])) == (PipelineExitCode.REOPENED, 3)
 
 
 def test_records_without_a_report_and_late_ones(audited: Callable[[], Audited], bootstrap: str) -> None:
@@ -159,13 +159,16 @@ def test_records_without_a_report_and_late_ones(audited: Callable[[], Audited], 
     assert one.verdicts("loaded")[0] == ("reopened", 11, 10)
     assert one.verdicts("stored")[0] == ("late", 11, 11)
     opened = one.wait(2, "--since-version", "0")
-    assert (opened.code, opened.summary["complete_until"]) == (ExitCode.REOPENED, "2026-03-01T12:02:00Z")
+    assert (opened.code, opened.summary["complete_until"]) == (
+        PipelineExitCode.REOPENED,
+        "2026-03-01T12:02:00Z",
+    )
     one.load()
     one.collect()
     assert one.verdicts("loaded")[0] == ("late", 11, 11)
     closed = one.wait(2)
-    assert (closed.code, closed.summary["version"]) == (ExitCode.OK, 1)
-    assert one.wait(2, "--since-version", "1").code == ExitCode.OK
+    assert (closed.code, closed.summary["version"]) == (PipelineExitCode.OK, 1)
+    assert one.wait(2, "--since-version", "1").code == PipelineExitCode.OK
     one.producer.close()
 
 
@@ -188,7 +191,10 @@ def test_loss_and_strangers_in_the_log_are_named(audited: Callable[[], Audited],
     assert one.verdicts("stored") == expected
     assert one.verdicts("loaded") == expected, "the table has what the log had"
     blocked = one.wait(3, tier="stored")
-    assert (blocked.code, blocked.summary["complete_until"]) == (ExitCode.INCOMPLETE, "2026-03-01T12:00:00Z")
+    assert (blocked.code, blocked.summary["complete_until"]) == (
+        PipelineExitCode.INCOMPLETE,
+        "2026-03-01T12:00:00Z",
+    )
     assert "window 2026-03-01T12:00:00Z: missing" in blocked.summary["blocked_by"]
     one.producer.close()
 
@@ -211,18 +217,18 @@ def test_a_stopped_tier_and_a_dead_producer(audited: Callable[[], Audited], boot
     assert (blocked.code, blocked.summary["complete_until"]) == (30, "2026-03-01T12:01:00Z")
     assert dead.audit.session in blocked.summary["blocked_by"]
     waive = ("audit", "waive", "--audit", one.audit, "--topic", one.topic, "--reason", "its machine is gone")
-    assert pipeline(*waive).code == ExitCode.USAGE
-    assert pipeline(*waive, "--session", "unknown").code == ExitCode.NOT_FOUND
+    assert pipeline(*waive).code == PipelineExitCode.USAGE
+    assert pipeline(*waive, "--session", "unknown").code == PipelineExitCode.NOT_FOUND
     assert pipeline(*waive, "--session", dead.audit.session).code == 0
-    assert one.wait(2).code == ExitCode.OK
+    assert one.wait(2).code == PipelineExitCode.OK
     stopped = one.wait(3)
-    assert stopped.code == ExitCode.INCOMPLETE
+    assert stopped.code == PipelineExitCode.INCOMPLETE
     assert "loaded stopped before partitions 0, 1" in stopped.summary["blocked_by"]
-    assert one.wait(3, tier="stored").code == ExitCode.OK
+    assert one.wait(3, tier="stored").code == PipelineExitCode.OK
     span = ("--start", str(BASE_MS + 2 * WINDOW_MS), "--until", str(BASE_MS + 3 * WINDOW_MS))
     assert pipeline(*waive, *span).code == 0
     assert one.verdicts("loaded")[2] == ("waived", 10, 0)
-    assert one.wait(3).code == ExitCode.OK
+    assert one.wait(3).code == PipelineExitCode.OK
     one.producer.close()
 
 
@@ -277,8 +283,8 @@ def test_a_mirror_and_topics_that_cannot_be_audited(
     ):
         resource = ConfigResource(ConfigResource.Type.TOPIC, stamped, set_config={name: value})
         admin.alter_configs([resource])[resource].result(SECONDS_MAX)
-        assert pipeline(*collect, stamped).code == ExitCode.USAGE
+        assert pipeline(*collect, stamped).code == PipelineExitCode.USAGE
         assert said in capsys.readouterr().err
-    assert pipeline(*collect, "no-such").code == ExitCode.NOT_FOUND
+    assert pipeline(*collect, "no-such").code == PipelineExitCode.NOT_FOUND
     send(bootstrap, one.topic, numbered(1), 1)
-    assert pipeline("audit", "verdicts", "--audit", one.output).code == ExitCode.NOT_FOUND
+    assert pipeline("audit", "verdicts", "--audit", one.output).code == PipelineExitCode.NOT_FOUND

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from odradek_pipeline.errors import ExitCode
+from odradek_pipeline.errors import PipelineExitCode
 from tests.spark.records import send
 from tests.spark.tables import Ran, logged, pipeline
 from tests.support.peers import CreateTopic, topic_creator
@@ -63,7 +63,7 @@ def test_transactions_explain_gaps_and_damage_does_not(
     at = ("--bootstrap", bootstrap, "--output", output)
     assert pipeline("load", "--topic", topic, *at).summary["rows"] == 20
     clean = tiles(bootstrap, output)
-    assert (clean.code, clean.summary["unexplained"], clean.summary["faults"]) == (ExitCode.OK, 0, [])
+    assert (clean.code, clean.summary["unexplained"], clean.summary["faults"]) == (PipelineExitCode.OK, 0, [])
     assert figures(clean) == {"rows": 20, "control": 3, "aborted": 10}
 
     def damage(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -73,7 +73,7 @@ def test_transactions_explain_gaps_and_damage_does_not(
 
     spoil(output, damage)
     found = tiles(bootstrap, output)
-    assert found.code == ExitCode.UNEXPLAINED
+    assert found.code == PipelineExitCode.UNEXPLAINED
     assert sorted(found.summary["faults"]) == [
         f"{topic}-0 12..13 uncommitted",
         f"{topic}-0 4..6 missing",
@@ -98,7 +98,7 @@ def test_truncation_replays_and_more_partitions(
     assert pipeline("load", "--topic", topic, *at, "--on-truncated", "pass-over").code == 0
     assert pipeline("replay", *at, "--topic", topic, "--start", "1:5", "--stop", "1:15").code in (0, 2)
     found = tiles(bootstrap, output)
-    assert found.code == ExitCode.OK, found.summary
+    assert found.code == PipelineExitCode.OK, found.summary
     assert figures(found, 0) == {"rows": 35, "passed_over": 5}
     assert figures(found, 1) == {"rows": 40}
 
@@ -114,21 +114,24 @@ def test_a_topic_made_again_and_rows_of_no_run(
     assert pipeline(*load).summary["rows"] == 10
     spoil(output, lambda rows: [*rows, {**rows[0], "partition": 7, "offset": 3}])
     found = tiles(bootstrap, output)
-    assert (found.code, found.summary["faults"]) == (ExitCode.UNEXPLAINED, [f"{topic}-7 3..4 foreign"])
+    assert (found.code, found.summary["faults"]) == (
+        PipelineExitCode.UNEXPLAINED,
+        [f"{topic}-7 3..4 foreign"],
+    )
     spoil(output, lambda rows: rows[:10])
     admin = AdminClient({"bootstrap.servers": bootstrap})
     admin.delete_topics([topic])[topic].result(SECONDS_MAX)
     gone = tiles(bootstrap, output)
-    assert (gone.code, gone.summary["not_compared"]) == (ExitCode.OK, [f"{topic}-0"])
+    assert (gone.code, gone.summary["not_compared"]) == (PipelineExitCode.OK, [f"{topic}-0"])
     assert "the topic was deleted" in capsys.readouterr().err
     create_topic(1, topic)
     send(bootstrap, topic, numbered(5), 1)
     again = tiles(bootstrap, output)
-    assert (again.code, again.summary["not_compared"]) == (ExitCode.OK, [f"{topic}-0"])
+    assert (again.code, again.summary["not_compared"]) == (PipelineExitCode.OK, [f"{topic}-0"])
     assert "the topic was made again" in capsys.readouterr().err
     assert pipeline(*load, "--on-recreated", "start-again").summary["rows"] == 5
     both = tiles(bootstrap, output)
-    assert (both.code, both.summary["not_compared"], figures(both)) == (ExitCode.OK, [], {"rows": 5})
+    assert (both.code, both.summary["not_compared"], figures(both)) == (PipelineExitCode.OK, [], {"rows": 5})
 
 
 def test_compaction_is_explained(spark: Any, bootstrap: str, tmp_path: Path) -> None:
@@ -153,11 +156,11 @@ def test_compaction_is_explained(spark: Any, bootstrap: str, tmp_path: Path) -> 
     )
     assert pipeline("load", "--topic", topic, *at, output).code == 0
     found = tiles(bootstrap, output)
-    assert found.code == ExitCode.OK, found.summary
+    assert found.code == PipelineExitCode.OK, found.summary
     assert figures(found)["rows"] > 100 > logged(bootstrap, topic).total(), "rows outlive their records"
     rows = pipeline("load", "--topic", topic, *at, f"{output}.2").summary["rows"]
     found = tiles(bootstrap, f"{output}.2")
-    assert (found.code, figures(found)) == (ExitCode.OK, {"rows": rows, "compacted": 220 - rows})
+    assert (found.code, figures(found)) == (PipelineExitCode.OK, {"rows": rows, "compacted": 220 - rows})
 
 
 def test_dead_letters_count_as_read(
@@ -173,7 +176,7 @@ def test_dead_letters_count_as_read(
     ran = pipeline(*load, "--value-schema", str(schema), *bad)
     assert ran.code == 0 and (ran.summary["rows"], ran.summary["dead_letters"]) == (2, 2)
     found = tiles(bootstrap, output, "--dead-letter-topic", letters)
-    assert (found.code, figures(found)) == (ExitCode.OK, {"rows": 2, "dead": 2})
+    assert (found.code, figures(found)) == (PipelineExitCode.OK, {"rows": 2, "dead": 2})
     missing = tiles(bootstrap, output)
-    assert missing.code == ExitCode.UNEXPLAINED
+    assert missing.code == PipelineExitCode.UNEXPLAINED
     assert missing.summary["faults"] == [f"{topic}-0 1..2 missing", f"{topic}-0 3..4 missing"]

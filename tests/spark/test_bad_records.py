@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
-from odradek_pipeline.errors import ExitCode
+from odradek_pipeline.errors import PipelineExitCode
 from tests.spark.letters import letters, send
 from tests.spark.tables import pipeline, table
 from tests.support.descriptors import order_bytes, order_set
@@ -54,13 +54,13 @@ def test_bad_json_goes_to_the_dead_letters(
         *("--value-format", "json", "--value-schema", str(schema)),
     )
     refused = pipeline(*load)
-    assert refused.code == ExitCode.BAD_RECORDS
+    assert refused.code == PipelineExitCode.BAD_RECORDS
     assert f"bad-records: {topic}-0 offset 1: value: an empty text. Run " in capsys.readouterr().err
     dead_letter = (*load, "--on-bad-record", "dead-letter")
-    assert pipeline(*dead_letter).code == ExitCode.BAD_RECORDS
+    assert pipeline(*dead_letter).code == PipelineExitCode.BAD_RECORDS
     assert f"10 of {len(values)} records of run" in capsys.readouterr().err
     ran = pipeline(*dead_letter, "--bad-share-max", "0.9", "--dead-letter-topic", f"{topic}.bad")
-    assert ran.code == ExitCode.OK, capsys.readouterr().err
+    assert ran.code == PipelineExitCode.OK, capsys.readouterr().err
     assert (ran.summary["rows"], ran.summary["dead_letters"], ran.summary["offsets_without_row"]) == (
         4,
         10,
@@ -115,7 +115,7 @@ def test_avro_and_protobuf_are_decoded_to_their_last_byte(
     )
     of_avro = ("--topic", avro, "--value-format", "avro", "--value-schema", str(schema))
     ran = pipeline(*load, *of_avro, "--key-format", "json", "--key-schema", str(keys))
-    assert ran.code == ExitCode.OK, capsys.readouterr().err
+    assert ran.code == PipelineExitCode.OK, capsys.readouterr().err
     assert (ran.summary["rows"], ran.summary["dead_letters"]) == (2, 7)
     assert [(one.said("offset"), one.said("error")) for one in letters(bootstrap, f"{avro}.dlq")] == [
         ("1", "value: bytes are left over behind the record"),
@@ -128,7 +128,7 @@ def test_avro_and_protobuf_are_decoded_to_their_last_byte(
     ]
     of_protobuf = ("--topic", protobuf, "--value-format", "protobuf", "--value-schema", str(descriptors))
     ran = pipeline(*load, *of_protobuf, "--value-message", "shop.Order", "--value-prefix", "order_")
-    assert ran.code == ExitCode.OK, capsys.readouterr().err
+    assert ran.code == PipelineExitCode.OK, capsys.readouterr().err
     assert (ran.summary["rows"], ran.summary["dead_letters"]) == (2, 4)
     assert [(one.said("offset"), one.said("error")) for one in letters(bootstrap, f"{protobuf}.dlq")] == [
         ("1", "value: no message of the schema, or its end is missing"),

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from odradek_pipeline.jobs import word_count
-from odradek_pipeline.session import Connection
+from odradek_pipeline.session import SparkConnection
 from tests.spark.records import fetched, send
 from tests.support.peers import CreateTopic
 
@@ -18,12 +18,12 @@ pytestmark = [pytest.mark.spark, pytest.mark.timeout(300), pytest.mark.thorough]
 
 
 @pytest.fixture
-def connection(bootstrap: str) -> Connection:
-    return Connection({"bootstrap.servers": bootstrap, "max.poll.records": "10000"})
+def connection(bootstrap: str) -> SparkConnection:
+    return SparkConnection({"bootstrap.servers": bootstrap, "max.poll.records": "10000"})
 
 
 def test_words_are_counted_across_drivers(
-    spark: Any, bootstrap: str, connection: Connection, create_topic: CreateTopic, tmp_path: Path
+    spark: Any, bootstrap: str, connection: SparkConnection, create_topic: CreateTopic, tmp_path: Path
 ) -> None:
     source, target = create_topic(2), create_topic(1)
     spark.conf.set("spark.sql.shuffle.partitions", "2")

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from odradek_pipeline.errors import ExitCode
+from odradek_pipeline.errors import PipelineExitCode
 from odradek_pipeline.runs.steps import WRITTEN
 from tests.spark.killed_run import COMMIT_VISIBLE, DATA_VISIBLE
 from tests.spark.killing import KILLED, PARTITIONS, RECORDS_PER_LOAD, Table
@@ -53,8 +53,8 @@ def test_a_driver_that_was_asleep_is_fenced_and_ctrl_c_ends_one_cleanly(
     lake = Path(spark.conf.get("spark.sql.catalog.lake.warehouse"))
     topic = create_topic(PARTITIONS)
     table = Table(spark, bootstrap, topic, "parquet", str(tmp_path / "table"), tmp_path, lake)
-    assert table.zombie(WRITTEN) == ExitCode.FENCED
+    assert table.zombie(WRITTEN) == PipelineExitCode.FENCED
     table.check()
-    assert table.interrupted(signal.SIGINT) == ExitCode.INTERRUPTED
+    assert table.interrupted(signal.SIGINT) == PipelineExitCode.INTERRUPTED
     assert '"stopped_by": "SIGINT"' in (tmp_path / "driver.log").read_text()
     table.finish()

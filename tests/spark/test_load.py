@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from odradek_pipeline.errors import ExitCode
+from odradek_pipeline.errors import PipelineExitCode
 from odradek_pipeline.outputs.parquet.output import read_table
 from tests.spark.records import send
 from tests.spark.tables import logged, pipeline, stored
@@ -27,10 +27,10 @@ def test_loads_go_on_where_the_table_ends(
     load = ("load", "--bootstrap", bootstrap, "--topic", topic, "--output", output)
     send(bootstrap, topic, numbered(300), 2)
     first = pipeline(*load, "--records-per-task", "100")
-    assert (first.code, first.summary["rows"], first.summary["files"]) == (ExitCode.OK, 300, 4)
+    assert (first.code, first.summary["rows"], first.summary["files"]) == (PipelineExitCode.OK, 300, 4)
     assert [one["event"] for one in first.events][:3] == ["connected", "planned", "writing"]
     again = pipeline(*load)
-    assert (again.code, again.summary["run"], again.summary["rows"]) == (ExitCode.OK, None, 0)
+    assert (again.code, again.summary["run"], again.summary["rows"]) == (PipelineExitCode.OK, None, 0)
     admin = AdminClient({"bootstrap.servers": bootstrap})
     admin.create_partitions([NewPartitions(topic, 3)])[topic].result(SECONDS_MAX)
     send(bootstrap, topic, numbered(60), 3)
@@ -68,10 +68,10 @@ def test_what_does_not_exist_is_named(
 ) -> None:
     output = str(tmp_path / "table")
     load = ("load", "--topic", unique, "--output", output)
-    assert pipeline(*load, "--bootstrap", bootstrap).code == ExitCode.NOT_FOUND
+    assert pipeline(*load, "--bootstrap", bootstrap).code == PipelineExitCode.NOT_FOUND
     assert f"there is no topic '{unique}'" in capsys.readouterr().err
-    assert pipeline(*load, "--bootstrap", "127.0.0.1:1").code == ExitCode.CONNECTION
-    assert pipeline("runs", "--output", output).code == ExitCode.NOT_FOUND
-    assert pipeline(*load).code == ExitCode.USAGE
+    assert pipeline(*load, "--bootstrap", "127.0.0.1:1").code == PipelineExitCode.CONNECTION
+    assert pipeline("runs", "--output", output).code == PipelineExitCode.NOT_FOUND
+    assert pipeline(*load).code == PipelineExitCode.USAGE
     assert "no brokers are named: add --bootstrap" in capsys.readouterr().err
     assert not Path(output).exists()

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from odradek_pipeline.errors import ExitCode
+from odradek_pipeline.errors import PipelineExitCode
 from tests.spark.records import send
 from tests.spark.tables import logged, pipeline, stored, table
 from tests.support.peers import CreateTopic, topic_creator
@@ -42,14 +42,14 @@ def test_a_truncated_log_is_named_and_passed_over_on_request(
     send(bootstrap, topic, numbered(40), 2, start=40)
     admin = AdminClient({"bootstrap.servers": bootstrap})
     admin.delete_records([TopicPartition(topic, 0, 25)])[TopicPartition(topic, 0, 25)].result(SECONDS_MAX)
-    assert pipeline("load", "--topic", topic, *at).code == ExitCode.TRUNCATED
+    assert pipeline("load", "--topic", topic, *at).code == PipelineExitCode.TRUNCATED
     assert "begins at 25, and offset 20 is next" in capsys.readouterr().err
     passed = pipeline("load", "--topic", topic, *at, "--on-truncated", "pass-over")
     assert (passed.code, passed.summary["lost_offsets"], passed.summary["rows"]) == (0, 5, 35)
     assert "passed over" in capsys.readouterr().err
     assert stored(table(spark, output_format, output)) == before | logged(bootstrap, topic)
     # What the log no longer has stays in the table when its range is read again.
-    assert pipeline("replay", "--run", first, *at).code == ExitCode.TRUNCATED
+    assert pipeline("replay", "--run", first, *at).code == PipelineExitCode.TRUNCATED
     again = pipeline("replay", "--run", first, *at, "--on-truncated", "pass-over")
     assert (again.code, again.summary["rows"]) == (0, 20)
     assert stored(table(spark, output_format, output)) == before | logged(bootstrap, topic)
@@ -76,9 +76,9 @@ def test_a_topic_made_again_is_another_topic(
     admin.delete_topics([topic])[topic].result(SECONDS_MAX)
     create_topic(1, topic)
     send(bootstrap, topic, numbered(30), 1, start=100)
-    assert pipeline("load", "--topic", topic, *at).code == ExitCode.RECREATED
+    assert pipeline("load", "--topic", topic, *at).code == PipelineExitCode.RECREATED
     assert "and the topic has id" in capsys.readouterr().err
-    assert pipeline("replay", "--start", "earliest", *at).code == ExitCode.RECREATED
+    assert pipeline("replay", "--start", "earliest", *at).code == PipelineExitCode.RECREATED
     assert pipeline("load", "--topic", topic, *at, "--on-recreated", "start-again").summary["rows"] == 30
     assert stored(table(spark, output_format, output)) == before + logged(bootstrap, topic)
 
@@ -134,13 +134,13 @@ def test_a_compacted_topic_is_loaded_with_its_gaps(spark: Any, bootstrap: str, t
     asyncio.run(
         eventually("the log is compacted", lambda: logged(bootstrap, topic).total() < 100, seconds_max=90)
     )
-    assert pipeline("load", "--topic", topic, *at).code == ExitCode.OK
+    assert pipeline("load", "--topic", topic, *at).code == PipelineExitCode.OK
     again = pipeline("replay", "--start", "earliest", *at)
-    assert (again.code, again.summary["offsets"]) == (ExitCode.OK, 220)
+    assert (again.code, again.summary["offsets"]) == (PipelineExitCode.OK, 220)
     assert again.summary["offsets_without_row"] > 100
     assert stored(table(spark, "parquet", output)) == logged(bootstrap, topic)
     other = pipeline("load", "--topic", topic, *at[:2], "--output", f"{output}-2", "--reader", "odradek")
-    assert (other.code, other.summary["offsets"]) == (ExitCode.OK, 220)
+    assert (other.code, other.summary["offsets"]) == (PipelineExitCode.OK, 220)
     assert stored(table(spark, "parquet", f"{output}-2")) == logged(bootstrap, topic)
 
 

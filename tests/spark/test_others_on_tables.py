@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from odradek_pipeline.errors import ExitCode
+from odradek_pipeline.errors import PipelineExitCode
 from tests.spark.records import send
 from tests.spark.tables import logged, pipeline, stored, table
 from tests.support.peers import CreateTopic
@@ -57,10 +57,10 @@ def test_a_delta_table_keeps_its_record_until_its_log_is_cleaned(
     assert pipeline(*load).summary["kind"] == "refresh"
     clean()
     nothing = pipeline(*load)
-    assert (nothing.code, nothing.summary["run"]) == (ExitCode.OK, None), capsys.readouterr().err
+    assert (nothing.code, nothing.summary["run"]) == (PipelineExitCode.OK, None), capsys.readouterr().err
     spark.sql(update)
     clean()
-    assert pipeline(*load).code == ExitCode.RECORD_LOST
+    assert pipeline(*load).code == PipelineExitCode.RECORD_LOST
     assert "no commit in its history has a record" in capsys.readouterr().err
 
 
@@ -84,8 +84,8 @@ def test_an_iceberg_table_keeps_its_record_until_all_of_it_is_expired(
     assert pipeline(*load).summary["kind"] == "refresh"
     spark.sql(expire)
     nothing = pipeline(*load)
-    assert (nothing.code, nothing.summary["run"]) == (ExitCode.OK, None)
+    assert (nothing.code, nothing.summary["run"]) == (PipelineExitCode.OK, None)
     spark.sql(merge)
     spark.sql(expire)
-    assert pipeline(*load).code == ExitCode.RECORD_LOST
+    assert pipeline(*load).code == PipelineExitCode.RECORD_LOST
     assert "no snapshot that is left has a record" in capsys.readouterr().err

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from odradek_pipeline.commands.dead_letters import retry
-from odradek_pipeline.errors import ExitCode
+from odradek_pipeline.errors import PipelineExitCode
 from odradek_pipeline.outputs.named import open_output
 from tests.spark.letters import letters, send
 from tests.spark.tables import pipeline, table
@@ -47,10 +47,10 @@ def test_letters_become_rows_once_after_a_change_of_the_schema(
     # A driver that dies between the table's commit and the group's: the letters still wait, and are rows already.
     with monkeypatch.context() as patched:
         patched.setattr(retry, "show_positions", lambda *_: 1 / 0)
-        assert pipeline(*retry_it, "--commit-letters", "3").code == ExitCode.FAILED
+        assert pipeline(*retry_it, "--commit-letters", "3").code == PipelineExitCode.FAILED
     capsys.readouterr()
     ran = pipeline(*retry_it, "--commit-letters", "5")
-    assert ran.code == ExitCode.OK, capsys.readouterr().err
+    assert ran.code == PipelineExitCode.OK, capsys.readouterr().err
     assert ran.summary["rows"] + ran.summary["already_rows"] == len(missing)
     assert ran.summary["already_rows"] > 0 and ran.summary["commits"] > 1
     rows = table(spark, output_format, output).orderBy("offset").collect()
@@ -63,7 +63,7 @@ def test_letters_become_rows_once_after_a_change_of_the_schema(
     again = [one for one in letters(bootstrap, f"{topic}.dlq") if one.said("attempt") == "2"]
     assert {int(one.said("offset")) for one in again} == set(no_json)
     tiles = pipeline("audit", "tiles", *table_at)
-    assert (tiles.code, tiles.summary["faults"]) == (ExitCode.OK, []), (
+    assert (tiles.code, tiles.summary["faults"]) == (PipelineExitCode.OK, []), (
         "what was retried is a row, the rest is dead"
     )
     assert (tiles.summary["rows"], tiles.summary["tiles"][0]["dead"]) == (20 - len(no_json), len(no_json))

@@ -13,7 +13,7 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
-from odradek_pipeline.errors import ExitCode, FencedError
+from odradek_pipeline.errors import FencedError, PipelineExitCode
 from tests.spark.letters import Letter, letters
 from tests.spark.tables import hooked, pipeline
 from tests.support.peers import CreateTopic
@@ -79,15 +79,15 @@ def test_letters_go_back_once_and_stop_at_the_last_attempt(bootstrap: str, creat
     assert [one["state"] for one in shown["newest"]] == ["other", "exhausted", "repeated"]
     assert shown["newest"][1]["origin"] == f"{topic}-0 offset 11"
     ran = pipeline("dead-letters", "return", *at, "--batch-letters", "2")
-    assert (ran.code, ran.summary["returned"], ran.summary["exhausted"]) == (ExitCode.OK, 3, 1)
+    assert (ran.code, ran.summary["returned"], ran.summary["exhausted"]) == (PipelineExitCode.OK, 3, 1)
     assert (ran.summary["repeated"], ran.summary["other_records"]) == (1, 1)
     back = letters(bootstrap, topic)
     assert [one.value for one in back] == [b"5", b"7", b"9"]
     assert back[0] == Letter(b"k", b"5", [("trace", b"\x005"), ("odradek.dlq.attempt", b"1")])
     again = pipeline("dead-letters", "return", *at)
-    assert (again.code, again.summary["returned"]) == (ExitCode.OK, 0)
+    assert (again.code, again.summary["returned"]) == (PipelineExitCode.OK, 0)
     assert pipeline("dead-letters", "list", *at).summary["handled"] == 3
-    assert pipeline("dead-letters", "list", *at, "--topic", f"{dead}-none").code == ExitCode.NOT_FOUND
+    assert pipeline("dead-letters", "list", *at, "--topic", f"{dead}-none").code == PipelineExitCode.NOT_FOUND
 
 
 def test_a_run_that_was_overtaken_stops_at_a_whole_transaction(
@@ -141,5 +141,5 @@ def test_a_killed_run_is_finished_by_the_next(bootstrap: str, create_topic: Crea
         process.wait()
         process.stdout.close()
     ran = pipeline("dead-letters", "return", *at)
-    assert ran.code == ExitCode.OK and 0 < ran.summary["returned"] < 2000
+    assert ran.code == PipelineExitCode.OK and 0 < ran.summary["returned"] < 2000
     assert numbers(letters(bootstrap, topic)) == Counter(range(2000))

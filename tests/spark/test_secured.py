@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from odradek_pipeline.errors import ExitCode
+from odradek_pipeline.errors import PipelineExitCode
 from tests.spark.tables import pipeline, table
 from tests.support.broker_process import SecuredBroker
 from tests.support.peers import forgive_unclosed
@@ -74,11 +74,13 @@ def test_topics_behind_a_login_are_loaded_and_written(
     for reader in ("kafka", "odradek"):
         output = str(tmp_path / reader)
         ran = pipeline("load", "--topic", "orders", "--output", output, "--reader", reader, *given)
-        assert (ran.code, ran.summary.get("rows")) == (ExitCode.OK, 20), capsys.readouterr().err
+        assert (ran.code, ran.summary.get("rows")) == (PipelineExitCode.OK, 20), capsys.readouterr().err
         assert values_of(table(spark, "parquet", output)) == values
     rows = table(spark, "parquet", output).select("value")
     rows.write.format("odradek").options(**settings, topic="copies").mode("append").save()
     copies = spark.read.format("odradek").options(**settings, subscribe="copies").load()
     assert values_of(copies) == values
     clear = ("--bootstrap", secured.bootstraps["LOGIN"], "--kafka", "request.timeout.ms=2000")
-    assert pipeline("load", "--topic", "orders", "--output", f"{output}-2", *clear).code != ExitCode.OK
+    assert (
+        pipeline("load", "--topic", "orders", "--output", f"{output}-2", *clear).code != PipelineExitCode.OK
+    )

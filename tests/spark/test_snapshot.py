@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from odradek_pipeline.errors import ExitCode, FencedError
+from odradek_pipeline.errors import FencedError, PipelineExitCode
 from odradek_pipeline.outputs.named import open_output
 from odradek_pipeline.runs.steps import PLANNED, PUBLISHING, WRITING
 from tests.spark.tables import Row, hooked, logged, pipeline, stored, table
@@ -72,7 +72,9 @@ def test_a_table_has_the_last_values(
     put(bootstrap, topic, [(number % 20, f"first {number}") for number in range(50)])
     put(bootstrap, topic, [(3, None), (99, None)])
     first = pipeline(*snapshot, "--stop", "0:20,1:20")
-    assert (first.code, first.summary["offsets"], first.summary["keys"]) == (ExitCode.OK, 40, 20), first
+    assert (first.code, first.summary["offsets"], first.summary["keys"]) == (PipelineExitCode.OK, 40, 20), (
+        first
+    )
     put_and_abort(bootstrap, topic, unique)
     second = pipeline(*snapshot, "--reader", "odradek")
     assert (second.summary["keys"], second.summary["read_whole"]) == (19, [topic]), (
@@ -107,7 +109,7 @@ def test_a_table_has_the_last_values(
     newest = open_output(spark, output_format, output).read_newest().record
     assert newest is not None and newest.scope[0].start == 0 and newest.span == 6, "it read what was new"
     nothing = pipeline(*snapshot)
-    assert (nothing.code, nothing.summary["run"]) == (ExitCode.OK, None)
+    assert (nothing.code, nothing.summary["run"]) == (PipelineExitCode.OK, None)
 
     # A tombstone of a key that is not there changes no row, and the position moves on.
     put(bootstrap, topic, [(98, None)])
@@ -123,9 +125,9 @@ def test_a_table_has_the_last_values(
     require_last_values()
     kinds = [one["kind"] for one in pipeline("runs", *at[2:]).summary["runs"]]
     assert kinds == ["snapshot"] * 5
-    assert pipeline("load", "--topic", topic, *at).code == ExitCode.OK, "there is nothing to load"
+    assert pipeline("load", "--topic", topic, *at).code == PipelineExitCode.OK, "there is nothing to load"
     put(bootstrap, topic, [(5, "more")])
-    assert pipeline("load", "--topic", topic, *at).code == ExitCode.USAGE
+    assert pipeline("load", "--topic", topic, *at).code == PipelineExitCode.USAGE
 
 
 def test_an_old_snapshot_is_read_whole_since_tombstones_may_be_gone(

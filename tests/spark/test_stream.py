@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from odradek_pipeline.errors import ExitCode, FencedError
+from odradek_pipeline.errors import FencedError, PipelineExitCode
 from odradek_pipeline.runs.steps import BATCH, PLANNED, WRITING
 from tests.spark.records import send
 from tests.spark.tables import hooked, logged, pipeline, stored, table
@@ -52,7 +52,9 @@ def test_batches_follow_the_topic_and_the_group_shows_it(
     stream = ("stream", "--topic", topic, "--bootstrap", bootstrap, "--output", output, "--available-now")
     send(bootstrap, topic, numbered(100), 2)
     first = pipeline(*stream, "--max-offsets-per-trigger", "40")
-    assert (first.code, first.summary["batches"], first.summary["rows"]) == (ExitCode.OK, 3, 100), first
+    assert (first.code, first.summary["batches"], first.summary["rows"]) == (PipelineExitCode.OK, 3, 100), (
+        first
+    )
     batches = [one for one in first.events if one["event"] == BATCH]
     assert [(one["batch"], one["rows"], one["lag"]) for one in batches] == [
         (1, 40, 60),
@@ -95,7 +97,11 @@ def test_a_stop_lets_the_batch_end(
     settings = {"topic": topic, "bootstrap": bootstrap, "output": output, "trigger": "100ms"}
     send(bootstrap, topic, numbered(40), 2)
     done = hooked("stream", at_first(WRITING, lambda: signal.raise_signal(signal.SIGTERM)), **settings)
-    assert (done.facts["stopped_by"], done.facts["batches"], done.exit_code) == ("SIGTERM", 1, ExitCode.OK)
+    assert (done.facts["stopped_by"], done.facts["batches"], done.exit_code) == (
+        "SIGTERM",
+        1,
+        PipelineExitCode.OK,
+    )
     # A trigger later there is more, and then Ctrl-C.
     send(bootstrap, topic, numbered(10), 2, start=40)
     reached: list[str] = []
@@ -110,7 +116,7 @@ def test_a_stop_lets_the_batch_end(
 
     done = hooked("stream", feed_and_stop, **settings)
     assert (done.facts["stopped_by"], done.facts["batches"]) == ("SIGINT", 2)
-    assert (done.facts["rows"], done.exit_code) == (20, ExitCode.INTERRUPTED)
+    assert (done.facts["rows"], done.exit_code) == (20, PipelineExitCode.INTERRUPTED)
     assert stored(table(spark, "parquet", output)) == logged(bootstrap, topic)
     assert signal.getsignal(signal.SIGTERM) is handler
 
@@ -152,14 +158,14 @@ def test_verdicts_are_those_of_a_load(
     send(bootstrap, topic, numbered(20), 1, start=20)
     admin = AdminClient({"bootstrap.servers": bootstrap})
     admin.delete_records([TopicPartition(topic, 0, 25)])[TopicPartition(topic, 0, 25)].result(SECONDS_MAX)
-    assert pipeline(*stream).code == ExitCode.TRUNCATED
+    assert pipeline(*stream).code == PipelineExitCode.TRUNCATED
     assert "begins at 25, and offset 20 is next" in capsys.readouterr().err
     assert pipeline(*stream, "--on-truncated", "pass-over").summary["rows"] == 15
     rows |= logged(bootstrap, topic)
     admin.delete_topics([topic])[topic].result(SECONDS_MAX)
     create_topic(1, topic)
     send(bootstrap, topic, numbered(50), 1, start=100)
-    assert pipeline(*stream).code == ExitCode.RECREATED
+    assert pipeline(*stream).code == PipelineExitCode.RECREATED
     assert pipeline(*stream, "--on-recreated", "start-again").summary["rows"] == 50
     assert stored(table(spark, "parquet", output)) == rows + logged(bootstrap, topic)
     away = (
@@ -173,5 +179,5 @@ def test_verdicts_are_those_of_a_load(
         "--trigger",
         "100ms",
     )
-    assert pipeline(*away, "--max-outage", "1s", "--no-show-progress").code == ExitCode.CONNECTION
+    assert pipeline(*away, "--max-outage", "1s", "--no-show-progress").code == PipelineExitCode.CONNECTION
     assert "waiting for the brokers" in capsys.readouterr().err

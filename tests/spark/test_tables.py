@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from odradek_pipeline.errors import ExitCode, FencedError
+from odradek_pipeline.errors import FencedError, PipelineExitCode
 from odradek_pipeline.runs.steps import PLANNED
 from tests.spark.records import send
 from tests.spark.tables import hooked, logged, pipeline, stored, table
@@ -47,7 +47,7 @@ def test_a_table_follows_its_topic(
     at = ("--bootstrap", bootstrap, "--output", output, "--format", output_format)
     send(bootstrap, topic, numbered(60), 2)
     first = pipeline("load", "--topic", topic, *at)
-    assert (first.code, first.summary["rows"]) == (ExitCode.OK, 60), first
+    assert (first.code, first.summary["rows"]) == (PipelineExitCode.OK, 60), first
     send(bootstrap, topic, numbered(40), 2, start=60)
     # Another run does the same while this one is at work: this one is the zombie.
     others: list[int] = []
@@ -69,9 +69,9 @@ def test_a_table_follows_its_topic(
         assert (refreshed["kind"], refreshed["rows"]) == ("refresh", 0), "the record is on top again"
     # A range that splits files, then a run by its id.
     part = pipeline("replay", "--start", "0:5,1:40", "--stop", "0:35,1:41", *at)
-    assert (part.code, part.summary["rows"], part.summary["offsets"]) == (ExitCode.OK, 31, 31), part
+    assert (part.code, part.summary["rows"], part.summary["offsets"]) == (PipelineExitCode.OK, 31, 31), part
     again = pipeline("replay", "--run", first.summary["run"], *at, "--reader", "odradek")
-    assert (again.code, again.summary["rows"]) == (ExitCode.OK, 60)
+    assert (again.code, again.summary["rows"]) == (PipelineExitCode.OK, 60)
     assert stored(table(spark, output_format, output)) == logged(bootstrap, topic)
     send(bootstrap, topic, numbered(10), 2, start=100)
     assert pipeline("load", "--topic", topic, *at, "--reader", "odradek").summary["rows"] == 10

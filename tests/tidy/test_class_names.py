@@ -20,7 +20,6 @@ _GENERATED: Final = [ROOT / "broker/odradek/wire/protocol" / part for part in ("
 
 _SCHEMAS: Final = "Kafka's schemas have the name in several messages, and the classes are generated."
 _TWINS: Final = "The same public client for threads and for asyncio, each in a module of its own."
-_RECONCILERS: Final = "Each reconciler of the brokers' objects has the same parts under the same names."
 
 # By package: each name that several classes have, how many do, and why.
 EXCEPTIONS: Final[Mapping[str, Mapping[str, tuple[int, str]]]] = {
@@ -54,11 +53,7 @@ EXCEPTIONS: Final[Mapping[str, Mapping[str, tuple[int, str]]]] = {
         "TopicPartitions": (2, _SCHEMAS),
         "TransactionState": (2, "Kafka's term for a row of DescribeTransactions and for the state's number."),
     },
-    "operator/odradek_operator": {
-        "Actual": (3, _RECONCILERS),
-        "Decision": (3, _RECONCILERS),
-        "Desired": (3, _RECONCILERS),
-    },
+    "operator/odradek_operator": {},
     "pipeline/odradek_pipeline": {},
 }
 
@@ -92,6 +87,19 @@ def wrong(found: Iterable[tuple[str, Path, int]], exceptions: Mapping[str, tuple
 @pytest.mark.parametrize("package", EXCEPTIONS)
 def test_a_class_name_is_defined_once(package: str) -> None:
     assert wrong(classes(sources(package)), EXCEPTIONS[package]) == []
+
+
+@pytest.mark.thorough
+def test_the_operator_and_the_pipeline_name_no_class_as_others_do() -> None:
+    places: dict[str, list[str]] = {}
+    for name, path, line in classes(sources(*EXCEPTIONS)):
+        places.setdefault(name, []).append(named(path, line))
+    shared = {
+        name: found
+        for name, found in places.items()
+        if len(found) > 1 and not all(one.startswith("broker/") for one in found)
+    }
+    assert shared == {}, "rename the class of the operator or the pipeline"
 
 
 @pytest.mark.thorough

@@ -20,7 +20,7 @@ from odradek_operator.desired.names import (
     Context,
     Json,
 )
-from odradek_operator.resources.listeners import BrokerAddress, Listener, ListenerType
+from odradek_operator.resources.listeners import BrokerAddress, ClusterListener, ListenerType
 
 _POD_LABEL: Final = "statefulset.kubernetes.io/pod-name"
 
@@ -63,12 +63,14 @@ def external_services(context: Context, brokers: int) -> list[Json]:
     return services
 
 
-def service_name(context: Context, listener: Listener, broker: int | None) -> str:
+def service_name(context: Context, listener: ClusterListener, broker: int | None) -> str:
     """The Service of a listener for a broker, or to begin at."""
     return context.object_name(f"{listener.name}-{'bootstrap' if broker is None else broker}")
 
 
-def _environment(context: Context, listener: Listener, suffix: str, address: BrokerAddress | None) -> Json:
+def _environment(
+    context: Context, listener: ClusterListener, suffix: str, address: BrokerAddress | None
+) -> Json:
     selector = context.selector(BROKER)
     annotations = dict(listener.annotations or {})
     port = _port(listener.name, listener.port)

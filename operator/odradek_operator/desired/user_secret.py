@@ -34,14 +34,14 @@ class UserConnection:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Login:
+class UserLogin:
     """A user's credentials. `store` has the same certificate as PKCS#12, and the password of that."""
 
     credential: Credential
     store: Mapping[str, bytes] = field(default_factory=dict, repr=False)
 
 
-def user_files(user: str, connection: UserConnection, login: Login) -> dict[str, str | bytes]:
+def user_files(user: str, connection: UserConnection, login: UserLogin) -> dict[str, str | bytes]:
     """The content of the Secret, by the names of its files."""
     properties = client_properties(
         connection.bootstrap,

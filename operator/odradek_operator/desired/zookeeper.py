@@ -15,7 +15,7 @@ from odradek_operator.desired.names import (
 from odradek_operator.desired.pods import SCRATCH, SETTINGS, container, digest, field_reference, pod_template
 from odradek_operator.desired.probes import zookeeper_probes
 from odradek_operator.desired.stateful_sets import stateful_set
-from odradek_operator.desired.zookeeper_files import Membership, membership_files, zookeeper_files
+from odradek_operator.desired.zookeeper_files import EnsembleMembership, membership_files, zookeeper_files
 from odradek_operator.resources.pods import Resources
 from odradek_operator.resources.schema import quantity_value
 from odradek_operator.resources.zookeeper import ZookeeperServers
@@ -25,7 +25,7 @@ _GRACE_SECONDS = 30
 _QUICK_HEAP_MEGABYTES = 1024
 
 
-def zookeeper_config_map(context: Context, servers: ZookeeperServers, membership: Membership) -> Json:
+def zookeeper_config_map(context: Context, servers: ZookeeperServers, membership: EnsembleMembership) -> Json:
     """The files of /conf."""
     files = {**zookeeper_files(), **membership_files(context, servers, membership)}
     return context.manifest("v1", "ConfigMap", context.object_name(ZOOKEEPER), ZOOKEEPER, data=files)

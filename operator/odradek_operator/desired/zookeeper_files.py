@@ -107,7 +107,7 @@ log4j.appender.CONSOLE.layout.ConversionPattern=%d{ISO8601} %-5p [%t:%c{1}] - %m
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Membership:
+class EnsembleMembership:
     """The voters of an ensemble by id from 1, in its configuration of this `version` (hexadecimal).
 
     `founders` may begin it without data; only a new ensemble has any.
@@ -128,7 +128,9 @@ def zookeeper_files() -> dict[str, str]:
     }
 
 
-def membership_files(context: Context, servers: ZookeeperServers, membership: Membership) -> dict[str, str]:
+def membership_files(
+    context: Context, servers: ZookeeperServers, membership: EnsembleMembership
+) -> dict[str, str]:
     """The files from which a server learns of the others at its start; they change while servers run."""
     number_max = max([servers.size, *membership.voters])
     return {

@@ -15,7 +15,7 @@ from odradek_operator.foundation.metrics import WATCH_BEHIND_SECONDS
 BEHIND_SECONDS_MAX: Final = 60.0
 
 
-class Watches:
+class WatchStates:
     """The state of each kind's watch. `time` gives seconds that only grow."""
 
     def __init__(self, kinds: Iterable[str], time: Callable[[], float]) -> None:

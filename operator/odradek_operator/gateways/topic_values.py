@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Partition:
+class ActualPartition:
     """One partition as metadata has it. `adding` and `removing` are replicas that move now."""
 
     number: int
@@ -39,7 +39,7 @@ class ActualTopic:
 
     name: str
     id: uuid.UUID
-    partitions: tuple[Partition, ...]
+    partitions: tuple[ActualPartition, ...]
     config: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -53,7 +53,7 @@ class Measures:
 
 
 @dataclass(frozen=True, slots=True)
-class Create:
+class CreateTopic:
     """Make the topic; -1 takes the cluster's default."""
 
     topic: str
@@ -87,10 +87,10 @@ class Reassign:
 
 
 @dataclass(frozen=True, slots=True)
-class Delete:
+class DeleteTopic:
     """Delete the topic with its records."""
 
     topic: str
 
 
-OnBrokers = Create | Grow | AlterConfig | Reassign | Delete
+OnBrokers = CreateTopic | Grow | AlterConfig | Reassign | DeleteTopic

@@ -30,14 +30,14 @@ from odradek.client.metadata import NO_LEADER, TopicInfo
 from odradek.foundation.errors import OdradekError, UnknownTopicOrPartition
 from odradek.foundation.ids import TopicPartition
 from odradek_operator.gateways.topic_values import (
+    ActualPartition,
     ActualTopic,
     AlterConfig,
-    Create,
-    Delete,
+    CreateTopic,
+    DeleteTopic,
     Grow,
     Measures,
     OnBrokers,
-    Partition,
     Reassign,
 )
 
@@ -147,7 +147,7 @@ class BrokerTopics:
         has its later steps left out.
         """
         refused: dict[str, OdradekError] = {}
-        for some in _split([step for step in steps if isinstance(step, Create)], TOPICS_PER_REQUEST):
+        for some in _split([step for step in steps if isinstance(step, CreateTopic)], TOPICS_PER_REQUEST):
             refused |= await self._create(some)
         for changed in _split([step for step in steps if isinstance(step, AlterConfig)], TOPICS_PER_REQUEST):
             refused |= await self._alter(changed)
@@ -160,7 +160,7 @@ class BrokerTopics:
         moves = [step for step in steps if isinstance(step, Reassign) and step.topic not in refused]
         if moves:
             refused |= await self._reassign(moves)
-        gone = [step.topic for step in steps if isinstance(step, Delete)]
+        gone = [step.topic for step in steps if isinstance(step, DeleteTopic)]
         for names in _split(gone, TOPICS_PER_REQUEST):
             outcomes = await self._admin.topics.delete_many(names)
             refused |= {
@@ -170,7 +170,7 @@ class BrokerTopics:
             }
         return refused
 
-    async def _create(self, steps: Sequence[Create]) -> dict[str, OdradekError]:
+    async def _create(self, steps: Sequence[CreateTopic]) -> dict[str, OdradekError]:
         specs = [
             TopicSpec(
                 name=step.topic,
@@ -213,7 +213,7 @@ def _actual_topic(
     moving: Mapping[TopicPartition, OngoingPartitionReassignment],
 ) -> ActualTopic:
     partitions = tuple(
-        Partition(
+        ActualPartition(
             number=partition.partition,
             leader=partition.leader,
             replicas=partition.replicas,

@@ -63,7 +63,7 @@ async def reconfigure(
 
 
 async def _call_with_client(addresses: Sequence[str], ask: Callable[[KazooClient], Result]) -> Result:
-    def asked() -> Result:
+    def call() -> Result:
         client = KazooClient(hosts=",".join(addresses), timeout=SECONDS_MAX)
         try:
             client.start(timeout=SECONDS_MAX)
@@ -73,7 +73,7 @@ async def _call_with_client(addresses: Sequence[str], ask: Callable[[KazooClient
             client.close()
 
     try:
-        return await asyncio.to_thread(asked)
+        return await asyncio.to_thread(call)
     except (KazooException, KazooTimeoutError, OSError) as error:
         raise EnsembleError(f"ZooKeeper: {type(error).__name__}: {error}") from error
 

@@ -47,18 +47,18 @@ def registry_of(
 def _watch_resource(
     registry: kopf.OperatorRegistry, api: Api, *, wake: Wake, note_watched: NoteWatched
 ) -> None:
-    def changed(event: Any, namespace: str | None, name: str | None, **_: Any) -> None:
+    def wake_resource(event: Any, namespace: str | None, name: str | None, **_: Any) -> None:
         note_watched(api.kind, event["object"]["metadata"].get("resourceVersion", ""))
         wake(Key(api.kind, namespace or "", name or ""))
 
     group, _, version = api.group_version.partition("/")
     kopf.on.event(group, version, api.plural, registry=registry, id=f"{api.plural}-changed")(
-        _make_async(changed)
+        _make_async(wake_resource)
     )
 
 
 def _watch_children(registry: kopf.OperatorRegistry, api: Api, owner: Api, label: str, *, wake: Wake) -> None:
-    def changed(labels: Any, namespace: str | None, **_: Any) -> None:
+    def wake_owner(labels: Any, namespace: str | None, **_: Any) -> None:
         wake(Key(owner.kind, namespace or "", labels[label]))
 
     group, _, version = api.group_version.partition("/")
@@ -69,7 +69,7 @@ def _watch_children(registry: kopf.OperatorRegistry, api: Api, owner: Api, label
         registry=registry,
         id=f"{api.plural}-of-{owner.plural}-changed",
         labels={label: kopf.PRESENT},
-    )(_make_async(changed))
+    )(_make_async(wake_owner))
 
 
 def _make_async(handler: Callable[..., None]) -> Callable[..., Any]:

@@ -176,7 +176,7 @@ def export(topics: tuple[str, ...], bootstrap: str, cluster: str, namespace: str
 def set_up_logging(level: str, form: str) -> None:
     """Log to the standard error, as text for people or as one JSON object a line."""
     formatter = (
-        _JsonLines(datefmt="%Y-%m-%dT%H:%M:%S%z")
+        _JsonLogLines(datefmt="%Y-%m-%dT%H:%M:%S%z")
         if form == "json"
         else TextLines("%(asctime)s %(levelname)s %(name)s %(message)s")
     )
@@ -189,6 +189,6 @@ def set_up_logging(level: str, form: str) -> None:
     os.environ.setdefault("LOGNAME", "odradek-operator")
 
 
-class _JsonLines(JsonLines):
+class _JsonLogLines(JsonLines):
     def fields(self, record: logging.LogRecord) -> dict[str, str]:
         return {**super().fields(record), "level": record.levelname}

@@ -21,7 +21,7 @@ from odradek_operator.gateways.topic_values import ActualTopic
 from odradek_operator.gateways.topics import BrokerTopics
 from odradek_operator.resources.definition import API_VERSION
 from odradek_operator.resources.structure import InvalidResource, parse, render
-from odradek_operator.resources.topic import TOPIC, TOPIC_CONFIGURATION, TopicSpec
+from odradek_operator.resources.topic import TOPIC, TOPIC_CONFIGURATION, TopicResourceSpec
 
 RESOURCE_NAME_LENGTH_MAX: Final = 253
 _RESOURCE_NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
@@ -77,7 +77,7 @@ def _manifest(
     if config:
         spec["config"] = TOPIC_CONFIGURATION.render(dict(sorted(config.items())))
     try:
-        render(parse(TopicSpec, spec))
+        render(parse(TopicResourceSpec, spec))
     except InvalidResource as problem:
         raise ValueError(f"the topic {topic.name} cannot be a Topic resource: {problem}") from None
     return {"apiVersion": API_VERSION, "kind": TOPIC.kind, "metadata": metadata, "spec": spec}

@@ -41,7 +41,7 @@ class LeaseLost(Exception):
     """The Lease could not be renewed in time, or another process has it."""
 
 
-class Lease:
+class OperatorLease:
     """A Lease that this process wants. `seconds` is for how long a silent holder keeps it, `pod` the pod that this
     process is, if it is one.
     """

@@ -28,7 +28,7 @@ from odradek_operator.foundation.metrics import (
 )
 from odradek_operator.foundation.queue import WorkQueue
 from odradek_operator.foundation.settings import OperatorSettings
-from odradek_operator.foundation.watches import Watches
+from odradek_operator.foundation.watches import WatchStates
 from odradek_operator.gateways.every_namespace import list_everywhere
 from odradek_operator.gateways.kubernetes import (
     APIS,
@@ -47,7 +47,7 @@ from odradek_operator.gateways.kubernetes import (
     WatchableKubernetes,
     metadata,
 )
-from odradek_operator.main.lease import Lease
+from odradek_operator.main.lease import OperatorLease
 from odradek_operator.main.watching import Watching
 from odradek_operator.reconcilers.cluster.facts import asks_for_replacement, asks_for_roll
 from odradek_operator.reconcilers.reconciler import Environment, Reconciler
@@ -88,12 +88,12 @@ class Operator:
         environment = Environment(kubernetes=kubernetes, conditions=self._conditions, wake=self.queue.add)
         self._reconcilers = reconcilers(environment)
         self._kinds: tuple[Api, ...] = tuple(APIS[kind] for kind in self._reconcilers)
-        self._watches = Watches(self._reconcilers, self._time)
+        self._watches = WatchStates(self._reconcilers, self._time)
         self._watching = Watching(
             settings, self._kinds, wake=self.queue.add, watches=self._watches, login=login
         )
         self._owned = OwnedWatches(kubernetes, settings.namespaces, wake=self.queue.add)
-        self._lease = Lease(
+        self._lease = OperatorLease(
             kubernetes,
             namespace=settings.home,
             name=settings.lease_name,
@@ -102,7 +102,7 @@ class Operator:
             pod=settings.pod,
         )
         self._leading = False
-        self.http = HttpServer(
+        self.http = OperatorHttpServer(
             host=settings.http_host,
             port=settings.http_port,
             sources=(
@@ -214,7 +214,7 @@ class Operator:
         ]
 
 
-class HttpServer:
+class OperatorHttpServer:
     """The operator's own port: /metrics, /healthz (restart me if not), /readyz.
 
     Serves while the process lives. `sick` and `not_ready` say what is wrong, or None.

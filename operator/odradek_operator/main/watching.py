@@ -17,7 +17,7 @@ import kopf
 
 from odradek_operator.foundation.keys import Key
 from odradek_operator.foundation.settings import OperatorSettings
-from odradek_operator.foundation.watches import Watches
+from odradek_operator.foundation.watches import WatchStates
 from odradek_operator.gateways.kubernetes import Api
 from odradek_operator.handlers.events import registry_of
 
@@ -42,7 +42,7 @@ class Watching:
         kinds: Collection[Api],
         *,
         wake: Callable[[Key], None],
-        watches: Watches,
+        watches: WatchStates,
         login: Callable[[], kopf.ConnectionInfo],
     ) -> None:
         self._settings = settings

@@ -14,7 +14,7 @@ from odradek_operator.resources.brokers import Brokers, Controllers
 from odradek_operator.resources.cluster_status import ClusterStatus
 from odradek_operator.resources.definition import AGE_COLUMN, READY_COLUMN, REASON_COLUMN, Column, Definition
 from odradek_operator.resources.deletion import DeletionPolicy
-from odradek_operator.resources.listeners import LISTENERS_MAX, Listener
+from odradek_operator.resources.listeners import LISTENERS_MAX, ClusterListener
 from odradek_operator.resources.pods import IMAGE, ObjectMetadata, class_is_fixed
 from odradek_operator.resources.schema import Choice, Flag, OpenList, Text
 from odradek_operator.resources.security import Authorization, Certificates, InternalListener
@@ -104,8 +104,8 @@ class ClusterSpec:
         default_factory=Controllers
     )
     listeners: Annotated[
-        tuple[Listener, ...],
-        Listing(Nested(Listener), max_items=LISTENERS_MAX, keys=("name",)),
+        tuple[ClusterListener, ...],
+        Listing(Nested(ClusterListener), max_items=LISTENERS_MAX, keys=("name",)),
         Doc("Ways in from outside, besides the internal listener at 9092."),
     ] = ()
     internal_listener: Annotated[

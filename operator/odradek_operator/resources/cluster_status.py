@@ -54,7 +54,7 @@ class Movement:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ensemble:
+class EnsembleStatus:
     """ZooKeeper's own configuration, as it was read last."""
 
     voters: Annotated[
@@ -75,7 +75,7 @@ class ClusterStatus:
         Pods | None, Nested(Pods), Doc("The ZooKeeper servers, where they are run here.")
     ] = None
     ensemble: Annotated[
-        Ensemble | None, Nested(Ensemble), Doc("The voters of the ZooKeeper that is run here.")
+        EnsembleStatus | None, Nested(EnsembleStatus), Doc("The voters of the ZooKeeper that is run here.")
     ] = None
     bootstrap: Annotated[str | None, Text(), Doc("Where clients inside of Kubernetes begin.")] = None
     listeners: Annotated[

@@ -76,7 +76,7 @@ class WhenActive(StrEnum):
     FENCE = "Fence"
 
 
-class Phase(StrEnum):
+class ResetPhase(StrEnum):
     """The phase of a reset."""
 
     WAITING = "Waiting"
@@ -103,7 +103,7 @@ _DURATION_DOC: Final = Doc("For Duration: the first record that is not older tha
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Position:
+class GroupPosition:
     """The position at which reading begins."""
 
     RULES: ClassVar = _PLACE_RULES
@@ -131,7 +131,7 @@ class ResetPosition:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reset:
+class GroupReset:
     """A change of the group's offsets, made once for each new id."""
 
     id: Annotated[
@@ -235,13 +235,13 @@ class ConsumerGroupSpec:
         ),
     ] = None
     initial_position: Annotated[
-        Position | None,
-        Nested(Position),
+        GroupPosition | None,
+        Nested(GroupPosition),
         Doc(
             "Where the group begins. Committed once, while the group has committed nothing and has no consumer."
         ),
     ] = None
-    reset: Annotated[Reset | None, Nested(Reset), Doc("A change of the group's offsets.")] = None
+    reset: Annotated[GroupReset | None, Nested(GroupReset), Doc("A change of the group's offsets.")] = None
     lag: Annotated[
         LagObjective | None,
         Nested(LagObjective),
@@ -299,7 +299,7 @@ class ResetStatus:
     """The last reset."""
 
     id: Annotated[str, Text(max_length=128), Doc("Its id.")]
-    phase: Annotated[Phase, Choice(Phase), Doc("How far it is.")]
+    phase: Annotated[ResetPhase, Choice(ResetPhase), Doc("How far it is.")]
     message: Annotated[str, Text(max_length=4096), Doc("What happened, and what to do.")] = ""
     fenced: Annotated[bool, Flag(), Doc("Whether consumers are kept out for it now.")] = False
     started_at: Annotated[str | None, Text(form="date-time", max_length=64), Doc("When it began.")] = None
@@ -312,7 +312,7 @@ class ResetStatus:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Snapshot:
+class OffsetSnapshot:
     """The committed offsets of the group before the last reset, for `to: {at: Snapshot}`."""
 
     reset_id: Annotated[str, Text(max_length=128), Doc("The reset that it was taken for.")]
@@ -367,7 +367,9 @@ class ConsumerGroupStatus:
         ),
     ] = None
     reset: Annotated[ResetStatus | None, Nested(ResetStatus), Doc("The last reset.")] = None
-    snapshot: Annotated[Snapshot | None, Nested(Snapshot), Doc("Where the group was before it.")] = None
+    snapshot: Annotated[
+        OffsetSnapshot | None, Nested(OffsetSnapshot), Doc("Where the group was before it.")
+    ] = None
 
 
 CONSUMER_GROUP: Final = Definition(

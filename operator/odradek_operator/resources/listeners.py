@@ -67,7 +67,7 @@ class BrokerAddress:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Listener:
+class ClusterListener:
     """One listener besides the internal one at 9092, which is always there."""
 
     RULES: ClassVar[tuple[Rule, ...]] = (

@@ -79,7 +79,7 @@ class NamingPolicy(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Connection:
+class MirrorConnection:
     """A cluster and how workers connect to it."""
 
     RULES: ClassVar[tuple[Rule, ...]] = _CONNECTION_RULES
@@ -106,7 +106,7 @@ class Connection:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MirrorTarget(Connection):
+class MirrorTarget(MirrorConnection):
     """The cluster that records are written to."""
 
     RULES: ClassVar[tuple[Rule, ...]] = (
@@ -124,7 +124,7 @@ class MirrorTarget(Connection):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MirrorSource(Connection):
+class MirrorSource(MirrorConnection):
     """The cluster that records come from, and the choice of its topics and groups."""
 
     alias: Annotated[

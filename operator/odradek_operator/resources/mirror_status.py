@@ -47,7 +47,7 @@ class MirrorSourceStatus:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MirroredTopic:
+class MirroredTopicStatus:
     """One topic."""
 
     source: Annotated[str, _ALIAS, Doc("Where it comes from.")]
@@ -83,8 +83,8 @@ class MirrorStatus:
         Doc("Each source."),
     ] = ()
     furthest: Annotated[
-        tuple[MirroredTopic, ...],
-        Listing(Nested(MirroredTopic), max_items=TOPICS_SHOWN_MAX),
+        tuple[MirroredTopicStatus, ...],
+        Listing(Nested(MirroredTopicStatus), max_items=TOPICS_SHOWN_MAX),
         Doc(f"The {TOPICS_SHOWN_MAX} topics that are furthest behind."),
     ] = ()
     measured_at: Annotated[

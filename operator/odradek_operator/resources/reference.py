@@ -17,7 +17,7 @@ from odradek_operator.foundation import versions
 from odradek_operator.foundation.metrics import METRICS
 from odradek_operator.resources.definition import Definition
 from odradek_operator.resources.kinds import DEFINITIONS
-from odradek_operator.resources.structure import Field, Listing, Nested, fields_of
+from odradek_operator.resources.structure import Listing, Nested, StructureField, fields_of
 
 _MADE_YAML = "# Made by `make reference` from odradek_operator.resources; edits here are lost.\n"
 _MADE_PAGE = "<!-- Made by `make reference` from odradek_operator.resources; edits here are lost. -->"
@@ -81,7 +81,7 @@ def _metrics_page() -> str:
     return "\n".join(lines) + "\n"
 
 
-def _rows(fields: Iterable[Field], path: str) -> Iterator[str]:
+def _rows(fields: Iterable[StructureField], path: str) -> Iterator[str]:
     for field in fields:
         at = f"{path}.{field.name}"
         yield f"| `{at}` | {_type(field)} | {_default(field)} | {_cell(field.doc)} |"
@@ -112,7 +112,7 @@ def _rules(definition: Definition) -> Iterator[str]:
         yield f"- {message}"
 
 
-def _inner(field: Field) -> tuple[Nested | None, str]:
+def _inner(field: StructureField) -> tuple[Nested | None, str]:
     match field.schema:
         case Nested() as nested:
             return nested, ""
@@ -121,11 +121,11 @@ def _inner(field: Field) -> tuple[Nested | None, str]:
     return None, ""
 
 
-def _type(field: Field) -> str:
+def _type(field: StructureField) -> str:
     return field.schema.shown or "text"
 
 
-def _default(field: Field) -> str:
+def _default(field: StructureField) -> str:
     if field.required:
         return "*required*"
     # A part's default is that of its fields, which have rows of their own.

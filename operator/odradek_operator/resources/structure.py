@@ -22,7 +22,7 @@ from odradek_operator.resources.schema import Schema
 T = TypeVar("T")
 _ABSENT: Final = object()
 # Reading annotations is slow, and there are few structures.
-_FIELDS: Final[dict[type[Any], tuple[Field, ...]]] = {}
+_FIELDS: Final[dict[type[Any], tuple[StructureField, ...]]] = {}
 
 
 class InvalidResource(ValueError):
@@ -46,7 +46,7 @@ class Rule(NamedTuple):
     message: str
 
 
-class Field(NamedTuple):
+class StructureField(NamedTuple):
     """One declared field. `default` is as `render` would give it."""
 
     attribute: str
@@ -68,7 +68,7 @@ class Nested(Schema):
         self.shown = "object"
         self._defaults = defaults
 
-    def fields(self) -> tuple[Field, ...]:
+    def fields(self) -> tuple[StructureField, ...]:
         """The structure's fields, with the defaults that they have here."""
         return tuple(
             field._replace(default=field.schema.render(self._defaults[field.attribute]), required=False)
@@ -182,7 +182,7 @@ class Table(Schema):
         return {key: self._value.render(inner) for key, inner in value.items()}
 
 
-def fields_of(structure: type[Any]) -> tuple[Field, ...]:
+def fields_of(structure: type[Any]) -> tuple[StructureField, ...]:
     """The declared fields of a dataclass, in order. Raises TypeError for one that has no schema or no text."""
     found = _FIELDS.get(structure)
     if found is None:
@@ -190,9 +190,9 @@ def fields_of(structure: type[Any]) -> tuple[Field, ...]:
     return found
 
 
-def _read_fields(structure: type[Any]) -> tuple[Field, ...]:
+def _read_fields(structure: type[Any]) -> tuple[StructureField, ...]:
     hints = get_type_hints(structure, include_extras=True)
-    fields: list[Field] = []
+    fields: list[StructureField] = []
     for field in dataclasses.fields(structure):
         hint = hints[field.name]
         extras = get_args(hint)[1:] if get_origin(hint) is Annotated else ()
@@ -208,7 +208,9 @@ def _read_fields(structure: type[Any]) -> tuple[Field, ...]:
             default = schema.render(field.default_factory())
         else:
             required = True
-        fields.append(Field(field.name, _camel_case(field.name), schema, str(doc), required, default))
+        fields.append(
+            StructureField(field.name, _camel_case(field.name), schema, str(doc), required, default)
+        )
     return tuple(fields)
 
 

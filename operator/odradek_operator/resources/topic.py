@@ -63,7 +63,7 @@ class DriftMode(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TopicSpec:
+class TopicResourceSpec:
     """The topic that is wanted."""
 
     RULES: ClassVar = (
@@ -237,7 +237,7 @@ TOPIC: Final = Definition(
     plural="topics",
     short_name="ot",
     doc="A topic of a Cluster.",
-    spec=TopicSpec,
+    spec=TopicResourceSpec,
     status=TopicStatus,
     rules=(
         Rule(

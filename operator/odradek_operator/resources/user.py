@@ -32,7 +32,7 @@ USER_NAME: Final = Text(
 )
 
 
-class AclResourceType(StrEnum):
+class UserAclResourceType(StrEnum):
     """The kind of resource that an access control list is about."""
 
     TOPIC = "topic"
@@ -48,7 +48,7 @@ class AclPatternType(StrEnum):
     PREFIX = "prefix"
 
 
-class AclOperation(StrEnum):
+class UserAclOperation(StrEnum):
     """An operation on a resource, by Kafka's words."""
 
     ALL = "All"
@@ -79,7 +79,7 @@ class AclResource:
         Rule("(self.type == 'cluster') != has(self.name)", "give a name, unless type is cluster"),
     )
 
-    type: Annotated[AclResourceType, Choice(AclResourceType), Doc("The kind of resource.")]
+    type: Annotated[UserAclResourceType, Choice(UserAclResourceType), Doc("The kind of resource.")]
     name: Annotated[
         str | None,
         Text(min_length=1, max_length=249),
@@ -96,8 +96,8 @@ class AclRule:
 
     resource: Annotated[AclResource, Nested(AclResource), Doc("With what.")]
     operations: Annotated[
-        tuple[AclOperation, ...],
-        Listing(Choice(AclOperation), max_items=OPERATIONS_MAX, min_items=1),
+        tuple[UserAclOperation, ...],
+        Listing(Choice(UserAclOperation), max_items=OPERATIONS_MAX, min_items=1),
         Doc("What. Read, Write, Delete and Alter imply Describe."),
     ]
     type: Annotated[AclType, Choice(AclType), Doc("Allow or deny. A denial beats every allowance.")] = (

@@ -138,7 +138,7 @@ class Reports:
             if topic in one.topics or one.session in wrote
         ]
 
-    def produced(self, topic: str, topic_id: str) -> dict[WindowOfPartition, Counts]:
+    def sum_produced(self, topic: str, topic_id: str) -> dict[WindowOfPartition, Counts]:
         """The records of all sessions, by window."""
         found: dict[WindowOfPartition, Counts] = {}
         for key, (_, counts) in self.counts.items():

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from odradek_pipeline.audit.facts import MIRRORED, TierFacts
 from odradek_pipeline.audit.state import AuditState, TierState
-from odradek_pipeline.audit.verdicts import Question, empty_windows, judge
+from odradek_pipeline.audit.verdicts import TierQuestion, empty_windows, judge
 from odradek_pipeline.audit.watermarks import Watermark, advance_watermark
 
 
 def judge_topic(state: AuditState, topic: str, now_ms: int) -> None:
     """Set the verdicts and watermarks of one topic, at each tier that was counted."""
     known = state.topics[topic]
-    produced = state.reports.produced(topic, known.topic_id)
+    produced = state.reports.sum_produced(topic, known.topic_id)
     sessions = state.reports.sessions_of(topic)
     if produced and known.since_ms < 0:
         known.since_ms = min(at.start_ms for at in produced)
     if known.since_ms < 0:
         return
-    question = Question(
+    question = TierQuestion(
         topic=topic,
         window_ms=known.window_ms,
         lateness_ms=known.lateness_ms,

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from odradek.client.audit.counts import Counts
 from odradek_pipeline.audit.facts import ReportKey, Reports, Session, WindowOfPartition
-from odradek_pipeline.audit.verdicts import Verdict, Waiver
+from odradek_pipeline.audit.verdicts import Waiver, WindowVerdict
 from odradek_pipeline.audit.watermarks import Watermark
 from odradek_pipeline.runs.ranges import require_format
 
@@ -43,7 +43,7 @@ class TopicState:
     lateness_ms: int
     since_ms: int
     tiers: dict[str, TierState] = field(default_factory=dict)
-    verdicts: dict[str, dict[int, Verdict]] = field(default_factory=dict)
+    verdicts: dict[str, dict[int, WindowVerdict]] = field(default_factory=dict)
     watermarks: dict[str, Watermark] = field(default_factory=dict)
 
 
@@ -128,7 +128,7 @@ def _topic(row: Mapping[str, Any]) -> TopicState:
         since_ms=row["since_ms"],
         tiers={name: _tier(tier) for name, tier in row["tiers"].items()},
         verdicts={
-            name: {one["start_ms"]: Verdict(**one) for one in found}
+            name: {one["start_ms"]: WindowVerdict(**one) for one in found}
             for name, found in row["verdicts"].items()
         },
         watermarks={name: Watermark(**mark) for name, mark in row["watermarks"].items()},

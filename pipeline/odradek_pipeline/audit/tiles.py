@@ -75,7 +75,7 @@ class LogPicture:
     is_compacted: bool = False
 
 
-class Fault(NamedTuple):
+class TileFault(NamedTuple):
     """Offsets that nothing explains."""
 
     key: PartitionKey
@@ -101,7 +101,7 @@ class Tiling:
     passed_over: int
     unchecked: int
     """Offsets below the log's start without a row: nothing is left that could say more."""
-    faults: Sequence[Fault] = field(default_factory=tuple)
+    faults: Sequence[TileFault] = field(default_factory=tuple)
 
 
 def find_gaps(read: RangesRead, held: RowsHeld, start: int, readable: Spans) -> list[Span]:
@@ -146,14 +146,14 @@ def lay_tiles(read: RangesRead, held: RowsHeld, log: LogPicture) -> Tiling:
         compacted=count_offsets(subtract_spans(intersect_spans(compacted, checkable), [*taken, *readable])),
         passed_over=count_offsets(subtract_spans(intersect_spans(read.lost, [(start, end)]), taken)),
         unchecked=count_offsets(subtract_spans(below, [*taken, *read.lost])),
-        faults=tuple(Fault(read.key, what, *span) for what, spans in faults.items() for span in spans),
+        faults=tuple(TileFault(read.key, what, *span) for what, spans in faults.items() for span in spans),
     )
 
 
-def find_foreign_rows(rows: Mapping[PartitionKey, Spans], known: Collection[PartitionKey]) -> list[Fault]:
+def find_foreign_rows(rows: Mapping[PartitionKey, Spans], known: Collection[PartitionKey]) -> list[TileFault]:
     """The rows of partitions that no run has read."""
     strange = {key: join_spans(spans) for key, spans in rows.items() if key not in known}
-    return [Fault(key, FOREIGN, *span) for key, spans in strange.items() for span in spans]
+    return [TileFault(key, FOREIGN, *span) for key, spans in strange.items() for span in spans]
 
 
 def ranges_read(

@@ -66,7 +66,7 @@ class Waiver:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class WindowVerdict:
     """One window at one tier. `version` is that of the watermark when the window last reopened; 0 for never.
 
     `expected` and `found` are records; `late` are those after their producer's promise. `was_passing` stays once the
@@ -93,7 +93,7 @@ class Verdict:
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class TierQuestion:
     """The rules that a tier is judged by. Times are in milliseconds since 1970."""
 
     topic: str
@@ -122,14 +122,14 @@ class Question:
 
 
 def empty_windows(
-    question: Question, start_times_ms: Iterable[int], complete_until_ms: int
-) -> dict[int, Verdict]:
+    question: TierQuestion, start_times_ms: Iterable[int], complete_until_ms: int
+) -> dict[int, WindowVerdict]:
     """The verdicts that windows before `complete_until_ms` had without any record: they were complete.
 
     A record that comes to one of them late opens it again, as any window that passed.
     """
     return {
-        start_ms: Verdict(
+        start_ms: WindowVerdict(
             start_ms=start_ms,
             word=COMPLETE,
             expected=0,
@@ -147,13 +147,13 @@ def empty_windows(
 
 
 def judge(
-    question: Question,
+    question: TierQuestion,
     produced: CountsByWindow,
     sessions: Iterable[Session],
     tier: TierFacts,
-    previous: Mapping[int, Verdict],
+    previous: Mapping[int, WindowVerdict],
     version: int,
-) -> dict[int, Verdict]:
+) -> dict[int, WindowVerdict]:
     """The verdicts on all windows that anyone counted, by start. `version` is the one that a reopening gets."""
     produced_by = _group_by_start(produced)
     found_by = _group_by_start(tier.counts)
@@ -174,14 +174,14 @@ def judge(
 
 
 def _judge_window(
-    question: Question,
+    question: TierQuestion,
     start_ms: int,
     counted: tuple[Mapping[int, Counts], Mapping[int, Counts]],
     live: Sequence[Session],
     tier: TierFacts,
-    before: Verdict | None,
+    before: WindowVerdict | None,
     version: int,
-) -> Verdict:
+) -> WindowVerdict:
     expected, found = sum_counts(counted[0].values()), sum_counts(counted[1].values())
     has_passed = before is not None and before.was_passing
     has_more = has_passed and before is not None and before.expected_sum != expected.sum_hash
@@ -197,7 +197,7 @@ def _judge_window(
     is_new = before is None or before.word != word
     # A tier that loses what it had opens the window as much as a record that comes late.
     is_reopening = has_more or (before is not None and before.is_passing and word not in PASSING)
-    return Verdict(
+    return WindowVerdict(
         start_ms=start_ms,
         word=word,
         expected=expected.count,
@@ -215,7 +215,7 @@ def _judge_window(
 
 
 def _choose_word(
-    question: Question,
+    question: TierQuestion,
     start_ms: int,
     counted: tuple[Mapping[int, Counts], Mapping[int, Counts]],
     differing: Sequence[str],
@@ -264,7 +264,7 @@ def _choose_word(
 
 
 def _find_obstacle(
-    question: Question, end_ms: int, live: Sequence[Session], tier: str, *, has_passed: bool
+    question: TierQuestion, end_ms: int, live: Sequence[Session], tier: str, *, has_passed: bool
 ) -> tuple[str, str] | None:
     """Why a window cannot be decided yet: a producer that may still send, or whose reports are not all there."""
     if has_passed:

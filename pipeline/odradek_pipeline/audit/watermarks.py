@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 
 from odradek.client.audit.counts import window_start
 from odradek_pipeline.audit.facts import Session
-from odradek_pipeline.audit.verdicts import Question, Verdict
+from odradek_pipeline.audit.verdicts import TierQuestion, WindowVerdict
 
 NEVER_MS = -1
 
@@ -28,11 +28,11 @@ class Watermark:
 
 def advance_watermark(
     before: Watermark,
-    question: Question,
+    question: TierQuestion,
     sessions: Iterable[Session],
     tier: str,
-    previous: Mapping[int, Verdict],
-    verdicts: Mapping[int, Verdict],
+    previous: Mapping[int, WindowVerdict],
+    verdicts: Mapping[int, WindowVerdict],
 ) -> Watermark:
     """The watermark after new verdicts. Its version rises by one when windows below it reopened."""
     has_reopened = any(
@@ -47,13 +47,13 @@ def advance_watermark(
     )
 
 
-def find_reopened(verdicts: Iterable[Verdict], until_ms: int, version: int) -> list[Verdict]:
+def find_reopened(verdicts: Iterable[WindowVerdict], until_ms: int, version: int) -> list[WindowVerdict]:
     """The windows before a time that reopened after a version."""
     return [one for one in verdicts if one.start_ms < until_ms and one.version > version]
 
 
 def _reach(
-    question: Question, sessions: list[Session], tier: str, verdicts: Mapping[int, Verdict]
+    question: TierQuestion, sessions: list[Session], tier: str, verdicts: Mapping[int, WindowVerdict]
 ) -> tuple[int, str]:
     if not sessions:
         return NEVER_MS, "no producer reports counts of this topic"

@@ -16,8 +16,8 @@ import click
 from odradek_pipeline.cli.console import console_for
 from odradek_pipeline.cli.table import COMMANDS, GROUPS
 from odradek_pipeline.commands.command import Command
-from odradek_pipeline.errors import ExitCode, PipelineError
-from odradek_pipeline.settings.declared import Setting, make_settings, settings_of
+from odradek_pipeline.errors import PipelineError, PipelineExitCode
+from odradek_pipeline.settings.declared import PipelineSetting, make_settings, settings_of
 from odradek_pipeline.settings.files import read_file
 
 _CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
@@ -68,7 +68,7 @@ def make_command(command: Command) -> click.Command:
     )
 
 
-def _make_option(one: Setting) -> click.Option:
+def _make_option(one: PipelineSetting) -> click.Option:
     shown = one.shown_default
     meaning = f"{one.meaning} [default: {shown}]" if shown and one.kind is not bool else one.meaning
     if one.kind is bool:
@@ -106,15 +106,15 @@ def run(arguments: Sequence[str]) -> int:
         code = make_command_line().main(
             args=list(arguments), prog_name="odradek-pipeline", standalone_mode=False
         )
-        return int(code) if isinstance(code, int) else int(ExitCode.OK)
+        return int(code) if isinstance(code, int) else int(PipelineExitCode.OK)
     except click.exceptions.NoArgsIsHelpError as failure:
         failure.show()
-        return int(ExitCode.USAGE)
+        return int(PipelineExitCode.USAGE)
     except click.ClickException as failure:
         failure.show()
-        return int(ExitCode.USAGE)
+        return int(PipelineExitCode.USAGE)
     except (KeyboardInterrupt, click.Abort):
-        return int(ExitCode.INTERRUPTED)
+        return int(PipelineExitCode.INTERRUPTED)
     except PipelineError as failure:
         if "-v" in arguments or "--verbose" in arguments:
             traceback.print_exception(failure)
@@ -126,7 +126,7 @@ def run(arguments: Sequence[str]) -> int:
         first = str(failure).strip().partition("\n")[0]
         said = f"{type(failure).__name__}: {first} (add --verbose for the trace)"
         print(f"odradek-pipeline: {said}", file=sys.stderr)
-        return int(ExitCode.FAILED)
+        return int(PipelineExitCode.FAILED)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from odradek_pipeline.cli.table import COMMANDS
 from odradek_pipeline.errors import MEANINGS
 from odradek_pipeline.metrics import METRICS
-from odradek_pipeline.settings.declared import Setting, settings_of
+from odradek_pipeline.settings.declared import PipelineSetting, settings_of
 
 
 def render_reference() -> str:
@@ -43,7 +43,7 @@ def _render_parts() -> Iterator[str]:
     yield from (f"| {int(code)} | {meaning} |" for code, meaning in MEANINGS.items())
 
 
-def _render_row(one: Setting) -> str:
+def _render_row(one: PipelineSetting) -> str:
     values = " or ".join(f"`{choice}`" for choice in one.choices)
     meaning = f"{one.meaning} One of {values}." if values else one.meaning
     default = "required" if one.is_required else one.shown_default

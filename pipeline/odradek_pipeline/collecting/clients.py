@@ -12,18 +12,24 @@ from odradek.client.errors import ClientTimeout, ConnectionFailed
 from odradek.client.properties import BOOTSTRAP_SERVERS
 from odradek.foundation.errors import OdradekError, UnknownTopicOrPartition
 from odradek_pipeline.errors import AnswerTimeoutError, NotFoundError, PipelineError, UnreachableError
-from odradek_pipeline.session import BINDING_FOLDER, BINDING_VARIABLE, PREFIX, Connection, read_connection
+from odradek_pipeline.session import (
+    BINDING_FOLDER,
+    BINDING_VARIABLE,
+    PREFIX,
+    SparkConnection,
+    read_connection,
+)
 from odradek_pipeline.topics import make_client
 
 
-def connection_by_flags(given: Mapping[str, str]) -> Connection:
+def connection_by_flags(given: Mapping[str, str]) -> SparkConnection:
     """The brokers of `given` settings of Kafka's clients, or of the mounted folder. Raises ConnectionMissingError."""
     folder = Path(os.environ.get(BINDING_VARIABLE, BINDING_FOLDER))
     return read_connection({f"{PREFIX}{name}": value for name, value in given.items()}, folder)
 
 
 @asynccontextmanager
-async def connect_client(connection: Connection, what: str) -> AsyncIterator[Client]:
+async def connect_client(connection: SparkConnection, what: str) -> AsyncIterator[Client]:
     """A connected client. `what` is done with it, for messages. Raises PipelineError for what brokers say."""
     try:
         async with make_client(connection.settings) as client:

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from odradek_pipeline.audit.facts import PRODUCED
 from odradek_pipeline.audit.state import AuditState, TopicState
 from odradek_pipeline.errors import FencedError, NotFoundError
-from odradek_pipeline.outputs.parquet.store import Store
+from odradek_pipeline.outputs.parquet.store import FileStore
 
 _FOLDER: Final = "_audit"
 _VERSIONS_KEPT: Final = 10
@@ -73,7 +73,7 @@ WATERMARK_SCHEMA: Final = pa.schema(
 class AuditFolder:
     """One audit in a store."""
 
-    def __init__(self, store: Store, location: str) -> None:
+    def __init__(self, store: FileStore, location: str) -> None:
         self._store = store
         self._location = location
 

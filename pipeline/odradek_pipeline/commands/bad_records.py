@@ -14,15 +14,15 @@ from pyspark.sql import Column, DataFrame, functions
 from odradek_pipeline.commands.command import DecodingSettings
 from odradek_pipeline.dead_letters.frames import make_letters
 from odradek_pipeline.dead_letters.writing import ensure_letter_topic, write_letters
-from odradek_pipeline.decoding.decoder import ERROR, Decoder, columns_of, decode_rows
+from odradek_pipeline.decoding.decoder import ERROR, RecordDecoder, columns_of, decode_rows
 from odradek_pipeline.decoding.named import decoder_for
 from odradek_pipeline.decoding.schema import PROTOBUF, PartSchema, read_schema
-from odradek_pipeline.errors import BadRecordsError, SettingError
+from odradek_pipeline.errors import BadRecordsError, PipelineSettingError
 from odradek_pipeline.records import with_origin
 from odradek_pipeline.runs.ranges import OffsetRange, PartitionKey
 from odradek_pipeline.runs.record import DeadCount, RunRecord
 from odradek_pipeline.runs.steps import DEAD_LETTERS, DECODED, Steps
-from odradek_pipeline.session import Connection
+from odradek_pipeline.session import SparkConnection
 
 DEAD_LETTER: Final = "dead-letter"
 DEAD_LETTER_SUFFIX: Final = ".dlq"
@@ -33,7 +33,7 @@ _SHOWN_MAX: Final = 3
 def part_schemas(settings: DecodingSettings) -> list[PartSchema]:
     """The decoding that is asked for. Raises SettingError, and JobRefusedError for a file that cannot be read."""
     if not 0 <= settings.bad_share_max <= 1:
-        raise SettingError(f"--bad-share-max is {settings.bad_share_max}; it is a share, from 0 to 1")
+        raise PipelineSettingError(f"--bad-share-max is {settings.bad_share_max}; it is a share, from 0 to 1")
     found = []
     for part in ("value", "key"):
         kind, path = getattr(settings, f"{part}_format"), getattr(settings, f"{part}_schema")
@@ -41,11 +41,11 @@ def part_schemas(settings: DecodingSettings) -> list[PartSchema]:
         if kind is None and path is None and message is None:
             continue
         if kind is None or path is None:
-            raise SettingError(
+            raise PipelineSettingError(
                 f"--{part}-format and --{part}-schema go together: one says how, the other what"
             )
         if (kind == PROTOBUF) != (message is not None):
-            raise SettingError(f"--{part}-message names a message of Protobuf, and Protobuf needs it")
+            raise PipelineSettingError(f"--{part}-message names a message of Protobuf, and Protobuf needs it")
         found.append(
             PartSchema(
                 part=part,
@@ -65,13 +65,13 @@ def part_schemas(settings: DecodingSettings) -> list[PartSchema]:
 class Decoding:
     """The decoding of one run, and where bad records go."""
 
-    decoders: Sequence[Decoder]
+    decoders: Sequence[RecordDecoder]
     settings: DecodingSettings
-    connection: Connection
+    connection: SparkConnection
     steps: Steps
 
     @staticmethod
-    def of(settings: DecodingSettings, connection: Connection, run: str, steps: Steps) -> Decoding:
+    def of(settings: DecodingSettings, connection: SparkConnection, run: str, steps: Steps) -> Decoding:
         """Raises SettingError and JobRefusedError."""
         mark = hashlib.md5(run.encode(), usedforsecurity=False).digest()
         decoders = [decoder_for(one, mark) for one in part_schemas(settings)]

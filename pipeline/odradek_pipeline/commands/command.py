@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
-from odradek_pipeline.errors import ExitCode, SettingError
+from odradek_pipeline.errors import PipelineExitCode, PipelineSettingError
 from odradek_pipeline.runs.steps import Steps
 from odradek_pipeline.settings.declared import setting
 
@@ -29,7 +29,7 @@ class Summary:
     title: str
     facts: Mapping[str, Any]
     rows: Sequence[Mapping[str, Any]] = ()
-    exit_code: ExitCode = ExitCode.OK
+    exit_code: PipelineExitCode = PipelineExitCode.OK
     rows_name: str = ""
 
     def __post_init__(self) -> None:
@@ -63,7 +63,7 @@ class Command:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ConnectionSettings:
+class BrokerConnectionSettings:
     """The settings for the connection to the brokers."""
 
     bootstrap: str | None = setting(
@@ -208,7 +208,7 @@ class ReadingSettings(ReaderSettings, DecodingSettings):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TopicSettings:
+class TopicsSettings:
     """The settings of a load into a table that continues where it ends."""
 
     topic: tuple[str, ...] = setting("A topic to load. May be repeated; all are one commit.", metavar="NAME")
@@ -241,6 +241,6 @@ def parse_pairs(given: Sequence[str], flag: str) -> dict[str, str]:
     for one in given:
         name, equals, value = one.partition("=")
         if not equals or not name:
-            raise SettingError(f"{flag} {one}: write it as NAME=VALUE")
+            raise PipelineSettingError(f"{flag} {one}: write it as NAME=VALUE")
         found[name] = value
     return found

@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from odradek_pipeline.commands.command import (
+    BrokerConnectionSettings,
     Command,
-    ConnectionSettings,
     Console,
     OutputSettings,
     ReadingSettings,
     ReportSettings,
     SparkSettings,
     Summary,
-    TopicSettings,
+    TopicsSettings,
 )
 from odradek_pipeline.runs.positions import position
 from odradek_pipeline.settings.declared import setting
@@ -21,7 +21,7 @@ from odradek_pipeline.settings.declared import setting
 
 @dataclass(frozen=True, kw_only=True)
 class LoadSettings(
-    TopicSettings, ConnectionSettings, OutputSettings, ReadingSettings, SparkSettings, ReportSettings
+    TopicsSettings, BrokerConnectionSettings, OutputSettings, ReadingSettings, SparkSettings, ReportSettings
 ):
     """The settings of `load`."""
 

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from odradek_pipeline.commands.command import (
+    BrokerConnectionSettings,
     Command,
-    ConnectionSettings,
     Console,
     OutputSettings,
     ReportSettings,
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from odradek_pipeline.pages.model import LagRow, MarkRow, PageData, RunRow, WindowRow
     from odradek_pipeline.runs.plans import LogFacts
     from odradek_pipeline.runs.ranges import Holdings
-    from odradek_pipeline.session import Connection
+    from odradek_pipeline.session import SparkConnection
 
 
 @dataclass(frozen=True, kw_only=True)
-class PageSettings(OutputSettings, ConnectionSettings, SparkSettings, ReportSettings):
+class PageSettings(OutputSettings, BrokerConnectionSettings, SparkSettings, ReportSettings):
     """The settings of `page`."""
 
     file: str = setting("The HTML file to write.", metavar="FILE")
@@ -120,7 +120,7 @@ def _read_lag(settings: PageSettings, held: Holdings, console: Console) -> list[
     ]
 
 
-def _connection(settings: PageSettings) -> Connection | None:
+def _connection(settings: PageSettings) -> SparkConnection | None:
     from pyspark.sql import SparkSession
 
     from odradek_pipeline.session import PREFIX, ConnectionMissingError, connection_of
@@ -137,7 +137,7 @@ def _connection(settings: PageSettings) -> Connection | None:
         return None
 
 
-def _read_facts(connection: Connection, topic: str, console: Console) -> list[LogFacts]:
+def _read_facts(connection: SparkConnection, topic: str, console: Console) -> list[LogFacts]:
     from odradek_pipeline.runs.positions import position
     from odradek_pipeline.topics import read_log_facts
 

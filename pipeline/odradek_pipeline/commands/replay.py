@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from odradek_pipeline.commands.command import (
+    BrokerConnectionSettings,
     Command,
-    ConnectionSettings,
     Console,
     OutputSettings,
     ReadingSettings,
@@ -16,7 +16,7 @@ from odradek_pipeline.commands.command import (
     SparkSettings,
     Summary,
 )
-from odradek_pipeline.errors import NotFoundError, SettingError
+from odradek_pipeline.errors import NotFoundError, PipelineSettingError
 from odradek_pipeline.runs.positions import position
 from odradek_pipeline.settings.declared import setting
 
@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReplaySettings(ConnectionSettings, OutputSettings, ReadingSettings, SparkSettings, ReportSettings):
+class ReplaySettings(
+    BrokerConnectionSettings, OutputSettings, ReadingSettings, SparkSettings, ReportSettings
+):
     """The settings of `replay`."""
 
     run: tuple[str, ...] = setting(
@@ -54,7 +56,7 @@ def run(settings: ReplaySettings, console: Console) -> Summary:
 
     is_by_run = bool(settings.run or settings.since_run)
     if is_by_run == bool(settings.start or settings.stop):
-        raise SettingError("say what to read again: --run or --since-run, or else --start and --stop")
+        raise PipelineSettingError("say what to read again: --run or --since-run, or else --start and --stop")
     start, stop = position(settings.start or "earliest"), position(settings.stop or "latest")
     with open_worker(settings, settings.client_settings(), console) as work:
         known = work.output.read_newest()

@@ -12,12 +12,12 @@ from odradek_pipeline.runs.positions import position
 
 def run(settings: SnapshotSettings, console: Console) -> Summary:
     """Bring the table to the topics' last values. Raises PipelineError."""
-    from odradek_pipeline.commands.snapshotting import Snapshot
+    from odradek_pipeline.commands.snapshotting import SnapshotRun
     from odradek_pipeline.commands.work import open_worker
 
     stop = position(settings.stop)
     with open_worker(settings, settings.client_settings(), console) as work:
-        return Snapshot(work, settings, stop, console).run()
+        return SnapshotRun(work, settings, stop, console).run()
 
 
 COMMAND = Command("snapshot", "Keep the last value of each key of a topic in a table.", SnapshotSettings, run)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from odradek_pipeline.commands.command import (
-    ConnectionSettings,
+    BrokerConnectionSettings,
     OutputSettings,
     ReaderSettings,
     ReportSettings,
@@ -15,7 +15,9 @@ from odradek_pipeline.settings.declared import setting
 
 
 @dataclass(frozen=True, kw_only=True)
-class SnapshotSettings(ConnectionSettings, OutputSettings, ReaderSettings, SparkSettings, ReportSettings):
+class SnapshotSettings(
+    BrokerConnectionSettings, OutputSettings, ReaderSettings, SparkSettings, ReportSettings
+):
     """The settings of `snapshot`."""
 
     topic: tuple[str, ...] = setting(

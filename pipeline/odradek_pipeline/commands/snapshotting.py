@@ -14,13 +14,13 @@ from pyspark.sql import DataFrame
 
 from odradek_pipeline.commands.command import RANGES, Console, Summary
 from odradek_pipeline.commands.snapshot_settings import SnapshotSettings
-from odradek_pipeline.commands.work import Worker, new_record, now_ms, summarize_nothing, summarize_run
+from odradek_pipeline.commands.work import RunWorker, new_record, now_ms, summarize_nothing, summarize_run
 from odradek_pipeline.errors import TruncatedError
 from odradek_pipeline.last_values import last_of_each_key, without_tombstones
 from odradek_pipeline.outputs.output import Committed, MergingOutput, OutputState
 from odradek_pipeline.records import is_in, no_rows, with_origin
 from odradek_pipeline.runs.plans import PASS_OVER, LogFacts
-from odradek_pipeline.runs.positions import Position, position
+from odradek_pipeline.runs.positions import RunPosition, position
 from odradek_pipeline.runs.ranges import OffsetRange
 from odradek_pipeline.runs.record import SNAPSHOT, RunRecord
 from odradek_pipeline.runs.snapshots import SnapshotPlan, find_aged, note_snapshot, plan_snapshot
@@ -32,10 +32,12 @@ _WHOLE_AFTER = 1 / 2
 _RENEW_AFTER = 1 / 4
 
 
-class Snapshot:
+class SnapshotRun:
     """One run."""
 
-    def __init__(self, work: Worker, settings: SnapshotSettings, stop: Position, console: Console) -> None:
+    def __init__(
+        self, work: RunWorker, settings: SnapshotSettings, stop: RunPosition, console: Console
+    ) -> None:
         self._work, self._settings, self._stop, self._console = work, settings, stop, console
         self._topics = list(dict.fromkeys(settings.topic))
 

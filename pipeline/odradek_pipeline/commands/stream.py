@@ -8,23 +8,23 @@ from __future__ import annotations
 
 from odradek_pipeline.commands.command import Command, Console, Summary
 from odradek_pipeline.commands.stream_settings import StreamSettings
-from odradek_pipeline.errors import SettingError
+from odradek_pipeline.errors import PipelineSettingError
 
 
 def run(settings: StreamSettings, console: Console) -> Summary:
     """Load batches until a stop. Raises PipelineError."""
     limit = settings.max_offsets_per_trigger
     if limit is not None and limit < settings.min_offsets_per_trigger:
-        raise SettingError(
+        raise PipelineSettingError(
             f"--max-offsets-per-trigger {limit} is below --min-offsets-per-trigger {settings.min_offsets_per_trigger}"
         )
     pace = (settings.trigger_ms, settings.max_trigger_delay_ms, settings.max_outage_ms)
     from odradek_pipeline.commands.stopping import stop_requests
-    from odradek_pipeline.commands.streaming import Pace, Stream
+    from odradek_pipeline.commands.streaming import Stream, StreamPace
     from odradek_pipeline.commands.work import open_worker
 
     with open_worker(settings, settings.client_settings(), console) as work, stop_requests() as stop:
-        return Stream(work, settings, Pace(*pace), console, stop).run()
+        return Stream(work, settings, StreamPace(*pace), console, stop).run()
 
 
 COMMAND = Command(

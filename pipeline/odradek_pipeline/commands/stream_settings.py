@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from odradek_pipeline.commands.command import (
-    ConnectionSettings,
+    BrokerConnectionSettings,
     OutputSettings,
     ReadingSettings,
     ReportSettings,
     SparkSettings,
-    TopicSettings,
+    TopicsSettings,
 )
 from odradek_pipeline.settings.declared import setting
 from odradek_pipeline.settings.durations import duration_ms
@@ -18,7 +18,7 @@ from odradek_pipeline.settings.durations import duration_ms
 
 @dataclass(frozen=True, kw_only=True)
 class StreamSettings(
-    TopicSettings, ConnectionSettings, OutputSettings, ReadingSettings, SparkSettings, ReportSettings
+    TopicsSettings, BrokerConnectionSettings, OutputSettings, ReadingSettings, SparkSettings, ReportSettings
 ):
     """The settings of `stream`."""
 

@@ -14,12 +14,12 @@ from typing import Final
 from odradek_pipeline.commands.command import RANGES, Console, Summary
 from odradek_pipeline.commands.stopping import StopRequest
 from odradek_pipeline.commands.stream_settings import StreamSettings
-from odradek_pipeline.commands.work import Worker, new_record, now_ms
+from odradek_pipeline.commands.work import RunWorker, new_record, now_ms
 from odradek_pipeline.errors import (
     AnswerTimeoutError,
-    ExitCode,
     FencedError,
     PipelineError,
+    PipelineExitCode,
     UnreachableError,
 )
 from odradek_pipeline.groups import show_positions
@@ -42,7 +42,7 @@ _LATEST: Final = position("latest")
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class StreamPace:
     """Times of a stream in milliseconds."""
 
     trigger_ms: int
@@ -54,7 +54,7 @@ class Stream:
     """One driver of one query."""
 
     def __init__(
-        self, work: Worker, settings: StreamSettings, pace: Pace, console: Console, stop: StopRequest
+        self, work: RunWorker, settings: StreamSettings, pace: StreamPace, console: Console, stop: StopRequest
     ) -> None:
         # A load shows these two steps once; here they would come with each look at the logs.
         self._work = replace(work, steps=_leave_out(work.steps, CONNECTED, FINISHED))
@@ -232,7 +232,7 @@ class Stream:
             "stopped_by": None if self._stop.signal is None else self._stop.signal.name,
         }
         title = f"stream {self._query}: {self._rows} rows in {self._batches} batches into {settings.output}"
-        code = ExitCode.INTERRUPTED if self._stop.signal is signal.SIGINT else ExitCode.OK
+        code = PipelineExitCode.INTERRUPTED if self._stop.signal is signal.SIGINT else PipelineExitCode.OK
         return Summary(title, facts, list(self._list_moves()), code, RANGES)
 
     def _list_moves(self) -> Iterator[dict[str, object]]:

@@ -25,18 +25,18 @@ from odradek_pipeline.commands.command import (
 from odradek_pipeline.errors import JobRefusedError
 from odradek_pipeline.metrics import RunMetrics, expose_metrics
 from odradek_pipeline.outputs.named import PARQUET, open_output
-from odradek_pipeline.outputs.output import Committed, History, MergingOutput, Output, OutputState
+from odradek_pipeline.outputs.output import Committed, MergingOutput, Output, OutputState, RunHistory
 from odradek_pipeline.outputs.parquet.output import ParquetHistory
 from odradek_pipeline.outputs.parquet.store import LocalStore, is_local, local_path
 from odradek_pipeline.reading.named import reader_named
 from odradek_pipeline.reading.reader import ReadOptions
 from odradek_pipeline.records import no_rows
 from odradek_pipeline.runs.plans import LogFacts, Plan
-from odradek_pipeline.runs.positions import Position
+from odradek_pipeline.runs.positions import RunPosition
 from odradek_pipeline.runs.ranges import OffsetRange
 from odradek_pipeline.runs.record import REFRESH, SNAPSHOT, RunRecord, run_id
 from odradek_pipeline.runs.steps import CONNECTED, FINISHED, METRICS_SERVED, PLANNED, Steps
-from odradek_pipeline.session import Connection, connection_of, jars_for, open_session, options_for
+from odradek_pipeline.session import SparkConnection, connection_of, jars_for, open_session, options_for
 from odradek_pipeline.topics import read_log_facts
 
 READ_COMMITTED = "read_committed"
@@ -47,17 +47,17 @@ def now_ms() -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Worker:
+class RunWorker:
     """One run at work: where it reads, where it writes, and to what it reports."""
 
     spark: SparkSession
-    connection: Connection
+    connection: SparkConnection
     output: Output
     steps: Steps
     metrics: RunMetrics
 
     def read_facts(
-        self, topics: Sequence[str], start: Position, stop: Position, reading: ReaderSettings
+        self, topics: Sequence[str], start: RunPosition, stop: RunPosition, reading: ReaderSettings
     ) -> list[LogFacts]:
         """The log's facts of `topics`, through the project's client."""
         facts = read_log_facts(
@@ -99,14 +99,14 @@ class Worker:
 
 
 @contextmanager
-def open_worker(settings: Any, client_settings: Mapping[str, str], console: Console) -> Iterator[Worker]:
+def open_worker(settings: Any, client_settings: Mapping[str, str], console: Console) -> Iterator[RunWorker]:
     """A worker with a session that ends with it."""
     with open_run_session(settings, console) as spark:
         connection = connection_of(spark, client_settings)
         metrics = RunMetrics()
         output = observe_output(open_output(spark, settings.format, settings.output), metrics)
         with serve_metrics(metrics, settings, console):
-            yield Worker(spark, connection, output, console.steps, metrics)
+            yield RunWorker(spark, connection, output, console.steps, metrics)
 
 
 @contextmanager
@@ -131,7 +131,7 @@ def open_run_session(settings: SparkSettings | OutputSettings, console: Console)
 
 
 @contextmanager
-def open_history(settings: Any, console: Console) -> Iterator[History]:
+def open_history(settings: Any, console: Console) -> Iterator[RunHistory]:
     """A table's history, with a Spark session only where its format or store needs one."""
     if settings.format == PARQUET and is_local(settings.output):
         yield ParquetHistory(LocalStore(local_path(settings.output)))

@@ -31,7 +31,7 @@ ERROR_CHARACTERS_MAX: Final = 1000
 Headers = Sequence[tuple[str, bytes | None]]
 
 
-class Origin(NamedTuple):
+class LetterOrigin(NamedTuple):
     """The record that a dead letter is. The same record may be there several times, once for each attempt."""
 
     topic: str
@@ -45,7 +45,7 @@ class Origin(NamedTuple):
 class Letter:
     """The contents of a dead letter's headers. `headers` are the record's own."""
 
-    origin: Origin
+    origin: LetterOrigin
     timestamp_ms: int
     run: str
     error: str
@@ -67,7 +67,7 @@ def parse_letter(headers: Iterable[tuple[str, bytes | None]]) -> Letter:
         else:
             own.append((name, value))
     try:
-        origin = Origin(
+        origin = LetterOrigin(
             found[TOPIC], found[TOPIC_ID], int(found[PARTITION]), int(found[OFFSET]), int(found[ATTEMPT])
         )
         return Letter(

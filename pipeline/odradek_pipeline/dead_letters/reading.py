@@ -19,7 +19,7 @@ from odradek.client.consumer.consumer import PartitionConsumer
 from odradek.client.errors import ClientTimeout, ConnectionFailed
 from odradek.foundation.errors import OdradekError, UnknownTopicOrPartition
 from odradek.foundation.ids import TopicPartition
-from odradek_pipeline.dead_letters.headers import Letter, NoLetterError, Origin, parse_letter
+from odradek_pipeline.dead_letters.headers import Letter, LetterOrigin, NoLetterError, parse_letter
 from odradek_pipeline.errors import AnswerTimeoutError, NotFoundError, PipelineError, UnreachableError
 from odradek_pipeline.topics import make_client
 
@@ -89,7 +89,7 @@ async def scan_letters(client: Client, log: LetterLog) -> AsyncIterator[Found]:
     """All letters up to the ends, in the order of each partition. A repeated one has the origin of an earlier one.
 
     Raises PipelineError where there are more origins than are remembered."""
-    seen: set[Origin] = set()
+    seen: set[LetterOrigin] = set()
     left = {key for key, start in log.starts.items() if start < log.ends[key]}
     async with PartitionConsumer(client, is_read_committed=True) as consumer:
         consumer.assign({key: log.starts[key] for key in left})
@@ -106,7 +106,9 @@ async def scan_letters(client: Client, log: LetterLog) -> AsyncIterator[Found]:
             left = {key for key in left if consumer.position(key) < log.ends[key]}
 
 
-def _parse_found(key: TopicPartition, record: ConsumerRecord, log: LetterLog, seen: set[Origin]) -> Found:
+def _parse_found(
+    key: TopicPartition, record: ConsumerRecord, log: LetterLog, seen: set[LetterOrigin]
+) -> Found:
     is_waiting = record.offset >= log.waiting[key]
     try:
         letter = parse_letter(record.headers)

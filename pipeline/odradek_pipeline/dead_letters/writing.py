@@ -21,7 +21,7 @@ from odradek.foundation.errors import OdradekError, TopicAlreadyExists
 from odradek_pipeline.connector.client_loop import ClientLoop
 from odradek_pipeline.connector.options import CONNECTION, SECURITY, Options
 from odradek_pipeline.errors import PipelineError
-from odradek_pipeline.sink.rows import Group, group_rows
+from odradek_pipeline.sink.rows import PartitionRows, group_rows
 from odradek_pipeline.topics import make_client
 
 # A letter is its record and nine headers; a topic has to take the largest of them.
@@ -107,7 +107,7 @@ def send_letters(batches: Iterable[pa.RecordBatch], settings: Mapping[str, str])
         )
 
 
-async def _send(producer: Producer, group: Group) -> None:
+async def _send(producer: Producer, group: PartitionRows) -> None:
     assert group.headers is not None
     for key, value, headers in zip(group.keys, group.values, group.headers, strict=True):
         await producer.send(group.topic, value, key=key, headers=headers, partition=group.partition)

@@ -15,7 +15,7 @@ ERROR: Final = "_error"
 SCHEMA_LABEL: Final = "_schema"
 
 
-class Decoder(Protocol):
+class RecordDecoder(Protocol):
     """Decodes one part of each row."""
 
     @property
@@ -34,7 +34,7 @@ class Decoder(Protocol):
         ...
 
 
-def columns_of(decoders: Sequence[Decoder], there: Columns) -> tuple[Mapping[str, Any], ...]:
+def columns_of(decoders: Sequence[RecordDecoder], there: Columns) -> tuple[Mapping[str, Any], ...]:
     """The decoded columns of a table that has `there` already. Raises JobRefusedError for names or types that clash."""
     names = list(COLUMNS)
     for one in decoders:
@@ -43,7 +43,7 @@ def columns_of(decoders: Sequence[Decoder], there: Columns) -> tuple[Mapping[str
     return merge_columns(there, [column for one in decoders for column in one.columns])
 
 
-def decode_rows(rows: DataFrame, decoders: Sequence[Decoder]) -> DataFrame:
+def decode_rows(rows: DataFrame, decoders: Sequence[RecordDecoder]) -> DataFrame:
     """`rows` with the columns of all decoders, and with `_error` and `_schema`, which are null for a good record."""
     error = functions.lit(None).cast("string")
     label = functions.lit(None).cast("string")

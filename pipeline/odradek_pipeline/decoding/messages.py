@@ -101,7 +101,7 @@ class MessageReader:
         return {one.name: one.value_in(message) for one in self._fields}
 
 
-class _Field:
+class _MessageField:
     """One field: its types, and how a message's value of it becomes a plain value."""
 
     def __init__(
@@ -168,19 +168,19 @@ def _number(siblings: list[Any], descriptor: Any) -> int:
     return [one.full_name for one in siblings].index(descriptor.full_name)
 
 
-def _fields(descriptor: Any, above: tuple[str, ...]) -> list[_Field]:
+def _fields(descriptor: Any, above: tuple[str, ...]) -> list[_MessageField]:
     return [_field(one, above) for one in descriptor.fields]
 
 
-def _field(descriptor: Any, above: tuple[str, ...]) -> _Field:
+def _field(descriptor: Any, above: tuple[str, ...]) -> _MessageField:
     spark, arrow, plain = _kind(descriptor, above)
     if _is_map(descriptor):
-        return _Field(descriptor, spark, arrow, plain)
+        return _MessageField(descriptor, spark, arrow, plain)
     if _is_repeated(descriptor):
-        return _Field(
+        return _MessageField(
             descriptor, ArrayType(spark), pa.list_(arrow), lambda values: [plain(one) for one in values]
         )
-    return _Field(descriptor, spark, arrow, plain)
+    return _MessageField(descriptor, spark, arrow, plain)
 
 
 def _kind(descriptor: Any, above: tuple[str, ...]) -> tuple[DataType, pa.DataType, Callable[[Any], Any]]:

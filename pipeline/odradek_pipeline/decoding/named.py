@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from odradek_pipeline.decoding.decoder import Decoder
+from odradek_pipeline.decoding.decoder import RecordDecoder
 from odradek_pipeline.decoding.schema import AVRO, JSON, PartSchema
 
 
-def decoder_for(schema: PartSchema, mark: bytes) -> Decoder:
+def decoder_for(schema: PartSchema, mark: bytes) -> RecordDecoder:
     """The decoder of a schema's kind. `mark` is 16 bytes that no record ends with by chance.
 
     Raises JobRefusedError for a schema that cannot be.

@@ -14,13 +14,13 @@ from collections.abc import Sequence
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from odradek_pipeline.session import Connection, run_job
+from odradek_pipeline.session import SparkConnection, run_job
 from odradek_pipeline.transforms import counts, words
 
 
 def start(
     spark: SparkSession,
-    connection: Connection,
+    connection: SparkConnection,
     *,
     source: str,
     target: str,
@@ -38,7 +38,7 @@ def start(
 
 
 def _write_to_topic(
-    rows: DataFrame, connection: Connection, topic: str, *, checkpoint: str, seconds: float | None
+    rows: DataFrame, connection: SparkConnection, topic: str, *, checkpoint: str, seconds: float | None
 ) -> StreamingQuery:
     """Start writing the columns `key` and `value`: rows that changed, at least once, as the connector does it.
 
@@ -72,7 +72,7 @@ def main() -> int:
     """It ends with --once, or when its query fails."""
     wanted = parse_arguments(sys.argv[1:])
 
-    def count(spark: SparkSession, connection: Connection) -> dict[str, object]:
+    def count(spark: SparkSession, connection: SparkConnection) -> dict[str, object]:
         query = start(
             spark,
             connection,

@@ -55,7 +55,7 @@ class Committed:
     files: int | None
 
 
-class History(Protocol):
+class RunHistory(Protocol):
     """The table's own description, without its rows."""
 
     def read_newest(self) -> OutputState:
@@ -69,7 +69,7 @@ class History(Protocol):
         ...
 
 
-class Output(History, Protocol):
+class Output(RunHistory, Protocol):
     """One table. A run calls `read_newest`, plans by what it says, and commits on top of it."""
 
     def commit(self, known: OutputState, record: RunRecord, rows: DataFrame, steps: Steps) -> Committed:

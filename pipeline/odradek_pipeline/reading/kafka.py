@@ -17,7 +17,7 @@ from odradek_pipeline.reading.offsets_options import range_options
 from odradek_pipeline.reading.reader import ReadOptions, split_layers
 from odradek_pipeline.records import READ_COLUMNS
 from odradek_pipeline.runs.ranges import OffsetRange
-from odradek_pipeline.session import CONNECTOR_PACKAGE, Connection
+from odradek_pipeline.session import CONNECTOR_PACKAGE, SparkConnection
 
 # The connector lists offsets twice for each poll, and 500 records are soon read: fewer polls are fewer requests.
 _POLL_RECORDS_DEFAULT: Final = "10000"
@@ -27,7 +27,11 @@ class KafkaReader:
     """`format("kafka")` for ranges that are planned already."""
 
     def read_frame(
-        self, spark: SparkSession, connection: Connection, ranges: Sequence[OffsetRange], options: ReadOptions
+        self,
+        spark: SparkSession,
+        connection: SparkConnection,
+        ranges: Sequence[OffsetRange],
+        options: ReadOptions,
     ) -> DataFrame:
         """Raises JobRefusedError when the connector is not on the class path."""
         try:
@@ -43,7 +47,7 @@ class KafkaReader:
 
 
 def _load(
-    spark: SparkSession, connection: Connection, ranges: Sequence[OffsetRange], options: ReadOptions
+    spark: SparkSession, connection: SparkConnection, ranges: Sequence[OffsetRange], options: ReadOptions
 ) -> DataFrame:
     settings = {"kafka.max.poll.records": _POLL_RECORDS_DEFAULT, **connection.for_reading()}
     settings["kafka.isolation.level"] = "read_committed" if options.is_read_committed else "read_uncommitted"

@@ -15,7 +15,7 @@ from odradek_pipeline.reading.offsets_options import range_options
 from odradek_pipeline.reading.reader import ReadOptions, split_layers
 from odradek_pipeline.records import READ_COLUMNS
 from odradek_pipeline.runs.ranges import OffsetRange
-from odradek_pipeline.session import Connection
+from odradek_pipeline.session import SparkConnection
 
 # The source refuses what it does not know; other settings are for Kafka's own clients.
 _KNOWN: Final = ("bootstrap.servers", "client.id", "request.timeout.ms", "max.partition.fetch.bytes")
@@ -25,7 +25,11 @@ class OdradekReader:
     """`format("odradek")` for ranges that are planned already."""
 
     def read_frame(
-        self, spark: SparkSession, connection: Connection, ranges: Sequence[OffsetRange], options: ReadOptions
+        self,
+        spark: SparkSession,
+        connection: SparkConnection,
+        ranges: Sequence[OffsetRange],
+        options: ReadOptions,
     ) -> DataFrame:
         """Raises JobRefusedError when the data source is not installed."""
         known = {*_KNOWN, *(one.name for one in SECURITY)}

@@ -9,7 +9,7 @@ from typing import Protocol
 from pyspark.sql import DataFrame, SparkSession
 
 from odradek_pipeline.runs.ranges import OffsetRange
-from odradek_pipeline.session import Connection
+from odradek_pipeline.session import SparkConnection
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,11 @@ class Reader(Protocol):
     """Reads exactly the ranges that it is given, or fails: what the log no longer has is an error, never a gap."""
 
     def read_frame(
-        self, spark: SparkSession, connection: Connection, ranges: Sequence[OffsetRange], options: ReadOptions
+        self,
+        spark: SparkSession,
+        connection: SparkConnection,
+        ranges: Sequence[OffsetRange],
+        options: ReadOptions,
     ) -> DataFrame:
         """The rows of `ranges`, with the columns `records.READ_COLUMNS`; no task reads two partitions."""
         ...

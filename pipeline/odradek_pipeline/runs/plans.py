@@ -11,7 +11,7 @@ from typing import Final
 
 from odradek_pipeline.errors import FencedError, NotFoundError, RecreatedError, TruncatedError
 from odradek_pipeline.runs.columns import merge_columns
-from odradek_pipeline.runs.positions import Position
+from odradek_pipeline.runs.positions import RunPosition
 from odradek_pipeline.runs.queries import merge_queries, require_batch_free
 from odradek_pipeline.runs.ranges import Holdings, OffsetRange, PartitionKey, join_ranges
 from odradek_pipeline.runs.record import EXTENDING, QUERY, SNAPSHOT, RunRecord
@@ -65,8 +65,8 @@ def plan_load(
     held: Holdings,
     facts: Sequence[LogFacts],
     *,
-    start: Position,
-    stop: Position,
+    start: RunPosition,
+    stop: RunPosition,
     on_truncated: str = FAIL,
     on_recreated: str = FAIL,
     offsets_max: int | None = None,
@@ -143,7 +143,7 @@ def plan_replay(
 
 
 def ranges_between(
-    held: Holdings, facts: Sequence[LogFacts], start: Position, stop: Position
+    held: Holdings, facts: Sequence[LogFacts], start: RunPosition, stop: RunPosition
 ) -> list[OffsetRange]:
     """Return the holdings between two positions, for a replay. Raises RecreatedError for another topic."""
     found = []
@@ -252,7 +252,7 @@ def _recreated_error(
     )
 
 
-def _first_start(facts: LogFacts, partition: int, start: Position) -> int:
+def _first_start(facts: LogFacts, partition: int, start: RunPosition) -> int:
     """Return the first offset for a partition that the output lacks. A time beyond the last record is the end."""
     if start.text == "latest":
         return facts.ends[partition]
@@ -265,7 +265,7 @@ def _first_start(facts: LogFacts, partition: int, start: Position) -> int:
     return facts.log_starts[partition]
 
 
-def _stop(facts: LogFacts, partition: int, stop: Position) -> int:
+def _stop(facts: LogFacts, partition: int, stop: RunPosition) -> int:
     end = facts.ends[partition]
     if stop.text == "earliest":
         return facts.log_starts[partition]

@@ -22,7 +22,7 @@ class PositionError(JobRefusedError):
 
 
 @dataclass(frozen=True, slots=True)
-class Position:
+class RunPosition:
     """One of three: a word, a time in milliseconds, or offsets by topic ("" for the only one) and partition."""
 
     text: str
@@ -35,14 +35,14 @@ class Position:
         return self.offsets.get((topic, partition), self.offsets.get(("", partition)))
 
 
-def position(text: str) -> Position:
+def position(text: str) -> RunPosition:
     """The position that `text` says. Raises PositionError."""
     text = text.strip()
     if text in ("earliest", "latest"):
-        return Position(text)
+        return RunPosition(text)
     if _OFFSETS.fullmatch(text):
-        return Position(text, offsets=_offsets(text.split(",")))
-    return Position(text, time_ms=time_ms(text))
+        return RunPosition(text, offsets=_offsets(text.split(",")))
+    return RunPosition(text, time_ms=time_ms(text))
 
 
 def time_ms(text: str) -> int:

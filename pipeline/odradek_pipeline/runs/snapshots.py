@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from odradek_pipeline.runs.plans import FAIL, START_AGAIN, LogFacts, Plan, plan_load
-from odradek_pipeline.runs.positions import Position, position
+from odradek_pipeline.runs.positions import RunPosition, position
 from odradek_pipeline.runs.ranges import Holdings, OffsetRange
 
 
@@ -65,7 +65,7 @@ def plan_snapshot(
     facts: Sequence[LogFacts],
     whole: Collection[str],
     *,
-    stop: Position,
+    stop: RunPosition,
     on_recreated: str = FAIL,
 ) -> SnapshotPlan:
     """Plan a snapshot up to `stop`: `whole` topics and new ones are read from their start, others behind what is held.

@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, dataclass, field
 from typing import Any, Final
 
-from odradek_pipeline.errors import SettingError
+from odradek_pipeline.errors import PipelineSettingError
 
 _META: Final = "setting"
 _SCALARS: Final = (str, int, float, bool)
@@ -34,7 +34,7 @@ class _Meta:
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class PipelineSetting:
     """One declared setting. `kind` is str, int, float or bool; `is_repeated` makes it a tuple of texts."""
 
     name: str
@@ -77,11 +77,13 @@ class Setting:
             value = str(given)  # YAML reads 1772366400000 as a number
         is_of_kind: bool = type(value) is self.kind
         if not is_of_kind:
-            raise SettingError(f"{source}: {self.name} is {given!r}; it takes {_KINDS[self.kind]}")
+            raise PipelineSettingError(f"{source}: {self.name} is {given!r}; it takes {_KINDS[self.kind]}")
         if self.choices and value not in self.choices:
-            raise SettingError(f"{source}: {self.name} is {given!r}; it can be {', '.join(self.choices)}")
+            raise PipelineSettingError(
+                f"{source}: {self.name} is {given!r}; it can be {', '.join(self.choices)}"
+            )
         if self.at_least is not None and value < self.at_least:
-            raise SettingError(f"{source}: {self.name} is {given!r}; it is at least {self.at_least}")
+            raise PipelineSettingError(f"{source}: {self.name} is {given!r}; it is at least {self.at_least}")
         return value
 
 
@@ -101,14 +103,14 @@ def setting(
     return field(metadata=metadata) if default is MISSING else field(default=default, metadata=metadata)
 
 
-def settings_of(declared: SettingsClass) -> dict[str, Setting]:
+def settings_of(declared: SettingsClass) -> dict[str, PipelineSetting]:
     """The settings of a class by their names, in the order of declaration."""
     hints = typing.get_type_hints(declared)
     found = {}
     for one in dataclasses.fields(declared):
         meta: _Meta = one.metadata[_META]
         kind, is_repeated = _kind(hints[one.name])
-        found[one.name] = Setting(
+        found[one.name] = PipelineSetting(
             name=one.name,
             kind=kind,
             is_repeated=is_repeated,
@@ -135,7 +137,9 @@ def make_settings(declared: SettingsClass, given: Mapping[str, tuple[Any, str]])
     }
     missing = [one.flag for one in known.values() if one.is_required and not values.get(one.name)]
     if missing:
-        raise SettingError(f"{' and '.join(missing)} must be given, as a flag or in the file of --config")
+        raise PipelineSettingError(
+            f"{' and '.join(missing)} must be given, as a flag or in the file of --config"
+        )
     return declared(**values)
 
 

@@ -17,7 +17,7 @@ from typing import Any
 import yaml
 
 from odradek.foundation.words import nearest_name
-from odradek_pipeline.errors import SettingError
+from odradek_pipeline.errors import PipelineSettingError
 
 FILE_BYTES_MAX = 1024 * 1024
 
@@ -47,16 +47,18 @@ def read_file(path: Path, command: str, known: Mapping[str, Collection[str]]) ->
 def _read_content(path: Path) -> Mapping[Any, Any]:
     try:
         if path.stat().st_size > FILE_BYTES_MAX:
-            raise SettingError(f"{path} is larger than {FILE_BYTES_MAX} bytes: name a file of settings")
+            raise PipelineSettingError(
+                f"{path} is larger than {FILE_BYTES_MAX} bytes: name a file of settings"
+            )
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
     except OSError as failure:
-        raise SettingError(f"{path} cannot be read: {failure.strerror}") from failure
+        raise PipelineSettingError(f"{path} cannot be read: {failure.strerror}") from failure
     except (yaml.YAMLError, UnicodeDecodeError) as failure:
-        raise SettingError(f"{path} is not YAML: {' '.join(str(failure).split())}") from failure
+        raise PipelineSettingError(f"{path} is not YAML: {' '.join(str(failure).split())}") from failure
     if content is None:
         return {}
     if not isinstance(content, Mapping):
-        raise SettingError(
+        raise PipelineSettingError(
             f"{path} holds a {type(content).__name__}: write one setting a line, as topic: orders"
         )
     return content
@@ -66,4 +68,4 @@ def _require_known(key: str, names: Collection[str], source: str) -> None:
     if key not in names:
         nearest = nearest_name(key, sorted(names))
         hint = f"; did you mean {nearest}?" if nearest else ""
-        raise SettingError(f"{source}: there is no setting {key!r}{hint}")
+        raise PipelineSettingError(f"{source}: there is no setting {key!r}{hint}")

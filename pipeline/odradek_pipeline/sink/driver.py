@@ -33,7 +33,7 @@ from odradek.foundation.transaction_errors import (
     ProducerFenced,
 )
 from odradek_pipeline.connector.options import OptionError
-from odradek_pipeline.sink.markers import BATCH, PLAN, Marker, MarkerState, create_topic, read_on
+from odradek_pipeline.sink.markers import BATCH, PLAN, MarkerState, SinkMarker, create_topic, read_on
 from odradek_pipeline.sink.settings import SinkSettings, prefix_of
 
 logger = logging.getLogger(__name__)
@@ -188,9 +188,9 @@ class Ending:
                     "task %d stays open until the batch is replayed or times out: %s", one.task, failure
                 )
 
-    def _make_marker(self, written: Sequence[Written]) -> Marker:
+    def _make_marker(self, written: Sequence[Written]) -> SinkMarker:
         identity = self._begun.identity
-        return Marker(
+        return SinkMarker(
             self._query,
             self._batch,
             rows=sum(one.rows for one in written),
@@ -200,7 +200,7 @@ class Ending:
             begun_epoch=identity.epoch,
         )
 
-    def _check_plan(self, total: Marker) -> None:
+    def _check_plan(self, total: SinkMarker) -> None:
         markers = self._begun.markers.committed
         plan = markers.get(PLAN)
         is_begun = any(
@@ -219,7 +219,7 @@ class Ending:
             identity=self._begun.identity,
         )
 
-    async def _write(self, producer: Producer, found: Mapping[str | int, Marker | None]) -> None:
+    async def _write(self, producer: Producer, found: Mapping[str | int, SinkMarker | None]) -> None:
         markers = self._begun.markers
         topic, partition = markers.partition
         async with producer.transaction():
@@ -228,12 +228,12 @@ class Ending:
                 await producer.send(topic, value, key=markers.key(name), partition=partition)
 
 
-def with_epoch(marker: Marker, identity: ProducerIdAndEpoch) -> Marker:
+def with_epoch(marker: SinkMarker, identity: ProducerIdAndEpoch) -> SinkMarker:
     """The marker with the epoch that it is written with."""
     return replace(marker, epoch=identity.epoch)
 
 
-def _check_same(now: Marker, before: Marker, what: str) -> None:
+def _check_same(now: SinkMarker, before: SinkMarker, what: str) -> None:
     if (now.tasks, now.rows, now.digest) == (before.tasks, before.rows, before.digest):
         return
     raise PlanNotDeterministicError(

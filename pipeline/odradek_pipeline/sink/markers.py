@@ -37,7 +37,7 @@ _TOPIC_SETTINGS: Final = {"cleanup.policy": "compact"}
 
 
 @dataclass(frozen=True, slots=True)
-class Marker:
+class SinkMarker:
     """A summary of the rows of a query's task or batch. `tasks` is 0 where it is not known; `digest` is without order.
 
     The driver's also have its producer id, the epoch that it began the batch with, and the one that it wrote this with.
@@ -69,8 +69,8 @@ class MarkerState:
     sink: str
     partition: TopicPartition
     next_offset: int = -1
-    committed: dict[str, Marker] = field(default_factory=dict)
-    pending: dict[int, dict[str, Marker | None]] = field(default_factory=dict)
+    committed: dict[str, SinkMarker] = field(default_factory=dict)
+    pending: dict[int, dict[str, SinkMarker | None]] = field(default_factory=dict)
 
     @classmethod
     def empty(cls, sink: str, topic: str) -> MarkerState:
@@ -104,13 +104,13 @@ class MarkerState:
         else:
             self._apply(found)
 
-    def _parse_marker(self, key: bytes, value: bytes | None) -> tuple[str | None, Marker | None]:
+    def _parse_marker(self, key: bytes, value: bytes | None) -> tuple[str | None, SinkMarker | None]:
         prefix = self.key("")
         if not key.startswith(prefix):
             return None, None
-        return key[len(prefix) :].decode(), None if value is None else Marker(**json.loads(value))
+        return key[len(prefix) :].decode(), None if value is None else SinkMarker(**json.loads(value))
 
-    def _apply(self, found: dict[str, Marker | None]) -> None:
+    def _apply(self, found: dict[str, SinkMarker | None]) -> None:
         for name, marker in found.items():
             if marker is None:
                 self.committed.pop(name, None)

@@ -31,7 +31,7 @@ Headers = tuple[tuple[str, bytes | None], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class PartitionRows:
     """Rows for one topic, in their order. `partition` None leaves it to the keys; `headers` None: none has any."""
 
     topic: str
@@ -66,7 +66,7 @@ def check_schema(schema: StructType, topic: str) -> None:
             raise OptionError(f"column {name!r} is {kind.simpleString()}; cast it to string or binary first")
 
 
-def group_rows(batch: pa.RecordBatch, topic: str) -> Iterator[Group]:
+def group_rows(batch: pa.RecordBatch, topic: str) -> Iterator[PartitionRows]:
     """The rows of an Arrow batch by topic and partition. Raises OptionError for a row without a topic."""
     columns = {name: batch.column(number) for number, name in enumerate(batch.schema.names)}
     values = columns["value"].cast(pa.binary()).to_pylist()
@@ -79,7 +79,7 @@ def group_rows(batch: pa.RecordBatch, topic: str) -> Iterator[Group]:
     targets = list(zip(topics, partitions, strict=True))
     for target in dict.fromkeys(targets):
         numbers = range(len(values)) if targets.count(target) == len(values) else _numbers(targets, target)
-        yield Group(
+        yield PartitionRows(
             *target,
             keys=[keys[number] for number in numbers],
             values=[values[number] for number in numbers],

@@ -15,8 +15,8 @@ import pyarrow as pa
 from odradek.client.producer.producer import Producer
 from odradek_pipeline.connector.client_loop import ClientLoop
 from odradek_pipeline.sink.driver import Begun, PlanNotDeterministicError, Written, check_begun
-from odradek_pipeline.sink.markers import Marker, read_on
-from odradek_pipeline.sink.rows import Group, group_rows
+from odradek_pipeline.sink.markers import SinkMarker, read_on
+from odradek_pipeline.sink.rows import PartitionRows, group_rows
 from odradek_pipeline.sink.settings import SinkSettings
 
 _DIGESTS = 2**64
@@ -67,7 +67,7 @@ def write(
             loop.run(_send(producer, group))
             count += len(group.values)
             digest += group.digest()
-        marker = Marker(place.query, place.batch, rows=count, digest=digest % _DIGESTS)
+        marker = SinkMarker(place.query, place.batch, rows=count, digest=digest % _DIGESTS)
         topic, partition = markers.partition
         loop.run(_send_marker(producer, topic, partition, markers.key(place.task), marker))
         prepared = loop.run(producer.prepare_transaction())
@@ -77,12 +77,12 @@ def write(
         loop.run(producer.close(is_flushing=False))
 
 
-def _group_all(rows: Iterator[pa.RecordBatch], settings: SinkSettings) -> Iterator[Group]:
+def _group_all(rows: Iterator[pa.RecordBatch], settings: SinkSettings) -> Iterator[PartitionRows]:
     for batch in rows:
         yield from group_rows(batch, settings.topic)
 
 
-async def _send(producer: Producer, group: Group) -> None:
+async def _send(producer: Producer, group: PartitionRows) -> None:
     if group.headers is None:
         await producer.send_many(group.topic, group.values, keys=group.keys, partition=group.partition)
         return
@@ -90,12 +90,14 @@ async def _send(producer: Producer, group: Group) -> None:
         await producer.send(group.topic, value, key=key, headers=headers, partition=group.partition)
 
 
-async def _send_marker(producer: Producer, topic: str, partition: int, key: bytes, marker: Marker) -> None:
+async def _send_marker(
+    producer: Producer, topic: str, partition: int, key: bytes, marker: SinkMarker
+) -> None:
     await producer.send(topic, marker.encode(), key=key, partition=partition)
 
 
 def _compare_replay(
-    rows: Iterator[pa.RecordBatch], settings: SinkSettings, found: Marker, place: TaskPlace
+    rows: Iterator[pa.RecordBatch], settings: SinkSettings, found: SinkMarker, place: TaskPlace
 ) -> Written:
     if found.batch > place.batch:
         raise OldCheckpointError(

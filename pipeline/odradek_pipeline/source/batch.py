@@ -15,7 +15,7 @@ from odradek_pipeline.connector.options import READING, Options
 from odradek_pipeline.source.positions import parse_end, parse_start, resolve
 from odradek_pipeline.source.ranges import OffsetInputPartition, split
 from odradek_pipeline.source.reading import ReadSettings, read
-from odradek_pipeline.source.topics import Subscription, check_starts, find
+from odradek_pipeline.source.topics import TopicSubscription, check_starts, find
 
 
 class BatchReader(DataSourceReader):
@@ -24,7 +24,7 @@ class BatchReader(DataSourceReader):
     def __init__(self, options: Mapping[str, str]) -> None:
         self._given = dict(options)
         parsed = Options(self._given, READING)
-        Subscription.of(parsed)
+        TopicSubscription.of(parsed)
         parse_start(parsed, is_stream=False)
         parse_end(parsed)
         ReadSettings.of(parsed)
@@ -49,7 +49,7 @@ class BatchReader(DataSourceReader):
 
 async def _plan_ranges(loop: ClientLoop, options: Options) -> list[OffsetInputPartition]:
     client, settings = loop.client, ReadSettings.of(options)
-    known = await find(client, Subscription.of(options))
+    known = await find(client, TopicSubscription.of(options))
     keys = known.partitions
     is_committed = settings.is_read_committed
     starts = await resolve(

@@ -24,7 +24,7 @@ from odradek_pipeline.source.positions import parse_start, resolve
 from odradek_pipeline.source.ranges import OffsetInputPartition, share_by_lag, split
 from odradek_pipeline.source.reading import ReadSettings, read
 from odradek_pipeline.source.stream_offset import StreamOffset
-from odradek_pipeline.source.topics import KnownPartitions, Subscription, check_starts, find, report
+from odradek_pipeline.source.topics import KnownPartitions, TopicSubscription, check_starts, find, report
 
 # A partition that was added later begins here: what was written to it before it was seen belongs to the stream.
 _NEW_PARTITION_START = 0
@@ -36,7 +36,7 @@ class StreamReader(DataSourceStreamReader):
     def __init__(self, options: Mapping[str, str]) -> None:
         self._given = dict(options)
         parsed = Options(self._given, READING)
-        Subscription.of(parsed)
+        TopicSubscription.of(parsed)
         parse_start(parsed, is_stream=True)
         self._settings = ReadSettings.of(parsed)
         self._offsets_max = parsed.number_if_set("maxOffsetsPerTrigger")
@@ -110,7 +110,7 @@ class StreamReader(DataSourceStreamReader):
         return StreamOffset(known.ids, offsets, is_initial=True)
 
     async def _find(self) -> KnownPartitions:
-        return await find(self._open_loop().client, Subscription.of(Options(self._given, READING)))
+        return await find(self._open_loop().client, TopicSubscription.of(Options(self._given, READING)))
 
     async def _find_end(self, position: StreamOffset) -> StreamOffset:
         """The end of the batch that begins at `position`. Raises DataLossError."""

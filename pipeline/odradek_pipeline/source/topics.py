@@ -35,7 +35,7 @@ class DataLossError(RuntimeError):
 
 
 @dataclass(frozen=True, slots=True)
-class Subscription:
+class TopicSubscription:
     """The topics that the options name. Of `names`, `pattern` and `assigned` one is not empty."""
 
     names: tuple[str, ...] = ()
@@ -43,7 +43,7 @@ class Subscription:
     assigned: tuple[TopicPartition, ...] = ()
 
     @classmethod
-    def of(cls, options: Options) -> Subscription:
+    def of(cls, options: Options) -> TopicSubscription:
         """Raises OptionError unless exactly one way is chosen."""
         chosen = [name for name in _WAYS if options.is_set(name)]
         if len(chosen) != 1:
@@ -82,7 +82,7 @@ class KnownPartitions:
     ids: Mapping[str, str]
 
 
-async def find(client: Client, subscription: Subscription) -> KnownPartitions:
+async def find(client: Client, subscription: TopicSubscription) -> KnownPartitions:
     """Raises UnknownTopicOrPartition for a topic or partition that is named and does not exist."""
     if subscription.pattern:
         matches = re.compile(subscription.pattern).fullmatch

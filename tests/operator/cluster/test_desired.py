@@ -23,7 +23,7 @@ from odradek_operator.desired import (
     zookeeper,
 )
 from odradek_operator.desired.names import Context
-from odradek_operator.desired.zookeeper_files import Membership
+from odradek_operator.desired.zookeeper_files import EnsembleMembership
 from odradek_operator.gateways.cluster_admin import InForce
 from odradek_operator.gateways.kubernetes import Json
 from odradek_operator.reconcilers.cluster.addresses import external_addresses
@@ -178,7 +178,7 @@ def test_zookeeper_starts_and_logs_as_its_image_has_it(tmp_path: Path, image: st
     conf = tmp_path / "conf"
     conf.mkdir()
     (tmp_path / "data").mkdir()
-    all_of_them = Membership(voters=(1, 2, 3), founders=(1, 2, 3))
+    all_of_them = EnsembleMembership(voters=(1, 2, 3), founders=(1, 2, 3))
     servers = of.spec.zookeeper.servers or ZookeeperServers()
     files = zookeeper.zookeeper_config_map(of, servers, all_of_them)["data"]
     for name, text in files.items():
@@ -378,7 +378,7 @@ def test_extra_labels_and_annotations_never_replace_the_operators_own() -> None:
         *(claim for one in sets for claim in one["spec"].get("volumeClaimTemplates", ())),
         brokers.broker_config_map(of),
         controllers.controller_config_map(of),
-        zookeeper.zookeeper_config_map(of, servers, Membership(voters=(1, 2, 3))),
+        zookeeper.zookeeper_config_map(of, servers, EnsembleMembership(voters=(1, 2, 3))),
         *services.own_services(of),
         *services.external_services(of, 3),
         *policies.disruption_budgets(of),

@@ -8,12 +8,12 @@ import pytest
 
 from odradek.foundation.errors import SettingError
 from odradek.storage.directories.log_manager import LogManager
-from odradek_operator.desired.zookeeper_files import NO_DATA, Membership
+from odradek_operator.desired.zookeeper_files import NO_DATA, EnsembleMembership
 from odradek_operator.gateways.kubernetes import CONFIG_MAPS, VOLUME_CLAIMS
 from odradek_operator.reconcilers.cluster.ensemble import Resize, data_problem, membership, resize, with_size
 from odradek_operator.reconcilers.cluster.facts import Objects, ServerPod, broker_pods
 from odradek_operator.resources.cluster import ClusterSpec
-from odradek_operator.resources.cluster_status import ClusterStatus, Ensemble, Pods
+from odradek_operator.resources.cluster_status import ClusterStatus, EnsembleStatus, Pods
 from odradek_operator.resources.structure import parse
 from tests.operator.support.cluster_world import ClusterWorld
 from tests.support.disk import SimulatedDisk
@@ -52,7 +52,7 @@ def test_an_ensemble_that_has_not_begun_keeps_its_number(there: str) -> None:
 def formed(*voters: int, pods: int = 0) -> ClusterStatus:
     return ClusterStatus(
         zookeeper=Pods(wanted=pods or len(voters)),
-        ensemble=Ensemble(voters=voters, version="100000000"),
+        ensemble=EnsembleStatus(voters=voters, version="100000000"),
         cluster_id="c",
     )
 
@@ -66,9 +66,9 @@ def test_every_voter_has_a_pod_that_is_made_before_it_votes() -> None:
 
 
 def test_only_servers_of_a_cluster_that_never_was_may_begin_without_data() -> None:
-    assert membership(ClusterStatus(), 3) == Membership(voters=(1, 2, 3), founders=(1, 2, 3))
+    assert membership(ClusterStatus(), 3) == EnsembleMembership(voters=(1, 2, 3), founders=(1, 2, 3))
     assert membership(ClusterStatus(cluster_id="c"), 3).founders == ()
-    assert membership(formed(1), 3) == Membership(voters=(1,), version="100000000")
+    assert membership(formed(1), 3) == EnsembleMembership(voters=(1,), version="100000000")
 
 
 def test_servers_join_together_and_leave_together() -> None:

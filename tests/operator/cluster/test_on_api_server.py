@@ -41,7 +41,7 @@ from odradek_operator.gateways.kubernetes import (
     metadata,
 )
 from odradek_operator.gateways.secrets import Secrets, SecretTaken
-from odradek_operator.main.lease import Lease
+from odradek_operator.main.lease import OperatorLease
 from odradek_operator.main.process import KINDS, find_requests
 from odradek_operator.reconcilers.applying import OWNED
 from odradek_operator.reconcilers.cluster.reconciler import ClusterReconciler
@@ -302,7 +302,7 @@ async def test_the_charts_rights_suffice_for_all_that_the_operator_does(server: 
             await kubernetes.list(SECRETS, "odradek")
         with pytest.raises(Forbidden):
             await kubernetes.list(CLUSTERS, "default")
-        lease = Lease(kubernetes, namespace="odradek", name="odradek-operator", identity="one")
+        lease = OperatorLease(kubernetes, namespace="odradek", name="odradek-operator", identity="one")
         await lease.acquire()
         await lease.release()
 

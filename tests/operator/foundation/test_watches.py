@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from odradek_operator.foundation.watches import BEHIND_SECONDS_MAX, Watches
+from odradek_operator.foundation.watches import BEHIND_SECONDS_MAX, WatchStates
 
 
 class Time:
@@ -15,7 +15,7 @@ class Time:
 
 def test_a_quiet_watch_is_alive() -> None:
     time = Time()
-    watches = Watches(["Topic"], time)
+    watches = WatchStates(["Topic"], time)
     watches.note_watched("Topic", "500")
     for _ in range(10):
         time.now += 300
@@ -25,7 +25,7 @@ def test_a_quiet_watch_is_alive() -> None:
 
 def test_a_watch_that_owes_a_change_for_long_is_dead() -> None:
     time = Time()
-    watches = Watches(["Topic", "Cluster"], time)
+    watches = WatchStates(["Topic", "Cluster"], time)
     watches.note_watched("Topic", "500")
     watches.note_listed("Topic", ["501"])
     assert watches.find_dead_watch() is None
@@ -39,7 +39,7 @@ def test_a_watch_that_owes_a_change_for_long_is_dead() -> None:
 
 def test_a_watch_that_catches_up_is_alive_again() -> None:
     time = Time()
-    watches = Watches(["Topic"], time)
+    watches = WatchStates(["Topic"], time)
     watches.note_listed("Topic", ["7"])
     time.now += BEHIND_SECONDS_MAX + 1
     assert watches.find_dead_watch() is not None
@@ -49,7 +49,7 @@ def test_a_watch_that_catches_up_is_alive_again() -> None:
 
 def test_an_empty_list_owes_nothing() -> None:
     time = Time()
-    watches = Watches(["Topic"], time)
+    watches = WatchStates(["Topic"], time)
     watches.note_listed("Topic", [])
     time.now += 1_000
     assert watches.find_dead_watch() is None
@@ -57,7 +57,7 @@ def test_an_empty_list_owes_nothing() -> None:
 
 def test_a_late_change_does_not_hide_what_a_later_list_showed() -> None:
     time = Time()
-    watches = Watches(["Topic"], time)
+    watches = WatchStates(["Topic"], time)
     watches.note_listed("Topic", ["501"])
     watches.note_listed("Topic", ["501", "502"])
     watches.note_watched("Topic", "501")

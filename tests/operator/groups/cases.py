@@ -9,7 +9,12 @@ from typing import Any
 from odradek.client.admin.results import GroupMember
 from odradek.foundation.ids import TopicPartition
 from odradek_operator.gateways.group_values import ActualGroup, GroupsSeen, PartitionEnds
-from odradek_operator.reconcilers.consumer_group.facts import Actual, Decision, Desired, Note
+from odradek_operator.reconcilers.consumer_group.facts import (
+    ActualGroupState,
+    DesiredGroup,
+    GroupDecision,
+    Note,
+)
 from odradek_operator.resources.consumer_group import ConsumerGroupSpec, ConsumerGroupStatus
 from odradek_operator.resources.structure import parse
 
@@ -21,13 +26,13 @@ TO_EARLIEST: dict[str, Any] = {"id": "one", "to": {"at": "Earliest"}}
 COMMITTED = {A: 90, B: 40}
 
 
-def wanted(status: ConsumerGroupStatus | None = None, **spec: Any) -> Desired:
+def wanted(status: ConsumerGroupStatus | None = None, **spec: Any) -> DesiredGroup:
     meta = {
         key: spec.pop(key)
         for key in ("is_paused", "is_deleted", "deleted_seconds", "has_finalizer")
         if key in spec
     }
-    return Desired(
+    return DesiredGroup(
         name="billing",
         uid="me",
         generation=1,
@@ -54,7 +59,9 @@ def group(
     )
 
 
-def there(found: ActualGroup, *, end: int = 100, age_seconds: float | None = None, **more: Any) -> Actual:
+def there(
+    found: ActualGroup, *, end: int = 100, age_seconds: float | None = None, **more: Any
+) -> ActualGroupState:
     times = (
         {}
         if age_seconds is None
@@ -66,19 +73,19 @@ def there(found: ActualGroup, *, end: int = 100, age_seconds: float | None = Non
         ends={A: PartitionEnds(10, end), B: PartitionEnds(0, end)},
         record_times_ms=times,
     )
-    return Actual(now=more.pop("now", NOW), group=found, seen=seen, **more)
+    return ActualGroupState(now=more.pop("now", NOW), group=found, seen=seen, **more)
 
 
-def stated(decision: Decision, type: str = "Ready") -> tuple[str, str]:
+def stated(decision: GroupDecision, type: str = "Ready") -> tuple[str, str]:
     (found,) = [one for one in decision.conditions if one.type == type]
     return str(found.status), found.reason
 
 
-def event_reasons(decision: Decision) -> list[str]:
+def event_reasons(decision: GroupDecision) -> list[str]:
     return [one.reason for one in decision.events]
 
 
-def noted(decision: Decision) -> ConsumerGroupStatus:
+def noted(decision: GroupDecision) -> ConsumerGroupStatus:
     (step,) = decision.actions
     assert isinstance(step, Note)
     return step.status

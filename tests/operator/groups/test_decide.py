@@ -14,7 +14,7 @@ from odradek_operator.gateways.group_values import DeleteGroup, GroupsSeen, Part
 from odradek_operator.reconcilers.broker_failures import Failure
 from odradek_operator.reconcilers.consumer_group.decide import decide
 from odradek_operator.reconcilers.consumer_group.facts import (
-    Actual,
+    ActualGroupState,
     Note,
     Resolve,
     ScaleWorkload,
@@ -87,7 +87,9 @@ def test_what_is_shown_is_bounded() -> None:
         partitions={"wide": tuple(range(500)), "orders": (0, 1)},
         ends={where: PartitionEnds(0, where.partition) for where in committed},
     )
-    decision = decide(wanted(), Actual(now=NOW, group=group(members=100, committed=committed), seen=seen))
+    decision = decide(
+        wanted(), ActualGroupState(now=NOW, group=group(members=100, committed=committed), seen=seen)
+    )
     assert decision.status is not None
     assert (len(decision.status.partitions), len(decision.status.members)) == (64, 32)
     assert decision.status.partitions[0].partition == 499
@@ -216,15 +218,15 @@ def test_deletion_deletes_the_group_only_by_policy_and_for_its_owner() -> None:
     in_zookeeper = decide(wanted(OWN, **GOING), there(group(type="zookeeper")))
     assert (in_zookeeper.actions, event_reasons(in_zookeeper)) == ((RemoveFinalizer(),), ["GroupKept"])
     assert decide(wanted(OWN, **GOING), there(group(), sharers=1)).actions == (RemoveFinalizer(),)
-    assert decide(wanted(OWN, **GOING), Actual(now=NOW, reachability=Reachability.GONE)).actions == (
-        RemoveFinalizer(),
-    )
+    assert decide(
+        wanted(OWN, **GOING), ActualGroupState(now=NOW, reachability=Reachability.GONE)
+    ).actions == (RemoveFinalizer(),)
 
 
 def test_a_deletion_waits_for_members_and_for_brokers_but_not_for_ever() -> None:
     for actual in (
         there(group(members=1)),
-        Actual(now=NOW, reachability=Reachability.UNREACHABLE, problem="no"),
+        ActualGroupState(now=NOW, reachability=Reachability.UNREACHABLE, problem="no"),
     ):
         waiting = decide(wanted(OWN, **GOING), actual)
         assert (waiting.actions, waiting.again_seconds) == ((), 10)
@@ -235,11 +237,11 @@ def test_a_deletion_waits_for_members_and_for_brokers_but_not_for_ever() -> None
 
 def test_a_second_resource_or_one_without_a_cluster_says_so() -> None:
     assert stated(decide(wanted(), there(group(), older="first"))) == ("False", "GroupTaken")
-    assert stated(decide(wanted(), Actual(now=NOW, reachability=Reachability.GONE))) == (
+    assert stated(decide(wanted(), ActualGroupState(now=NOW, reachability=Reachability.GONE))) == (
         "False",
         "ClusterNotFound",
     )
-    unreachable = Actual(now=NOW, reachability=Reachability.UNREACHABLE)
+    unreachable = ActualGroupState(now=NOW, reachability=Reachability.UNREACHABLE)
     assert stated(decide(wanted(), unreachable)) == ("Unknown", "ClusterUnreachable")
     refused = decide(wanted(), there(group(), failure=Failure("GroupAuthorizationFailed", "no", True)))
     assert stated(refused) == ("False", "GroupAuthorizationFailed")

@@ -11,13 +11,19 @@ import pytest
 from odradek.client.admin.logs import EARLIEST
 from odradek_operator.gateways.group_values import RememberResets, SetFence, SetOffsets
 from odradek_operator.reconcilers.consumer_group.decide import decide
-from odradek_operator.reconcilers.consumer_group.facts import Actual, Decision, Desired, Note, Resolve
+from odradek_operator.reconcilers.consumer_group.facts import (
+    ActualGroupState,
+    DesiredGroup,
+    GroupDecision,
+    Note,
+    Resolve,
+)
 from odradek_operator.reconcilers.consumer_group.reset import (
     FENCING_SECONDS_MAX,
     RESETS_REMEMBERED_MAX,
     digest,
 )
-from odradek_operator.resources.consumer_group import Phase
+from odradek_operator.resources.consumer_group import ResetPhase
 from tests.operator.groups.cases import (
     COMMITTED,
     NOW,
@@ -36,7 +42,7 @@ from tests.operator.groups.cases import (
 ONE = (digest("one"),)
 
 
-def follow(desired: Desired, decision: Decision) -> Desired:
+def follow(desired: DesiredGroup, decision: GroupDecision) -> DesiredGroup:
     for step in decision.actions:
         if isinstance(step, Note):
             desired = replace(desired, status=step.status)
@@ -50,7 +56,7 @@ def test_a_reset_notes_its_target_and_snapshot_before_it_sets_offsets() -> None:
     planned = decide(desired, replace(actual, resolved={A: 10, B: 0}))
     status = noted(planned)
     assert status.reset is not None
-    assert (status.reset.phase, status.reset.target) == (Phase.APPLYING, {"orders": {"0": 10, "1": 0}})
+    assert (status.reset.phase, status.reset.target) == (ResetPhase.APPLYING, {"orders": {"0": 10, "1": 0}})
     assert status.snapshot is not None
     assert status.snapshot.offsets == {"orders": {"0": 90, "1": 40}}
     desired = follow(desired, planned)
@@ -72,7 +78,7 @@ def test_a_reset_is_not_repeated_after_consumers_have_continued() -> None:
     went_on = decide(desired, there(group(members=1, committed={A: 12, B: 0})))
     reset = noted(went_on).reset
     assert reset is not None
-    assert reset.phase is Phase.DONE
+    assert reset.phase is ResetPhase.DONE
 
 
 def test_undo_goes_back_to_the_snapshot_and_may_itself_be_undone() -> None:
@@ -100,12 +106,12 @@ def test_undo_goes_back_to_the_snapshot_and_may_itself_be_undone() -> None:
     ],
 )
 def test_a_reset_that_cannot_be_is_refused_once_and_reported(
-    reset: dict[str, Any], actual: Actual, why: str
+    reset: dict[str, Any], actual: ActualGroupState, why: str
 ) -> None:
     decision = decide(wanted(reset=reset), actual)
     status = noted(decision)
     assert status.reset is not None
-    assert status.reset.phase is Phase.REFUSED
+    assert status.reset.phase is ResetPhase.REFUSED
     assert why in status.reset.message
     assert "new id" in status.reset.message or "snapshot" in status.reset.message
     assert event_reasons(decision) == ["ResetRefused"]
@@ -132,7 +138,7 @@ def test_a_fencing_reset_puts_members_out_and_lets_them_in_again() -> None:
     planned = decide(desired, there(full))
     reset = noted(planned).reset
     assert reset is not None
-    assert (reset.phase, reset.fenced) == (Phase.FENCING, True)
+    assert (reset.phase, reset.fenced) == (ResetPhase.FENCING, True)
     desired = follow(desired, planned)
     until_ms = NOW_MS + 120_000
     assert decide(desired, there(full)).actions == (SetFence("billing", until_ms),)
@@ -148,7 +154,7 @@ def test_a_fencing_reset_puts_members_out_and_lets_them_in_again() -> None:
     done = decide(desired, there(at_target))
     desired = follow(desired, done)
     assert desired.status.reset is not None
-    assert (desired.status.reset.phase, desired.status.reset.fenced) == (Phase.DONE, True)
+    assert (desired.status.reset.phase, desired.status.reset.fenced) == (ResetPhase.DONE, True)
     assert decide(desired, there(at_target)).actions == (SetFence("billing", 0),)
     desired = follow(desired, decide(desired, there(replace(at_target, fenced_until_ms=0))))
     assert desired.status.reset is not None
@@ -164,7 +170,7 @@ def test_a_fence_that_removes_no_member_is_given_up_and_taken_away() -> None:
     given_up = decide(desired, there(stuck, now=late))
     reset = noted(given_up).reset
     assert reset is not None
-    assert reset.phase is Phase.REFUSED
+    assert reset.phase is ResetPhase.REFUSED
     desired = follow(desired, given_up)
     assert decide(desired, there(stuck, now=late)).actions == (SetFence("billing", 0),)
 
@@ -176,7 +182,7 @@ def test_a_reset_that_is_taken_back_leaves_no_fence() -> None:
     without = wanted(desired.status)
     without = follow(without, decide(without, there(full)))
     assert without.status.reset is not None
-    assert without.status.reset.phase is Phase.REFUSED
+    assert without.status.reset.phase is ResetPhase.REFUSED
     assert decide(without, there(full)).actions == (SetFence("billing", 0),)
 
 
@@ -185,13 +191,13 @@ def test_an_earlier_id_is_not_made_again_and_overwrites_no_snapshot() -> None:
         decide(wanted(reset=TO_EARLIEST), there(group(committed=COMMITTED), resolved={A: 10, B: 0}))
     )
     assert first.reset is not None
-    second = replace(first, reset=replace(first.reset, id="two", phase=Phase.DONE, target=None))
+    second = replace(first, reset=replace(first.reset, id="two", phase=ResetPhase.DONE, target=None))
     both = group(committed={A: 10, B: 0}, resets=(digest("one"), digest("two")))
     # A rollback of the release brings the first id again.
     reverted = decide(wanted(second, reset=TO_EARLIEST), there(both))
     status = noted(reverted)
     assert status.reset is not None and status.snapshot == second.snapshot
-    assert status.reset.phase is Phase.REPEATED and "new id" in status.reset.message
+    assert status.reset.phase is ResetPhase.REPEATED and "new id" in status.reset.message
     assert event_reasons(reverted) == ["ResetNotRepeated"]
     over = decide(wanted(status, reset=TO_EARLIEST), there(both))
     assert over.actions == () and stated(over, "Reset") == ("True", "Repeated")
@@ -200,7 +206,7 @@ def test_an_earlier_id_is_not_made_again_and_overwrites_no_snapshot() -> None:
 def test_a_resource_that_is_deleted_and_applied_again_makes_no_reset_twice() -> None:
     again = decide(wanted(reset=TO_EARLIEST), there(group(committed={A: 77, B: 66}, resets=ONE)))
     status = noted(again)
-    assert status.reset is not None and status.reset.phase is Phase.REPEATED
+    assert status.reset is not None and status.reset.phase is ResetPhase.REPEATED
     assert status.snapshot is None
 
 

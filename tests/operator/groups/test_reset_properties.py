@@ -24,8 +24,8 @@ from odradek_operator.gateways.group_values import (
     SetOffsets,
 )
 from odradek_operator.reconcilers.consumer_group.decide import decide
-from odradek_operator.reconcilers.consumer_group.facts import Actual, Desired, Note, Resolve
-from odradek_operator.resources.consumer_group import ConsumerGroupSpec, ConsumerGroupStatus, Phase
+from odradek_operator.reconcilers.consumer_group.facts import ActualGroupState, DesiredGroup, Note, Resolve
+from odradek_operator.resources.consumer_group import ConsumerGroupSpec, ConsumerGroupStatus, ResetPhase
 from odradek_operator.resources.structure import parse
 from tests.support.examples import examples
 
@@ -90,12 +90,12 @@ CHANCE = st.sampled_from(["join", "leave", "read", "nothing", "a minute"])
 
 
 def run_once(
-    desired: Desired, group: Group, target: dict[TopicPartition, int], draw: st.DataObject
+    desired: DesiredGroup, group: Group, target: dict[TopicPartition, int], draw: st.DataObject
 ) -> ConsumerGroupStatus:
     """One run of the operator, which may be killed after any step; the status that it leaves behind."""
     resolved = None
     for _ in range(30):
-        actual = Actual(
+        actual = ActualGroupState(
             now=group.now,
             group=group.seen(),
             seen=GroupsSeen(
@@ -152,10 +152,10 @@ def test_a_reset_that_is_done_was_made_and_a_done_one_is_not_made_again(draw: st
     for _ in range(40):
         happen(group, draw)
         status = run_once(
-            Desired(name="g", uid="me", generation=1, spec=spec, status=status), group, target, draw
+            DesiredGroup(name="g", uid="me", generation=1, spec=spec, status=status), group, target, draw
         )
         known = status.reset
-        if known is not None and known.phase is Phase.DONE:
+        if known is not None and known.phase is ResetPhase.DONE:
             break
     else:
         return  # consumers were in the way all the while, or it was refused
@@ -164,14 +164,14 @@ def test_a_reset_that_is_done_was_made_and_a_done_one_is_not_made_again(draw: st
     for _ in range(5):
         happen(group, draw)
         status = run_once(
-            Desired(name="g", uid="me", generation=1, spec=spec, status=status), group, target, draw
+            DesiredGroup(name="g", uid="me", generation=1, spec=spec, status=status), group, target, draw
         )
     assert group.times_set == times_set, "one id, one reset"
     # The resource is deleted at any moment, and applied again.
     for _ in range(5):
         happen(group, draw)
         status = run_once(
-            Desired(name="g", uid="another", generation=1, spec=spec, status=ConsumerGroupStatus()),
+            DesiredGroup(name="g", uid="another", generation=1, spec=spec, status=ConsumerGroupStatus()),
             group,
             target,
             draw,

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from odradek_operator.gateways.kubernetes import LEASES, Api, Conflict, Json, KubernetesError
-from odradek_operator.main.lease import Lease, LeaseLost
+from odradek_operator.main.lease import LeaseLost, OperatorLease
 from tests.operator.support.kubernetes import MemoryKubernetes
 
 LEASE_SECONDS = 15.0
@@ -33,11 +33,11 @@ class SlowKubernetes(MemoryKubernetes):
         return await super().replace(manifest)
 
 
-def lease(kubernetes: MemoryKubernetes) -> Lease:
-    return Lease(kubernetes, namespace="system", name="l", identity="me", seconds=LEASE_SECONDS)
+def lease(kubernetes: MemoryKubernetes) -> OperatorLease:
+    return OperatorLease(kubernetes, namespace="system", name="l", identity="me", seconds=LEASE_SECONDS)
 
 
-async def lost_after(held: Lease, *, match: str = "could not be renewed") -> float:
+async def lost_after(held: OperatorLease, *, match: str = "could not be renewed") -> float:
     """How many seconds a holder continues."""
     began = asyncio.get_running_loop().time()
     with pytest.raises(LeaseLost, match=match):

@@ -33,7 +33,7 @@ from odradek_operator.gateways.kubernetes import (
     Json,
 )
 from odradek_operator.main.cli import main
-from odradek_operator.main.lease import HOLDER_POD, Lease, LeaseLost
+from odradek_operator.main.lease import HOLDER_POD, LeaseLost, OperatorLease
 from odradek_operator.main.process import KINDS, Operator
 from odradek_operator.main.strip_finalizers import strip
 from odradek_operator.main.watching import WatchesEnded
@@ -263,7 +263,7 @@ async def test_a_dead_watch_is_noticed_by_the_resync(
 async def test_one_has_the_lease_and_the_other_takes_over_when_it_stops(server: ApiServer) -> None:
     async with gateway_to(server.url) as kubernetes:
         first, second = (
-            Lease(kubernetes, namespace="system", name="odradek-operator", identity=one, seconds=6)
+            OperatorLease(kubernetes, namespace="system", name="odradek-operator", identity=one, seconds=6)
             for one in ("one", "two")
         )
         await first.acquire()
@@ -286,9 +286,9 @@ async def test_a_holder_that_is_silent_is_followed_after_the_length_of_its_lease
     async with gateway_to(server.url) as kubernetes:
         loop = asyncio.get_running_loop()
         place = {"namespace": "system", "name": "odradek-operator"}
-        await Lease(kubernetes, **place, identity="dead", seconds=1).acquire()
+        await OperatorLease(kubernetes, **place, identity="dead", seconds=1).acquire()
         began = loop.time()
-        await Lease(kubernetes, **place, identity="heir", seconds=1).acquire()
+        await OperatorLease(kubernetes, **place, identity="heir", seconds=1).acquire()
         assert loop.time() - began >= 1
 
 
@@ -298,10 +298,12 @@ async def test_a_holder_without_a_pod_is_followed_before_its_lease_ends(server: 
     place: dict[str, Any] = {"namespace": "system", "name": "odradek-operator", "seconds": 8}
     path = ("GET", PODS.path("system", "old"))
     async with gateway_to(server.url) as kubernetes:
-        await Lease(kubernetes, **place, identity="old", pod="old").acquire()
+        await OperatorLease(kubernetes, **place, identity="old", pod="old").acquire()
         # As long as the pod is there, or may not be read, the holder keeps it.
         for refusal in (None, 403):
-            heir = asyncio.ensure_future(Lease(kubernetes, **place, identity="new", pod="new").acquire())
+            heir = asyncio.ensure_future(
+                OperatorLease(kubernetes, **place, identity="new", pod="new").acquire()
+            )
             if refusal is not None:
                 server.refusals[path] = refusal
             asked = server.requests.count(path)
@@ -311,7 +313,7 @@ async def test_a_holder_without_a_pod_is_followed_before_its_lease_ends(server: 
         server.refusals.clear()
         server.objects.delete(PODS, "system", "old", uid=None, orphan=False)
         asked = server.requests.count(path)
-        heir = asyncio.ensure_future(Lease(kubernetes, **place, identity="new", pod="new").acquire())
+        heir = asyncio.ensure_future(OperatorLease(kubernetes, **place, identity="new", pod="new").acquire())
         async with asyncio.timeout(SECONDS_MAX):
             await heir
         assert server.requests.count(path) == asked + 1, "it was taken because the pod is gone"

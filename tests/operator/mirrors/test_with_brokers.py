@@ -24,11 +24,11 @@ from odradek_operator.desired.client_properties import Password
 from odradek_operator.desired.mirror import START
 from odradek_operator.desired.mirror_names import MirrorContext
 from odradek_operator.desired.mirror_settings import mirror_properties
-from odradek_operator.desired.user_secret import Login, UserConnection, user_files
+from odradek_operator.desired.user_secret import UserConnection, UserLogin, user_files
 from odradek_operator.gateways.kubernetes import Json
 from odradek_operator.gateways.mirrors import HttpMirrorWorkers, WorkerPage
 from odradek_operator.reconcilers.user.decide import acls_of
-from odradek_operator.reconcilers.user.facts import Desired
+from odradek_operator.reconcilers.user.facts import DesiredUser
 from odradek_operator.resources.mirror import MirrorSpec
 from odradek_operator.resources.structure import parse
 from odradek_operator.resources.user import UserSpec, UserStatus
@@ -74,7 +74,7 @@ def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Secu
 async def make_user(broker: SecuredBroker, name: str) -> dict[str, str | bytes]:
     """What the operator makes of a User of the example: a login, rights, and the files of its Secret."""
     spec = parse(UserSpec, EXAMPLE["User", name])
-    desired = Desired(name=name, uid="u", generation=1, spec=spec, status=UserStatus())
+    desired = DesiredUser(name=name, uid="u", generation=1, spec=spec, status=UserStatus())
     password = Password(user=name, mechanism="SCRAM-SHA-512", password=PASSWORD)
     async with Client(broker.bootstraps["OWN"]) as client:
         admin = Admin(client)
@@ -83,7 +83,7 @@ async def make_user(broker: SecuredBroker, name: str) -> dict[str, str | bytes]:
     connection = UserConnection(
         bootstrap=broker.bootstraps["INTERNAL"], protocol="SASL_SSL", authority=broker.authority.pem
     )
-    return user_files(name, connection, Login(credential=password))
+    return user_files(name, connection, UserLogin(credential=password))
 
 
 @contextmanager

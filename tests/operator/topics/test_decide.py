@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from odradek_operator.gateways.topic_values import (
+    ActualPartition,
     ActualTopic,
     AlterConfig,
-    Create,
-    Delete,
+    CreateTopic,
+    DeleteTopic,
     Grow,
     Measures,
-    Partition,
     Reassign,
 )
 from odradek_operator.reconcilers.broker_failures import Failure
@@ -26,26 +26,31 @@ from odradek_operator.reconcilers.decisions import (
     RemoveFinalizer,
 )
 from odradek_operator.reconcilers.topic.decide import decide
-from odradek_operator.reconcilers.topic.facts import Actual, Decision, Desired, NoteCreating
+from odradek_operator.reconcilers.topic.facts import (
+    ActualTopicState,
+    DesiredTopic,
+    NoteCreating,
+    TopicDecision,
+)
 from odradek_operator.resources.conditions import condition
 from odradek_operator.resources.structure import parse, render
-from odradek_operator.resources.topic import TopicSpec, TopicStatus
+from odradek_operator.resources.topic import TopicResourceSpec, TopicStatus
 
 ID = uuid.UUID(int=7)
 OTHER_ID = uuid.UUID(int=8)
 BROKERS = {0: None, 1: None, 2: None}
 
 
-def wanted(status: TopicStatus | None = None, **spec: Any) -> Desired:
+def wanted(status: TopicStatus | None = None, **spec: Any) -> DesiredTopic:
     meta = {
         key: spec.pop(key)
         for key in ("generation", "is_paused", "is_deleted", "deleted_seconds", "has_finalizer")
         if key in spec
     }
-    return Desired(
+    return DesiredTopic(
         name="orders",
         uid="me",
-        spec=parse(TopicSpec, {"cluster": "main", "partitions": 2, **spec}),
+        spec=parse(TopicResourceSpec, {"cluster": "main", "partitions": 2, **spec}),
         status=status or TopicStatus(),
         **{"generation": 1, **meta},
     )
@@ -58,26 +63,26 @@ def topic(
         name="orders",
         id=id,
         partitions=tuple(
-            Partition(number=number, leader=replicas[0], replicas=replicas, in_sync=replicas)
+            ActualPartition(number=number, leader=replicas[0], replicas=replicas, in_sync=replicas)
             for number in range(partitions)
         ),
         config={key.replace("_", "."): value for key, value in config.items()},
     )
 
 
-def there(found: ActualTopic | None, **more: Any) -> Actual:
-    return Actual(topic=found, brokers=BROKERS, **more)
+def there(found: ActualTopic | None, **more: Any) -> ActualTopicState:
+    return ActualTopicState(topic=found, brokers=BROKERS, **more)
 
 
 OWN = TopicStatus(owner_uid="me", topic_id=str(ID), applied_generation=1)
 
 
-def reason(decision: Decision) -> tuple[str, str]:
+def reason(decision: TopicDecision) -> tuple[str, str]:
     (ready,) = [one for one in decision.conditions if one.type == "Ready"]
     return str(ready.status), ready.reason
 
 
-def event_reasons(decision: Decision) -> list[str]:
+def event_reasons(decision: TopicDecision) -> list[str]:
     return [one.reason for one in decision.events]
 
 
@@ -86,8 +91,8 @@ def event_reasons(decision: Decision) -> list[str]:
 
 def test_a_topic_that_is_not_there_is_made_as_wanted() -> None:
     decision = decide(wanted(replicas=3, config={"retention.ms": 5}), there(None))
-    assert decision.actions == (Create("orders", 2, 3, {"retention.ms": "5"}),)
-    assert decide(wanted(name="Other_1"), there(None)).actions == (Create("Other_1", 2, -1, {}),)
+    assert decision.actions == (CreateTopic("orders", 2, 3, {"retention.ms": "5"}),)
+    assert decide(wanted(name="Other_1"), there(None)).actions == (CreateTopic("Other_1", 2, -1, {}),)
 
 
 def test_what_was_made_now_is_owned_and_ready() -> None:
@@ -106,9 +111,9 @@ def test_what_was_made_now_is_owned_and_ready() -> None:
 
 def test_a_noted_creation_is_recognized_after_an_interruption() -> None:
     careful = wanted(adoptionPolicy="Fail")
-    assert decide(careful, there(None)).actions == (NoteCreating(), Create("orders", 2, -1, {}))
+    assert decide(careful, there(None)).actions == (NoteCreating(), CreateTopic("orders", 2, -1, {}))
     noted = replace(careful, status=TopicStatus(creating="me"))
-    assert decide(noted, there(None)).actions == (Create("orders", 2, -1, {}),)
+    assert decide(noted, there(None)).actions == (CreateTopic("orders", 2, -1, {}),)
     decision = decide(noted, there(topic()))
     assert reason(decision) == ("True", "AsWanted")
     assert decision.status is not None
@@ -281,7 +286,7 @@ def test_drift_may_be_ignored() -> None:
 
 def test_a_topic_deleted_by_hand_is_made_again_only_with_drift_enforced() -> None:
     decision = decide(wanted(OWN), there(None))
-    assert isinstance(decision.actions[0], Create)
+    assert isinstance(decision.actions[0], CreateTopic)
     assert event_reasons(decision) == ["TopicMadeAnew"]
     for drift in ("Warn", "Off"):
         left = decide(wanted(OWN, drift=drift), there(None))
@@ -313,14 +318,14 @@ def test_the_finalizer_comes_before_anything_else_and_only_with_the_policy() -> 
 
 def test_an_owner_takes_its_topic_along() -> None:
     decision = decide(wanted(OWN, **GOING), there(topic()))
-    assert decision.actions == (Delete("orders"), RemoveFinalizer())
+    assert decision.actions == (DeleteTopic("orders"), RemoveFinalizer())
     assert decide(wanted(OWN, **GOING), there(None)).actions == (RemoveFinalizer(),)
 
 
 def test_a_deletion_that_waits_says_for_what() -> None:
     decision = decide(
         wanted(OWN, **GOING),
-        Actual(reachability=Reachability.UNREACHABLE, problem="the Cluster does not answer"),
+        ActualTopicState(reachability=Reachability.UNREACHABLE, problem="the Cluster does not answer"),
     )
     assert (decision.actions, decision.again_seconds) == ((), 10)
     assert reason(decision) == ("False", "DeletionWaits")
@@ -336,17 +341,17 @@ def test_a_deletion_that_waits_says_for_what() -> None:
         (OWN, there(topic(), sharers=1), {}, ["TopicKept"]),
         (OWN, there(topic()), {"is_paused": True}, ["TopicKept"]),
         (OWN, there(topic()), {"deletionPolicy": "Retain"}, []),
-        (OWN, Actual(reachability=Reachability.GONE), {}, []),
+        (OWN, ActualTopicState(reachability=Reachability.GONE), {}, []),
         (
             OWN,
-            Actual(reachability=Reachability.UNREACHABLE, problem="no"),
+            ActualTopicState(reachability=Reachability.UNREACHABLE, problem="no"),
             {"deleted_seconds": DELETION_SECONDS_MAX},
             ["TopicKept"],
         ),
     ],
 )
 def test_no_other_topic_goes_and_nothing_hangs(
-    status: TopicStatus, actual: Actual, more: dict[str, Any], reported: list[str]
+    status: TopicStatus, actual: ActualTopicState, more: dict[str, Any], reported: list[str]
 ) -> None:
     decision = decide(wanted(status, **{**GOING, **more}), actual)
     assert decision.actions == (RemoveFinalizer(),)
@@ -361,7 +366,7 @@ def test_without_its_cluster_a_topic_says_so_and_keeps_what_it_knows() -> None:
         (Reachability.GONE, ("False", "ClusterNotFound")),
         (Reachability.UNREACHABLE, ("Unknown", "ClusterUnreachable")),
     ):
-        decision = decide(wanted(OWN), Actual(reachability=reach, problem="why"))
+        decision = decide(wanted(OWN), ActualTopicState(reachability=reach, problem="why"))
         assert reason(decision) == expected
         assert decision.status == OWN
         assert decision.again_seconds is not None

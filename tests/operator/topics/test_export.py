@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from odradek.client.admin.results import ConfigChange, ResourceType
 from odradek_operator.gateways.kubernetes import TOPICS
-from odradek_operator.gateways.topic_values import ActualTopic, Partition
+from odradek_operator.gateways.topic_values import ActualPartition, ActualTopic
 from odradek_operator.main.cli import main
 from odradek_operator.main.export import render_documents, resource_name
 from tests.operator.support.broker_world import NAMESPACE, BrokerWithAdmin, BrokerWorld, play
@@ -23,7 +23,7 @@ DNS_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0
 
 
 def topic(name: str, config: Mapping[str, str] | None = None) -> ActualTopic:
-    partition = Partition(number=0, leader=0, replicas=(0, 1), in_sync=(0, 1))
+    partition = ActualPartition(number=0, leader=0, replicas=(0, 1), in_sync=(0, 1))
     return ActualTopic(name=name, id=uuid.UUID(int=1), partitions=(partition,), config=config or {})
 
 

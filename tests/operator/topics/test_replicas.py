@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odradek_operator.gateways.topic_values import Partition
+from odradek_operator.gateways.topic_values import ActualPartition
 from odradek_operator.reconcilers.topic.replicas import with_replicas
 
 
 def partition(
     number: int, *replicas: int, in_sync: tuple[int, ...] | None = None, leader: int | None = None
-) -> Partition:
-    return Partition(
+) -> ActualPartition:
+    return ActualPartition(
         number=number,
         leader=replicas[0] if leader is None else leader,
         replicas=replicas,
@@ -43,7 +43,7 @@ def test_the_leader_and_those_in_sync_stay() -> None:
 
 def test_partitions_that_are_as_wanted_or_becoming_so_are_left_alone() -> None:
     brokers = dict.fromkeys(range(3))
-    moving = Partition(number=1, leader=0, replicas=(0, 1, 2), in_sync=(0,), adding=(1,), removing=(2,))
+    moving = ActualPartition(number=1, leader=0, replicas=(0, 1, 2), in_sync=(0,), adding=(1,), removing=(2,))
     assert with_replicas([partition(0, 0, 1), moving], 2, brokers=brokers) == {}
 
 

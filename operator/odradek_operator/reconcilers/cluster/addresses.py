@@ -11,7 +11,7 @@ from odradek_operator.desired.services import service_name
 from odradek_operator.gateways.kubernetes import Json
 from odradek_operator.reconcilers.cluster.facts import Objects
 from odradek_operator.resources.cluster_status import ListenerStatus
-from odradek_operator.resources.listeners import BrokerAddress, Listener, ListenerType
+from odradek_operator.resources.listeners import BrokerAddress, ClusterListener, ListenerType
 
 NODE_IP: Final = "${NODE_IP}"
 PENDING: Final = "pending"
@@ -19,7 +19,7 @@ PENDING: Final = "pending"
 
 
 @dataclass(frozen=True, slots=True)
-class Pending:
+class PendingAddresses:
     """An address that is not there yet, and why."""
 
     listener: str
@@ -31,7 +31,7 @@ class ExternalAddresses(NamedTuple):
     """`host:port` by listener and broker, None where Kubernetes has not given one yet; and what is missing."""
 
     by_listener: dict[str, tuple[str | None, ...]]
-    pending: tuple[Pending, ...]
+    pending: tuple[PendingAddresses, ...]
 
 
 def external_addresses(
@@ -44,7 +44,7 @@ def external_addresses(
     """
     known_hosts = {one.name: one.brokers for one in known if one.type == ListenerType.LOAD_BALANCER}
     addresses: dict[str, tuple[str | None, ...]] = {}
-    pending: list[Pending] = []
+    pending: list[PendingAddresses] = []
     for listener in context.spec.listeners:
         by_broker = {one.broker: one for one in listener.brokers}
         found: list[str | None] = []
@@ -55,7 +55,7 @@ def external_addresses(
             port = _port(listener, given, service)
             if host is None or port is None:
                 what = "an address from the load balancer" if host is None else "a port of the nodes"
-                pending.append(Pending(listener.name, broker, what))
+                pending.append(PendingAddresses(listener.name, broker, what))
             if host is None and listener.type is ListenerType.LOAD_BALANCER:
                 host = _host_before(known_hosts.get(listener.name, ()), broker)
             found.append(None if host is None or port is None else f"{_bracket_host(host)}:{port}")
@@ -63,7 +63,9 @@ def external_addresses(
     return ExternalAddresses(addresses, tuple(pending))
 
 
-def bootstrap_address(context: Context, listener: Listener, objects: Objects, nodes: list[str]) -> str | None:
+def bootstrap_address(
+    context: Context, listener: ClusterListener, objects: Objects, nodes: list[str]
+) -> str | None:
     """The bootstrap address for external clients: the listener's Service, by any node or the load balancer."""
     service = objects.get(("Service", service_name(context, listener, None)))
     if service is None:
@@ -79,7 +81,9 @@ def bootstrap_address(context: Context, listener: Listener, objects: Objects, no
             return None if port is None or not nodes else f"{_bracket_host(nodes[0])}:{port}"
 
 
-def _host(context: Context, listener: Listener, given: BrokerAddress, service: Json | None) -> str | None:
+def _host(
+    context: Context, listener: ClusterListener, given: BrokerAddress, service: Json | None
+) -> str | None:
     template = given.host or listener.advertised_host
     if template is not None:
         return (
@@ -98,7 +102,7 @@ def _host(context: Context, listener: Listener, given: BrokerAddress, service: J
             return _ingress(service)
 
 
-def _port(listener: Listener, given: BrokerAddress, service: Json | None) -> int | None:
+def _port(listener: ClusterListener, given: BrokerAddress, service: Json | None) -> int | None:
     if given.port is not None:
         return given.port
     is_node_port = listener.type is ListenerType.NODE_PORT

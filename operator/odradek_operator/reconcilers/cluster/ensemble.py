@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from odradek_operator.desired.names import VOLUME, ZOOKEEPER
-from odradek_operator.desired.zookeeper_files import NO_DATA, Membership
+from odradek_operator.desired.zookeeper_files import NO_DATA, EnsembleMembership
 from odradek_operator.gateways.kubernetes import Json, metadata
 from odradek_operator.reconcilers.cluster.facts import BrokerPod, Objects, ServerPod
 from odradek_operator.resources.cluster import ClusterSpec
@@ -53,12 +53,12 @@ def _size_before(name: str, before: ClusterStatus, objects: Objects) -> int | No
     return len(claims) or None
 
 
-def membership(before: ClusterStatus, size: int) -> Membership:
+def membership(before: ClusterStatus, size: int) -> EnsembleMembership:
     """The ensemble that servers get at their start. Servers without data may begin one only for a new Cluster."""
     if before.ensemble is not None and before.ensemble.voters:
-        return Membership(voters=before.ensemble.voters, version=before.ensemble.version)
+        return EnsembleMembership(voters=before.ensemble.voters, version=before.ensemble.version)
     all_of_them = tuple(range(1, size + 1))
-    return Membership(voters=all_of_them, founders=() if before.cluster_id else all_of_them)
+    return EnsembleMembership(voters=all_of_them, founders=() if before.cluster_id else all_of_them)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,7 +16,7 @@ from odradek_operator.reconcilers.cluster.ensemble_rolling import ServerRoll
 from odradek_operator.reconcilers.cluster.facts import BrokerPod
 from odradek_operator.reconcilers.cluster.observing import observe
 from odradek_operator.reconcilers.cluster.run import ReconcileRun
-from odradek_operator.resources.cluster_status import Ensemble
+from odradek_operator.resources.cluster_status import EnsembleStatus
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,7 +26,7 @@ class EnsembleFound:
     `has_former_claims`: volume claims of servers that left are still there.
     """
 
-    ensemble: Ensemble | None = None
+    ensemble: EnsembleStatus | None = None
     resize: Resize = field(default_factory=Resize)
     has_former_claims: bool = False
     problem: str | None = None
@@ -46,7 +46,7 @@ async def resize_ensemble(run: ReconcileRun, pods: Sequence[BrokerPod], roll: Se
     found = EnsembleFound()
     try:
         members = await run.admin.read_ensemble(addresses)
-        found = replace(found, ensemble=Ensemble(voters=members.voters, version=members.version))
+        found = replace(found, ensemble=EnsembleStatus(voters=members.voters, version=members.version))
         waits_for = steadiness.waits_for(await observe(run, pods), takes_server=True)
         if roll.left:
             waits_for = "its servers are being replaced"
@@ -60,14 +60,14 @@ async def resize_ensemble(run: ReconcileRun, pods: Sequence[BrokerPod], roll: Se
             joining=[server_line(run.context, number) for number in resize.joining],
             leaving=resize.leaving,
         )
-        return replace(found, ensemble=Ensemble(voters=members.voters, version=members.version))
+        return replace(found, ensemble=EnsembleStatus(voters=members.voters, version=members.version))
     except EnsembleError as failure:
         # A leader that leaves takes the connection with it. The next run reads what became of the change.
         problem = f"the next look sees whether the ensemble has changed: {failure}"
         return replace(found, problem=problem)
 
 
-async def _remove_claims(run: ReconcileRun, size: int, before: Ensemble) -> bool:
+async def _remove_claims(run: ReconcileRun, size: int, before: EnsembleStatus) -> bool:
     """Delete volume claims of servers that have left; whether there were any."""
     claims = run.claims(run.context.object_name(ZOOKEEPER))
     former = claims_of_former_servers(claims, size, before.voters)

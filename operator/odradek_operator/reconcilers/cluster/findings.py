@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from odradek_operator.reconcilers.cluster.addresses import Pending
+from odradek_operator.reconcilers.cluster.addresses import PendingAddresses
 from odradek_operator.reconcilers.cluster.ensemble_resizing import EnsembleFound
 from odradek_operator.reconcilers.cluster.ensemble_rolling import ServerRoll
 from odradek_operator.reconcilers.cluster.facts import BrokerPod, SetState
@@ -24,7 +24,7 @@ class Findings:
     """
 
     zookeeper: SetState | None = None
-    pending: tuple[Pending, ...] = ()
+    pending: tuple[PendingAddresses, ...] = ()
     zones_problem: str | None = None
     volume_problem: str | None = None
     pods: tuple[BrokerPod, ...] = ()

@@ -8,9 +8,9 @@ from odradek.foundation.words import count
 from odradek_operator.gateways.group_values import ActualGroup, DeleteGroup, SetOffsets
 from odradek_operator.reconcilers.consumer_group.facts import (
     Action,
-    Actual,
-    Decision,
-    Desired,
+    ActualGroupState,
+    DesiredGroup,
+    GroupDecision,
     Note,
     Resolve,
     ScaleWorkload,
@@ -28,7 +28,7 @@ from odradek_operator.reconcilers.decisions import (
     deletion_waits,
 )
 from odradek_operator.resources.conditions import Condition, condition, ready_condition
-from odradek_operator.resources.consumer_group import ConsumerGroupStatus, Phase
+from odradek_operator.resources.consumer_group import ConsumerGroupStatus, ResetPhase
 from odradek_operator.resources.deletion import DeletionPolicy
 
 # Lag is read often while a group has members or lag, and otherwise seldom.
@@ -43,7 +43,7 @@ RESET = "Reset"
 STARTED = "Started"
 
 
-def decide(desired: Desired, actual: Actual) -> Decision:
+def decide(desired: DesiredGroup, actual: ActualGroupState) -> GroupDecision:
     """The next steps, or the status to write where there are none."""
     if desired.is_deleted:
         return _decide_deletion(desired, actual)
@@ -51,16 +51,16 @@ def decide(desired: Desired, actual: Actual) -> Decision:
         message = (
             f"the group {desired.group_id} belongs to the ConsumerGroup {actual.older}; delete one of the two"
         )
-        return Decision.with_condition(
+        return GroupDecision.with_condition(
             desired, ready_condition(False, "GroupTaken", message), *desired.release_steps()
         )
-    absence = Decision.without_cluster(desired, actual.reachability, actual.problem)
+    absence = GroupDecision.without_cluster(desired, actual.reachability, actual.problem)
     if absence is not None:
         return absence
     if actual.failure is not None:
         refused = ready_condition(False, actual.failure.reason, actual.failure.message)
         pause = REFUSED_AGAIN_SECONDS if actual.failure.is_lasting else START_AGAIN_SECONDS
-        return Decision.with_condition(desired, refused, again_seconds=pause)
+        return GroupDecision.with_condition(desired, refused, again_seconds=pause)
     assert actual.group is not None
     if desired.is_paused:
         return _decide_status(
@@ -70,23 +70,23 @@ def decide(desired: Desired, actual: Actual) -> Decision:
             ready_condition(None, "Paused", "nothing is changed while this is paused"),
         )
     if held := desired.finalizer_steps():
-        return Decision(actions=held)
+        return GroupDecision(actions=held)
     return _decide_governed(desired, actual, actual.group)
 
 
-def _decide_governed(desired: Desired, actual: Actual, group: ActualGroup) -> Decision:
+def _decide_governed(desired: DesiredGroup, actual: ActualGroupState, group: ActualGroup) -> GroupDecision:
     status = desired.status
     again_seconds: float | None = None
     step = next_step(desired, actual, group)
     if step is not None:
         if step.actions:
-            return Decision(actions=step.actions, events=step.events)
+            return GroupDecision(actions=step.actions, events=step.events)
         status, again_seconds = step.status or status, step.again_seconds
     start = _start(desired, actual, group)
-    if isinstance(start, Decision):
+    if isinstance(start, GroupDecision):
         return start
     if scaling := _scaling_actions(desired, actual):
-        return Decision(actions=scaling)
+        return GroupDecision(actions=scaling)
     decision = _decide_status(
         replace(desired, status=status), actual, status, ready_condition(True, "Governed"), start
     )
@@ -98,7 +98,9 @@ def _decide_governed(desired: Desired, actual: Actual, group: ActualGroup) -> De
 # --- the initial position ------------------------------------------------------------------------------------------
 
 
-def _start(desired: Desired, actual: Actual, group: ActualGroup) -> Decision | Condition | None:
+def _start(
+    desired: DesiredGroup, actual: ActualGroupState, group: ActualGroup
+) -> GroupDecision | Condition | None:
     """Steps to the initial position, or what stands in its way, or None when that is settled."""
     position = desired.spec.initial_position
     if position is None or desired.status.started_from is not None:
@@ -106,7 +108,7 @@ def _start(desired: Desired, actual: Actual, group: ActualGroup) -> Decision | C
     assert actual.seen is not None
     if group.committed:
         begun = "the group has committed offsets"
-        return Decision(actions=(Note(replace(desired.status, started_from=begun)),))
+        return GroupDecision(actions=(Note(replace(desired.status, started_from=begun)),))
     missing = missing_topics(desired.spec.topics, actual.seen)
     if missing or not desired.spec.topics:
         named = f"there is no topic {', '.join(missing)} yet" if missing else "no topics are named"
@@ -131,9 +133,9 @@ def _start(desired: Desired, actual: Actual, group: ActualGroup) -> Decision | C
         except ValueError as problem:
             return condition(STARTED, False, "InvalidPosition", f"{problem}; correct initialPosition")
         partitions = partitions_of(desired.spec.topics, actual.seen)
-        return Decision(actions=(Resolve(dict.fromkeys(partitions, when)),))
+        return GroupDecision(actions=(Resolve(dict.fromkeys(partitions, when)),))
     begun = f"{position.at}, set in {count(len(actual.resolved), 'partition')}"
-    return Decision(
+    return GroupDecision(
         actions=(
             SetOffsets(desired.group_id, actual.resolved),
             Note(replace(desired.status, started_from=begun)),
@@ -141,7 +143,7 @@ def _start(desired: Desired, actual: Actual, group: ActualGroup) -> Decision | C
     )
 
 
-def _scaling_actions(desired: Desired, actual: Actual) -> tuple[Action, ...]:
+def _scaling_actions(desired: DesiredGroup, actual: ActualGroupState) -> tuple[Action, ...]:
     spec, seen = desired.spec, actual.workload
     if spec.workload is None or spec.replicas is None or seen is None or seen.replicas is None:
         return ()
@@ -155,10 +157,10 @@ def _scaling_actions(desired: Desired, actual: Actual) -> tuple[Action, ...]:
 # --- deletion ------------------------------------------------------------------------------------------------------
 
 
-def _decide_deletion(desired: Desired, actual: Actual) -> Decision:
+def _decide_deletion(desired: DesiredGroup, actual: ActualGroupState) -> GroupDecision:
     if not desired.has_finalizer:
-        return Decision()
-    go = Decision(actions=(RemoveFinalizer(),))
+        return GroupDecision()
+    go = GroupDecision(actions=(RemoveFinalizer(),))
     if desired.spec.deletion_policy is DeletionPolicy.RETAIN or desired.status.owner_uid != desired.uid:
         return go
     if actual.group is not None and actual.group.is_in_zookeeper:
@@ -184,13 +186,13 @@ def _decide_deletion(desired: Desired, actual: Actual) -> Decision:
                 go, events=(_group_kept_event(desired, f"not in {DELETION_SECONDS_MAX:g} s: {problem}"),)
             )
         waits = deletion_waits(f"the group {desired.group_id}", problem)
-        return Decision.with_condition(desired, waits, again_seconds=UNREACHABLE_AGAIN_SECONDS)
+        return GroupDecision.with_condition(desired, waits, again_seconds=UNREACHABLE_AGAIN_SECONDS)
     if actual.group is None or actual.group.state is None:
         return go
-    return Decision(actions=(DeleteGroup(desired.group_id), RemoveFinalizer()))
+    return GroupDecision(actions=(DeleteGroup(desired.group_id), RemoveFinalizer()))
 
 
-def _group_kept_event(desired: Desired, why: str) -> Event:
+def _group_kept_event(desired: DesiredGroup, why: str) -> Event:
     message = f"the group {desired.group_id} was not deleted with its resource: {why}; delete it by hand if it is to go"
     return Event("GroupKept", message, is_warning=True)
 
@@ -199,12 +201,12 @@ def _group_kept_event(desired: Desired, why: str) -> Event:
 
 
 def _decide_status(
-    desired: Desired,
-    actual: Actual,
+    desired: DesiredGroup,
+    actual: ActualGroupState,
     status: ConsumerGroupStatus,
     first: Condition,
     start: Condition | None = None,
-) -> Decision:
+) -> GroupDecision:
     assert actual.group is not None
     assert actual.seen is not None
     shown = group_status(replace(desired, status=status), actual)
@@ -224,7 +226,7 @@ def _decide_status(
     again_seconds = QUIET_AGAIN_SECONDS if is_quiet and start is None else LOOK_AGAIN_SECONDS
     if start is not None:
         again_seconds = START_AGAIN_SECONDS
-    return Decision(
+    return GroupDecision(
         status=shown,
         conditions=tuple(conditions),
         events=_change_events(desired, conditions),
@@ -232,7 +234,7 @@ def _decide_status(
     )
 
 
-def _members_condition(desired: Desired, actual: Actual) -> Condition | None:
+def _members_condition(desired: DesiredGroup, actual: ActualGroupState) -> Condition | None:
     assert actual.group is not None
     current, expected, wanted = len(actual.group.members), desired.spec.members, desired.spec.replicas
     if expected is None and wanted is None:
@@ -251,7 +253,7 @@ def _members_condition(desired: Desired, actual: Actual) -> Condition | None:
     return condition(MEMBERS_AS_EXPECTED, True, "AsExpected")
 
 
-def _workload_condition(desired: Desired, actual: Actual) -> Condition | None:
+def _workload_condition(desired: DesiredGroup, actual: ActualGroupState) -> Condition | None:
     """Why the workload is not scaled."""
     workload, seen = desired.spec.workload, actual.workload
     if workload is None or seen is None:
@@ -270,7 +272,7 @@ def _workload_condition(desired: Desired, actual: Actual) -> Condition | None:
     return None
 
 
-def _lag_condition(desired: Desired, shown: ConsumerGroupStatus) -> Condition | None:
+def _lag_condition(desired: DesiredGroup, shown: ConsumerGroupStatus) -> Condition | None:
     objective, lag = desired.spec.lag, shown.lag
     if objective is None or lag is None:
         return None
@@ -295,14 +297,14 @@ def _reset(shown: ConsumerGroupStatus) -> Condition | None:
     known = shown.reset
     if known is None:
         return None
-    holds = known.phase in (Phase.DONE, Phase.REPEATED) if known.phase in ENDED else None
+    holds = known.phase in (ResetPhase.DONE, ResetPhase.REPEATED) if known.phase in ENDED else None
     return condition(RESET, holds, str(known.phase), known.message)
 
 
 _REPORTED = (MEMBERS_AS_EXPECTED, LAG_WITHIN_OBJECTIVE, TOPICS_EXIST, STARTED)
 
 
-def _change_events(desired: Desired, conditions: list[Condition]) -> tuple[Event, ...]:
+def _change_events(desired: DesiredGroup, conditions: list[Condition]) -> tuple[Event, ...]:
     """The changes that are worth an event: a condition that ceases to hold, or holds again."""
     before = {known.type: str(known.status) for known in desired.status.conditions}
     events = []

@@ -21,7 +21,7 @@ Offsets = Mapping[TopicPartition, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Desired(DesiredOf[ConsumerGroupSpec, ConsumerGroupStatus]):
+class DesiredGroup(DesiredOf[ConsumerGroupSpec, ConsumerGroupStatus]):
     """A ConsumerGroup resource as it was read."""
 
     @property
@@ -44,7 +44,7 @@ class WorkloadSeen:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Actual(ActualOf):
+class ActualGroupState(ActualOf):
     """The facts at the time `now`. `resolved` are the offsets that the last `Resolve` asked for."""
 
     now: datetime
@@ -81,5 +81,5 @@ Action = GroupStep | Resolve | Note | ScaleWorkload | AddFinalizer | RemoveFinal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Decision(DecisionOf[Action, ConsumerGroupStatus]):
+class GroupDecision(DecisionOf[Action, ConsumerGroupStatus]):
     """A decision about a ConsumerGroup. After any step another decision follows; the last has no steps."""

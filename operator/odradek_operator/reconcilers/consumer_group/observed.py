@@ -8,7 +8,7 @@ from datetime import datetime
 
 from odradek_operator.gateways.group_values import ActualGroup, GroupsSeen
 from odradek_operator.gateways.groups import next_offsets
-from odradek_operator.reconcilers.consumer_group.facts import Actual, Desired
+from odradek_operator.reconcilers.consumer_group.facts import ActualGroupState, DesiredGroup
 from odradek_operator.resources.conditions import format_timestamp
 from odradek_operator.resources.consumer_group import (
     ASSIGNED_SHOWN_MAX,
@@ -22,7 +22,7 @@ from odradek_operator.resources.consumer_group import (
 )
 
 
-def group_status(desired: Desired, actual: Actual) -> ConsumerGroupStatus:
+def group_status(desired: DesiredGroup, actual: ActualGroupState) -> ConsumerGroupStatus:
     """The status of the group, which this resource governs. `measured_at` moves when something else does."""
     group, seen, before = actual.group, actual.seen, desired.status
     assert group is not None

@@ -8,12 +8,12 @@ from datetime import UTC, datetime
 from odradek.client.admin.logs import EARLIEST, LATEST
 from odradek.foundation.ids import TopicPartition
 from odradek_operator.gateways.group_values import GroupsSeen
-from odradek_operator.resources.consumer_group import Position, ResetPosition
+from odradek_operator.resources.consumer_group import GroupPosition, ResetPosition
 
 Table = Mapping[str, Mapping[str, int]]
 
 
-def time_of(position: Position | ResetPosition, now: datetime) -> int:
+def time_of(position: GroupPosition | ResetPosition, now: datetime) -> int:
     """The time in milliseconds that a position stands for, or a special value of ListOffsets.
 
     Raises ValueError for a timestamp that is none, and for one that is missing.

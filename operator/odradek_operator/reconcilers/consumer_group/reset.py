@@ -20,7 +20,14 @@ from datetime import datetime
 from odradek.foundation.ids import TopicPartition
 from odradek.foundation.words import count
 from odradek_operator.gateways.group_values import ActualGroup, RememberResets, SetFence, SetOffsets
-from odradek_operator.reconcilers.consumer_group.facts import Action, Actual, Desired, Note, Offsets, Resolve
+from odradek_operator.reconcilers.consumer_group.facts import (
+    Action,
+    ActualGroupState,
+    DesiredGroup,
+    Note,
+    Offsets,
+    Resolve,
+)
 from odradek_operator.reconcilers.consumer_group.positions import (
     missing_topics,
     offsets_of,
@@ -33,11 +40,11 @@ from odradek_operator.resources.conditions import format_timestamp
 from odradek_operator.resources.consumer_group import (
     SNAPSHOT_PARTITIONS_MAX,
     ConsumerGroupStatus,
-    Phase,
-    Reset,
+    GroupReset,
+    OffsetSnapshot,
     ResetAt,
+    ResetPhase,
     ResetStatus,
-    Snapshot,
     WhenActive,
 )
 
@@ -47,7 +54,7 @@ FENCE_SECONDS_LEFT_MIN = 60.0
 FENCING_SECONDS_MAX = 300.0
 FENCING_AGAIN_SECONDS = 0.5
 WAITING_AGAIN_SECONDS = 5.0
-ENDED = (Phase.DONE, Phase.REFUSED, Phase.REPEATED)
+ENDED = (ResetPhase.DONE, ResetPhase.REFUSED, ResetPhase.REPEATED)
 # Of each group, in its settings: 4 kB. The oldest is forgotten for a newer one.
 RESETS_REMEMBERED_MAX = 256
 _DIGEST_LENGTH = 16
@@ -63,13 +70,13 @@ class Step:
     again_seconds: float | None = None
 
 
-def next_step(desired: Desired, actual: Actual, group: ActualGroup) -> Step | None:
+def next_step(desired: DesiredGroup, actual: ActualGroupState, group: ActualGroup) -> Step | None:
     """The next step of the reset that is wanted or under way; None when there is nothing to do."""
     wish, known = desired.spec.reset, desired.status.reset
     if known is not None and (wish is None or wish.id != known.id or known.phase in ENDED):
         if known.phase not in ENDED:
             why = "it was taken back before it had ended"
-            return _end_reset(desired, actual, replace(known, phase=Phase.REFUSED, message=why))
+            return _end_reset(desired, actual, replace(known, phase=ResetPhase.REFUSED, message=why))
         if known.fenced:
             return _unfence_members(desired, known, group)
         if digest(known.id) not in group.resets:
@@ -81,14 +88,14 @@ def next_step(desired: Desired, actual: Actual, group: ActualGroup) -> Step | No
     if known is None or known.id != wish.id:
         if digest(wish.id) in group.resets:
             return _refuse_repeat(desired, actual, wish)
-        known = ResetStatus(id=wish.id, phase=Phase.WAITING, started_at=format_timestamp(actual.now))
+        known = ResetStatus(id=wish.id, phase=ResetPhase.WAITING, started_at=format_timestamp(actual.now))
     if group.is_in_zookeeper:
         why = (
             "the group is kept in ZooKeeper, where its own consumers alone change offsets; use seek of their "
             "ConsumerConnector, and take reset away"
         )
-        return _end_reset(desired, actual, replace(known, phase=Phase.REFUSED, message=why))
-    if known.phase is Phase.APPLYING and known.target is not None:
+        return _end_reset(desired, actual, replace(known, phase=ResetPhase.REFUSED, message=why))
+    if known.phase is ResetPhase.APPLYING and known.target is not None:
         return _apply_reset(desired, actual, group, known)
     if group.members:
         return _handle_members(desired, actual, group, known, wish)
@@ -99,7 +106,7 @@ def next_step(desired: Desired, actual: Actual, group: ActualGroup) -> Step | No
 
 
 def _handle_members(
-    desired: Desired, actual: Actual, group: ActualGroup, known: ResetStatus, wish: Reset
+    desired: DesiredGroup, actual: ActualGroupState, group: ActualGroup, known: ResetStatus, wish: GroupReset
 ) -> Step:
     members = count(len(group.members), "member")
     if wish.when_active is WhenActive.REFUSE:
@@ -107,25 +114,27 @@ def _handle_members(
             f"the group has {members}; stop its consumers, or set whenActive to Wait or Fence, and give the "
             "reset a new id"
         )
-        return _end_reset(desired, actual, replace(known, phase=Phase.REFUSED, message=why))
+        return _end_reset(desired, actual, replace(known, phase=ResetPhase.REFUSED, message=why))
     if wish.when_active is WhenActive.WAIT:
         message = f"waits for {members} to leave; stop the group's consumers"
-        waiting = replace(known, phase=Phase.WAITING, message=message)
+        waiting = replace(known, phase=ResetPhase.WAITING, message=message)
         return Step(status=replace(desired.status, reset=waiting), again_seconds=WAITING_AGAIN_SECONDS)
     return _fence_members(desired, actual, group, known)
 
 
-def _fence_members(desired: Desired, actual: Actual, group: ActualGroup, known: ResetStatus) -> Step:
+def _fence_members(
+    desired: DesiredGroup, actual: ActualGroupState, group: ActualGroup, known: ResetStatus
+) -> Step:
     if _seconds_since(known.started_at, actual.now) > FENCING_SECONDS_MAX:
         why = (
             f"after {FENCING_SECONDS_MAX:g} s the group still had {count(len(group.members), 'member')}. Look at "
             f"the log of broker {group.coordinator}, which coordinates the group, and give the reset a new id"
         )
-        return _end_reset(desired, actual, replace(known, phase=Phase.REFUSED, message=why))
+        return _end_reset(desired, actual, replace(known, phase=ResetPhase.REFUSED, message=why))
     if not known.fenced:
         message = f"puts out {count(len(group.members), 'member')}; clients rejoin by themselves"
         # An applying reset keeps its target: only its fence had run out.
-        phase = known.phase if known.phase is Phase.APPLYING else Phase.FENCING
+        phase = known.phase if known.phase is ResetPhase.APPLYING else ResetPhase.FENCING
         return Step(
             actions=(
                 Note(
@@ -139,7 +148,7 @@ def _fence_members(desired: Desired, actual: Actual, group: ActualGroup, known: 
     return Step(status=replace(desired.status, reset=known), again_seconds=FENCING_AGAIN_SECONDS)
 
 
-def _unfence_members(desired: Desired, known: ResetStatus, group: ActualGroup) -> Step:
+def _unfence_members(desired: DesiredGroup, known: ResetStatus, group: ActualGroup) -> Step:
     if group.fenced_until_ms:
         return Step(actions=(SetFence(group.group_id, 0),))
     return Step(actions=(Note(replace(desired.status, reset=replace(known, fenced=False))),))
@@ -149,12 +158,12 @@ def _unfence_members(desired: Desired, known: ResetStatus, group: ActualGroup) -
 
 
 def _prepare_reset(
-    desired: Desired, actual: Actual, group: ActualGroup, known: ResetStatus, wish: Reset
+    desired: DesiredGroup, actual: ActualGroupState, group: ActualGroup, known: ResetStatus, wish: GroupReset
 ) -> Step:
     """The group is empty: find out where it is to continue, and write that down with where it was."""
     assert actual.seen is not None
     topics = wish.topics or desired.spec.topics or sorted({where.topic for where in group.committed})
-    refused = replace(known, phase=Phase.REFUSED)
+    refused = replace(known, phase=ResetPhase.REFUSED)
     missing = missing_topics(topics, actual.seen)
     if missing:
         why = f"there is no topic {', '.join(missing)}; correct topics, and give the reset a new id"
@@ -181,19 +190,23 @@ def _prepare_reset(
         why = "there is no snapshot of these topics to go back to; the last reset made none"
         return _end_reset(desired, actual, replace(refused, message=why))
     before = {where: group.committed[where] for where in target if where in group.committed}
-    snapshot = Snapshot(reset_id=wish.id, taken_at=format_timestamp(actual.now), offsets=table_of(before))
-    applying = replace(known, phase=Phase.APPLYING, target=table_of(target), message="")
+    snapshot = OffsetSnapshot(
+        reset_id=wish.id, taken_at=format_timestamp(actual.now), offsets=table_of(before)
+    )
+    applying = replace(known, phase=ResetPhase.APPLYING, target=table_of(target), message="")
     return Step(actions=(Note(replace(desired.status, reset=applying, snapshot=snapshot)),))
 
 
-def _snapshot_target(desired: Desired, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
+def _snapshot_target(desired: DesiredGroup, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
     if desired.status.snapshot is None:
         return {}
     kept = offsets_of(desired.status.snapshot.offsets)
     return {where: kept[where] for where in partitions if where in kept}
 
 
-def _apply_reset(desired: Desired, actual: Actual, group: ActualGroup, known: ResetStatus) -> Step:
+def _apply_reset(
+    desired: DesiredGroup, actual: ActualGroupState, group: ActualGroup, known: ResetStatus
+) -> Step:
     assert known.target is not None
     target = offsets_of(known.target)
     if all(group.committed.get(where) == offset for where, offset in target.items()):
@@ -223,16 +236,18 @@ def was_applied(target: Offsets, *, before: Offsets, now: Offsets) -> bool:
     return all(now.get(where, -1) >= offset for where, offset in target.items())
 
 
-def _complete_reset(desired: Desired, actual: Actual, known: ResetStatus, partitions: int) -> Step:
+def _complete_reset(
+    desired: DesiredGroup, actual: ActualGroupState, known: ResetStatus, partitions: int
+) -> Step:
     what = f"offsets of {count(partitions, 'partition')} were set"
     message = f"{what}; to: {{at: Snapshot}} with a new id takes that back"
-    done = replace(known, phase=Phase.DONE, message=message, target=None)
+    done = replace(known, phase=ResetPhase.DONE, message=message, target=None)
     return _end_reset(desired, actual, done)
 
 
-def _end_reset(desired: Desired, actual: Actual, known: ResetStatus) -> Step:
+def _end_reset(desired: DesiredGroup, actual: ActualGroupState, known: ResetStatus) -> Step:
     ended = replace(known, finished_at=format_timestamp(actual.now))
-    is_done = ended.phase is Phase.DONE
+    is_done = ended.phase is ResetPhase.DONE
     what = f"the reset {ended.id} {'is made' if is_done else 'is refused'}: {ended.message}"
     event = Event("OffsetsReset" if is_done else "ResetRefused", what, is_warning=not is_done)
     return Step(actions=(Note(replace(desired.status, reset=ended)),), events=(event,))
@@ -248,10 +263,10 @@ def _remember_reset(group: ActualGroup, known: ResetStatus) -> Step:
     return Step(actions=(RememberResets(group.group_id, digests),))
 
 
-def _refuse_repeat(desired: Desired, actual: Actual, wish: Reset) -> Step:
+def _refuse_repeat(desired: DesiredGroup, actual: ActualGroupState, wish: GroupReset) -> Step:
     message = "a reset of this id has ended before, and is not made twice; give it a new id to have it made"
     known = ResetStatus(
-        id=wish.id, phase=Phase.REPEATED, message=message, finished_at=format_timestamp(actual.now)
+        id=wish.id, phase=ResetPhase.REPEATED, message=message, finished_at=format_timestamp(actual.now)
     )
     event = Event("ResetNotRepeated", f"the reset {wish.id} is not made: {message}")
     return Step(actions=(Note(replace(desired.status, reset=known)),), events=(event,))

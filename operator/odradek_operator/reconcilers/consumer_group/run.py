@@ -32,9 +32,9 @@ from odradek_operator.reconcilers.batch_run import BatchRun, Work
 from odradek_operator.reconcilers.broker_failures import failure_of, is_unreachable
 from odradek_operator.reconcilers.consumer_group.decide import decide
 from odradek_operator.reconcilers.consumer_group.facts import (
-    Actual,
-    Decision,
-    Desired,
+    ActualGroupState,
+    DesiredGroup,
+    GroupDecision,
     Note,
     Resolve,
     ScaleWorkload,
@@ -47,7 +47,7 @@ from odradek_operator.resources.workloads import ScalableWorkload, scalable_work
 
 
 @dataclass(slots=True)
-class GroupWork(Work[Desired, Actual, Decision]):
+class GroupWork(Work[DesiredGroup, ActualGroupState, GroupDecision]):
     """A ConsumerGroup on its way through the rounds, and what its Cluster gives it."""
 
     groups: BrokerGroups | None = None
@@ -78,8 +78,8 @@ class GroupRun(BatchRun[GroupWork]):
 
     def read(self, body: Json) -> GroupWork:
         now = self.environment.now()
-        desired = Desired.read(body, spec=ConsumerGroupSpec, status=ConsumerGroupStatus, now=now)
-        return GroupWork(body, desired, Actual(now=now), Decision())
+        desired = DesiredGroup.read(body, spec=ConsumerGroupSpec, status=ConsumerGroupStatus, now=now)
+        return GroupWork(body, desired, ActualGroupState(now=now), GroupDecision())
 
     def name_on_brokers(self, work: GroupWork) -> str:
         return work.desired.group_id
@@ -182,14 +182,14 @@ class GroupRun(BatchRun[GroupWork]):
         return is_taken
 
 
-def _topics(desired: Desired) -> tuple[str, ...]:
+def _topics(desired: DesiredGroup) -> tuple[str, ...]:
     """All topics that a decision may be about."""
     reset = desired.spec.reset
     return tuple(dict.fromkeys([*desired.spec.topics, *(reset.topics if reset is not None else ())]))
 
 
 async def observe_workload(
-    kubernetes: Kubernetes, namespace: str, desired: Desired, scalable: Sequence[ScalableWorkload]
+    kubernetes: Kubernetes, namespace: str, desired: DesiredGroup, scalable: Sequence[ScalableWorkload]
 ) -> WorkloadSeen | None:
     """The workload that the resource names; None where it names none. `scalable` are those that the Cluster allows.
 

@@ -15,14 +15,14 @@ from odradek_operator.desired.pods import digest
 from odradek_operator.gateways.kubernetes import CLUSTERS, CONFIG_MAPS, USERS, Json, Kubernetes
 from odradek_operator.reconcilers.reconciler import conditions_of, is_deleted, status_of
 from odradek_operator.resources.conditions import READY, is_ready
-from odradek_operator.resources.mirror import Connection, MirrorSpec
+from odradek_operator.resources.mirror import MirrorConnection, MirrorSpec
 from odradek_operator.resources.user import UserStatus
 
 _FILE: Final = "client.properties"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Problem:
+class ConnectionProblem:
     """Why workers cannot connect to a cluster. One that `may_pass` does not stop workers that are there already."""
 
     reason: str
@@ -36,18 +36,18 @@ class Connections:
 
     files: tuple[ConnectionFiles, ...] = ()
     bootstraps: tuple[tuple[str, str], ...] = ()
-    problems: tuple[Problem, ...] = ()
+    problems: tuple[ConnectionProblem, ...] = ()
 
 
 async def find_connections(kubernetes: Kubernetes, namespace: str, spec: MirrorSpec) -> Connections:
     """Return how workers connect to all clusters of a Mirror. Raises KubernetesError."""
-    named: Sequence[tuple[str, Connection]] = [
+    named: Sequence[tuple[str, MirrorConnection]] = [
         (spec.target_alias, spec.target),
         *((one.alias, one) for one in spec.sources),
     ]
     files: list[ConnectionFiles] = []
     bootstraps: list[tuple[str, str]] = []
-    problems: list[Problem] = []
+    problems: list[ConnectionProblem] = []
     for alias, connection in named:
         if connection.bootstrap is not None:
             bootstraps.append((alias, connection.bootstrap))
@@ -63,59 +63,59 @@ async def find_connections(kubernetes: Kubernetes, namespace: str, spec: MirrorS
 
 
 async def _find_cluster_files(
-    kubernetes: Kubernetes, namespace: str, alias: str, connection: Connection
-) -> tuple[ConnectionFiles | None, Problem | None]:
+    kubernetes: Kubernetes, namespace: str, alias: str, connection: MirrorConnection
+) -> tuple[ConnectionFiles | None, ConnectionProblem | None]:
     name = str(connection.cluster)
     cluster = await kubernetes.get(CLUSTERS, namespace, name)
     if cluster is None or is_deleted(cluster):
         message = f"there is no Cluster {name} in the namespace {namespace}; make it, or name another cluster"
-        return None, Problem(reason="ClusterNotFound", message=message)
+        return None, ConnectionProblem(reason="ClusterNotFound", message=message)
     if connection.user is not None:
         found, problem = await _find_user_files(kubernetes, namespace, alias, name, connection.user)
     else:
         found, problem = await _find_binding_files(kubernetes, namespace, alias, name, cluster)
     if problem is None and not is_ready(conditions_of(cluster)):
         message = f"the Cluster {name} is not ready yet{_reason_of(cluster)}; the mirror starts when it is"
-        problem = Problem(reason="ClusterNotReady", message=message, may_pass=True)
+        problem = ConnectionProblem(reason="ClusterNotReady", message=message, may_pass=True)
     return found, problem
 
 
 async def _find_user_files(
     kubernetes: Kubernetes, namespace: str, alias: str, cluster: str, name: str
-) -> tuple[ConnectionFiles | None, Problem | None]:
+) -> tuple[ConnectionFiles | None, ConnectionProblem | None]:
     user = await kubernetes.get(USERS, namespace, name)
     if user is None or is_deleted(user):
         message = f"there is no User {name} in the namespace {namespace}; make it, or name another User"
-        return None, Problem(reason="UserNotFound", message=message)
+        return None, ConnectionProblem(reason="UserNotFound", message=message)
     its_cluster = (user.get("spec") or {}).get("cluster")
     if its_cluster != cluster:
         message = (
             f"the User {name} is of the Cluster {its_cluster}, and not of {cluster}; name a User of that"
         )
-        return None, Problem(reason="UserOfOtherCluster", message=message)
+        return None, ConnectionProblem(reason="UserOfOtherCluster", message=message)
     status = status_of(user, UserStatus)
     if status.secret is None:
         message = f"the User {name} has no Secret yet{_reason_of(user)}; the mirror starts when it is ready"
-        return None, Problem(reason="UserNotReady", message=message)
+        return None, ConnectionProblem(reason="UserNotReady", message=message)
     files = ConnectionFiles(alias=alias, secret=status.secret, version=status.secret_version or "")
     if not is_ready(status.conditions):
         message = f"the User {name} is not ready{_reason_of(user)}; the mirror starts when it is"
-        return files, Problem(reason="UserNotReady", message=message, may_pass=True)
+        return files, ConnectionProblem(reason="UserNotReady", message=message, may_pass=True)
     return files, None
 
 
 async def _find_binding_files(
     kubernetes: Kubernetes, namespace: str, alias: str, name: str, cluster: Json
-) -> tuple[ConnectionFiles | None, Problem | None]:
+) -> tuple[ConnectionFiles | None, ConnectionProblem | None]:
     listener = (cluster.get("spec") or {}).get("internalListener") or {}
     if listener.get("authentication"):
         message = f"clients of the Cluster {name} log in: give a user beside cluster {name}"
-        return None, Problem(reason="UserNeeded", message=message)
+        return None, ConnectionProblem(reason="UserNeeded", message=message)
     binding = await kubernetes.get(CONFIG_MAPS, namespace, f"{name}-binding")
     properties = ((binding or {}).get("data") or {}).get(_FILE)
     if properties is None:
         message = f"the Cluster {name} is not ready yet{_reason_of(cluster)}; the mirror starts when it is"
-        return None, Problem(reason="ClusterNotReady", message=message)
+        return None, ConnectionProblem(reason="ClusterNotReady", message=message)
     return ConnectionFiles(alias=alias, config_map=f"{name}-binding", version=digest(properties)), None
 
 

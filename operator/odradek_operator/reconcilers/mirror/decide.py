@@ -10,7 +10,7 @@ from typing import Final
 from odradek_operator.desired.mirror_names import MirrorContext
 from odradek_operator.gateways.mirrors import STATES_BY_URGENCY, FlowSeen, PartitionSeen, WorkerPage
 from odradek_operator.reconcilers.cluster.facts import SetState
-from odradek_operator.reconcilers.mirror.connecting import Problem
+from odradek_operator.reconcilers.mirror.connecting import ConnectionProblem
 from odradek_operator.resources.conditions import (
     Condition,
     ConditionStatus,
@@ -21,7 +21,7 @@ from odradek_operator.resources.conditions import (
 from odradek_operator.resources.mirror_status import (
     ERROR_LENGTH_MAX,
     TOPICS_SHOWN_MAX,
-    MirroredTopic,
+    MirroredTopicStatus,
     MirrorSourceStatus,
     MirrorStatus,
 )
@@ -42,12 +42,12 @@ class Seen:
 
     workers: SetState = field(default_factory=SetState)
     pod_problem: str | None = None
-    problems: tuple[Problem, ...] = ()
+    problems: tuple[ConnectionProblem, ...] = ()
     pages: tuple[WorkerPage | None, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class MirrorDecision:
     """The status to write, and when to look again without an event."""
 
     status: MirrorStatus
@@ -55,12 +55,14 @@ class Verdict:
     again_seconds: float | None
 
 
-def find_blocking_problem(problems: Iterable[Problem], *, is_running: bool) -> Problem | None:
+def find_blocking_problem(
+    problems: Iterable[ConnectionProblem], *, is_running: bool
+) -> ConnectionProblem | None:
     """The problem because of which nothing is made or changed now; workers that run outlive one that may pass."""
     return next((one for one in problems if not (one.may_pass and is_running)), None)
 
 
-def judge(context: MirrorContext, before: MirrorStatus, seen: Seen, now: datetime) -> Verdict:
+def judge(context: MirrorContext, before: MirrorStatus, seen: Seen, now: datetime) -> MirrorDecision:
     """The status."""
     status = replace(
         before,
@@ -77,27 +79,27 @@ def judge(context: MirrorContext, before: MirrorStatus, seen: Seen, now: datetim
     stopped = find_blocking_problem(seen.problems, is_running=seen.workers.there)
     if stopped is not None:
         refused = ready_condition(False, stopped.reason, stopped.message)
-        return Verdict(status=status, conditions=(refused,), again_seconds=WAITING_SECONDS)
+        return MirrorDecision(status=status, conditions=(refused,), again_seconds=WAITING_SECONDS)
     if context.spec.paused:
         message = "all workers are stopped, and continue where they stopped; set paused to false"
         paused = ready_condition(False, "Paused", message)
-        return Verdict(status=status, conditions=(paused,), again_seconds=None)
+        return MirrorDecision(status=status, conditions=(paused,), again_seconds=None)
     if not seen.workers.settled or seen.workers.ready < seen.workers.wanted or not seen.workers.wanted:
         waits = _workers_condition(context, seen, pages)
         mirroring = (_mirroring_condition(pages),) if pages else ()
-        return Verdict(status=status, conditions=(waits, *mirroring), again_seconds=STARTING_SECONDS)
+        return MirrorDecision(status=status, conditions=(waits, *mirroring), again_seconds=STARTING_SECONDS)
     if not pages:
         message = (
             "no worker answers the operator at its HTTP port; do NetworkPolicies or a firewall allow that?"
         )
         unknown = ready_condition(None, "NoAnswer", message)
-        return Verdict(status=status, conditions=(unknown,), again_seconds=WAITING_SECONDS)
+        return MirrorDecision(status=status, conditions=(unknown,), again_seconds=WAITING_SECONDS)
     mirroring_now = _mirroring_condition(pages)
     if mirroring_now.status is ConditionStatus.TRUE:
         stated = ready_condition(True, "Ready", f"workers mirror {status.from_} into {status.target}")
     else:
         stated = ready_condition(False, mirroring_now.reason, mirroring_now.message)
-    return Verdict(status=status, conditions=(stated, mirroring_now), again_seconds=WATCHED_SECONDS)
+    return MirrorDecision(status=status, conditions=(stated, mirroring_now), again_seconds=WATCHED_SECONDS)
 
 
 def _workers_condition(context: MirrorContext, seen: Seen, pages: Sequence[WorkerPage]) -> Condition:
@@ -184,13 +186,13 @@ def _source_status(alias: str, flows: Sequence[FlowSeen]) -> MirrorSourceStatus:
     )
 
 
-def _list_topics(flows: Iterable[FlowSeen]) -> list[MirroredTopic]:
+def _list_topics(flows: Iterable[FlowSeen]) -> list[MirroredTopicStatus]:
     by_name: dict[tuple[str, str], list[PartitionSeen]] = {}
     for flow in flows:
         for partition in flow.partitions:
             by_name.setdefault((flow.source, partition.topic), []).append(partition)
     return [
-        MirroredTopic(
+        MirroredTopicStatus(
             source=source,
             topic=topic,
             partitions=len(partitions),

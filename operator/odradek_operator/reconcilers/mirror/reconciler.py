@@ -38,8 +38,8 @@ from odradek_operator.reconcilers.mirror.connecting import Connections, find_con
 from odradek_operator.reconcilers.mirror.decide import (
     STARTING_SECONDS,
     WATCHED_SECONDS,
+    MirrorDecision,
     Seen,
-    Verdict,
     find_blocking_problem,
     judge,
 )
@@ -148,7 +148,7 @@ class MirrorReconciler:
         context: MirrorContext,
         found: Connections,
         objects: Objects,
-    ) -> Verdict:
+    ) -> MirrorDecision:
         deployment = objects.get(("Deployment", context.object_name(MIRROR)))
         pods = [one for (kind, _), one in objects.items() if kind == "Pod" and not is_deleted(one)]
         problems = [problem for pod in pods if not pod_is_ready(pod) and (problem := pod_problem(pod))]

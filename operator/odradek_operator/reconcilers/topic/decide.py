@@ -10,7 +10,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 from odradek.foundation.words import count
-from odradek_operator.gateways.topic_values import ActualTopic, AlterConfig, Create, Delete, Grow, Reassign
+from odradek_operator.gateways.topic_values import (
+    ActualTopic,
+    AlterConfig,
+    CreateTopic,
+    DeleteTopic,
+    Grow,
+    Reassign,
+)
 from odradek_operator.reconcilers.decisions import (
     DELETION_SECONDS_MAX,
     REFUSED_AGAIN_SECONDS,
@@ -20,7 +27,13 @@ from odradek_operator.reconcilers.decisions import (
     RemoveFinalizer,
     deletion_waits,
 )
-from odradek_operator.reconcilers.topic.facts import Action, Actual, Decision, Desired, NoteCreating
+from odradek_operator.reconcilers.topic.facts import (
+    Action,
+    ActualTopicState,
+    DesiredTopic,
+    NoteCreating,
+    TopicDecision,
+)
 from odradek_operator.reconcilers.topic.observed import topic_status
 from odradek_operator.reconcilers.topic.replicas import with_replicas
 from odradek_operator.resources.conditions import Condition, condition, ready_condition
@@ -37,12 +50,12 @@ INTERNAL_PREFIX = "__"
 ALREADY_EXISTS = "TopicAlreadyExists"
 
 
-def decide(desired: Desired, actual: Actual) -> Decision:
+def decide(desired: DesiredTopic, actual: ActualTopicState) -> TopicDecision:
     """The next steps, or the status to write where there are none."""
     if desired.is_deleted:
         return _decide_deletion(desired, actual)
     if actual.older is not None:
-        return Decision.with_condition(
+        return TopicDecision.with_condition(
             desired,
             ready_condition(
                 False,
@@ -55,10 +68,10 @@ def decide(desired: Desired, actual: Actual) -> Decision:
         message = (
             f"{desired.topic} is one of the brokers' own topics, which they look after; name another one"
         )
-        return Decision.with_condition(
+        return TopicDecision.with_condition(
             desired, ready_condition(False, "InternalTopic", message), *desired.release_steps()
         )
-    absence = Decision.without_cluster(desired, actual.reachability, actual.problem)
+    absence = TopicDecision.without_cluster(desired, actual.reachability, actual.problem)
     if absence is not None:
         return absence
     if desired.is_paused:
@@ -66,7 +79,7 @@ def decide(desired: Desired, actual: Actual) -> Decision:
     held = desired.finalizer_steps()
     if held:
         # Before anything that a deletion would have to undo.
-        return Decision(actions=held)
+        return TopicDecision(actions=held)
     if actual.failure is not None:
         return _decide_refused(desired, actual)
     if actual.topic is None:
@@ -77,10 +90,10 @@ def decide(desired: Desired, actual: Actual) -> Decision:
 # --- deletion ------------------------------------------------------------------------------------------------------
 
 
-def _decide_deletion(desired: Desired, actual: Actual) -> Decision:
+def _decide_deletion(desired: DesiredTopic, actual: ActualTopicState) -> TopicDecision:
     if not desired.has_finalizer:
-        return Decision()
-    go = Decision(actions=(RemoveFinalizer(),))
+        return TopicDecision()
+    go = TopicDecision(actions=(RemoveFinalizer(),))
     topic = actual.topic
     if desired.spec.deletion_policy is DeletionPolicy.RETAIN or desired.status.owner_uid != desired.uid:
         return go
@@ -102,15 +115,15 @@ def _decide_deletion(desired: Desired, actual: Actual) -> Decision:
                 ),
             )
         waits = deletion_waits(f"the topic {desired.topic}", why)
-        return Decision.with_condition(desired, waits, again_seconds=UNREACHABLE_AGAIN_SECONDS)
+        return TopicDecision.with_condition(desired, waits, again_seconds=UNREACHABLE_AGAIN_SECONDS)
     if topic is None:
         return go
     if str(topic.id) != desired.status.topic_id:
         return replace(go, events=(_topic_kept_event(desired, "it is another one than this resource had"),))
-    return Decision(actions=(Delete(desired.topic), RemoveFinalizer()))
+    return TopicDecision(actions=(DeleteTopic(desired.topic), RemoveFinalizer()))
 
 
-def _topic_kept_event(desired: Desired, why: str) -> Event:
+def _topic_kept_event(desired: DesiredTopic, why: str) -> Event:
     message = f"the topic {desired.topic} was not deleted with its resource: {why}; delete it by hand if it is to go"
     return Event("TopicKept", message, is_warning=True)
 
@@ -118,12 +131,12 @@ def _topic_kept_event(desired: Desired, why: str) -> Event:
 # --- a topic that is not there -------------------------------------------------------------------------------------
 
 
-def _decide_missing(desired: Desired, actual: Actual) -> Decision:
+def _decide_missing(desired: DesiredTopic, actual: ActualTopicState) -> TopicDecision:
     spec = desired.spec
     if actual.made_now:
         # Brokers learn of a new topic one after another.
         waits = ready_condition(False, "Creating", "the topic was made and does not show on every broker yet")
-        return Decision(status=desired.status, conditions=(waits,), again_seconds=SOON_AGAIN_SECONDS)
+        return TopicDecision(status=desired.status, conditions=(waits,), again_seconds=SOON_AGAIN_SECONDS)
     is_lost = desired.status.owner_uid == desired.uid and desired.status.topic_id is not None
     is_drift = is_lost and desired.status.applied_generation == desired.generation
     if is_drift and spec.drift is not DriftMode.ENFORCE:
@@ -131,7 +144,7 @@ def _decide_missing(desired: Desired, actual: Actual) -> Decision:
             f"the topic {desired.topic} was deleted by other means; change the spec or set drift to Enforce to have "
             "it made again, empty"
         )
-        return Decision.with_condition(
+        return TopicDecision.with_condition(
             desired,
             ready_condition(False, "TopicMissing", message),
             condition(DRIFTED, True, "TopicMissing", message),
@@ -139,15 +152,15 @@ def _decide_missing(desired: Desired, actual: Actual) -> Decision:
     steps: list[Action] = []
     if spec.adoption_policy is not AdoptionPolicy.ADOPT and desired.status.creating != desired.uid:
         steps.append(NoteCreating())
-    steps.append(Create(desired.topic, spec.partitions, spec.replicas or -1, dict(spec.config or {})))
+    steps.append(CreateTopic(desired.topic, spec.partitions, spec.replicas or -1, dict(spec.config or {})))
     events: tuple[Event, ...] = ()
     if is_lost:
         lost = f"the topic {desired.topic} had been deleted by other means and is made again, empty"
         events = (Event("TopicMadeAnew", lost, is_warning=True),)
-    return Decision(actions=tuple(steps), events=events)
+    return TopicDecision(actions=tuple(steps), events=events)
 
 
-def _decide_refused(desired: Desired, actual: Actual) -> Decision:
+def _decide_refused(desired: DesiredTopic, actual: ActualTopicState) -> TopicDecision:
     assert actual.failure is not None
     failure = actual.failure
     if failure.reason == ALREADY_EXISTS:
@@ -158,7 +171,7 @@ def _decide_refused(desired: Desired, actual: Actual) -> Decision:
     status = desired.status
     if actual.topic is not None and (status.owner_uid == desired.uid or actual.made_now):
         status = topic_status(desired, actual)
-    return Decision(
+    return TopicDecision(
         status=status,
         conditions=(ready_condition(False, failure.reason, failure.message),),
         events=events,
@@ -166,7 +179,7 @@ def _decide_refused(desired: Desired, actual: Actual) -> Decision:
     )
 
 
-def _decide_made_by_another(desired: Desired, actual: Actual) -> Decision:
+def _decide_made_by_another(desired: DesiredTopic, actual: ActualTopicState) -> TopicDecision:
     """The topic was made between the read and this run's Create.
 
     Either another client made it, or an earlier run of this operator that was interrupted after NoteCreating.
@@ -175,13 +188,13 @@ def _decide_made_by_another(desired: Desired, actual: Actual) -> Decision:
     waits = ready_condition(
         False, "Creating", "the topic was made by another client at this moment; it is looked at again"
     )
-    return Decision(status=status, conditions=(waits,), again_seconds=SOON_AGAIN_SECONDS)
+    return TopicDecision(status=status, conditions=(waits,), again_seconds=SOON_AGAIN_SECONDS)
 
 
 # --- a topic that is there -----------------------------------------------------------------------------------------
 
 
-def _decide_existing(desired: Desired, actual: Actual, topic: ActualTopic) -> Decision:
+def _decide_existing(desired: DesiredTopic, actual: ActualTopicState, topic: ActualTopic) -> TopicDecision:
     is_own = desired.status.owner_uid == desired.uid and desired.status.topic_id == str(topic.id)
     is_own = is_own or actual.made_now or desired.status.creating == desired.uid
     differences = _list_differences(desired, topic)
@@ -212,7 +225,7 @@ def _decide_existing(desired: Desired, actual: Actual, topic: ActualTopic) -> De
         actions = _plan_steps(desired, actual, topic)
     except ValueError as problem:
         message = f"{problem}; add brokers to the Cluster or set replicas to fewer"
-        return Decision(
+        return TopicDecision(
             status=topic_status(desired, actual),
             conditions=(ready_condition(False, "TooFewBrokers", message),),
             again_seconds=REFUSED_AGAIN_SECONDS,
@@ -223,10 +236,10 @@ def _decide_existing(desired: Desired, actual: Actual, topic: ActualTopic) -> De
         changes = "; ".join(differences)
         message = f"the topic {desired.topic} was changed by other means and is changed back: {changes}"
         events.append(Event("DriftCorrected", message, is_warning=True))
-    return Decision(actions=actions, events=tuple(events))
+    return TopicDecision(actions=actions, events=tuple(events))
 
 
-def _list_differences(desired: Desired, topic: ActualTopic) -> list[str]:
+def _list_differences(desired: DesiredTopic, topic: ActualTopic) -> list[str]:
     """Return the differences of the topic from the wanted state, in words."""
     spec = desired.spec
     found = []
@@ -244,7 +257,7 @@ def _list_differences(desired: Desired, topic: ActualTopic) -> list[str]:
     return found
 
 
-def _config_changes(desired: Desired, topic: ActualTopic) -> dict[str, str | None]:
+def _config_changes(desired: DesiredTopic, topic: ActualTopic) -> dict[str, str | None]:
     wanted = desired.spec.config or {}
     changes: dict[str, str | None] = {
         key: text for key, text in wanted.items() if topic.config.get(key) != text
@@ -257,7 +270,9 @@ def _config_changes(desired: Desired, topic: ActualTopic) -> dict[str, str | Non
 _NOT_OURS = frozenset({"leader.replication.throttled.replicas", "follower.replication.throttled.replicas"})
 
 
-def _refuse_adoption(desired: Desired, topic: ActualTopic, differences: list[str]) -> Decision | None:
+def _refuse_adoption(
+    desired: DesiredTopic, topic: ActualTopic, differences: list[str]
+) -> TopicDecision | None:
     """Why the topic is left alone, or None when it may be taken."""
     policy = desired.spec.adoption_policy
     if policy is AdoptionPolicy.ADOPT:
@@ -276,12 +291,12 @@ def _refuse_adoption(desired: Desired, topic: ActualTopic, differences: list[str
             f"the topic {desired.topic} was there before, and adoptionPolicy is Fail; set it to Adopt or "
             "AdoptIfEqual to take the topic over, or name another one"
         )
-    return Decision.with_condition(
+    return TopicDecision.with_condition(
         desired, ready_condition(False, reason, message), again_seconds=REFUSED_AGAIN_SECONDS
     )
 
 
-def _plan_steps(desired: Desired, actual: Actual, topic: ActualTopic) -> tuple[Action, ...]:
+def _plan_steps(desired: DesiredTopic, actual: ActualTopicState, topic: ActualTopic) -> tuple[Action, ...]:
     """Raises ValueError when there are too few brokers."""
     steps: list[Action] = []
     changes = _config_changes(desired, topic)
@@ -300,12 +315,12 @@ def _plan_steps(desired: Desired, actual: Actual, topic: ActualTopic) -> tuple[A
 # --- the status ---------------------------------------------------------------------------------------------------
 
 
-def _decide_settled(desired: Desired, actual: Actual, events: list[Event]) -> Decision:
+def _decide_settled(desired: DesiredTopic, actual: ActualTopicState, events: list[Event]) -> TopicDecision:
     """All is as wanted, or left as it is."""
     status = replace(topic_status(desired, actual), applied_generation=desired.generation)
     if status.replicas_change is not None:
         return _decide_moving(desired, actual, events)
-    return Decision(
+    return TopicDecision(
         status=status,
         conditions=(_ready_condition(status), *_drift_condition(desired)),
         events=tuple(events),
@@ -336,17 +351,17 @@ def _ready_condition(status: TopicStatus) -> Condition:
     return ready_condition(True, "AsWanted")
 
 
-def _drift_condition(desired: Desired) -> tuple[Condition, ...]:
+def _drift_condition(desired: DesiredTopic) -> tuple[Condition, ...]:
     return () if desired.spec.drift is DriftMode.OFF else (condition(DRIFTED, False, "AsWanted"),)
 
 
-def _decide_drifted(desired: Desired, actual: Actual, differences: list[str]) -> Decision:
+def _decide_drifted(desired: DesiredTopic, actual: ActualTopicState, differences: list[str]) -> TopicDecision:
     message = (
         f"{'; '.join(differences)}; change the topic back, change this resource, or set drift to Enforce"
     )
     status = topic_status(desired, actual)
     is_known = any(known.type == DRIFTED and known.status == "True" for known in desired.status.conditions)
-    return Decision(
+    return TopicDecision(
         status=status,
         conditions=(_ready_condition(status), condition(DRIFTED, True, "ChangedElsewhere", message)),
         events=() if is_known else (Event("Drifted", message, is_warning=True),),
@@ -354,7 +369,7 @@ def _decide_drifted(desired: Desired, actual: Actual, differences: list[str]) ->
     )
 
 
-def _decide_moving(desired: Desired, actual: Actual, events: list[Event]) -> Decision:
+def _decide_moving(desired: DesiredTopic, actual: ActualTopicState, events: list[Event]) -> TopicDecision:
     assert actual.topic is not None
     status = topic_status(desired, actual)
     change = status.replicas_change
@@ -368,7 +383,7 @@ def _decide_moving(desired: Desired, actual: Actual, events: list[Event]) -> Dec
         # A Cluster that grows or shrinks moves them: all are there all the while, and nothing is wanted of the topic.
         moving = [partition for partition in actual.topic.partitions if partition.is_moving]
         is_whole = all(len(partition.copied) == change.wanted for partition in moving) and not status.offline
-    return Decision(
+    return TopicDecision(
         status=status,
         conditions=(ready_condition(is_whole, "ReplicasMoving", message), *_drift_condition(desired)),
         events=tuple(events),
@@ -376,27 +391,29 @@ def _decide_moving(desired: Desired, actual: Actual, events: list[Event]) -> Dec
     )
 
 
-def _decide_too_many_partitions(desired: Desired, actual: Actual, topic: ActualTopic) -> Decision:
+def _decide_too_many_partitions(
+    desired: DesiredTopic, actual: ActualTopicState, topic: ActualTopic
+) -> TopicDecision:
     message = (
         f"the topic has {count(len(topic.partitions), 'partition')}, more than the {desired.spec.partitions} that are "
         f"wanted, and partitions never shrink; set partitions to {len(topic.partitions)}"
     )
-    return Decision(
+    return TopicDecision(
         status=topic_status(desired, actual),
         conditions=(ready_condition(False, "MorePartitions", message),),
         again_seconds=REFUSED_AGAIN_SECONDS,
     )
 
 
-def _decide_paused(desired: Desired, actual: Actual) -> Decision:
+def _decide_paused(desired: DesiredTopic, actual: ActualTopicState) -> TopicDecision:
     status = desired.status
     if actual.topic is not None and status.owner_uid == desired.uid:
         status = topic_status(desired, actual)
-    return Decision(
+    return TopicDecision(
         status=status,
         conditions=(ready_condition(None, "Paused", "nothing is changed while this is paused"),),
     )
 
 
-def _ready_reason(desired: Desired) -> str | None:
+def _ready_reason(desired: DesiredTopic) -> str | None:
     return next((known.reason for known in desired.status.conditions if known.type == "Ready"), None)

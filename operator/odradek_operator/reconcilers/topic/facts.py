@@ -13,11 +13,11 @@ from odradek_operator.reconcilers.decisions import (
     DesiredOf,
     RemoveFinalizer,
 )
-from odradek_operator.resources.topic import TopicSpec, TopicStatus
+from odradek_operator.resources.topic import TopicResourceSpec, TopicStatus
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Desired(DesiredOf[TopicSpec, TopicStatus]):
+class DesiredTopic(DesiredOf[TopicResourceSpec, TopicStatus]):
     """A Topic resource as it was read."""
 
     @property
@@ -27,7 +27,7 @@ class Desired(DesiredOf[TopicSpec, TopicStatus]):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Actual(ActualOf):
+class ActualTopicState(ActualOf):
     """The actual state of a Topic. `brokers` has racks by broker id; `measures` is None unless they were asked for.
 
     `made_now`: this run has made the topic. `noted_now`: this run has noted in the status that it would.
@@ -52,7 +52,7 @@ Action = OnBrokers | AddFinalizer | RemoveFinalizer | NoteCreating
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Decision(DecisionOf[Action, TopicStatus]):
+class TopicDecision(DecisionOf[Action, TopicStatus]):
     """A decision about a Topic. After steps on brokers another decision follows, and only the last is written."""
 
     @property

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from odradek_operator.gateways.topic_values import Measures, Partition
-from odradek_operator.reconcilers.topic.facts import Actual, Desired
+from odradek_operator.gateways.topic_values import ActualPartition, Measures
+from odradek_operator.reconcilers.topic.facts import ActualTopicState, DesiredTopic
 from odradek_operator.resources.topic import (
     PARTITIONS_SHOWN_MAX,
     WELL_LENGTH_MAX,
@@ -20,7 +20,7 @@ from odradek_operator.resources.topic import (
 )
 
 
-def topic_status(desired: Desired, actual: Actual) -> TopicStatus:
+def topic_status(desired: DesiredTopic, actual: ActualTopicState) -> TopicStatus:
     """The status of the topic, which belongs to the resource from here on."""
     topic = actual.topic
     assert topic is not None
@@ -50,7 +50,7 @@ def topic_status(desired: Desired, actual: Actual) -> TopicStatus:
     )
 
 
-def _is_well(partition: Partition) -> bool:
+def _is_well(partition: ActualPartition) -> bool:
     is_whole = set(partition.lasting) <= set(partition.in_sync)
     return partition.leader >= 0 and is_whole and not partition.is_moving
 
@@ -69,7 +69,7 @@ def _format_ranges(numbers: Iterable[int]) -> str | None:
     return text or None
 
 
-def _partition(partition: Partition, actual: Actual, before: TopicStatus) -> PartitionStatus:
+def _partition(partition: ActualPartition, actual: ActualTopicState, before: TopicStatus) -> PartitionStatus:
     start_offset = end_offset = size_bytes = None
     measured = (actual.measures or {}).get(partition.number)
     if measured is not None:
@@ -99,7 +99,7 @@ def _sum_measures(measures: Mapping[int, Measures] | None) -> tuple[int, int | N
     ) if sizes else None
 
 
-def _replicas_change(desired: Desired, partitions: tuple[Partition, ...]) -> ReplicasChange | None:
+def _replicas_change(desired: DesiredTopic, partitions: tuple[ActualPartition, ...]) -> ReplicasChange | None:
     moving = sum(partition.is_moving for partition in partitions)
     if not moving:
         return None

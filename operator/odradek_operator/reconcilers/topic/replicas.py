@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from odradek_operator.gateways.topic_values import Partition
+from odradek_operator.gateways.topic_values import ActualPartition
 
 
 def with_replicas(
-    partitions: Sequence[Partition], wanted: int, *, brokers: Mapping[int, str | None]
+    partitions: Sequence[ActualPartition], wanted: int, *, brokers: Mapping[int, str | None]
 ) -> dict[int, tuple[int, ...]]:
     """The replicas of each partition that has not `wanted` of them, preferred leader first; `brokers` by id with racks.
 
@@ -37,7 +37,7 @@ def with_replicas(
     return changed
 
 
-def _replicas_to_keep(partition: Partition, wanted: int) -> list[int]:
+def _replicas_to_keep(partition: ActualPartition, wanted: int) -> list[int]:
     def rank(broker: int) -> tuple[bool, bool, int]:
         return (
             broker != partition.leader,

@@ -13,19 +13,25 @@ from typing import ClassVar
 from odradek.client.client import Client
 from odradek.foundation.errors import OdradekError
 from odradek_operator.gateways.kubernetes import TOPICS, Json
-from odradek_operator.gateways.topic_values import ActualTopic, Create, OnBrokers
+from odradek_operator.gateways.topic_values import ActualTopic, CreateTopic, OnBrokers
 from odradek_operator.gateways.topics import BrokerTopics, TopicsSeen
 from odradek_operator.reconcilers.batch_run import BatchRun, Work
 from odradek_operator.reconcilers.broker_failures import failure_of
 from odradek_operator.reconcilers.decisions import AddFinalizer, RemoveFinalizer
 from odradek_operator.reconcilers.topic.decide import decide
-from odradek_operator.reconcilers.topic.facts import Action, Actual, Decision, Desired, NoteCreating
+from odradek_operator.reconcilers.topic.facts import (
+    Action,
+    ActualTopicState,
+    DesiredTopic,
+    NoteCreating,
+    TopicDecision,
+)
 from odradek_operator.resources.conditions import ready_condition
-from odradek_operator.resources.topic import TopicSpec, TopicStatus
+from odradek_operator.resources.topic import TopicResourceSpec, TopicStatus
 
 
 @dataclass(slots=True)
-class TopicWork(Work[Desired, Actual, Decision]):
+class TopicWork(Work[DesiredTopic, ActualTopicState, TopicDecision]):
     """A Topic on its way through the rounds. `has_changed`: the last round has changed its topic."""
 
     has_changed: bool = False
@@ -46,8 +52,10 @@ class TopicRun(BatchRun[TopicWork]):
     rounds_max: ClassVar[int] = 6
 
     def read(self, body: Json) -> TopicWork:
-        desired = Desired.read(body, spec=TopicSpec, status=TopicStatus, now=self.environment.now())
-        return TopicWork(body, desired, Actual(), Decision())
+        desired = DesiredTopic.read(
+            body, spec=TopicResourceSpec, status=TopicStatus, now=self.environment.now()
+        )
+        return TopicWork(body, desired, ActualTopicState(), TopicDecision())
 
     def name_on_brokers(self, work: TopicWork) -> str:
         return work.desired.topic
@@ -124,7 +132,7 @@ class TopicRun(BatchRun[TopicWork]):
                 )
                 continue
             work.has_changed = failure is None
-            is_made = any(isinstance(step, Create) for step in work.decision.actions) and failure is None
+            is_made = any(isinstance(step, CreateTopic) for step in work.decision.actions) and failure is None
             work.actual = replace(
                 work.actual,
                 made_now=work.actual.made_now or is_made,

@@ -38,18 +38,24 @@ from odradek_operator.reconcilers.decisions import (
     RemoveFinalizer,
     deletion_waits,
 )
-from odradek_operator.reconcilers.user.facts import Action, Actual, Decision, Desired, WriteSecret
+from odradek_operator.reconcilers.user.facts import (
+    Action,
+    ActualUserState,
+    DesiredUser,
+    UserDecision,
+    WriteSecret,
+)
 from odradek_operator.resources.conditions import format_timestamp, ready_condition
 from odradek_operator.resources.deletion import DeletionPolicy
-from odradek_operator.resources.user import AclPatternType, AclResourceType, AclRule, AclType, UserStatus
+from odradek_operator.resources.user import AclPatternType, AclRule, AclType, UserAclResourceType, UserStatus
 
 FIRST_MECHANISM: Final = "SCRAM-SHA-512"
 _OTHER_MECHANISM: Final = {"SCRAM-SHA-512": "SCRAM-SHA-256", "SCRAM-SHA-256": "SCRAM-SHA-512"}
 _RESOURCE_TYPES: Final = {
-    AclResourceType.TOPIC: acls.AclResourceType.TOPIC,
-    AclResourceType.GROUP: acls.AclResourceType.GROUP,
-    AclResourceType.CLUSTER: acls.AclResourceType.CLUSTER,
-    AclResourceType.TRANSACTIONAL_ID: acls.AclResourceType.TRANSACTIONAL_ID,
+    UserAclResourceType.TOPIC: acls.AclResourceType.TOPIC,
+    UserAclResourceType.GROUP: acls.AclResourceType.GROUP,
+    UserAclResourceType.CLUSTER: acls.AclResourceType.CLUSTER,
+    UserAclResourceType.TRANSACTIONAL_ID: acls.AclResourceType.TRANSACTIONAL_ID,
 }
 _OPERATIONS: Final = {"".join(part.capitalize() for part in one.name.split("_")): one for one in AclOperation}
 _QUOTA_KEYS: Final = {
@@ -60,30 +66,30 @@ _QUOTA_KEYS: Final = {
 }
 
 
-def decide(desired: Desired, actual: Actual) -> Decision:
+def decide(desired: DesiredUser, actual: ActualUserState) -> UserDecision:
     """The next steps, or the status to write where there are none."""
     if desired.is_deleted:
         return _decide_deletion(desired, actual)
     if actual.older is not None:
         message = f"the user {desired.user} belongs to the User {actual.older}; delete one of the two"
-        return Decision.with_condition(
+        return UserDecision.with_condition(
             desired, ready_condition(False, "UserTaken", message), *desired.release_steps()
         )
-    absence = Decision.without_cluster(desired, actual.reachability, actual.problem)
+    absence = UserDecision.without_cluster(desired, actual.reachability, actual.problem)
     if absence is not None:
         return absence
     if desired.is_paused:
-        return Decision(
+        return UserDecision(
             status=desired.status, conditions=(ready_condition(None, "Paused", "nothing is looked at"),)
         )
     held = desired.finalizer_steps()
     if held:
         # Before anything that a deletion would have to undo.
-        return Decision(actions=held)
+        return UserDecision(actions=held)
     if actual.failure is not None:
         refused = ready_condition(False, actual.failure.reason, actual.failure.message)
         again = REFUSED_AGAIN_SECONDS if actual.failure.is_lasting else UNREACHABLE_AGAIN_SECONDS
-        return Decision.with_condition(desired, refused, again_seconds=again)
+        return UserDecision.with_condition(desired, refused, again_seconds=again)
     for reason, problem in (
         ("NoListener", actual.connection_problem),
         ("SecretTaken", actual.secret_problem),
@@ -91,18 +97,18 @@ def decide(desired: Desired, actual: Actual) -> Decision:
     ):
         if problem:
             condition = ready_condition(False, reason, problem)
-            return Decision.with_condition(desired, condition, again_seconds=REFUSED_AGAIN_SECONDS)
+            return UserDecision.with_condition(desired, condition, again_seconds=REFUSED_AGAIN_SECONDS)
     steps = (*_plan_former(desired, actual), *_plan_rights(desired, actual), *_plan_login(desired, actual))
-    return Decision(actions=steps) if steps else _decide_settled(desired, actual)
+    return UserDecision(actions=steps) if steps else _decide_settled(desired, actual)
 
 
-def needs_login(desired: Desired, actual: Actual) -> bool:
+def needs_login(desired: DesiredUser, actual: ActualUserState) -> bool:
     """Whether the User needs a new password or certificate."""
     secret = actual.secret
     return secret is None or secret.login is None or secret.rotation != desired.rotation
 
 
-def next_mechanism(actual: Actual) -> str:
+def next_mechanism(actual: ActualUserState) -> str:
     """The mechanism of a new password: not that of the present one, which stays good for a while."""
     login = None if actual.secret is None else actual.secret.login
     if login is None or not isinstance(login.credential, Password):
@@ -113,10 +119,10 @@ def next_mechanism(actual: Actual) -> str:
 # --- deletion -----------------------------------------------------------------------------------------------------
 
 
-def _decide_deletion(desired: Desired, actual: Actual) -> Decision:
+def _decide_deletion(desired: DesiredUser, actual: ActualUserState) -> UserDecision:
     if not desired.has_finalizer:
-        return Decision()
-    go = Decision(actions=(RemoveFinalizer(),))
+        return UserDecision()
+    go = UserDecision(actions=(RemoveFinalizer(),))
     stays = desired.spec.deletion_policy is DeletionPolicy.RETAIN or desired.is_paused
     if stays or actual.older is not None or actual.sharers or actual.reachability is Reachability.GONE:
         return go
@@ -126,17 +132,17 @@ def _decide_deletion(desired: Desired, actual: Actual) -> Decision:
             message = f"the user {desired.user} could not be deleted in {DELETION_SECONDS_MAX:g} s: {why}"
             return replace(go, events=(Event("UserKept", message, is_warning=True),))
         waits = deletion_waits(f"the user {desired.user}", why)
-        return Decision.with_condition(desired, waits, again_seconds=UNREACHABLE_AGAIN_SECONDS)
+        return UserDecision.with_condition(desired, waits, again_seconds=UNREACHABLE_AGAIN_SECONDS)
     seen = actual.user
     steps: list[Action] = [RemovePassword(desired.user, one) for one in sorted(seen.mechanisms)]
     if seen.acls:
         steps.append(ChangeAcls((), tuple(sorted(seen.acls))))
     if seen.quotas:
         steps.append(ChangeQuotas(desired.principal_name, dict.fromkeys(seen.quotas)))
-    return Decision(actions=(*steps, *_plan_former(desired, actual), RemoveFinalizer()))
+    return UserDecision(actions=(*steps, *_plan_former(desired, actual), RemoveFinalizer()))
 
 
-def _plan_former(desired: Desired, actual: Actual) -> list[Action]:
+def _plan_former(desired: DesiredUser, actual: ActualUserState) -> list[Action]:
     """Take away what the user had under another principal: with a password it is named otherwise."""
     steps: list[Action] = []
     former, name = actual.former, (desired.status.principal or "").removeprefix("User:")
@@ -151,7 +157,7 @@ def _plan_former(desired: Desired, actual: Actual) -> list[Action]:
 # --- rights and quotas --------------------------------------------------------------------------------------------
 
 
-def _authorizer_problem(desired: Desired, actual: Actual) -> str:
+def _authorizer_problem(desired: DesiredUser, actual: ActualUserState) -> str:
     if actual.user.acls is not None or not desired.spec.acls:
         return ""
     return (
@@ -160,7 +166,7 @@ def _authorizer_problem(desired: Desired, actual: Actual) -> str:
     )
 
 
-def acls_of(desired: Desired) -> frozenset[AclBinding]:
+def acls_of(desired: DesiredUser) -> frozenset[AclBinding]:
     """The user's access control lists as brokers have them."""
     principal = f"User:{desired.principal_name}"
     return frozenset(binding for rule in desired.spec.acls for binding in _bindings(rule, principal))
@@ -183,7 +189,7 @@ def _bindings(rule: AclRule, principal: str) -> list[AclBinding]:
     ]
 
 
-def _plan_rights(desired: Desired, actual: Actual) -> list[Action]:
+def _plan_rights(desired: DesiredUser, actual: ActualUserState) -> list[Action]:
     steps: list[Action] = []
     seen = actual.user
     if seen.acls is not None:
@@ -201,7 +207,7 @@ def _plan_rights(desired: Desired, actual: Actual) -> list[Action]:
     return steps
 
 
-def _quotas_of(desired: Desired) -> dict[str, float]:
+def _quotas_of(desired: DesiredUser) -> dict[str, float]:
     quotas = desired.spec.quotas
     found = {key: getattr(quotas, field) for field, key in _QUOTA_KEYS.items()}
     return {key: float(value) for key, value in found.items() if value is not None}
@@ -210,7 +216,7 @@ def _quotas_of(desired: Desired) -> dict[str, float]:
 # --- the login ----------------------------------------------------------------------------------------------------
 
 
-def _plan_login(desired: Desired, actual: Actual) -> list[Action]:
+def _plan_login(desired: DesiredUser, actual: ActualUserState) -> list[Action]:
     assert actual.connection is not None and actual.now is not None
     if needs_login(desired, actual):
         login = actual.fresh
@@ -248,7 +254,7 @@ def _former_has_ended(status: UserStatus, now: datetime) -> bool:
     return status.former_until is not None and now >= datetime.fromisoformat(status.former_until)
 
 
-def _decide_settled(desired: Desired, actual: Actual) -> Decision:
+def _decide_settled(desired: DesiredUser, actual: ActualUserState) -> UserDecision:
     secret, now = actual.secret, actual.now
     assert secret is not None and secret.login is not None and now is not None
     credential = secret.login.credential
@@ -275,4 +281,6 @@ def _decide_settled(desired: Desired, actual: Actual) -> Decision:
         left = (datetime.fromisoformat(former_until) - now).total_seconds()
         again = max(1.0, left)
         message += f"; the former password is good until {former_until}"
-    return Decision(status=status, conditions=(ready_condition(True, "Ready", message),), again_seconds=again)
+    return UserDecision(
+        status=status, conditions=(ready_condition(True, "Ready", message),), again_seconds=again
+    )

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from odradek_operator.desired.user_secret import Login, UserConnection
+from odradek_operator.desired.user_secret import UserConnection, UserLogin
 from odradek_operator.gateways.users import SeenUser, UserStep
 from odradek_operator.reconcilers.decisions import (
     ActualOf,
@@ -20,7 +20,7 @@ from odradek_operator.resources.user import UserSpec, UserStatus
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Desired(DesiredOf[UserSpec, UserStatus]):
+class DesiredUser(DesiredOf[UserSpec, UserStatus]):
     """A User as it was read. `rotation` is the annotation that asks for a new password."""
 
     rotation: str = ""
@@ -53,12 +53,12 @@ class SecretSeen:
     version: str
     rotation: str = ""
     files: Mapping[str, bytes] = field(default_factory=dict, repr=False)
-    login: Login | None = None
+    login: UserLogin | None = None
     certificate_until: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Actual(ActualOf):
+class ActualUserState(ActualOf):
     """The actual state of a User. `former` is what brokers know of its earlier principal, where that is another one.
 
     `connection` is None with a `connection_problem`. `secret_problem` is why the Secret cannot be made. `fresh` is a
@@ -72,7 +72,7 @@ class Actual(ActualOf):
     connection: UserConnection | None = None
     connection_problem: str = ""
     secret_problem: str = ""
-    fresh: Login | None = None
+    fresh: UserLogin | None = None
     password_set: bool = False
 
 
@@ -80,7 +80,7 @@ class Actual(ActualOf):
 class WriteSecret:
     """Write the Secret with this login. `is_new` when clients get another one by it."""
 
-    login: Login
+    login: UserLogin
     is_new: bool
 
 
@@ -88,5 +88,5 @@ Action = UserStep | WriteSecret | AddFinalizer | RemoveFinalizer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Decision(DecisionOf[Action, UserStatus]):
+class UserDecision(DecisionOf[Action, UserStatus]):
     """A decision about a User."""

@@ -20,7 +20,7 @@ from odradek_operator.desired.user_secret import (
     PKCS12_FILE,
     PKCS12_PASSWORD_FILE,
     ROTATION_ANNOTATION,
-    Login,
+    UserLogin,
     user_files,
     user_secret,
 )
@@ -41,7 +41,14 @@ from odradek_operator.reconcilers.broker_failures import failure_of, is_unreacha
 from odradek_operator.reconcilers.decisions import Reachability
 from odradek_operator.reconcilers.user.connecting import CannotConnect, ClusterFacts
 from odradek_operator.reconcilers.user.decide import decide, needs_login, next_mechanism
-from odradek_operator.reconcilers.user.facts import Action, Actual, Decision, Desired, SecretSeen, WriteSecret
+from odradek_operator.reconcilers.user.facts import (
+    Action,
+    ActualUserState,
+    DesiredUser,
+    SecretSeen,
+    UserDecision,
+    WriteSecret,
+)
 from odradek_operator.resources.user import UserSpec, UserStatus
 
 # 192 bits, in letters and digits: nothing has to escape them.
@@ -49,7 +56,7 @@ _PASSWORD_BYTES: Final = 24
 
 
 @dataclass(slots=True)
-class UserWork(Work[Desired, Actual, Decision]):
+class UserWork(Work[DesiredUser, ActualUserState, UserDecision]):
     """A User on its way through the rounds, and what it works with. `secret` is its Secret as it was read."""
 
     users: BrokerUsers | None = None
@@ -67,10 +74,10 @@ class UserRun(BatchRun[UserWork]):
 
     def read(self, body: Json) -> UserWork:
         now = self.environment.now()
-        desired = Desired.read(body, spec=UserSpec, status=UserStatus, now=now)
+        desired = DesiredUser.read(body, spec=UserSpec, status=UserStatus, now=now)
         annotations = metadata(body).get("annotations") or {}
         desired = replace(desired, rotation=str(annotations.get(ROTATION_ANNOTATION) or ""))
-        return UserWork(body, desired, Actual(now=now), Decision())
+        return UserWork(body, desired, ActualUserState(now=now), UserDecision())
 
     def name_on_brokers(self, work: UserWork) -> str:
         return work.desired.user
@@ -159,18 +166,18 @@ class UserRun(BatchRun[UserWork]):
             certificate_until=until,
         )
 
-    async def _parse_login(self, work: UserWork, files: dict[str, str]) -> Login | None:
+    async def _parse_login(self, work: UserWork, files: dict[str, str]) -> UserLogin | None:
         """The Secret's credentials, if they are of the wanted kind and good for a while yet."""
         user = work.desired.user
         if not work.desired.has_certificate:
             mechanism, password = files.get("sasl.mechanism"), files.get("password")
             if not mechanism or not password or files.get("username") != user:
                 return None
-            return Login(credential=Password(user=user, mechanism=mechanism, password=password))
+            return UserLogin(credential=Password(user=user, mechanism=mechanism, password=password))
         certificate, key = files.get("user.crt"), files.get("user.key")
         if not certificate or not key or not await self._is_good(work, certificate):
             return None
-        return Login(credential=KeyPair(certificate, key))
+        return UserLogin(credential=KeyPair(certificate, key))
 
     async def _is_good(self, work: UserWork, certificate: str) -> bool:
         assert work.cluster is not None
@@ -181,7 +188,7 @@ class UserRun(BatchRun[UserWork]):
         left = facts.not_after - self.environment.now()
         return facts.common_name == work.desired.user and left > timedelta(days=renewal_days)
 
-    async def _make_login(self, work: UserWork) -> Login:
+    async def _make_login(self, work: UserWork) -> UserLogin:
         """A new password or certificate. No client knows it yet."""
         assert work.cluster is not None
         user = work.desired.user
@@ -190,12 +197,12 @@ class UserRun(BatchRun[UserWork]):
             credential: Credential = Password(
                 user=user, mechanism=next_mechanism(work.actual), password=password
             )
-            return Login(credential=credential)
+            return UserLogin(credential=credential)
         authority = (await work.cluster.read_authority("clients-ca")).issuing
         pair = issue(authority, user, days=work.cluster.days[0], now=self.environment.now())
         password = secrets.token_hex(_PASSWORD_BYTES)
         store = pkcs12_of(pair, authority.certificate, name=user, password=password)
-        return Login(credential=pair, store={PKCS12_FILE: store, PKCS12_PASSWORD_FILE: password.encode()})
+        return UserLogin(credential=pair, store={PKCS12_FILE: store, PKCS12_PASSWORD_FILE: password.encode()})
 
     # --- steps --------------------------------------------------------------------------------------------------------
 

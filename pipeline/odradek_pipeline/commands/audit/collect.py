@@ -14,7 +14,13 @@ from odradek_pipeline.commands.audit.settings import (
     open_folder,
     watermark_row,
 )
-from odradek_pipeline.commands.command import Command, ConnectionSettings, Console, ReportSettings, Summary
+from odradek_pipeline.commands.command import (
+    BrokerConnectionSettings,
+    Command,
+    Console,
+    ReportSettings,
+    Summary,
+)
 from odradek_pipeline.errors import JobRefusedError, RecreatedError
 from odradek_pipeline.runs.positions import time_ms
 from odradek_pipeline.runs.steps import CONNECTED, FINISHED
@@ -28,7 +34,9 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class CollectSettings(ConnectionSettings, TableSettings, LetterTopicSettings, AuditSettings, ReportSettings):
+class CollectSettings(
+    BrokerConnectionSettings, TableSettings, LetterTopicSettings, AuditSettings, ReportSettings
+):
     """The settings of `audit collect`."""
 
     topic: tuple[str, ...] = setting("A topic to audit. May be repeated.", metavar="NAME")

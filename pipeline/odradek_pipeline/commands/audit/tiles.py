@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 from odradek_pipeline.commands.audit.settings import LetterTopicSettings
 from odradek_pipeline.commands.command import (
+    BrokerConnectionSettings,
     Command,
-    ConnectionSettings,
     Console,
     OutputSettings,
     ReportSettings,
     SparkSettings,
     Summary,
 )
-from odradek_pipeline.errors import ExitCode, JobRefusedError, NotFoundError
+from odradek_pipeline.errors import JobRefusedError, NotFoundError, PipelineExitCode
 from odradek_pipeline.runs.steps import CONNECTED, FINISHED, PLANNED
 from odradek_pipeline.settings.declared import setting
 
@@ -30,7 +30,9 @@ _NAMED_MAX = 100  # faults in a summary
 
 
 @dataclass(frozen=True, kw_only=True)
-class TilesSettings(ConnectionSettings, OutputSettings, LetterTopicSettings, SparkSettings, ReportSettings):
+class TilesSettings(
+    BrokerConnectionSettings, OutputSettings, LetterTopicSettings, SparkSettings, ReportSettings
+):
     """The settings of `audit tiles`."""
 
     topic: tuple[str, ...] = setting(
@@ -73,7 +75,7 @@ def run(settings: TilesSettings, console: Console) -> Summary:
         "faults": [str(one) for one in faults[:_NAMED_MAX]],
     }
     word = f"{len(faults)} spans of offsets are not explained" if faults else "every offset is explained"
-    code = ExitCode.UNEXPLAINED if faults else ExitCode.OK
+    code = PipelineExitCode.UNEXPLAINED if faults else PipelineExitCode.OK
     return Summary(f"{settings.output}: {word}", facts, [_row(one) for one in tilings], code, "tiles")
 
 

@@ -13,7 +13,7 @@ from odradek_pipeline.commands.audit.settings import (
     watermark_row,
 )
 from odradek_pipeline.commands.command import Command, Console, ReportSettings, Summary
-from odradek_pipeline.errors import ExitCode, NotFoundError
+from odradek_pipeline.errors import NotFoundError, PipelineExitCode
 from odradek_pipeline.runs.positions import time_ms
 from odradek_pipeline.settings.declared import setting
 from odradek_pipeline.settings.durations import duration_ms
@@ -63,7 +63,13 @@ def run(settings: WaitSettings, console: Console) -> Summary:
                 break
             time.sleep(min(every_seconds, left_seconds))
     is_complete = mark.complete_until_ms >= until_ms
-    code = ExitCode.REOPENED if reopened else ExitCode.OK if is_complete else ExitCode.INCOMPLETE
+    code = (
+        PipelineExitCode.REOPENED
+        if reopened
+        else PipelineExitCode.OK
+        if is_complete
+        else PipelineExitCode.INCOMPLETE
+    )
     facts = {
         **watermark_row(settings.topic, settings.tier, mark),
         "until": format_time(until_ms),

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from odradek_pipeline.commands.audit.settings import TIERS, AuditSettings, open_folder, watermark_row
 from odradek_pipeline.commands.command import Command, Console, ReportSettings, Summary
-from odradek_pipeline.errors import NotFoundError, SettingError
+from odradek_pipeline.errors import NotFoundError, PipelineSettingError
 from odradek_pipeline.runs.positions import time_ms
 from odradek_pipeline.settings.declared import setting
 
@@ -33,7 +33,7 @@ def run(settings: WaiveSettings, console: Console) -> Summary:
 
     is_span = settings.start is not None and settings.until is not None
     if is_span == (settings.session is not None) or (settings.start is None) != (settings.until is None):
-        raise SettingError("say what to accept: --start and --until, or else --session")
+        raise PipelineSettingError("say what to accept: --start and --until, or else --session")
     with open_folder(settings.audit, settings, console) as folder:
         state = folder.require_newest()
         topic = state.topics.get(settings.topic)

@@ -6,7 +6,13 @@ from collections import Counter, deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from odradek_pipeline.commands.command import Command, ConnectionSettings, Console, ReportSettings, Summary
+from odradek_pipeline.commands.command import (
+    BrokerConnectionSettings,
+    Command,
+    Console,
+    ReportSettings,
+    Summary,
+)
 from odradek_pipeline.commands.dead_letters.settings import LetterSettings
 from odradek_pipeline.settings.declared import setting
 
@@ -16,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ListSettings(LetterSettings, ConnectionSettings, ReportSettings):
+class ListSettings(LetterSettings, BrokerConnectionSettings, ReportSettings):
     """The settings of `dead-letters list`."""
 
     count: int = setting("How many letters to show, the newest ones.", default=20, at_least=0)

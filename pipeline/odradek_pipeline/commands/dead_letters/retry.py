@@ -18,11 +18,11 @@ from odradek.foundation.ids import TopicPartition
 from odradek_pipeline.commands.bad_records import Decoding
 from odradek_pipeline.commands.command import Summary
 from odradek_pipeline.commands.dead_letters.settings import RetrySettings
-from odradek_pipeline.commands.work import READ_COMMITTED, Worker, new_record
+from odradek_pipeline.commands.work import READ_COMMITTED, RunWorker, new_record
 from odradek_pipeline.dead_letters.frames import count_attempts, restore_origins, without_attempt
 from odradek_pipeline.dead_letters.reading import LetterLog, ask_brokers, group_of, read_letter_log
 from odradek_pipeline.decoding.decoder import columns_of, decode_rows
-from odradek_pipeline.errors import JobRefusedError, NotFoundError, SettingError
+from odradek_pipeline.errors import JobRefusedError, NotFoundError, PipelineSettingError
 from odradek_pipeline.groups import show_positions
 from odradek_pipeline.outputs.output import OutputState
 from odradek_pipeline.reading.named import reader_named
@@ -37,7 +37,7 @@ _ORIGIN = ("topic", TOPIC_ID, "partition", "offset")
 
 
 @dataclass(slots=True)
-class Counts:
+class RetryCounts:
     """The result for the letters."""
 
     letters: int = 0
@@ -48,14 +48,14 @@ class Counts:
     commits: int = 0
 
 
-class Retry:
+class LetterRetry:
     """Retries what waits in a topic at its begin. Raises PipelineError."""
 
-    def __init__(self, work: Worker, settings: RetrySettings) -> None:
+    def __init__(self, work: RunWorker, settings: RetrySettings) -> None:
         self._work = work
         # A letter that is written again goes where it came from.
         self._settings = replace(settings, dead_letter_topic=settings.topic)
-        self._counts = Counts()
+        self._counts = RetryCounts()
 
     def run(self) -> Summary:
         topic = self._settings.topic
@@ -86,7 +86,7 @@ class Retry:
         record = new_record(RETRY, known, plan)
         decoding = Decoding.of(self._settings, self._work.connection, record.run, self._work.steps)
         if not decoding.decoders:
-            raise SettingError("say how to decode: --value-format and --value-schema")
+            raise PipelineSettingError("say how to decode: --value-format and --value-schema")
         record = replace(record, columns=columns_of(decoding.decoders, record.columns))
         letters = self._read_letters(ranges).cache()
         try:

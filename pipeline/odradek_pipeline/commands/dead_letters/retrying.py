@@ -8,11 +8,11 @@ from odradek_pipeline.commands.dead_letters.settings import RetrySettings
 
 def run(settings: RetrySettings, console: Console) -> Summary:
     """Decode all that wait now. Raises PipelineError."""
-    from odradek_pipeline.commands.dead_letters.retry import Retry
+    from odradek_pipeline.commands.dead_letters.retry import LetterRetry
     from odradek_pipeline.commands.work import open_worker
 
     with open_worker(settings, settings.client_settings(), console) as work:
-        return Retry(work, settings).run()
+        return LetterRetry(work, settings).run()
 
 
 COMMAND = Command(

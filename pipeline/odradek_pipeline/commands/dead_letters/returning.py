@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from odradek_pipeline.commands.command import Command, ConnectionSettings, Console, ReportSettings, Summary
+from odradek_pipeline.commands.command import (
+    BrokerConnectionSettings,
+    Command,
+    Console,
+    ReportSettings,
+    Summary,
+)
 from odradek_pipeline.commands.dead_letters.settings import LetterSettings
 from odradek_pipeline.settings.declared import setting
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReturnSettings(LetterSettings, ConnectionSettings, ReportSettings):
+class ReturnSettings(LetterSettings, BrokerConnectionSettings, ReportSettings):
     """The settings of `dead-letters return`."""
 
     batch_letters: int = setting("How many letters one transaction sends back.", default=500, at_least=1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from odradek_pipeline.commands.command import (
-    ConnectionSettings,
+    BrokerConnectionSettings,
     OutputSettings,
     ReadingSettings,
     ReportSettings,
@@ -28,7 +28,7 @@ class LetterSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class RetrySettings(
-    LetterSettings, ConnectionSettings, OutputSettings, ReadingSettings, SparkSettings, ReportSettings
+    LetterSettings, BrokerConnectionSettings, OutputSettings, ReadingSettings, SparkSettings, ReportSettings
 ):
     """The settings of `dead-letters retry`."""
 

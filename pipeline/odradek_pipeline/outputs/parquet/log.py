@@ -16,15 +16,15 @@ from typing import Final
 from odradek_pipeline.errors import FencedError, RecordLostError
 from odradek_pipeline.outputs.parquet.manifests import (
     NO_CHANGES,
-    Changes,
     DataFile,
+    FileChanges,
     Manifest,
     changes_of,
     parts_of,
     rungs,
     span_at,
 )
-from odradek_pipeline.outputs.parquet.store import Store
+from odradek_pipeline.outputs.parquet.store import FileStore
 from odradek_pipeline.runs.plans import rebase_record, require_unfenced
 from odradek_pipeline.runs.record import RunRecord
 
@@ -39,7 +39,7 @@ _RIVALS_MAX: Final = 1000
 class ManifestLog:
     """The log of one table."""
 
-    def __init__(self, store: Store, clock_ms: Callable[[], int]) -> None:
+    def __init__(self, store: FileStore, clock_ms: Callable[[], int]) -> None:
         self._store = store
         self._clock_ms = clock_ms
 
@@ -105,15 +105,19 @@ class ManifestLog:
         """The manifests up to `newest`, newest first."""
         return (self._require_manifest(version) for version in range(newest, 0, -1))
 
-    def _read_changes(self, version: int, span: int) -> Changes:
+    def _read_changes(self, version: int, span: int) -> FileChanges:
         if span == 1:
             return changes_of(self._require_manifest(version))
         name = _checkpoint_name(version, span)
         content = self._store.read(name)
         # A driver may have ended between a manifest and its checkpoint: the parts say the same.
-        return self._write_checkpoint(version, span) if content is None else Changes.from_bytes(content, name)
+        return (
+            self._write_checkpoint(version, span)
+            if content is None
+            else FileChanges.from_bytes(content, name)
+        )
 
-    def _write_checkpoint(self, version: int, span: int) -> Changes:
+    def _write_checkpoint(self, version: int, span: int) -> FileChanges:
         changes = NO_CHANGES
         for part in parts_of(version, span):
             changes = changes.with_later(self._read_changes(*part))

@@ -69,16 +69,16 @@ class Manifest:
 
 
 @dataclass(frozen=True, slots=True)
-class Changes:
+class FileChanges:
     """The sum of a stretch of manifests: files that are live after it, and files before it that are not."""
 
     added: Mapping[str, DataFile]
     removed: frozenset[str]
 
-    def with_later(self, later: Changes) -> Changes:
+    def with_later(self, later: FileChanges) -> FileChanges:
         kept = {path: one for path, one in self.added.items() if path not in later.removed}
         removed = self.removed | {path for path in later.removed if path not in self.added}
-        return Changes({**kept, **later.added}, frozenset(removed))
+        return FileChanges({**kept, **later.added}, frozenset(removed))
 
     def to_bytes(self, version: int, span: int) -> bytes:
         content = {
@@ -91,18 +91,18 @@ class Changes:
         return (json.dumps(content, separators=(",", ":")) + "\n").encode()
 
     @staticmethod
-    def from_bytes(content: bytes, name: str) -> Changes:
+    def from_bytes(content: bytes, name: str) -> FileChanges:
         row = json.loads(content)
         require_format(row, FORMAT, name)
         added = {one.path: one for one in map(DataFile.from_json, row["added"])}
-        return Changes(added, frozenset(map(str, row["removed"])))
+        return FileChanges(added, frozenset(map(str, row["removed"])))
 
 
-NO_CHANGES: Final = Changes({}, frozenset())
+NO_CHANGES: Final = FileChanges({}, frozenset())
 
 
-def changes_of(manifest: Manifest) -> Changes:
-    return Changes({one.path: one for one in manifest.added}, frozenset(manifest.removed))
+def changes_of(manifest: Manifest) -> FileChanges:
+    return FileChanges({one.path: one for one in manifest.added}, frozenset(manifest.removed))
 
 
 def span_at(version: int) -> int:

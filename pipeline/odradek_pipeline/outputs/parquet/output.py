@@ -18,7 +18,7 @@ from odradek_pipeline.errors import FencedError, PipelineError
 from odradek_pipeline.outputs.output import Committed, OutputState
 from odradek_pipeline.outputs.parquet.log import ManifestLog
 from odradek_pipeline.outputs.parquet.manifests import DataFile, Manifest
-from odradek_pipeline.outputs.parquet.store import Store, StoredFile, open_store
+from odradek_pipeline.outputs.parquet.store import FileStore, StoredFile, open_store
 from odradek_pipeline.records import align_columns, is_in, no_rows, schema_with
 from odradek_pipeline.runs.ranges import OffsetRange, PartitionKey, span_ranges
 from odradek_pipeline.runs.record import REPLACING, RETRY, RunRecord
@@ -36,7 +36,7 @@ def clock_ms() -> int:
 class ParquetHistory:
     """The runs of a table by its manifests, which are read without Spark."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: FileStore) -> None:
         self._store = store
         self.log = ManifestLog(store, clock_ms)
 
@@ -162,7 +162,7 @@ def _parse_commit(manifest: Manifest) -> Committed:
     )
 
 
-def read_data_files(spark: SparkSession, store: Store, files: Iterable[StoredFile]) -> list[DataFile]:
+def read_data_files(spark: SparkSession, store: FileStore, files: Iterable[StoredFile]) -> list[DataFile]:
     """The content of Parquet files, by their footers alone: rows, the partition, the first and the last offset.
 
     The footer is read through Spark's JVM, which can read it wherever Spark writes.

@@ -35,7 +35,7 @@ class StoredFile(NamedTuple):
     size_bytes: int
 
 
-class Store(Protocol):
+class FileStore(Protocol):
     """The files of one table, by paths below its root."""
 
     def url(self, path: str) -> str:
@@ -67,7 +67,7 @@ class Store(Protocol):
         ...
 
 
-def open_store(spark: SparkSession, location: str) -> Store:
+def open_store(spark: SparkSession, location: str) -> FileStore:
     """The store of a folder or URL. Raises JobRefusedError where no exclusive create is known."""
     parts = urlsplit(location)
     if is_local(location):

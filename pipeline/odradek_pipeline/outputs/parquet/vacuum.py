@@ -12,7 +12,7 @@ from typing import Final
 
 from odradek_pipeline.outputs.parquet.log import ManifestLog, with_fenced_runs
 from odradek_pipeline.outputs.parquet.manifests import Manifest
-from odradek_pipeline.outputs.parquet.store import Store, StoredFile
+from odradek_pipeline.outputs.parquet.store import FileStore, StoredFile
 from odradek_pipeline.runs.record import VACUUM, RunRecord, began_ms
 
 _DATA: Final = "data"
@@ -27,7 +27,7 @@ class Vacuumed:
     fenced: tuple[str, ...]
 
 
-def vacuum(store: Store, run: str, age_ms: int, clock_ms: Callable[[], int]) -> Vacuumed | None:
+def vacuum(store: FileStore, run: str, age_ms: int, clock_ms: Callable[[], int]) -> Vacuumed | None:
     """Remove what has been no part of the table for `age_ms`; None without a table. `run` is the name of this one."""
     log = ManifestLog(store, clock_ms)
     newest = log.read_newest()
@@ -61,7 +61,7 @@ def vacuum(store: Store, run: str, age_ms: int, clock_ms: Callable[[], int]) -> 
     return Vacuumed(len(left), sum(one.size_bytes for one in left), fenced)
 
 
-def _find_removable(store: Store, log: ManifestLog, newest: Manifest, before_ms: int) -> list[StoredFile]:
+def _find_removable(store: FileStore, log: ManifestLog, newest: Manifest, before_ms: int) -> list[StoredFile]:
     live = log.list_live(newest.version)
     replaced_lately: set[str] = set()
     for manifest in log.read_history(newest.version):
