@@ -25,7 +25,6 @@ class DefaultSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """The name of the format."""
         return "odradek"
 
     def schema(self) -> StructType:
@@ -36,25 +35,21 @@ class DefaultSource(DataSource):
         return schema(with_headers=Options(self.options, READING).flag("includeHeaders"))
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """The reader of a batch."""
         from odradek_pipeline.source.batch import BatchReader
 
         return BatchReader(self.options)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        """The reader of a stream."""
         from odradek_pipeline.source.stream import StreamReader
 
         return StreamReader(self.options)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        """The writer of a frame."""
         from odradek_pipeline.sink.writers import BatchWriter
 
         return BatchWriter(self.options, schema, overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
-        """The writer of a stream's batches."""
         from odradek_pipeline.sink.writers import StreamWriter
 
         return StreamWriter(self.options, schema, overwrite)

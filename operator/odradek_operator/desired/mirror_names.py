@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 from odradek_operator.desired.names import (
     MANAGED_BY,
@@ -101,7 +101,7 @@ class MirrorContext:
         """
         return (NODE_LABEL, False), (ZONE_LABEL, False)
 
-    def manifest(self, api_version: str, kind: str, name: str, **content: Any) -> Json:
+    def manifest(self, api_version: str, kind: str, name: str, **content: object) -> Json:
         """An object of this Mirror: it goes when the Mirror goes."""
         metadata: Json = {
             "name": name,

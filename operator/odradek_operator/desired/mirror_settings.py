@@ -25,7 +25,6 @@ _CLUSTERS_DEFAULT: Final = "-1"
 
 
 def mirror_properties(context: MirrorContext) -> str:
-    """The file."""
     spec, target = context.spec, context.spec.target_alias
     settings = _common_properties(context) | {
         "clusters": ", ".join([target, *(one.alias for one in spec.sources)])

@@ -166,7 +166,7 @@ class Context:
         *,
         labels: dict[str, str] | None = None,
         annotations: dict[str, str] | None = None,
-        **content: Any,
+        **content: object,
     ) -> Json:
         """An object of this Cluster: it goes when the Cluster goes."""
         metadata: Json = {

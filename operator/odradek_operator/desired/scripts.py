@@ -64,12 +64,10 @@ exec odradek controller --config {SETTINGS_FOLDER}/controller.properties --id "$
 
 
 def start_broker() -> str:
-    """The start of a broker's container."""
     return _START_BROKER
 
 
 def start_controller() -> str:
-    """The start of a controller's container."""
     return _START_CONTROLLER
 
 

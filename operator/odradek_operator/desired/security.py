@@ -170,7 +170,6 @@ def authorization_settings(context: Context) -> dict[str, str]:
 
 
 def broker_common_name(cluster: str) -> str:
-    """The name in brokers' certificates."""
     return f"{cluster}-{BROKER}"
 
 
@@ -222,7 +221,6 @@ def certificate_folder(listener: str) -> str:
 
 
 def secret_volume(name: str, secret: str) -> Json:
-    """A Secret as a volume."""
     return {"name": name, "secret": {"secretName": secret, "defaultMode": _READABLE_BY_GROUP}}
 
 
@@ -247,7 +245,6 @@ def broker_names(context: Context, hosts: Iterable[str]) -> frozenset[str]:
 
 
 def authority_secret(context: Context, suffix: str, files: Mapping[str, str]) -> Json:
-    """The Secret of an authority."""
     return _secret(context, suffix, files)
 
 

@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Final, Self
 
 import aiohttp
 from kubernetes.aio.client import ApiClient, ApiException, Configuration
@@ -261,7 +261,7 @@ class ApiServerGateway:
             event_manifest(about, type, reason, message, name=name, namespace=namespace, now=now)
         )
 
-    async def _call(self, method: str, path: str, **given: Any) -> Json:
+    async def _call(self, method: str, path: str, **given: object) -> Json:
         """One request and its answer. `given` are the dynamic client's names for what goes along."""
         async with self._places:
             try:
@@ -279,7 +279,7 @@ class ApiServerGateway:
                 ) from failure
         return _parse_object(content)
 
-    async def _request(self, method: str, path: str, **given: Any) -> aiohttp.ClientResponse:
+    async def _request(self, method: str, path: str, **given: object) -> aiohttp.ClientResponse:
         """An answer that is no refusal, unread. Raises ApiException, and what aiohttp raises."""
         client = await self._open_client()
         try:
@@ -290,7 +290,9 @@ class ApiServerGateway:
                 raise
         return await self._send(await self._open_client(), method, path, **given)
 
-    async def _send(self, client: ApiClient, method: str, path: str, **given: Any) -> aiohttp.ClientResponse:
+    async def _send(
+        self, client: ApiClient, method: str, path: str, **given: object
+    ) -> aiohttp.ClientResponse:
         try:
             answer: aiohttp.ClientResponse = await DynamicClient(client).request(
                 method, path, serialize=False, header_params=dict(self._headers), **given
@@ -343,7 +345,6 @@ class ApiServerGateway:
 def event_manifest(
     about: Json, type: EventType, reason: str, message: str, *, name: str, namespace: str, now: str
 ) -> Json:
-    """An event as it is created."""
     return {
         "apiVersion": "v1",
         "kind": "Event",

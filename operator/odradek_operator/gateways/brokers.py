@@ -86,7 +86,6 @@ class BrokerClients:
             yield Admin(client)
 
     async def close(self) -> None:
-        """Close all."""
         while self._clients:
             _, client = self._clients.popitem()
             await client.close()

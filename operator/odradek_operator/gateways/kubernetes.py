@@ -172,13 +172,12 @@ class WatchableKubernetes(Kubernetes, Protocol):
         """
 
 
-def api_of(manifest: Mapping[str, Any]) -> Api:
+def api_of(manifest: Mapping[str, object]) -> Api:
     """The API of a manifest's kind. Raises KeyError for a kind that the operator does not deal with."""
     return APIS[str(manifest["kind"])]
 
 
-def metadata(body: Mapping[str, Any]) -> Json:
-    """An object's metadata."""
+def metadata(body: Mapping[str, object]) -> Json:
     found = body.get("metadata")
     return found if isinstance(found, dict) else {}
 

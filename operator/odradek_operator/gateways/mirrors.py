@@ -70,7 +70,6 @@ class HttpMirrorWorkers:
         self._session: aiohttp.ClientSession | None = None
 
     async def close(self) -> None:
-        """Close the connections."""
         if self._session is not None:
             await self._session.close()
 
@@ -97,7 +96,7 @@ class HttpMirrorWorkers:
         return self._session
 
 
-def parse_page(found: Any) -> WorkerPage:
+def parse_page(found: object) -> WorkerPage:
     """A page as a value. Raises ValueError for what is none."""
     if not isinstance(found, dict) or not isinstance(found.get("flows"), list):
         raise ValueError("it is no page of a mirror")

@@ -7,7 +7,6 @@ it before an upgrade, and Helm then changes nothing. What an upgrade would meet 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 from odradek_operator.gateways.kubernetes import (
     CLUSTERS,
@@ -82,7 +81,7 @@ def _list_notes(body: Json) -> list[str]:
         notes.append("its brokers are being restarted now")
     if status_of(body, ClusterStatus).movement is not None:
         notes.append("partitions are on their way between brokers now")
-    spec: Mapping[str, Any] = body.get("spec") or {}
+    spec: Json = body.get("spec") or {}
     if not spec.get("image") and not spec.get("version"):
         notes.append("follows the operator's default image: its brokers are replaced where that is another")
     return notes

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 import yaml
 
@@ -63,10 +63,10 @@ def render_documents(topics: Iterable[ActualTopic], *, cluster: str, namespace: 
 
 def _manifest(
     topic: ActualTopic, config: Mapping[str, str], *, cluster: str, namespace: str | None
-) -> dict[str, Any]:
+) -> dict[str, object]:
     name = resource_name(topic.name)
     metadata = {"name": name} if namespace is None else {"name": name, "namespace": namespace}
-    spec: dict[str, Any] = {"cluster": cluster}
+    spec: dict[str, object] = {"cluster": cluster}
     if name != topic.name:
         spec["name"] = topic.name
     spec |= {

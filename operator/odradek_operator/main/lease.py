@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Final
 
 from odradek_operator.gateways.kubernetes import (
     LEASES,
@@ -72,7 +72,7 @@ class OperatorLease:
     async def acquire(self) -> None:
         """Wait until the Lease is ours. The API server's silence only makes it take longer."""
         loop = asyncio.get_running_loop()
-        seen: tuple[Any, Any] | None = None
+        seen: tuple[object, object] | None = None
         seen_at = loop.time()
         holder_told = ""
         while True:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 import kopf
 from aiohttp import web
@@ -135,7 +135,7 @@ class Operator:
             await self._lease.release()
             await self.http.stop()
 
-    async def _lead(self, tasks: TaskOwner, stopping: asyncio.Task[Any]) -> None:
+    async def _lead(self, tasks: TaskOwner, stopping: asyncio.Task[object]) -> None:
         self._leading = True
         self.queue.start()
         at_work = {
@@ -249,13 +249,11 @@ class OperatorHttpServer:
         await web.TCPSite(self._runner, self._host, self._port).start()
 
     async def stop(self) -> None:
-        """Stop listening."""
         if self._runner is not None:
             await self._runner.cleanup()
 
     @property
     def port(self) -> int:
-        """The port that is listened on."""
         assert self._runner is not None
         return int(self._runner.addresses[0][1])
 

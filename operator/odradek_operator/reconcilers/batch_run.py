@@ -123,7 +123,6 @@ class Work(Generic[DesiredT, ActualT, DecisionT]):
 
     @property
     def key(self) -> Key:
-        """The resource's key."""
         return key_of(self.body)
 
 
@@ -134,7 +133,7 @@ class BatchRun(ABC, Generic[WorkT]):
     """A run over resources of one kind; used once. `bodies` are all resources of the kind in the namespace."""
 
     api: ClassVar[Api]
-    status: ClassVar[type[Any]]
+    status: ClassVar[type[object]]
     claim_field: ClassVar[str]
     """The field of the spec that names the thing on the brokers; without it the resource's name does."""
     rounds_max: ClassVar[int]
@@ -259,7 +258,6 @@ class BatchRun(ABC, Generic[WorkT]):
         await self.report_events(work, unreported)
 
     async def add_finalizer(self, work: WorkT) -> None:
-        """Add the finalizer."""
         work.body = await add_finalizer(self.environment.kubernetes, self.api, work.body)
         work.desired = replace(work.desired, has_finalizer=True)
 

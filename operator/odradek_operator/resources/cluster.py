@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Annotated, Any, ClassVar, Final
+from typing import Annotated, ClassVar, Final
 
 from odradek_operator.resources.brokers import Brokers, Controllers
 from odradek_operator.resources.cluster_status import ClusterStatus
@@ -42,7 +42,7 @@ class NetworkAccess:
         Doc("Make NetworkPolicies: only brokers and controllers reach controllers and ZooKeeper."),
     ] = True
     clients: Annotated[
-        tuple[Mapping[str, Any], ...] | None,
+        tuple[Mapping[str, object], ...] | None,
         OpenList("list of Kubernetes' NetworkPolicyPeer"),
         Doc("Which peers may be clients. Without it: all that can reach the pods."),
     ] = None

@@ -79,7 +79,7 @@ class Configuration(Schema):
         hint = "" if nearest is None else f"; did you mean {nearest}?"
         return f"{key} is not a setting that can be given here{hint}"
 
-    def openapi(self) -> dict[str, Any]:
+    def openapi(self) -> dict[str, object]:
         return {
             "type": "object",
             "properties": dict(
@@ -91,7 +91,7 @@ class Configuration(Schema):
             ),
         }
 
-    def render(self, value: Any) -> Any:
+    def render(self, value: Any) -> object:
         return {key: _native(self.settings[key], text) for key, text in value.items() if key in self.settings}
 
 
@@ -103,7 +103,7 @@ def _text(value: object) -> str:
     return str(value)
 
 
-def _native(setting: Setting, text: str) -> Any:
+def _native(setting: Setting, text: str) -> object:
     if setting.kind in _WHOLE:
         return int(text)
     if setting.kind is Kind.DOUBLE:
@@ -122,10 +122,10 @@ def _harmless_words(setting: Setting | None) -> set[str]:
     return {"", "" if setting is None else setting.default_text or ""}
 
 
-def _protecting_property(key: str, reason: str) -> dict[str, Any]:
+def _protecting_property(key: str, reason: str) -> dict[str, object]:
     """Declared, so that it is seen, and refused by a rule unless it is the default."""
     setting = find_setting(key)
-    schema: dict[str, Any] = {"description": f"Not set here: {reason}."}
+    schema: dict[str, object] = {"description": f"Not set here: {reason}."}
     if setting is not None and setting.kind is Kind.BOOLEAN:
         schema |= {"type": "boolean"}
         harmless = f"self == {'true' if setting.default else 'false'}"
@@ -136,14 +136,14 @@ def _protecting_property(key: str, reason: str) -> dict[str, Any]:
     return dict(sorted(schema.items()))
 
 
-def _promising_property(key: str) -> dict[str, Any]:
+def _promising_property(key: str) -> dict[str, object]:
     """Declared, so that it is seen, and refused by a rule unless its value promises nothing."""
     promise = protection_setting_of(key)
     assert promise is not None, key
     setting = find_setting(key)
     kind = Kind.STRING if setting is None else setting.kind
     default = None if setting is None else setting.default
-    schema: dict[str, Any] = {"description": f"Not kept: asks that {promise.asks_for}."}
+    schema: dict[str, object] = {"description": f"Not kept: asks that {promise.asks_for}."}
     if kind in _WHOLE:
         schema |= {"type": "integer", "format": "int64" if kind is Kind.LONG else "int32"}
         harmless = f"self == {default}"
@@ -159,8 +159,8 @@ def _promising_property(key: str) -> dict[str, Any]:
     return dict(sorted(schema.items()))
 
 
-def _property(setting: Setting) -> dict[str, Any]:
-    schema: dict[str, Any] = {"description": setting.doc}
+def _property(setting: Setting) -> dict[str, object]:
+    schema: dict[str, object] = {"description": setting.doc}
     allowed = setting.allowed
     if setting.kind in _WHOLE:
         return _number_or_text(schema, allowed, most=_WHOLE[setting.kind])
@@ -179,7 +179,7 @@ def _property(setting: Setting) -> dict[str, Any]:
     return dict(sorted(schema.items()))
 
 
-def _number_or_text(schema: dict[str, Any], allowed: object, *, most: int) -> dict[str, Any]:
+def _number_or_text(schema: dict[str, object], allowed: object, *, most: int) -> dict[str, object]:
     """A whole number, or its text. The bounds of the schema hold for numbers, the rule for texts.
 
     The API server reads bounds as doubles, so one of 64 bits cannot be written; texts of more digits are no int there.
@@ -209,9 +209,9 @@ def _number_or_text(schema: dict[str, Any], allowed: object, *, most: int) -> di
     return dict(sorted(schema.items()))
 
 
-def _bounds(schema: dict[str, Any], allowed: Range) -> dict[str, Any]:
+def _bounds(schema: dict[str, object], allowed: Range) -> dict[str, object]:
     exception = allowed.exception
-    bounds: dict[str, Any] = {
+    bounds: dict[str, object] = {
         "minimum": allowed.minimum if exception is None else min(allowed.minimum, exception)
     }
     if allowed.maximum is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from odradek_operator.resources.structure import Nested, Rule
 
@@ -42,20 +42,18 @@ class Definition:
     plural: str
     short_name: str
     doc: str
-    spec: type[Any]
-    status: type[Any]
+    spec: type[object]
+    status: type[object]
     columns: tuple[Column, ...]
     rules: tuple[Rule, ...] = ()
     scale: ScaleSubresource | None = None
 
     @property
     def name(self) -> str:
-        """The definition's own name."""
         return f"{self.plural}.{GROUP}"
 
-    def manifest(self) -> dict[str, Any]:
-        """The CustomResourceDefinition."""
-        subresources: dict[str, Any] = {"status": {}}
+    def manifest(self) -> dict[str, object]:
+        subresources: dict[str, dict[str, str]] = {"status": {}}
         if self.scale is not None:
             subresources["scale"] = {
                 "specReplicasPath": self.scale.wanted,
@@ -90,8 +88,8 @@ class Definition:
             },
         }
 
-    def _schema(self) -> dict[str, Any]:
-        schema: dict[str, Any] = {
+    def _schema(self) -> dict[str, object]:
+        schema: dict[str, object] = {
             "type": "object",
             "description": self.doc,
             "required": ["spec"],
@@ -110,8 +108,8 @@ class Definition:
         return schema
 
 
-def _column(column: Column) -> Mapping[str, Any]:
-    row: dict[str, Any] = {"name": column.name, "type": column.type, "jsonPath": column.path}
+def _column(column: Column) -> Mapping[str, object]:
+    row: dict[str, object] = {"name": column.name, "type": column.type, "jsonPath": column.path}
     if column.doc:
         row["description"] = column.doc
     if column.priority:

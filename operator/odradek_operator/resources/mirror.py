@@ -326,7 +326,6 @@ class MirrorSpec:
 
     @property
     def target_alias(self) -> str:
-        """The target's name in the mirror."""
         return self.target.alias or self.target.cluster or ""
 
 

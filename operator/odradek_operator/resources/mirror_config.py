@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from odradek_operator.resources.schema import Schema, Text
 from odradek_operator.resources.structure import Table
@@ -65,10 +65,10 @@ class MirrorConfiguration(Schema):
         ]
         return found
 
-    def openapi(self) -> dict[str, Any]:
+    def openapi(self) -> dict[str, object]:
         return self._table.openapi()
 
-    def render(self, value: Any) -> Any:
+    def render(self, value: object) -> object:
         return self._table.render(value)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Any, ClassVar, Final
+from typing import Annotated, ClassVar, Final
 
 from odradek_operator.resources.schema import Open, OpenList, Quantity, Text, Whole
 from odradek_operator.resources.structure import Doc, Rule, Table
@@ -29,15 +29,15 @@ class Pod:
         Mapping[str, str] | None, LABELS, Doc("Labels that a node must have to get a pod.")
     ] = None
     affinity: Annotated[
-        Mapping[str, Any] | None, Open("Kubernetes' Affinity"), Doc("Affinity to nodes and other pods.")
+        Mapping[str, object] | None, Open("Kubernetes' Affinity"), Doc("Affinity to nodes and other pods.")
     ] = None
     tolerations: Annotated[
-        tuple[Mapping[str, Any], ...] | None,
+        tuple[Mapping[str, object], ...] | None,
         OpenList("list of Kubernetes' Toleration"),
         Doc("Taints of nodes that pods may be put up with."),
     ] = None
     topology_spread_constraints: Annotated[
-        tuple[Mapping[str, Any], ...] | None,
+        tuple[Mapping[str, object], ...] | None,
         OpenList("list of Kubernetes' TopologySpreadConstraint"),
         Doc("How pods are spread. Without it: evenly over nodes and zones, as strictly as spec.spread says."),
     ] = None
@@ -49,25 +49,25 @@ class Pod:
         Doc("How long a pod may take to stop. Without it: 120 for brokers, 30 for the others."),
     ] = None
     image_pull_secrets: Annotated[
-        tuple[Mapping[str, Any], ...] | None,
+        tuple[Mapping[str, object], ...] | None,
         OpenList("list of names of Secrets"),
         Doc("Secrets for the image registry, as `[{name: registry}]`."),
     ] = None
     env: Annotated[
-        tuple[Mapping[str, Any], ...] | None,
+        tuple[Mapping[str, object], ...] | None,
         OpenList("list of Kubernetes' EnvVar"),
         Doc("More environment variables of the container."),
     ] = None
     volumes: Annotated[
-        tuple[Mapping[str, Any], ...] | None, OpenList("list of Kubernetes' Volume"), Doc("More volumes.")
+        tuple[Mapping[str, object], ...] | None, OpenList("list of Kubernetes' Volume"), Doc("More volumes.")
     ] = None
     volume_mounts: Annotated[
-        tuple[Mapping[str, Any], ...] | None,
+        tuple[Mapping[str, object], ...] | None,
         OpenList("list of Kubernetes' VolumeMount"),
         Doc("Where more volumes appear in the container."),
     ] = None
     sidecars: Annotated[
-        tuple[Mapping[str, Any], ...] | None,
+        tuple[Mapping[str, object], ...] | None,
         OpenList("list of Kubernetes' Container"),
         Doc("More containers beside the operator's own."),
     ] = None

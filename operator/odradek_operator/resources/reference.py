@@ -9,7 +9,6 @@ import json
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
 
 import yaml
 
@@ -90,7 +89,7 @@ def _rows(fields: Iterable[StructureField], path: str) -> Iterator[str]:
             yield from _rows(inner.fields(), at + suffix)
 
 
-def _status_rows(structure: type[Any], path: str) -> Iterator[str]:
+def _status_rows(structure: type[object], path: str) -> Iterator[str]:
     for field in fields_of(structure):
         at = f"{path}.{field.name}"
         yield f"| `{at}` | {_type(field)} | {_cell(field.doc)} |"

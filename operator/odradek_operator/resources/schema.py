@@ -32,14 +32,14 @@ class Schema(ABC):
     shown: str = ""
 
     @abstractmethod
-    def parse(self, value: object, path: str, problems: list[str]) -> Any:
+    def parse(self, value: object, path: str, problems: list[str]) -> object:
         """The checked value. What is wrong is added to `problems`; the returned value then means nothing."""
 
     @abstractmethod
-    def openapi(self) -> dict[str, Any]:
+    def openapi(self) -> dict[str, object]:
         """The structural schema, without a description."""
 
-    def render(self, value: Any) -> Any:
+    def render(self, value: object) -> object:
         """The value as JSON has it: what `parse` would take."""
         return value
 
@@ -76,8 +76,8 @@ class Text(Schema):
             problems.append(f"{path}: {value!r} is not {self._what or f'of the form {self._pattern}'}")
         return value
 
-    def openapi(self) -> dict[str, Any]:
-        schema: dict[str, Any] = {"type": "string", "maxLength": self._max_length}
+    def openapi(self) -> dict[str, object]:
+        schema: dict[str, object] = {"type": "string", "maxLength": self._max_length}
         if self._min_length:
             schema["minLength"] = self._min_length
         if self._pattern is not None:
@@ -103,10 +103,10 @@ class Choice(Schema):
             )
             return None
 
-    def openapi(self) -> dict[str, Any]:
+    def openapi(self) -> dict[str, object]:
         return {"type": "string", "enum": [word.value for word in self._words]}
 
-    def render(self, value: Any) -> Any:
+    def render(self, value: object) -> object:
         return str(value)
 
 
@@ -127,8 +127,8 @@ class Whole(Schema):
             problems.append(f"{path}: {value} is not between {self._minimum} and {self._maximum}")
         return value
 
-    def openapi(self) -> dict[str, Any]:
-        schema: dict[str, Any] = {
+    def openapi(self) -> dict[str, object]:
+        schema: dict[str, object] = {
             "type": "integer",
             "format": "int32" if self._minimum >= -INT32_MAX - 1 and self._maximum <= INT32_MAX else "int64",
             "minimum": self._minimum,
@@ -160,8 +160,8 @@ class Number(Schema):
             problems.append(f"{path}: {value} is not {' and '.join(filter(None, bounds))}")
         return float(value)
 
-    def openapi(self) -> dict[str, Any]:
-        schema: dict[str, Any] = {"type": "number"}
+    def openapi(self) -> dict[str, object]:
+        schema: dict[str, object] = {"type": "number"}
         if self._minimum is not None:
             schema["minimum"] = self._minimum
         if self._maximum is not None:
@@ -180,7 +180,7 @@ class Flag(Schema):
             return False
         return value
 
-    def openapi(self) -> dict[str, Any]:
+    def openapi(self) -> dict[str, object]:
         return {"type": "boolean"}
 
 
@@ -196,7 +196,7 @@ class Quantity(Schema):
             return "0"
         return text
 
-    def openapi(self) -> dict[str, Any]:
+    def openapi(self) -> dict[str, object]:
         return {
             "x-kubernetes-int-or-string": True,
             "anyOf": [{"type": "integer"}, {"type": "string"}],
@@ -218,10 +218,10 @@ class Duration(Schema):
             for number, unit in re.findall(r"([0-9]+)(ms|[smhd])", value)
         )
 
-    def openapi(self) -> dict[str, Any]:
+    def openapi(self) -> dict[str, object]:
         return {"type": "string", "pattern": DURATION_PATTERN, "maxLength": 64}
 
-    def render(self, value: Any) -> Any:
+    def render(self, value: Any) -> object:
         for unit in ("d", "h", "m", "s"):
             if value and value % _DURATION_UNITS_MS[unit] == 0:
                 return f"{value // _DURATION_UNITS_MS[unit]}{unit}"
@@ -234,13 +234,13 @@ class Open(Schema):
     def __init__(self, shown: str = "object") -> None:
         self.shown = shown
 
-    def parse(self, value: object, path: str, problems: list[str]) -> Mapping[str, Any]:
+    def parse(self, value: object, path: str, problems: list[str]) -> Mapping[str, object]:
         if not isinstance(value, Mapping):
             problems.append(f"{path}: must be an object, not {_type_of(value)}")
             return {}
         return value
 
-    def openapi(self) -> dict[str, Any]:
+    def openapi(self) -> dict[str, object]:
         return {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 
 
@@ -251,7 +251,7 @@ class OpenList(Schema):
         self.shown = shown
         self._max_items = max_items
 
-    def parse(self, value: object, path: str, problems: list[str]) -> tuple[Mapping[str, Any], ...]:
+    def parse(self, value: object, path: str, problems: list[str]) -> tuple[Mapping[str, object], ...]:
         if not isinstance(value, Sequence) or isinstance(value, str):
             problems.append(f"{path}: must be a list, not {_type_of(value)}")
             return ()
@@ -260,11 +260,11 @@ class OpenList(Schema):
             return ()
         return tuple(value)
 
-    def openapi(self) -> dict[str, Any]:
+    def openapi(self) -> dict[str, object]:
         item = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
         return {"type": "array", "items": item, "maxItems": self._max_items}
 
-    def render(self, value: Any) -> Any:
+    def render(self, value: Any) -> object:
         return list(value)
 
 

@@ -22,7 +22,7 @@ from odradek_operator.resources.schema import Schema
 T = TypeVar("T")
 _ABSENT: Final = object()
 # Reading annotations is slow, and there are few structures.
-_FIELDS: Final[dict[type[Any], tuple[StructureField, ...]]] = {}
+_FIELDS: Final[dict[type[object], tuple[StructureField, ...]]] = {}
 
 
 class InvalidResource(ValueError):
@@ -54,7 +54,7 @@ class StructureField(NamedTuple):
     schema: Schema
     doc: str
     required: bool
-    default: Any
+    default: object
 
 
 class Nested(Schema):
@@ -63,7 +63,7 @@ class Nested(Schema):
     A field's own default counts only where the whole part is left out: a part that is given in part takes these.
     """
 
-    def __init__(self, structure: type[Any], **defaults: Any) -> None:
+    def __init__(self, structure: type[object], **defaults: object) -> None:
         self.structure = structure
         self.shown = "object"
         self._defaults = defaults
@@ -82,7 +82,7 @@ class Nested(Schema):
             problems.append(f"{path}: must be an object")
             return None
         before = len(problems)
-        values: dict[str, Any] = dict(self._defaults)
+        values: dict[str, object] = dict(self._defaults)
         for field in self.fields():
             given = value.get(field.name, _ABSENT)
             at = f"{path}.{field.name}" if path else field.name
@@ -94,8 +94,8 @@ class Nested(Schema):
             values[field.attribute] = field.schema.parse(given, at, problems)
         return self.structure(**values) if len(problems) == before else None
 
-    def openapi(self) -> dict[str, Any]:
-        properties: dict[str, Any] = {}
+    def openapi(self) -> dict[str, object]:
+        properties: dict[str, object] = {}
         for field in self.fields():
             schema = field.schema.openapi()
             schema["description"] = field.doc
@@ -111,8 +111,8 @@ class Nested(Schema):
             ]
         return schema
 
-    def render(self, value: Any) -> Any:
-        rendered: dict[str, Any] = {}
+    def render(self, value: object) -> object:
+        rendered: dict[str, object] = {}
         for field in fields_of(self.structure):
             inner = getattr(value, field.attribute)
             if inner is not None:
@@ -142,8 +142,12 @@ class Listing(Schema):
             )
         return tuple(self.item.parse(item, f"{path}[{at}]", problems) for at, item in enumerate(value))
 
-    def openapi(self) -> dict[str, Any]:
-        schema: dict[str, Any] = {"type": "array", "items": self.item.openapi(), "maxItems": self._max_items}
+    def openapi(self) -> dict[str, object]:
+        schema: dict[str, object] = {
+            "type": "array",
+            "items": self.item.openapi(),
+            "maxItems": self._max_items,
+        }
         if self._min_items:
             schema["minItems"] = self._min_items
         if self._keys:
@@ -151,7 +155,7 @@ class Listing(Schema):
             schema["x-kubernetes-list-map-keys"] = list(self._keys)
         return schema
 
-    def render(self, value: Any) -> Any:
+    def render(self, value: Any) -> object:
         return [self.item.render(item) for item in value]
 
 
@@ -171,18 +175,18 @@ class Table(Schema):
             problems.append(f"{path}: has {len(value)} entries; allowed are {self._max_entries}")
         return {key: self._value.parse(inner, f"{path}[{key}]", problems) for key, inner in value.items()}
 
-    def openapi(self) -> dict[str, Any]:
+    def openapi(self) -> dict[str, object]:
         return {
             "type": "object",
             "additionalProperties": self._value.openapi(),
             "maxProperties": self._max_entries,
         }
 
-    def render(self, value: Any) -> Any:
+    def render(self, value: Any) -> object:
         return {key: self._value.render(inner) for key, inner in value.items()}
 
 
-def fields_of(structure: type[Any]) -> tuple[StructureField, ...]:
+def fields_of(structure: type[object]) -> tuple[StructureField, ...]:
     """The declared fields of a dataclass, in order. Raises TypeError for one that has no schema or no text."""
     found = _FIELDS.get(structure)
     if found is None:
@@ -200,7 +204,7 @@ def _read_fields(structure: type[Any]) -> tuple[StructureField, ...]:
         doc = next((extra for extra in extras if isinstance(extra, Doc)), None)
         if schema is None or doc is None:
             raise TypeError(f"{structure.__name__}.{field.name} needs Annotated[…, a Schema, Doc(…)]")
-        default: Any = None
+        default: object = None
         required = False
         if field.default is not dataclasses.MISSING:
             default = None if field.default is None else schema.render(field.default)
@@ -224,7 +228,7 @@ def parse(structure: type[T], value: object, *, path: str = "spec") -> T:
     return parsed
 
 
-def render(value: Any) -> dict[str, Any]:
+def render(value: object) -> dict[str, object]:
     """A structure as JSON; fields that are None are left out."""
     rendered = Nested(type(value)).render(value)
     assert isinstance(rendered, dict)

@@ -53,7 +53,6 @@ class ScalableWorkload:
     ]
 
     def covers(self, workload: Workload) -> bool:
-        """Whether this names the workload."""
         pattern = ".*".join(re.escape(part) for part in self.name.split("*"))
         return self.kind is workload.kind and re.fullmatch(pattern, workload.name) is not None
 

@@ -154,7 +154,6 @@ class Reports:
 
 
 def sum_counts(counts: Iterable[Counts]) -> Counts:
-    """All of them together."""
     summed = Counts()
     for one in counts:
         summed.merge(one)

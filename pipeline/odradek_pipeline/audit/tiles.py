@@ -111,7 +111,6 @@ def find_gaps(read: RangesRead, held: RowsHeld, start: int, readable: Spans) -> 
 
 
 def lay_tiles(read: RangesRead, held: RowsHeld, log: LogPicture) -> Tiling:
-    """Lay the tiles of one partition."""
     start, end = read.held
     rows, dead = join_spans(held.rows), join_spans(held.dead)
     checkable = [(max(start, log.start), end)]

@@ -232,7 +232,6 @@ class ObservedOutput:
         return known
 
     def commit(self, known: OutputState, record: RunRecord, rows: DataFrame, steps: Steps) -> Committed:
-        """As Output.commit."""
         committed = self._output.commit(known, record, rows, steps)
         self._metrics.count_commit(committed.record, committed.rows, committed.size_bytes)
         return committed
@@ -252,7 +251,6 @@ class ObservedMergingOutput(ObservedOutput):
         self._merging = output
 
     def merge(self, known: OutputState, record: RunRecord, changes: DataFrame, steps: Steps) -> Committed:
-        """As MergingOutput.merge."""
         committed = self._merging.merge(known, record, changes, steps)
         self._metrics.count_commit(committed.record, committed.rows, committed.size_bytes)
         return committed

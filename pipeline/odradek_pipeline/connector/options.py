@@ -122,7 +122,6 @@ class Options:
             self._values[known] = value
 
     def is_set(self, name: str) -> bool:
-        """Whether the user set it."""
         return bool(self._values.get(name.lower(), "").strip())
 
     def text(self, name: str) -> str:

@@ -35,7 +35,6 @@ class AvroDecoder:
         return as_columns(self._fields, self.schema.prefix)
 
     def decode(self, rows: DataFrame, decoded: str, error: str) -> DataFrame:
-        """As Decoder.decode."""
         from pyspark.sql.avro.functions import from_avro
 
         content, header_error = payload(self.schema)

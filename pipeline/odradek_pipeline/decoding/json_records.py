@@ -37,7 +37,6 @@ class JsonDecoder:
         return as_columns(self._fields, self.schema.prefix)
 
     def decode(self, rows: DataFrame, decoded: str, error: str) -> DataFrame:
-        """As Decoder.decode."""
         content, header_error = payload(self.schema)
         text = content.cast("string")
         wanted = nullable(self._fields)

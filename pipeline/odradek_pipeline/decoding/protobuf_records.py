@@ -32,7 +32,6 @@ class ProtobufDecoder:
         return as_columns(self._fields, self.schema.prefix)
 
     def decode(self, rows: DataFrame, decoded: str, error: str) -> DataFrame:
-        """As Decoder.decode."""
         content, header_error = payload(self.schema)
         bytes_column, header_column = f"{decoded}_bytes", f"{error}_header"
         rows = rows.withColumn(bytes_column, content).withColumn(header_column, header_error)

@@ -24,7 +24,6 @@ _GLYPHS: Final = {GOOD: "", WARNING: "?", BAD: "x"}
 
 
 def render_page(data: PageData) -> str:
-    """The whole file."""
     head = join_markup(
         Markup('<meta charset="utf-8">'),
         Markup('<meta name="viewport" content="width=device-width, initial-scale=1">'),

@@ -90,7 +90,6 @@ _RULES: Final = (
 
 
 def style() -> str:
-    """The style of the page."""
     dark = f"@media (prefers-color-scheme: dark) {{ :root {{ {_name_colours(DARK)} }} }}"
     rules = "\n".join(f"{selector} {{ {said} }}" for selector, said in _RULES)
     return f":root {{ color-scheme: light dark; {_name_colours(LIGHT)} }}\n{dark}\n{rules}\n"

@@ -79,7 +79,6 @@ class MarkerState:
         return cls(sink, TopicPartition(topic, number))
 
     def key(self, name: str | int) -> bytes:
-        """The key of a marker's record."""
         return f"{self.sink}/{name}".encode()
 
     def take(self, batch: BatchView) -> None:

@@ -110,7 +110,7 @@ def test_every_mistake_is_named_with_its_path() -> None:
 
 
 def test_the_schema_says_the_same() -> None:
-    schema = Nested(Outer).openapi()
+    schema: Any = Nested(Outer).openapi()
     properties = schema["properties"]
     assert properties["colour"] == {
         "type": "string",

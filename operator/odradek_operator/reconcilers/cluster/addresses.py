@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from odradek_operator.desired.names import Context
 from odradek_operator.desired.services import service_name
@@ -112,7 +112,7 @@ def _port(listener: ClusterListener, given: BrokerAddress, service: Json | None)
 
 
 def _node_port(service: Json | None) -> int | None:
-    ports: list[dict[str, Any]] = ((service or {}).get("spec") or {}).get("ports") or []
+    ports: list[Json] = ((service or {}).get("spec") or {}).get("ports") or []
     return ports[0].get("nodePort") if ports else None
 
 

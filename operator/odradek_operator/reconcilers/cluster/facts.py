@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from odradek_operator.desired.names import (
     BROKER,
@@ -186,7 +185,7 @@ def pod_is_ready(pod: Json) -> bool:
     return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
 
 
-def _termination_message(status: Mapping[str, Any]) -> str:
+def _termination_message(status: Json) -> str:
     """The message of a container that ended with an error; empty for one that did not."""
     for one in status.get("containerStatuses") or ():
         for state in (one.get("state"), one.get("lastState")):
@@ -197,7 +196,7 @@ def _termination_message(status: Mapping[str, Any]) -> str:
 
 def pod_problem(pod: Json) -> str | None:
     """Why a pod does not come up, in Kubernetes' words; of a crash, the last line that the container wrote."""
-    status: Mapping[str, Any] = pod.get("status") or {}
+    status: Json = pod.get("status") or {}
     for one in status.get("containerStatuses") or ():
         waiting = (one.get("state") or {}).get("waiting") or {}
         last = _last_line(one)
@@ -212,7 +211,7 @@ def pod_problem(pod: Json) -> str | None:
     return None
 
 
-def _last_line(container: Mapping[str, Any]) -> str | None:
+def _last_line(container: Json) -> str | None:
     """The end of what a container that failed wrote (terminationMessagePolicy: FallbackToLogsOnError)."""
     ended = (container.get("lastState") or {}).get("terminated") or {}
     ended = (container.get("state") or {}).get("terminated") or ended

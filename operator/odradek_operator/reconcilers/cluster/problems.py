@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Final
 
 from odradek_operator.desired.names import BROKER, CONTROLLER, VOLUME, ZOOKEEPER, Context
 from odradek_operator.gateways.kubernetes import EVENTS, Forbidden, Json, Kubernetes, metadata
@@ -107,7 +107,7 @@ class _Events:
         return str(newest.get("message") or newest.get("reason"))
 
 
-def _time(event: Mapping[str, Any]) -> datetime | None:
+def _time(event: Json) -> datetime | None:
     series = event.get("series") or {}
     last = series.get("lastObservedTime") or event.get("lastTimestamp") or event.get("eventTime")
     return None if last is None else datetime.fromisoformat(str(last))

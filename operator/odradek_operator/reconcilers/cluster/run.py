@@ -80,12 +80,10 @@ class ReconcileRun:
         return facts.set_state(self.objects.get(("StatefulSet", self.context.object_name(ZOOKEEPER))))
 
     def broker_pods(self) -> tuple[facts.BrokerPod, ...]:
-        """The brokers' pods."""
         pods = [body for (kind, _), body in self.objects.items() if kind == "Pod" and facts.is_broker(body)]
         return facts.broker_pods(pods, self.broker_set)
 
     def server_pods(self) -> tuple[facts.ServerPod, ...]:
-        """The ZooKeeper servers' pods."""
         stateful_set = self.objects.get(("StatefulSet", self.context.object_name(ZOOKEEPER)))
         return facts.server_pods(self.objects, stateful_set)
 

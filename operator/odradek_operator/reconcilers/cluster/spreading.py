@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Final
 
 from odradek_operator.desired.names import BROKER, CONTROLLER, NODE_LABEL, ZOOKEEPER, Hardness, zone_label
 from odradek_operator.gateways.kubernetes import NODES, Forbidden, Json, metadata
@@ -134,7 +134,7 @@ def _pods(objects: Objects, component: str) -> Iterable[tuple[str, Json]]:
             yield name, body
 
 
-def _parse_hardness(pod_spec: Mapping[str, Any], label: str) -> Hardness:
+def _parse_hardness(pod_spec: Json, label: str) -> Hardness:
     hard = {
         one.get("topologyKey")
         for one in pod_spec.get("topologySpreadConstraints") or ()
@@ -159,7 +159,7 @@ def _takes(node: Json, pod: Pod) -> bool:
     )
 
 
-def _tolerates(toleration: Mapping[str, Any], taint: Json) -> bool:
+def _tolerates(toleration: Mapping[str, object], taint: Json) -> bool:
     if toleration.get("effect") not in (None, "", taint.get("effect")):
         return False
     if toleration.get("operator") == "Exists":

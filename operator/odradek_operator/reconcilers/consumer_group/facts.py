@@ -26,7 +26,6 @@ class DesiredGroup(DesiredOf[ConsumerGroupSpec, ConsumerGroupStatus]):
 
     @property
     def group_id(self) -> str:
-        """The group's id."""
         return self.spec.group_id or self.name
 
 

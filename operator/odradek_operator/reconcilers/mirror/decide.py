@@ -63,7 +63,6 @@ def find_blocking_problem(
 
 
 def judge(context: MirrorContext, before: MirrorStatus, seen: Seen, now: datetime) -> MirrorDecision:
-    """The status."""
     status = replace(
         before,
         target=context.spec.target_alias,

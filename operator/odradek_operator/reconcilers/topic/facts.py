@@ -22,7 +22,6 @@ class DesiredTopic(DesiredOf[TopicResourceSpec, TopicStatus]):
 
     @property
     def topic(self) -> str:
-        """The topic's name."""
         return self.spec.name or self.name
 
 

@@ -32,7 +32,6 @@ class DesiredUser(DesiredOf[UserSpec, UserStatus]):
 
     @property
     def secret(self) -> str:
-        """The name of the Secret."""
         return self.spec.secret_name or self.name
 
     @property

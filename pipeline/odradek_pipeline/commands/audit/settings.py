@@ -89,7 +89,6 @@ def format_time(milliseconds: int) -> str | None:
 
 
 def watermark_row(topic: str, tier: str, mark: Any) -> dict[str, Any]:
-    """A watermark as a row of a summary."""
     return {
         "topic": topic,
         "tier": tier,
