@@ -52,7 +52,8 @@ def read_log_facts(
 ) -> list[LogFacts]:
     """The facts of `topics`, in their order. `settings` are those of Kafka's clients.
 
-    Raises NotFoundError, UnreachableError, AnswerTimeoutError, SettingError; PipelineError for what else a broker says.
+    Raises NotFoundError, UnreachableError, AnswerTimeoutError, PipelineSettingError; PipelineError for what else a
+    broker says.
     """
     return asyncio.run(_read_facts(settings, topics, start, stop, is_read_committed))
 
@@ -110,7 +111,7 @@ def _translate_errors(settings: Mapping[str, str], topics: Sequence[str]) -> Ite
 
 
 def make_client(settings: Mapping[str, str]) -> Client:
-    """A client for the brokers that `settings` name, not yet connected. Raises SettingError.
+    """A client for the brokers that `settings` name, not yet connected. Raises PipelineSettingError.
 
     Settings that only Spark's consumers know have no effect on it.
     """

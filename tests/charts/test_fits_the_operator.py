@@ -112,7 +112,7 @@ def test_clients_begin_where_the_operator_says(context: Context) -> None:
     pod = _only("Pod", "odradek")
     variables = {variable["name"]: variable.get("value") for variable in pod["spec"]["containers"][0]["env"]}
     (service,) = [
-        one for one in own_services(context) if one["metadata"]["name"] == context.called("bootstrap")
+        one for one in own_services(context) if one["metadata"]["name"] == context.object_name("bootstrap")
     ]
     name = f"{service['metadata']['name']}.{service['metadata']['namespace']}.svc"
     assert variables["BOOTSTRAP"] == f"{name}:{service['spec']['ports'][0]['port']}"

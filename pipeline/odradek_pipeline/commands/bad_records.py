@@ -31,7 +31,10 @@ _SHOWN_MAX: Final = 3
 
 
 def part_schemas(settings: DecodingSettings) -> list[PartSchema]:
-    """The decoding that is asked for. Raises SettingError, and JobRefusedError for a file that cannot be read."""
+    """The decoding that is asked for.
+
+    Raises PipelineSettingError, and JobRefusedError for a file that cannot be read.
+    """
     if not 0 <= settings.bad_share_max <= 1:
         raise PipelineSettingError(f"--bad-share-max is {settings.bad_share_max}; it is a share, from 0 to 1")
     found = []
@@ -72,7 +75,7 @@ class Decoding:
 
     @staticmethod
     def of(settings: DecodingSettings, connection: SparkConnection, run: str, steps: Steps) -> Decoding:
-        """Raises SettingError and JobRefusedError."""
+        """Raises PipelineSettingError and JobRefusedError."""
         mark = hashlib.md5(run.encode(), usedforsecurity=False).digest()
         decoders = [decoder_for(one, mark) for one in part_schemas(settings)]
         return Decoding(decoders, settings, connection, steps)

@@ -76,7 +76,7 @@ class BrokerConnectionSettings:
     )
 
     def client_settings(self) -> dict[str, str]:
-        """By the names of Kafka's clients. Raises SettingError."""
+        """By the names of Kafka's clients. Raises PipelineSettingError."""
         given = parse_pairs(self.kafka, "--kafka")
         return {**given, "bootstrap.servers": self.bootstrap} if self.bootstrap else given
 
@@ -92,7 +92,7 @@ class SparkSettings:
     )
 
     def spark_options(self) -> dict[str, str]:
-        """Spark's options. Raises SettingError."""
+        """Spark's options. Raises PipelineSettingError."""
         options = parse_pairs(self.conf, "--conf")
         return {**options, "spark.master": self.master} if self.master else options
 
@@ -236,7 +236,7 @@ class ReportSettings:
 
 
 def parse_pairs(given: Sequence[str], flag: str) -> dict[str, str]:
-    """NAME=VALUE texts by name. Raises SettingError."""
+    """NAME=VALUE texts by name. Raises PipelineSettingError."""
     found = {}
     for one in given:
         name, equals, value = one.partition("=")

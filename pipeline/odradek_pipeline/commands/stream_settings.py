@@ -70,15 +70,15 @@ class StreamSettings(
 
     @property
     def trigger_ms(self) -> int:
-        """Raises SettingError."""
+        """Raises PipelineSettingError."""
         return duration_ms(self.trigger, "--trigger")
 
     @property
     def max_trigger_delay_ms(self) -> int:
-        """Raises SettingError."""
+        """Raises PipelineSettingError."""
         return duration_ms(self.max_trigger_delay, "--max-trigger-delay")
 
     @property
     def max_outage_ms(self) -> int:
-        """Raises SettingError."""
+        """Raises PipelineSettingError."""
         return duration_ms(self.max_outage, "--max-outage")

@@ -61,7 +61,7 @@ class PipelineSetting:
         return str(self.default)
 
     def check_value(self, given: Any, source: str) -> Any:
-        """`given` as a value of this setting. Raises SettingError, naming `source`."""
+        """`given` as a value of this setting. Raises PipelineSettingError, naming `source`."""
         if self.is_repeated:
             many = given if isinstance(given, Sequence) and not isinstance(given, str) else [given]
             return tuple(str(self._check_scalar(one, source)) for one in many)
@@ -125,7 +125,7 @@ def settings_of(declared: SettingsClass) -> dict[str, PipelineSetting]:
 
 
 def make_settings(declared: SettingsClass, given: Mapping[str, tuple[Any, str]]) -> Any:
-    """An object of `declared` from values by name, each with the source it is from. Raises SettingError.
+    """An object of `declared` from values by name, each with the source it is from. Raises PipelineSettingError.
 
     A value of None counts as not given.
     """

@@ -12,7 +12,7 @@ _DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d|)")
 
 
 def duration_ms(text: str, flag: str) -> int:
-    """The milliseconds that `text` says. Raises SettingError, naming `flag`."""
+    """The milliseconds that `text` says. Raises PipelineSettingError, naming `flag`."""
     found = _DURATION.fullmatch(text.strip())
     if found is None:
         raise PipelineSettingError(f"{flag} is {text!r}; write a duration as 500ms, 10s, 5m, 2h or 1d")

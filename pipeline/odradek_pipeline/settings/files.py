@@ -25,7 +25,7 @@ FILE_BYTES_MAX = 1024 * 1024
 def read_file(path: Path, command: str, known: Mapping[str, Collection[str]]) -> dict[str, tuple[Any, str]]:
     """The settings that a file has for `command`, each with where it stands. `known` are the names by command.
 
-    Raises SettingError: no file, no YAML, a key that no command has.
+    Raises PipelineSettingError: no file, no YAML, a key that no command has.
     """
     content = _read_content(path)
     names = {name for of_one in known.values() for name in of_one}
