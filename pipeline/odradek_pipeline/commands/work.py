@@ -25,7 +25,7 @@ from odradek_pipeline.commands.command import (
 from odradek_pipeline.errors import JobRefusedError
 from odradek_pipeline.metrics import RunMetrics, expose_metrics
 from odradek_pipeline.outputs.named import PARQUET, open_output
-from odradek_pipeline.outputs.output import Committed, MergingOutput, Output, OutputState, RunHistory
+from odradek_pipeline.outputs.output import Committed, MergingOutput, OutputState, RunHistory, TableOutput
 from odradek_pipeline.outputs.parquet.output import ParquetHistory
 from odradek_pipeline.outputs.parquet.store import LocalStore, is_local, local_path
 from odradek_pipeline.reading.named import reader_named
@@ -52,7 +52,7 @@ class RunWorker:
 
     spark: SparkSession
     connection: SparkConnection
-    output: Output
+    output: TableOutput
     steps: Steps
     metrics: RunMetrics
 
@@ -222,7 +222,7 @@ def summarize_nothing(kind: str, output: str, known: OutputState) -> Summary:
 class ObservedOutput:
     """As the output that it stands for, whose commits and failures it counts."""
 
-    def __init__(self, output: Output, metrics: RunMetrics) -> None:
+    def __init__(self, output: TableOutput, metrics: RunMetrics) -> None:
         self._output = output
         self._metrics = metrics
 
@@ -256,7 +256,7 @@ class ObservedMergingOutput(ObservedOutput):
         return committed
 
 
-def observe_output(output: Output, metrics: RunMetrics) -> Output:
+def observe_output(output: TableOutput, metrics: RunMetrics) -> TableOutput:
     """The output with its commits counted."""
     if isinstance(output, MergingOutput):
         return ObservedMergingOutput(output, metrics)

@@ -7,7 +7,7 @@ from typing import Final
 from pyspark.sql import SparkSession
 
 from odradek_pipeline.errors import JobRefusedError
-from odradek_pipeline.outputs.output import Output
+from odradek_pipeline.outputs.output import TableOutput
 
 PARQUET: Final = "parquet"
 DELTA: Final = "delta"
@@ -15,7 +15,7 @@ ICEBERG: Final = "iceberg"
 FORMATS: Final = (PARQUET, DELTA, ICEBERG)
 
 
-def open_output(spark: SparkSession, kind: str, location: str) -> Output:
+def open_output(spark: SparkSession, kind: str, location: str) -> TableOutput:
     """The output of that kind: a folder or URL for Parquet and Delta, a table's name for Iceberg.
 
     Raises JobRefusedError."""

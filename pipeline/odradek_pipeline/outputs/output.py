@@ -69,7 +69,7 @@ class RunHistory(Protocol):
         ...
 
 
-class Output(RunHistory, Protocol):
+class TableOutput(RunHistory, Protocol):
     """One table. A run calls `read_newest`, plans by what it says, and commits on top of it."""
 
     def commit(self, known: OutputState, record: RunRecord, rows: DataFrame, steps: Steps) -> Committed:
@@ -84,7 +84,7 @@ class Output(RunHistory, Protocol):
 
 
 @runtime_checkable
-class MergingOutput(Output, Protocol):
+class MergingOutput(TableOutput, Protocol):
     """A table that can change single rows."""
 
     def merge(self, known: OutputState, record: RunRecord, changes: DataFrame, steps: Steps) -> Committed:

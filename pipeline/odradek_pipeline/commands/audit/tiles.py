@@ -23,7 +23,7 @@ from odradek_pipeline.settings.declared import setting
 if TYPE_CHECKING:
     from odradek.client.client import Client
     from odradek_pipeline.audit.tiles import RangesRead, RowsHeld, Tiling
-    from odradek_pipeline.outputs.output import Output
+    from odradek_pipeline.outputs.output import TableOutput
     from odradek_pipeline.runs.ranges import PartitionKey
 
 _NAMED_MAX = 100  # faults in a summary
@@ -80,7 +80,7 @@ def run(settings: TilesSettings, console: Console) -> Summary:
 
 
 def _list_reads(
-    settings: TilesSettings, output: Output
+    settings: TilesSettings, output: TableOutput
 ) -> tuple[list[RangesRead], frozenset[PartitionKey] | None]:
     """Return the ranges that the runs of the table read, by partition, and all partitions of any run.
 
@@ -106,7 +106,7 @@ def _list_reads(
     return reads, frozenset(one.key for one in ranges) if is_whole else None
 
 
-def _read_rows(output: Output) -> Any:
+def _read_rows(output: TableOutput) -> Any:
     from odradek_pipeline.collecting.table_spans import read_row_spans
 
     rows = output.read_rows()
